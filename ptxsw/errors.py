@@ -1,0 +1,47 @@
+"""The errors a user can meet, each with a place that it draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxsw.source import Source, Span
+
+
+@dataclass(eq=False)
+class PtxError(Exception):
+    """Something about the input: where it is and what to do about it."""
+
+    message: str
+    source: Source
+    span: Span
+
+    @property
+    def line(self) -> int:
+        """Counted from 1."""
+        return self.source.place(self.span.start)[0]
+
+    @property
+    def column(self) -> int:
+        """Counted from 1."""
+        return self.source.place(self.span.start)[1]
+
+    def __str__(self) -> str:
+        line, column = self.source.place(self.span.start)
+        text = self.source.line_text(line)
+        number = f"{line:5d}"
+        width = max(1, min(self.span.end - self.span.start, len(text) - column + 1))
+        # Tabs are kept before the caret, so that it stands under its character on any terminal.
+        lead = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
+        return (
+            f"{self.source.name}:{line}:{column}: {self.message}\n"
+            f"{number} | {text}\n"
+            f"{' ' * len(number)} | {lead}{'^' * width}"
+        )
+
+
+class ParseError(PtxError):
+    """The text is not PTX."""
+
+
+class Unsupported(PtxError):
+    """The text is PTX that ptxsw does not model."""

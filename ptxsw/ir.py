@@ -1,0 +1,319 @@
+"""The shape of a PTX text as frozen data with spans into it.
+
+Nothing here prints PTX: output is made by splicing edits into the original text
+(`ptxsw.codegen.edit`), so a tree only has to say what is where.
+
+Operands carry no spans of their own: equal operand texts share one object, which is what
+keeps parsing fast. `ptxsw.parser.operand_spans` finds them again when a message needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from ptxsw.source import Source, Span
+
+# ---------------------------------------------------------------- operands
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A declared register: `%r1`. `scope` tells shadowing declarations apart (0: outermost)."""
+
+    name: str
+    scope: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A predefined, read-only special register: `%tid.x`, `%laneid`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A variable, parameter, function or label, plus a byte offset: `arr`, `arr+4`."""
+
+    name: str
+    offset: int = 0
+    scope: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """An integer literal, as a Python integer of any sign."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A floating-point literal as the bits it stands for: `width` is 32 (`0f…`) or 64 bits."""
+
+    bits: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mem:
+    """An address operand `[base+offset]`, offset in bytes; `extra` holds what follows a comma,
+    as in `[tex, {%f1,%f2}]` or the coordinates of a bulk tensor copy."""
+
+    base: Operand
+    offset: int = 0
+    extra: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vec:
+    """`{a, b, …}`: the elements of a vector access, or the parts of a packing `mov`."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`d|p`: two destinations."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`!p`: a negated predicate source."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """`_`: a destination nobody wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One component of a register: `%v.x`, `%r1.b0`, `%r1.h1` (video instructions)."""
+
+    base: Operand
+    selector: str
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """`(a, b)`: the argument or result list of a call."""
+
+    elements: tuple[Operand, ...]
+
+
+Operand: TypeAlias = (
+    Reg | Special | Symbol | Int | Float | Mem | Vec | Pair | Not | Sink | Part | Args
+)
+
+# ---------------------------------------------------------------- statements
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`@p` or `@!p` before an instruction."""
+
+    reg: Reg
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One PTX instruction: `@guard opcode.modifiers operands;`"""
+
+    opcode: str  # "ld"
+    modifiers: tuple[str, ...]  # ("global", "nc", "f32"); "shared::cluster" is one modifier
+    operands: tuple[Operand, ...]  # destination first, as written
+    guard: Guard | None
+    span: Span  # from the guard or opcode to the semicolon, both included
+
+    @property
+    def name(self) -> str:
+        """Opcode and modifiers as written: `ld.global.nc.f32`."""
+        return ".".join((self.opcode, *self.modifiers))
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """`name:`"""
+
+    name: str
+    span: Span
+    scope: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A declaration in any state space, in a body, a parameter list or the module.
+
+    `.reg .b32 %r<5>` has `count` 5 and stands for `%r0` to `%r4`; `count` is None for a plain
+    name. `space` is "reg", "param", "local", "shared", "global", "const" or "tex"; `dims` are
+    array dimensions in elements (None: open). `type` is written without its dot; `vector` is
+    1, 2 or 4 (or 8) elements; `align` is in bytes, or None.
+    """
+
+    space: str
+    type: str
+    name: str
+    span: Span
+    count: int | None = None
+    dims: tuple[int | None, ...] = ()
+    vector: int = 1
+    align: int | None = None
+    linkage: tuple[str, ...] = ()  # "visible", "extern", "weak", "common"
+    attributes: tuple[str, ...] = ()  # other directives: "ptr", "global", …
+    initialised: bool = False
+    scope: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """`.loc file line column …`: the source position of the instructions that follow."""
+
+    file: int
+    line: int
+    column: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """Any other directive, kept as text: `.pragma "nounroll";`, `.branchtargets`, prototypes.
+
+    `name` is written without its dot; `label` is the label in front of it, as in
+    `ts: .branchtargets L1, L2;`; `names` are the identifiers that occur in it.
+    """
+
+    name: str
+    span: Span
+    label: str | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """`{` of a nested scope; `scope` is the number of the scope that begins."""
+
+    scope: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """`}` of a nested scope; `scope` is the number of the scope that ends."""
+
+    scope: int
+    span: Span
+
+
+Statement: TypeAlias = Instruction | Label | Variable | Loc | Directive | Open | Close
+
+# ---------------------------------------------------------------- functions and modules
+
+
+@dataclass(frozen=True)
+class Body:
+    """The statements of a function, nested scopes flattened between `Open` and `Close`."""
+
+    statements: tuple[Statement, ...]
+    span: Span  # from `{` to `}`, both included
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        return tuple(s for s in self.statements if type(s) is Instruction)
+
+    @cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        return tuple(s for s in self.statements if type(s) is Variable)
+
+    @cached_property
+    def _registers(self) -> Mapping[tuple[str, int], Variable]:
+        return {
+            (v.name, v.scope): v for v in self.variables if v.space == "reg" and v.count is None
+        }
+
+    @cached_property
+    def _families(self) -> Mapping[tuple[str, int], Variable]:
+        return {
+            (v.name, v.scope): v for v in self.variables if v.space == "reg" and v.count is not None
+        }
+
+    def declaration(self, reg: Reg) -> Variable | None:
+        """The `.reg` that declares a register, or None for an undeclared one."""
+        plain = self._registers.get((reg.name, reg.scope))
+        if plain is not None:
+            return plain
+        return self._families.get((reg.name.rstrip("0123456789"), reg.scope))
+
+    def width(self, reg: Reg) -> int:
+        """Width of a register in bits (1 for a predicate); 0 where it is not declared."""
+        found = self.declaration(reg)
+        return type_width(found.type) if found is not None else 0
+
+
+@dataclass(frozen=True)
+class Function:
+    """A `.entry` or `.func`, with or without a body."""
+
+    kind: str  # "entry" or "func"
+    name: str
+    params: tuple[Variable, ...]
+    returns: tuple[Variable, ...]
+    linkage: tuple[str, ...]  # "visible", "extern", "weak"
+    directives: tuple[tuple[str, str], ...]  # ("reqntid", "32, 1, 1"), ("noreturn", "")
+    span: Span  # header and body
+    body_span: Span | None  # from `{` to `}`, both included
+    load_body: Callable[[Function], Body] = field(repr=False, compare=False)
+
+    @cached_property
+    def body(self) -> Body:
+        """The parsed body, parsed on first use. Raises ParseError; an empty body for a
+        declaration."""
+        return self.load_body(self)
+
+
+@dataclass(frozen=True)
+class Module:
+    """A PTX text."""
+
+    source: Source
+    version: tuple[int, int]  # .version 8.3 -> (8, 3)
+    targets: tuple[str, ...]  # ("sm_80",), ("sm_90a", "debug")
+    address_size: int  # bits; 32 where not given
+    functions: tuple[Function, ...]
+    variables: tuple[Variable, ...]
+    directives: tuple[Directive, ...]
+    files: Mapping[int, str]  # .file 1 "kernel.cu"
+
+    @property
+    def sm(self) -> int:
+        """The architecture number of the target: 80 for sm_80, 90 for sm_90a; 0 if unknown."""
+        for target in self.targets:
+            if target.startswith(("sm_", "compute_")):
+                digits = "".join(c for c in target.partition("_")[2] if c.isdigit())
+                return int(digits or 0)
+        return 0
+
+
+_WIDTHS = {
+    "pred": 1, "b8": 8, "u8": 8, "s8": 8, "e4m3": 8, "e5m2": 8,
+    "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "e4m3x2": 16, "e5m2x2": 16,
+    "b32": 32, "u32": 32, "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "tf32": 32,
+    "u16x2": 32, "s16x2": 32,
+    "b64": 64, "u64": 64, "s64": 64, "f64": 64, "f32x2": 64,
+    "b128": 128, "u128": 128, "s128": 128,
+    "texref": 64, "samplerref": 64, "surfref": 64,
+}  # fmt: skip
+
+
+def type_width(name: str) -> int:
+    """Width in bits of a fundamental or packed type written without its dot; 0 if unknown."""
+    return _WIDTHS.get(name, 0)

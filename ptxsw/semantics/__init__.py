@@ -1,0 +1,1 @@
+"""What PTX instructions compute: one function per opcode over an abstract algebra."""

@@ -1,0 +1,51 @@
+"""Texts and places in them: the bottom layer, on which everything else stands."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Half-open range of character offsets `[start, end)` in a source text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text with the name under which messages speak of it."""
+
+    text: str
+    name: str = "<ptx>"
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        starts = [0]
+        find = self.text.find
+        at = find("\n")
+        while at >= 0:
+            starts.append(at + 1)
+            at = find("\n", at + 1)
+        return starts
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, both counted from 1."""
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def line(self, offset: int) -> int:
+        """Line of a character offset, counted from 1."""
+        return bisect_right(self._line_starts, offset)
+
+    def line_text(self, line: int) -> str:
+        """The text of a line (counted from 1) without its line end."""
+        starts = self._line_starts
+        end = starts[line] - 1 if line < len(starts) else len(self.text)
+        return self.text[starts[line - 1] : end].rstrip("\r")
+
+    def slice(self, span: Span) -> str:
+        return self.text[span.start : span.end]
