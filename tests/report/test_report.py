@@ -1,0 +1,125 @@
+"""Reports as JSON, text and Markdown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from ptxsw.report import Access, Kernel, Proof, Refusal, Report, Rewrite, from_json, to_json
+from ptxsw.report.text import (
+    analysis_markdown,
+    analysis_text,
+    optimization_markdown,
+    optimization_text,
+)
+
+ACCESSES = (
+    Access(12, None, "load", "global", "ld.global.nc.f32", 4, "w0 + 4*tid.x", 4, 4, False),
+    Access(13, None, "store", "generic", "st.f32", None, None, None, None, None),
+)
+REWRITES = (
+    Rewrite(12, 10, 1, "paper", "keep", Proof("proved")),
+    Rewrite(
+        14, 10, -2, "halo", "uniform",
+        Proof("guarded", ("lockstep-iterations", "no-lane-race"), ("tid.x + 2 does not wrap",)),
+    ),
+    Rewrite(15, 10, 0, "paper", "keep", Proof("assumed", ("no-index-wrap",))),
+)  # fmt: skip
+REFUSALS = (
+    Refusal(20, 10, 3, "a barrier stands between"),
+    Refusal(22, None, None, "volatile"),
+)
+ANALYSED = Kernel("k", loads=1, instructions=7, accesses=ACCESSES)
+OPTIMIZED = Kernel("k", 5, 2, 1, 1.0, rewrites=REWRITES, refusals=REFUSALS)
+UNTOUCHED = Kernel("empty", 0, 0, 0, None, rewrites=(), refusals=())
+REPORT = Report("0.1.0", "a.ptx", "sm_80", 0.25, (ANALYSED, OPTIMIZED, UNTOUCHED))
+
+
+def schema() -> Any:
+    return json.loads(resources.files("ptxsw.report").joinpath("schema.json").read_text())
+
+
+def test_json_round_trip() -> None:
+    assert from_json(json.loads(json.dumps(to_json(REPORT)))) == REPORT
+
+
+def test_json_satisfies_the_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.validate(to_json(REPORT), schema())
+    broken = to_json(REPORT)
+    broken["kernels"][1]["rewrites"][0]["delta"] = 32
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, schema())
+
+
+def test_absent_is_not_null() -> None:
+    analysed, optimized, untouched = to_json(REPORT)["kernels"]
+    assert set(analysed) == {"name", "loads", "instructions", "accesses"}
+    assert set(optimized) == {
+        "name", "loads", "shuffles", "copies", "mean_delta", "rewrites", "refusals",
+    }  # fmt: skip
+    assert untouched["mean_delta"] is None and untouched["rewrites"] == []
+    assert analysed["accesses"][1]["address"] is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, [], {}, {"schema": 2}, {"schema": 1}, to_json(REPORT) | {"kernels": [{"no": "name"}]}],
+)
+def test_other_json_is_refused(data: object) -> None:
+    with pytest.raises(ValueError, match="not a ptxsw report"):
+        from_json(data)
+
+
+def test_analysis_text() -> None:
+    assert analysis_text(Report("0.1.0", "a.ptx", None, None, (ANALYSED,))) == (
+        "k: 1 global load, 7 instructions\n"
+        "  line  kind   space    opcode            bytes  stride  sectors  uniform  address\n"
+        "    12  load   global   ld.global.nc.f32      4       4        4  no       w0 + 4*tid.x\n"
+        "    13  store  generic  st.f32                ?       ?        ?  ?        ?\n"
+    )
+
+
+def test_source_lines_are_a_column_where_known() -> None:
+    accesses = (replace(ACCESSES[0], source="a.cu:3"), ACCESSES[1])
+    text = analysis_text(Report("0", "a", None, None, (replace(ANALYSED, accesses=accesses),)))
+    assert text.splitlines()[1].split()[:2] == ["line", "source"]
+    assert text.splitlines()[2].split()[:3] == ["12", "a.cu:3", "load"]
+
+
+def test_optimization_text() -> None:
+    assert optimization_text(Report("0.1.0", "a.ptx", None, None, (OPTIMIZED, UNTOUCHED))) == (
+        "k: 5 global loads, 2 shuffles, 1 copy, mean |N| 1.00\n"
+        "  line  from   N  scheme  form     proof\n"
+        "    12    10  +1  paper   keep     proved\n"
+        "    14    10  -2  halo    uniform  guarded by tid.x + 2 does not wrap, "
+        "assuming lockstep-iterations, no-lane-race\n"
+        "    15    10   0  paper   keep     assumed no-index-wrap\n"
+        "  left alone:\n"
+        "  line  from   N  reason\n"
+        "    20    10  +3  a barrier stands between\n"
+        "    22     ?   ?  volatile\n"
+        "\n"
+        "empty: 0 global loads, 0 shuffles, 0 copies\n"
+    )
+
+
+def test_no_kernel() -> None:
+    assert analysis_text(Report("0", "a.ptx", None, None)) == "a.ptx: no kernel with a body\n"
+
+
+def test_markdown() -> None:
+    report = Report("0.1.0", "a.ptx", None, None, (ANALYSED, OPTIMIZED))
+    assert analysis_markdown(report).splitlines()[:4] == [
+        "## k: 1 global load, 7 instructions",
+        "",
+        "| line | kind | space | opcode | bytes | stride | sectors | uniform | address |",
+        "|---:|---|---|---|---:|---:|---:|---|---|",
+    ]
+    lines = optimization_markdown(report).splitlines()
+    assert "| 20 | 10 | +3 | a barrier stands between |" in lines
