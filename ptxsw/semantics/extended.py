@@ -1,0 +1,102 @@
+"""Extended-precision integer arithmetic: PTX ISA 9.0, section 9.7.2.
+
+The carry bit is a value of width 1 that comes in last and goes out last; for subtraction it
+holds the borrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ptxsw.semantics.algebra import Algebra
+from ptxsw.semantics.integer import product
+from ptxsw.semantics.registry import Meaning, Modifiers, NoForm, V, semantics
+
+WORDS = ("u32", "s32", "u64", "s64")
+
+
+def _sum(g: Algebra[V], a: V, b: V, carry: V | None) -> tuple[V, V]:
+    """a + b + carry and its carry-out."""
+    total = g.add(a, b)
+    out = g.ult(total, a)
+    if carry is None:
+        return total, out
+    final = g.add(total, g.zext(carry, g.width(a)))
+    return final, g.or_(out, g.ult(final, total))
+
+
+def _difference(g: Algebra[V], a: V, b: V, borrow: V | None) -> tuple[V, V]:
+    """a - (b + borrow) and its borrow-out."""
+    rest = g.sub(a, b)
+    out = g.ult(a, b)
+    if borrow is None:
+        return rest, out
+    return g.sub(rest, g.zext(borrow, g.width(a))), g.or_(out, g.and_(g.eq(a, b), borrow))
+
+
+def _chain(
+    m: Modifiers, step: Callable[..., Any], count: int, reads: bool, writes: bool
+) -> Meaning:
+    width = m.type(*WORDS).width
+
+    def compute(g: Algebra[Any], *values: Any) -> Any:
+        *sources, carry = values if reads else (*values, None)
+        result, out = step(g, *sources, carry)
+        return (result, out) if writes else result
+
+    return Meaning((width,) * count, (width,), compute, reads_carry=reads, writes_carry=writes)
+
+
+def _required(m: Modifiers) -> bool:
+    """Without `.cc` the opcode is another section's."""
+    if not m.flag("cc"):
+        raise NoForm
+    return True
+
+
+@semantics("add", "9.7.2.1")
+def add_cc(m: Modifiers) -> Meaning:
+    """d = a + b; CC = its carry-out."""
+    return _chain(m, _sum, 2, reads=False, writes=_required(m))
+
+
+@semantics("addc", "9.7.2.2")
+def addc(m: Modifiers) -> Meaning:
+    """d = a + b + CC; with `.cc` CC = the carry-out."""
+    return _chain(m, _sum, 2, reads=True, writes=m.flag("cc"))
+
+
+@semantics("sub", "9.7.2.3")
+def sub_cc(m: Modifiers) -> Meaning:
+    """d = a - b; CC = its borrow-out."""
+    return _chain(m, _difference, 2, reads=False, writes=_required(m))
+
+
+@semantics("subc", "9.7.2.4")
+def subc(m: Modifiers) -> Meaning:
+    """d = a - (b + CC); with `.cc` CC = the borrow-out."""
+    return _chain(m, _difference, 2, reads=True, writes=m.flag("cc"))
+
+
+def _multiply_add(m: Modifiers, reads: bool, writes: bool) -> Meaning:
+    half = m.choice("lo", "hi")
+    type_ = m.type(*WORDS)
+    times = product(type_, half)
+
+    def step(g: Algebra[V], a: V, b: V, c: V, carry: V | None) -> tuple[V, V]:
+        return _sum(g, times(g, a, b), c, carry)
+
+    return _chain(Modifiers([type_.name]), step, 3, reads, writes)
+
+
+@semantics("mad", "9.7.2.5")
+def mad_cc(m: Modifiers) -> Meaning:
+    """d = the chosen half of a * b, plus c; CC = the carry-out of that addition."""
+    return _multiply_add(m, reads=False, writes=_required(m))
+
+
+@semantics("madc", "9.7.2.6")
+def madc(m: Modifiers) -> Meaning:
+    """d = the chosen half of a * b, plus c + CC; with `.cc` CC = the carry-out."""
+    return _multiply_add(m, reads=True, writes=m.flag("cc"))
