@@ -40,7 +40,8 @@ def halves(compute: Callable[..., Any]) -> Callable[..., Any]:
 def clamp(g: Algebra[V], a: V, low: int, high: int) -> V:
     """`a`, read as signed, brought into `low` to `high`."""
     width = g.width(a)
-    least, most = g.const(low, width), g.const(high, width)
+    mask = (1 << width) - 1
+    least, most = g.const(low & mask, width), g.const(high & mask, width)
     return g.ite(g.slt(a, least), least, g.ite(g.slt(most, a), most, a))
 
 
