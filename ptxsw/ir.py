@@ -104,6 +104,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Sum:
+    """`%r1+4` outside an address: a register plus a constant, as ptxas accepts it."""
+
+    base: Operand
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Args:
     """`(a, b)`: the argument or result list of a call."""
 
@@ -111,7 +119,7 @@ class Args:
 
 
 Operand: TypeAlias = (
-    Reg | Special | Symbol | Int | Float | Mem | Vec | Pair | Not | Sink | Part | Args
+    Reg | Special | Symbol | Int | Float | Mem | Vec | Pair | Not | Sink | Part | Sum | Args
 )
 
 # ---------------------------------------------------------------- statements
@@ -225,6 +233,7 @@ class Body:
 
     statements: tuple[Statement, ...]
     span: Span  # from `{` to `}`, both included
+    parameters: tuple[Variable, ...] = ()  # results and parameters of the function
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -236,9 +245,8 @@ class Body:
 
     @cached_property
     def _registers(self) -> Mapping[tuple[str, int], Variable]:
-        return {
-            (v.name, v.scope): v for v in self.variables if v.space == "reg" and v.count is None
-        }
+        declared = (*self.parameters, *self.variables)
+        return {(v.name, v.scope): v for v in declared if v.space == "reg" and v.count is None}
 
     @cached_property
     def _families(self) -> Mapping[tuple[str, int], Variable]:
@@ -251,7 +259,13 @@ class Body:
         plain = self._registers.get((reg.name, reg.scope))
         if plain is not None:
             return plain
-        return self._families.get((reg.name.rstrip("0123456789"), reg.scope))
+        name = reg.name
+        stem = len(name.rstrip("0123456789"))
+        for cut in range(stem, len(name)):  # `t1<3>` declares t10, so every split is tried
+            family = self._families.get((name[:cut], reg.scope))
+            if family is not None and int(name[cut:]) < (family.count or 0):
+                return family
+        return None
 
     def width(self, reg: Reg) -> int:
         """Width of a register in bits (1 for a predicate); 0 where it is not declared."""

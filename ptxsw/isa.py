@@ -1,0 +1,312 @@
+"""What each PTX opcode writes and touches: one row per opcode of PTX ISA 9.0 (chapter 9.7).
+
+A row is found by the longest prefix of `opcode.modifier.modifier`: `bar.red` before `bar`. An
+opcode without a row is still sound: it clobbers every register it names and all memory, and
+counts as a barrier and a fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Flag, auto
+from functools import lru_cache
+
+from ptxsw.ir import (
+    Args,
+    Instruction,
+    Mem,
+    Not,
+    Operand,
+    Pair,
+    Part,
+    Reg,
+    Special,
+    Sum,
+    Vec,
+    type_width,
+)
+
+
+class Effect(Flag):
+    """What an instruction does beside writing its destination registers."""
+
+    NONE = 0
+    READ = auto()  # reads memory
+    WRITE = auto()  # writes memory
+    BARRIER = auto()  # waits for, or signals, other threads
+    FENCE = auto()  # orders memory accesses around it
+    ATOMIC = auto()  # a strong access: atomic, relaxed, acquire, release, volatile, mmio
+    ASYNC = auto()  # goes on after the instruction, or waits for what does
+    CALL = auto()
+    BRANCH = auto()
+    EXIT = auto()  # ends the function or the thread
+
+
+READ, WRITE, BARRIER, FENCE = Effect.READ, Effect.WRITE, Effect.BARRIER, Effect.FENCE
+ATOMIC, ASYNC = Effect.ATOMIC, Effect.ASYNC
+EVERYTHING = READ | WRITE | BARRIER | FENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One opcode: `defs` leading operands are written; `space` is "" where it accesses no
+    memory, "generic" where its modifiers name the space (none: generic), else the space."""
+
+    defs: int = 1
+    effect: Effect = Effect.NONE
+    space: str = ""
+    updates: bool = False  # destinations are read, too
+
+
+_PLAIN = Op()
+_NOTHING = Op(defs=0)
+
+# Rows whose opcodes only compute: one destination, no memory, no control.
+_COMPUTING = """
+    abs activemask add addc alloca and bfe bfi bfind bmsk brev clz cnot copysign cos createpolicy
+    cvt cvta div dp2a dp4a elect ex2 fma fns getctarank isspacep istypep lg2 lop3 mad mad24 madc
+    mapa match max min mma mov movmatrix mul mul24 neg not or popc prmt rcp redux rem rsqrt sad
+    selp set setp shf shfl shl shr sin slct sqrt stacksave sub subc suq szext tanh testp txq
+    vabsdiff vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2
+    vmin4 vote vset vset2 vset4 vshl vshr vsub vsub2 vsub4 xor wmma.mma mbarrier.pending_count
+    clusterlaunchcontrol.query_cancel
+"""
+
+_LOAD = Op(1, READ, "generic")
+_STORE = Op(0, WRITE, "generic")
+_SIGNAL = READ | WRITE | BARRIER | FENCE | ATOMIC
+
+OPS: dict[str, Op] = {name: _PLAIN for name in _COMPUTING.split()} | {
+    # Data movement
+    "ld": _LOAD,
+    "ldu": _LOAD,
+    "ldmatrix": _LOAD,
+    "st": _STORE,
+    "st.async": Op(0, WRITE | ASYNC | ATOMIC, "generic"),
+    "st.bulk": _STORE,
+    "stmatrix": _STORE,
+    "prefetch": Op(0, Effect.NONE, "generic"),
+    "prefetchu": Op(0, Effect.NONE, "generic"),
+    "applypriority": Op(0, Effect.NONE, "generic"),
+    "discard": Op(0, WRITE, "generic"),  # what it discards reads as anything
+    "stackrestore": _NOTHING,
+    "multimem.ld_reduce": Op(1, READ | ATOMIC, "generic"),
+    "multimem.st": Op(0, WRITE | ATOMIC, "generic"),
+    "multimem.red": Op(0, READ | WRITE | ATOMIC, "generic"),
+    # Asynchronous copies. Those into shared memory signal an mbarrier as they complete; those
+    # out of it join a bulk group: see `effects`.
+    "cp.async": Op(0, READ | WRITE | ASYNC, "generic"),
+    "cp.async.commit_group": Op(0, ASYNC),
+    "cp.async.wait_group": Op(0, ASYNC | FENCE),
+    "cp.async.wait_all": Op(0, ASYNC | FENCE),
+    "cp.async.mbarrier.arrive": Op(0, READ | WRITE | ASYNC | ATOMIC, "generic"),
+    "cp.async.bulk": Op(0, READ | WRITE | ASYNC, "generic"),
+    "cp.async.bulk.prefetch": Op(0, ASYNC, "generic"),
+    "cp.async.bulk.commit_group": Op(0, ASYNC),
+    "cp.async.bulk.wait_group": Op(0, ASYNC | FENCE),
+    "cp.reduce.async.bulk": Op(0, READ | WRITE | ASYNC | ATOMIC, "generic"),
+    "tensormap.replace": Op(0, READ | WRITE | ATOMIC, "generic"),
+    "tensormap.cp_fenceproxy": Op(0, READ | WRITE | FENCE | ATOMIC, "generic"),
+    # Textures and surfaces
+    "tex": Op(1, READ, "tex"),
+    "tld4": Op(1, READ, "tex"),
+    "suld": Op(1, READ, "surf"),
+    "sust": Op(0, WRITE, "surf"),
+    "sured": Op(0, READ | WRITE | ATOMIC, "surf"),
+    # Control flow
+    "bra": Op(0, Effect.BRANCH),
+    "brx": Op(0, Effect.BRANCH),
+    "call": Op(0, Effect.CALL | EVERYTHING),  # its result list is written: see `defs`
+    "ret": Op(0, Effect.EXIT),
+    "exit": Op(0, Effect.EXIT),
+    "trap": Op(0, Effect.EXIT),
+    # Synchronisation
+    "bar": Op(0, BARRIER | FENCE),
+    "bar.red": Op(1, BARRIER | FENCE),
+    "barrier": Op(0, BARRIER | FENCE),
+    "barrier.red": Op(1, BARRIER | FENCE),
+    "barrier.cta.red": Op(1, BARRIER | FENCE),
+    "membar": Op(0, FENCE),
+    "fence": Op(0, FENCE),
+    "atom": Op(1, READ | WRITE | ATOMIC, "generic"),
+    "red": Op(0, READ | WRITE | ATOMIC, "generic"),
+    "red.async": Op(0, READ | WRITE | ATOMIC | ASYNC, "generic"),
+    "griddepcontrol": Op(0, BARRIER | FENCE),
+    "mbarrier.init": Op(0, WRITE | ATOMIC, "generic"),
+    "mbarrier.inval": Op(0, WRITE | ATOMIC, "generic"),
+    "mbarrier.expect_tx": Op(0, READ | WRITE | ATOMIC, "generic"),
+    "mbarrier.complete_tx": Op(0, _SIGNAL, "generic"),
+    "mbarrier.arrive": Op(1, _SIGNAL, "generic"),
+    "mbarrier.arrive_drop": Op(1, _SIGNAL, "generic"),
+    "mbarrier.test_wait": Op(1, _SIGNAL, "generic"),
+    "mbarrier.try_wait": Op(1, _SIGNAL, "generic"),
+    "clusterlaunchcontrol.try_cancel": Op(0, _SIGNAL | ASYNC, "generic"),
+    # Matrices
+    "wmma.load": _LOAD,
+    "wmma.store": _STORE,
+    "wgmma.mma_async": Op(1, READ | ASYNC, updates=True),
+    "wgmma.fence": Op(0, FENCE | ASYNC),
+    "wgmma.commit_group": Op(0, ASYNC),
+    "wgmma.wait_group": Op(0, FENCE | ASYNC),
+    "tcgen05.ld": Op(1, READ | ASYNC),
+    "tcgen05.st": Op(0, WRITE | ASYNC),
+    "tcgen05.wait": Op(0, FENCE | ASYNC),
+    "tcgen05.fence": Op(0, FENCE),
+    "tcgen05.alloc": Op(0, WRITE | BARRIER),
+    "tcgen05.dealloc": Op(0, WRITE | BARRIER),
+    "tcgen05.relinquish_alloc_permit": Op(0, BARRIER),
+    "tcgen05.cp": Op(0, READ | WRITE | ASYNC),
+    "tcgen05.shift": Op(0, READ | WRITE | ASYNC),
+    "tcgen05.mma": Op(0, READ | WRITE | ASYNC),
+    "tcgen05.commit": Op(0, READ | WRITE | ASYNC | ATOMIC),
+    # Miscellaneous
+    "brkpt": Op(0, EVERYTHING),
+    "nanosleep": _NOTHING,
+    "pmevent": _NOTHING,
+    "setmaxnreg": Op(0, BARRIER),
+}
+
+_SPACES = frozenset({"global", "shared", "local", "const", "param"})
+_ORDERING = frozenset({"acquire", "release", "acq_rel", "sc"})
+_STRONG = frozenset({"relaxed", "volatile", "mmio"}) | _ORDERING
+_ACCESSES = frozenset({"ld", "st", "atom", "red", "multimem"})
+
+
+@lru_cache(maxsize=8192)
+def row(opcode: str, modifiers: tuple[str, ...]) -> Op | None:
+    """The row of an instruction, None for an opcode of which nothing is known."""
+    words = (opcode, *(m.partition("::")[0] for m in modifiers[:3]))
+    for count in range(len(words), 0, -1):
+        found = OPS.get(".".join(words[:count]))
+        if found is not None:
+            return found
+    return None
+
+
+@lru_cache(maxsize=8192)
+def effects(opcode: str, modifiers: tuple[str, ...]) -> Effect:
+    """What an instruction does beside writing registers; everything for an unknown one."""
+    found = row(opcode, modifiers)
+    if found is None:
+        return EVERYTHING
+    effect = found.effect
+    if opcode in _ACCESSES:
+        if not _STRONG.isdisjoint(modifiers):
+            effect |= ATOMIC
+        if not _ORDERING.isdisjoint(modifiers):
+            effect |= FENCE
+    elif opcode == "cp" and any(m.startswith("mbarrier::complete_tx") for m in modifiers):
+        effect |= ATOMIC
+    return effect
+
+
+def _registers(operands: Iterable[Operand]) -> Iterator[Reg | Special]:
+    """Every register in operands, address bases included."""
+    for operand in operands:
+        match operand:
+            case Reg() | Special():
+                yield operand
+            case Vec(elements) | Args(elements):
+                yield from _registers(elements)
+            case Pair(first, second):
+                yield from _registers((first, second))
+            case Mem(base, _, extra):
+                yield from _registers((base, *extra))
+            case Not(inner) | Part(inner, _) | Sum(inner, _):
+                yield from _registers((inner,))
+
+
+def _written(operand: Operand) -> Iterator[Reg]:
+    match operand:
+        case Reg():
+            yield operand
+        case Part(base, _):
+            yield from _written(base)
+        case Vec(elements) | Args(elements):
+            for element in elements:
+                yield from _written(element)
+        case Pair(first, second):
+            yield from _written(first)
+            yield from _written(second)
+
+
+def _kept(operand: Operand) -> Iterator[Reg | Special]:
+    """Registers a destination reads: address bases, and what a partial write leaves alone."""
+    match operand:
+        case Part():
+            yield from _registers((operand,))
+        case Mem():
+            yield from _registers((operand,))
+        case Vec(elements) | Args(elements):
+            for element in elements:
+                yield from _kept(element)
+        case Pair(first, second):
+            yield from _kept(first)
+            yield from _kept(second)
+
+
+def _destinations(instruction: Instruction) -> int:
+    """How many leading operands are written."""
+    if instruction.opcode == "call":
+        first = instruction.operands[:1]
+        # `call (result), f, (arguments)`, but `call f, (arguments)`.
+        return 1 if first and type(first[0]) is Args else 0
+    found = row(instruction.opcode, instruction.modifiers)
+    assert found is not None
+    return found.defs
+
+
+def known(instruction: Instruction) -> bool:
+    """Has the opcode a row?"""
+    return row(instruction.opcode, instruction.modifiers) is not None
+
+
+def defs(instruction: Instruction) -> tuple[Reg, ...]:
+    """Registers written, in order; every register it names for an unknown opcode."""
+    if not known(instruction):
+        return tuple(r for r in _registers(instruction.operands) if type(r) is Reg)
+    count = _destinations(instruction)
+    return tuple(reg for operand in instruction.operands[:count] for reg in _written(operand))
+
+
+def uses(instruction: Instruction) -> tuple[Reg | Special, ...]:
+    """Registers read, in order: guard, address bases and sources; all for an unknown opcode."""
+    guard = () if instruction.guard is None else (instruction.guard.reg,)
+    operands = instruction.operands
+    if not known(instruction):
+        return (*guard, *_registers(operands))
+    count = _destinations(instruction)
+    found = row(instruction.opcode, instruction.modifiers)
+    kept: Iterable[Reg | Special]
+    if found is not None and found.updates:
+        kept = _registers(operands[:count])
+    else:
+        kept = (reg for operand in operands[:count] for reg in _kept(operand))
+    return (*guard, *kept, *_registers(operands[count:]))
+
+
+def space(instruction: Instruction) -> str | None:
+    """State space an instruction accesses, None where it accesses no memory.
+
+    "global", "shared", "local", "const", "param", "generic", "tex" or "surf"; of a copy the
+    destination's. `shared::cta` is "shared". An unknown opcode may go anywhere: "generic".
+    """
+    found = row(instruction.opcode, instruction.modifiers)
+    if found is None:
+        return "generic"
+    if found.space != "generic":
+        return found.space or None
+    for modifier in instruction.modifiers:
+        name = modifier.partition("::")[0]
+        if name in _SPACES:
+            return name
+    return "generic"
+
+
+def access_type(instruction: Instruction) -> str | None:
+    """The type an instruction works on, without its dot: the last type among its modifiers."""
+    for modifier in reversed(instruction.modifiers):
+        if type_width(modifier):
+            return modifier
+    return None

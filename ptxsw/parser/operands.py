@@ -1,0 +1,294 @@
+"""Operand texts and what they stand for, each distinct text read once per scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from ptxsw.ir import (
+    Args,
+    Float,
+    Int,
+    Mem,
+    Not,
+    Operand,
+    Pair,
+    Part,
+    Reg,
+    Sink,
+    Special,
+    Sum,
+    Symbol,
+    Vec,
+)
+from ptxsw.parser import grammar
+from ptxsw.parser.scope import Scope
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
+
+_NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
+_NUMBER = r"-?(?:0[xX][0-9A-Fa-f]{1,16}|0|[1-9][0-9]{0,17})"
+_FAST = re.compile(
+    rf"""[ \t\r\n]*(?:
+      ({_NAME}) (?:\.([xyzw]))?
+    | ({_NUMBER})
+    | 0[fF]([0-9A-Fa-f]{{8}})
+    | 0[dD]([0-9A-Fa-f]{{16}})
+    | \[[ ]*({_NAME}) [ ]*(?:\+[ ]*({_NUMBER}))?[ ]*\]
+    | \{{([^\[\](){{}}]*)\}}
+    | \(([^\[\](){{}}]*)\)
+    | !({_NAME})
+    | ({_NAME}|_)[ ]*\|[ ]*({_NAME})
+    | (_)
+    )[ \t\r\n]*""",
+    re.VERBOSE | re.ASCII,
+)
+_PIECE = re.compile(r"(?:[^,\[\](){}]|\[[^\[\]]*\]|\{[^{}]*\}|\([^()]*\))+")
+_LIMIT = 1 << 64
+
+
+class Unreadable(Exception):
+    """The fast scan cannot tell: the grammar decides."""
+
+
+class Misread(Exception):
+    """An operand with the shape of PTX that makes no sense: message, start, end in its text."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.message, self.start, self.end = message, start, end
+
+
+class Operands(dict[str, Operand]):
+    """Operand text -> operand, in one scope. Equal texts share one object.
+
+    Looking up a new text reads it; Unreadable where only the grammar can.
+    """
+
+    __slots__ = ("scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def __missing__(self, text: str) -> Operand:
+        match = _FAST.fullmatch(text)
+        if match is None:
+            raise Unreadable(text)
+        self[text] = operand = self._read(match)
+        return operand
+
+    def _read(self, match: re.Match[str]) -> Operand:
+        resolve = self.scope.resolve
+        name, part, integer, single, double, base, offset, *rest = match.groups()
+        if name is not None:
+            return with_parts(resolve(name), (part,)) if part is not None else resolve(name)
+        if integer is not None:
+            return Int(int(integer, 0))
+        if base is not None:
+            return Mem(resolve(base), int(offset, 0) if offset is not None else 0)
+        if single is not None:
+            return Float(int(single, 16), 32)
+        if double is not None:
+            return Float(int(double, 16), 64)
+        return self._read_group(*rest)
+
+    def _read_group(
+        self, vector: str | None, args: str | None, negated: str | None, *rest: str | None
+    ) -> Operand:
+        if vector is not None:
+            return Vec(tuple(map(self.__getitem__, vector.split(","))))
+        if args is not None:
+            return Args(tuple(map(self.__getitem__, args.split(","))) if args.strip() else ())
+        if negated is not None:
+            return Not(self.scope.resolve(negated))
+        first, second, _ = rest
+        if first is None or second is None:
+            return Sink()
+        return Pair(
+            Sink() if first == "_" else self.scope.resolve(first), self.scope.resolve(second)
+        )
+
+
+def split(text: str) -> list[str]:
+    """Operand texts of a list, commas inside brackets left alone. Raises Unreadable."""
+    pieces = _PIECE.findall(text)
+    if len(pieces) - 1 + sum(map(len, pieces)) != len(text):
+        raise Unreadable(text)
+    return cast("list[str]", pieces)
+
+
+def int_of(text: str) -> int:
+    """An integer literal's value. Raises ValueError where it is not 64 bits wide."""
+    digits = text.rstrip("U").replace(" ", "")
+    if len(digits) > 80:
+        raise ValueError(text)
+    octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+    value = int(digits, 8 if octal else 0)
+    if not -_LIMIT < value < _LIMIT:
+        raise ValueError(text)
+    return value
+
+
+def with_parts(base: Operand, parts: tuple[str, ...]) -> Operand:
+    """`base.x`: a special register with its component, or a component of a register."""
+    if type(base) is Special:
+        return Special(".".join((base.name, *parts)))
+    for part in parts:
+        base = Part(base, part)
+    return base
+
+
+# ---------------------------------------------------------------- from the grammar's trees
+
+
+def _divide(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b) if b else 0
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _divide,
+    "%": lambda a, b: a - b * _divide(a, b),
+    "<<": lambda a, b: a << (b & 63),
+    ">>": lambda a, b: a >> (b & 63),
+    "<": lambda a, b: int(a < b),
+    ">": lambda a, b: int(a > b),
+    "<=": lambda a, b: int(a <= b),
+    ">=": lambda a, b: int(a >= b),
+    "==": lambda a, b: int(a == b),
+    "!=": lambda a, b: int(a != b),
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "&&": lambda a, b: int(bool(a) and bool(b)),
+    "||": lambda a, b: int(bool(a) or bool(b)),
+}
+
+
+def _constant(value: int) -> Int:
+    """A folded constant, kept to 64 bits as PTX computes it."""
+    if -(_LIMIT >> 1) <= value < _LIMIT:
+        return Int(value)
+    return Int((value + (_LIMIT >> 1)) % _LIMIT - (_LIMIT >> 1))
+
+
+class Builder:
+    """Operands from the grammar's trees, with names resolved in a scope."""
+
+    def __init__(self, scope: Scope, element_bytes: Callable[[str], int]) -> None:
+        self._scope = scope
+        self._element_bytes = element_bytes
+
+    def operand(self, node: Tree[Any]) -> Operand:
+        """The operand a tree stands for. Raises Misread."""
+        return cast(Operand, getattr(self, f"_{node.data}")(*node.children))
+
+    def _name(self, name: Token, *parts: Token) -> Operand:
+        if name == "_" and not parts:
+            return Sink()
+        return with_parts(self._scope.resolve(str(name)), tuple(str(p)[1:] for p in parts))
+
+    def _element(self, name: Token, index: Tree[Any]) -> Operand:
+        base, at = self._scope.resolve(str(name)), self.operand(index)
+        if type(base) is Symbol and type(at) is Int:
+            return Symbol(base.name, at.value * self._element_bytes(base.name), base.scope)
+        raise _misread("expected a constant index into a variable", name)
+
+    def _integer(self, token: Token) -> Operand:
+        try:
+            return Int(int_of(str(token)))
+        except ValueError:
+            raise _misread("expected an integer of at most 64 bits", token) from None
+
+    def _bits_of_float(self, token: Token) -> Operand:
+        digits = str(token)[2:]
+        return Float(int(digits, 16), 4 * len(digits))
+
+    def _decimal(self, token: Token) -> Operand:
+        import struct
+
+        return Float(struct.unpack("<Q", struct.pack("<d", float(token)))[0], 64)
+
+    def _address(self, base: Tree[Any], *extra: Tree[Any]) -> Operand:
+        at = self.operand(base)
+        rest = tuple(self.operand(e) for e in extra)
+        if type(at) is Sum:
+            return Mem(at.base, at.offset, rest)
+        if type(at) is Symbol and at.offset:
+            return Mem(Symbol(at.name, 0, at.scope), at.offset, rest)
+        return Mem(at, 0, rest)
+
+    def _vector(self, *elements: Tree[Any] | None) -> Operand:
+        return Vec(tuple(self.operand(e) for e in elements if e is not None))
+
+    def _list(self, *elements: Tree[Any] | None) -> Operand:
+        return Args(tuple(self.operand(e) for e in elements if e is not None))
+
+    def _value(self, node: Tree[Any]) -> Operand:
+        """An operand inside an expression, where `(a)` only groups."""
+        found = self.operand(node)
+        while type(found) is Args and len(found.elements) == 1:
+            found = found.elements[0]
+        return found
+
+    def _binary(self, left: Tree[Any], sign: Token, right: Tree[Any]) -> Operand:
+        a, b = self._value(left), self._value(right)
+        if type(a) is Int and type(b) is Int:
+            return _constant(_BINARY[str(sign)](a.value, b.value))
+        if sign == "|":
+            return Pair(a, b)
+        if sign in "+-" and type(b) is Int:
+            offset = b.value if sign == "+" else -b.value
+            if type(a) is Symbol:
+                return Symbol(a.name, a.offset + offset, a.scope)
+            if type(a) is Sum:
+                return Sum(a.base, a.offset + offset)
+            if type(a) is Reg:
+                return Sum(a, offset)
+        raise _misread("expected a constant expression, a register or a symbol plus a number", sign)
+
+    def _ternary(self, condition: Tree[Any], yes: Tree[Any], no: Tree[Any]) -> Operand:
+        return self._value(yes) if self._fold(condition) else self._value(no)
+
+    def _prefix(self, sign: Token, node: Tree[Any]) -> Operand:
+        found = self._value(node)
+        if type(found) is Float:
+            return Float(found.bits ^ (sign == "-") << (found.width - 1), found.width)
+        if type(found) is not Int:
+            raise _misread(f"expected a number after '{sign}'", sign)
+        return _constant(-found.value if sign == "-" else found.value)
+
+    def _negation(self, node: Tree[Any]) -> Operand:
+        found = self._value(node)
+        return Int(int(not found.value)) if type(found) is Int else Not(found)
+
+    def _complement(self, node: Tree[Any]) -> Operand:
+        return _constant(~self._fold(node))
+
+    def _cast(self, kind: Token, node: Tree[Any]) -> Operand:
+        value = self._fold(node)
+        if kind == ".u64":
+            return Int(value % _LIMIT)
+        return Int((value + (_LIMIT >> 1)) % _LIMIT - (_LIMIT >> 1))
+
+    def _fold(self, node: Tree[Any]) -> int:
+        found = self._value(node)
+        if type(found) is Int:
+            return found.value
+        token = next(node.scan_values(lambda _: True), None)
+        raise _misread("expected a constant", token)
+
+
+def _misread(message: str, token: Token | None) -> Misread:
+    start = token.start_pos if token is not None and token.start_pos is not None else 0
+    end = token.end_pos if token is not None and token.end_pos is not None else start + 1
+    return Misread(message, start, end)
+
+
+__all__ = ["Builder", "Misread", "Operands", "Unreadable", "grammar", "split"]

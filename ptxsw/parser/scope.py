@@ -1,0 +1,69 @@
+"""Names in a body: which of them are registers, and in which `{ }` they were declared."""
+
+from __future__ import annotations
+
+from ptxsw.ir import Int, Operand, Reg, Special, Symbol, Variable
+
+_DIGITS = "0123456789"
+
+
+class Scope:
+    """The names one `{ }` declares, and the scope around it.
+
+    `number` is 0 for the outermost scope. `labels` are the labels that stand in this scope: a
+    branch may name one before it is met.
+    """
+
+    __slots__ = ("_families", "_names", "labels", "number", "parent", "seen")
+
+    def __init__(
+        self, number: int, parent: Scope | None, labels: frozenset[str] = frozenset()
+    ) -> None:
+        self.number = number
+        self.parent = parent
+        self.labels = labels
+        self.seen: set[str] = set()  # names resolved here, so that a late declaration is noticed
+        self._names: dict[str, bool] = {}  # name -> is a register
+        self._families: dict[str, int] = {}  # `%r` of `%r<5>` -> 5
+
+    def declare(self, variable: Variable) -> bool:
+        """Add a declaration; True if names resolved earlier may now mean something else."""
+        register = variable.space == "reg"
+        if variable.count is None:
+            self._names[variable.name] = register
+            return variable.name in self.seen
+        if register:
+            self._families[variable.name] = variable.count
+            return bool(self.seen)
+        late = bool(self.seen)
+        for index in range(variable.count):
+            self._names[f"{variable.name}{index}"] = False
+        return late
+
+    def _own(self, name: str) -> bool | None:
+        """Is `name` a register declared here? None if it is not declared here."""
+        found = self._names.get(name)
+        if found is not None:
+            return found
+        if not self._families or name[-1] not in _DIGITS:
+            return None
+        for cut in range(len(name.rstrip(_DIGITS)), len(name)):
+            count = self._families.get(name[:cut])
+            if count is not None and int(name[cut:]) < count:
+                return True
+        return None
+
+    def resolve(self, name: str) -> Operand:
+        """What an identifier stands for."""
+        scope: Scope | None = self
+        while scope is not None:
+            scope.seen.add(name)
+            register = scope._own(name)
+            if register is not None:
+                return Reg(name, scope.number) if register else Symbol(name, 0, scope.number)
+            if name in scope.labels:
+                return Symbol(name, 0, scope.number)
+            scope = scope.parent
+        if name == "WARP_SZ":
+            return Int(32)
+        return Special(name) if name[0] == "%" else Symbol(name)
