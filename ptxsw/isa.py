@@ -246,7 +246,7 @@ def _kept(operand: Operand) -> Iterator[Reg | Special]:
             yield from _kept(second)
 
 
-def _destinations(instruction: Instruction) -> int:
+def destinations(instruction: Instruction) -> int:
     """How many leading operands are written."""
     if instruction.opcode == "call":
         first = instruction.operands[:1]
@@ -266,7 +266,7 @@ def defs(instruction: Instruction) -> tuple[Reg, ...]:
     """Registers written, in order; every register it names for an unknown opcode."""
     if not known(instruction):
         return tuple(r for r in _registers(instruction.operands) if type(r) is Reg)
-    count = _destinations(instruction)
+    count = destinations(instruction)
     return tuple(reg for operand in instruction.operands[:count] for reg in _written(operand))
 
 
@@ -276,7 +276,7 @@ def uses(instruction: Instruction) -> tuple[Reg | Special, ...]:
     operands = instruction.operands
     if not known(instruction):
         return (*guard, *_registers(operands))
-    count = _destinations(instruction)
+    count = destinations(instruction)
     found = row(instruction.opcode, instruction.modifiers)
     kept: Iterable[Reg | Special]
     if found is not None and found.updates:
