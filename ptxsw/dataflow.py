@@ -1,0 +1,88 @@
+"""Data-flow analyses over a flow graph, each data handed to one worklist solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ptxsw import isa
+from ptxsw.cfg import Block, Cfg
+from ptxsw.ir import Instruction, Reg
+
+Facts = frozenset[Reg]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A union (may) analysis: how facts pass a block, and in which direction."""
+
+    backward: bool
+    transfer: Callable[[Block, Facts], Facts]
+
+
+def solve(cfg: Cfg, analysis: Analysis) -> Mapping[int, Facts]:
+    """Facts where they enter each reachable block: at its end for a backward analysis (the
+    result is what holds at its start), at its start for a forward one."""
+    order = cfg.order[::-1] if analysis.backward else cfg.order
+    nothing: Facts = frozenset()
+    out: dict[int, Facts] = {}
+    work = dict.fromkeys(order)
+    while work:
+        number = next(iter(work))
+        del work[number]
+        block = cfg.blocks[number]
+        before = block.successors if analysis.backward else cfg.predecessors[number]
+        after = cfg.predecessors[number] if analysis.backward else block.successors
+        facts = nothing.union(*(out.get(n, nothing) for n in before))
+        new = analysis.transfer(block, facts)
+        if new != out.get(number):
+            out[number] = new
+            work.update(dict.fromkeys(n for n in after if n in cfg.rank))
+    return out
+
+
+def liveness(cfg: Cfg, wanted: Callable[[Instruction], bool] | None = None) -> Mapping[int, Facts]:
+    """Registers live at the start of each block. Only instructions for which `wanted` holds
+    count as uses (all, where it is None)."""
+    steps = {
+        number: [
+            (_kills(ins), frozenset(r for r in isa.uses(ins) if isinstance(r, Reg)))
+            for ins in reversed(cfg.instructions[block.start : block.end])
+            if wanted is None or wanted(ins)
+        ]
+        for number, block in enumerate(cfg.blocks)
+    }
+
+    def transfer(block: Block, live: Facts) -> Facts:
+        now = set(live)
+        for kills, uses in steps[block.number]:
+            now -= kills
+            now |= uses
+        return frozenset(now)
+
+    return solve(cfg, Analysis(backward=True, transfer=transfer))
+
+
+def _kills(instruction: Instruction) -> Facts:
+    """Registers surely overwritten: a guarded write may not happen, so it kills nothing."""
+    return frozenset() if instruction.guard is not None else frozenset(isa.defs(instruction))
+
+
+def slice_registers(cfg: Cfg, roots: Callable[[Instruction], tuple[Reg, ...]]) -> Facts:
+    """Registers that `roots` of any instruction depend on, through data, flow-insensitively."""
+    feeds: dict[Reg, set[Reg]] = {}
+    work: list[Reg] = []
+    for ins in cfg.instructions:
+        work.extend(roots(ins))
+        written = isa.defs(ins)
+        if written:
+            used = {r for r in isa.uses(ins) if isinstance(r, Reg)}
+            for reg in written:
+                feeds.setdefault(reg, set()).update(used)
+    found: set[Reg] = set()
+    while work:
+        reg = work.pop()
+        if reg not in found:
+            found.add(reg)
+            work.extend(feeds.get(reg, ()))
+    return frozenset(found)

@@ -1,0 +1,112 @@
+"""Terms read as polynomials over the integers, as if nothing ever wrapped.
+
+The reading is a guess: `sext(x + 1)` and `sext(x) + 1` get the same polynomial although they
+differ where `x + 1` overflows. It finds what may be equal; the prover decides what is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ptxsw.emulator.terms import Term, signed, split
+
+Monomial = tuple[Term, ...]
+Polynomial = Mapping[Monomial, int]  # the empty monomial holds the constant
+
+_MAX_MONOMIALS = 256
+_LANE_ATOMS = ("%tid.x", "%laneid")
+
+
+class Affine:
+    """Polynomials of terms, remembered by term."""
+
+    def __init__(self) -> None:
+        self._known: dict[Term, Polynomial] = {}
+
+    def polynomial(self, term: Term) -> Polynomial:
+        """The integer polynomial of a term over its atoms; coefficients are read as signed."""
+        found = self._known.get(term)
+        if found is None:
+            found = self._known[term] = MappingProxyType(self._read(term))
+        return found
+
+    def _read(self, term: Term) -> dict[Monomial, int]:
+        match term.kind:
+            case "const":
+                return {(): signed(term)} if term.value else {}
+            case "sum":
+                constant, items = split(term)
+                total: dict[Monomial, int] = {}
+                _accumulate(total, {(): 1}, _signed(constant, term.width))
+                for atom, coefficient in items:
+                    _accumulate(total, self.polynomial(atom), _signed(coefficient, term.width))
+                return total if len(total) <= _MAX_MONOMIALS else {(term,): 1}
+            case "mul":
+                product: dict[Monomial, int] = {(): 1}
+                for factor in term.args:
+                    product = _multiply(product, self.polynomial(factor))
+                    if len(product) > _MAX_MONOMIALS:
+                        return {(term,): 1}
+                return product
+            case "zext" | "sext":
+                return dict(self.polynomial(term.args[0]))
+            case "extract" if term.value == 0 and term.width >= 16:
+                return dict(self.polynomial(term.args[0]))
+            case _:
+                return {(term,): 1}
+
+    def lane_step(self, term: Term) -> Polynomial | None:
+        """What the term grows by from one lane to the next in a row: the polynomial's
+        difference. None where another atom varies over the lanes or the growth is not linear."""
+        step: dict[Monomial, int] = {}
+        for monomial, coefficient in self.polynomial(term).items():
+            lanes = [t for t in monomial if is_lane_atom(t)]
+            if any(t.variance > 1 and not is_lane_atom(t) for t in monomial) or len(lanes) > 1:
+                return None
+            if lanes:
+                rest = tuple(t for t in monomial if not is_lane_atom(t))
+                _accumulate(step, {rest: 1}, coefficient)
+        return step
+
+
+def is_lane_atom(term: Term) -> bool:
+    """Does the atom grow by one from lane to lane in a row of the block?"""
+    return term.kind == "atom" and term.value in _LANE_ATOMS
+
+
+def constant(polynomial: Polynomial) -> int | None:
+    """The value of a constant polynomial, None for any other."""
+    if not polynomial:
+        return 0
+    return polynomial[()] if len(polynomial) == 1 and () in polynomial else None
+
+
+def without_constant(polynomial: Polynomial) -> frozenset[tuple[Monomial, int]]:
+    """What makes the class of an address: everything but the constant, hashable."""
+    return frozenset(item for item in polynomial.items() if item[0])
+
+
+def _signed(value: int, width: int) -> int:
+    return value - (1 << width) if value >> (width - 1) else value
+
+
+def _accumulate(total: dict[Monomial, int], more: Polynomial, factor: int) -> None:
+    for monomial, coefficient in more.items():
+        new = total.get(monomial, 0) + coefficient * factor
+        if new:
+            total[monomial] = new
+        else:
+            total.pop(monomial, None)
+
+
+def _multiply(a: Polynomial, b: Polynomial) -> dict[Monomial, int]:
+    product: dict[Monomial, int] = {}
+    for left, x in a.items():
+        shifted = {tuple(sorted(left + right, key=_id)): y for right, y in b.items()}
+        _accumulate(product, shifted, x)
+    return product
+
+
+def _id(term: Term) -> int:
+    return term.id

@@ -1,0 +1,188 @@
+"""What one turn of a loop does to the registers: recurrences, and which lanes leave together.
+
+The body of a loop is run once with an atom `entry(H, r)` for each register at its header. A
+register that comes back as `entry(H, r) + step` with a step that does not change in the loop is
+an induction variable; all of a loop's share one iteration count (chains of recurrences, van
+Engelen 2001). The facts are found once for each loop, inner loops first, and filled in for each
+state that enters it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ptxsw.emulator.state import State
+from ptxsw.emulator.terms import Term, Terms, Variance, walk
+from ptxsw.ir import Reg
+
+
+@dataclass(frozen=True)
+class LoopFacts:
+    """One turn of the loop with header `header`, over its entry atoms."""
+
+    header: int
+    label: str
+    entry: Mapping[Reg, Term]  # the atom of each register live at the header
+    modified: frozenset[Reg]  # live registers that the loop writes
+    steps: Mapping[Reg, Term]  # what an induction variable grows by
+    after: Mapping[Reg, Term]  # other modified registers after one turn
+    exits: tuple[Term, ...] | None  # predicates by which lanes leave; None: not in step
+    again: Term | None  # the condition of the only way back, over values after the turn
+    writes: bool  # may the loop write memory?
+
+
+@dataclass(frozen=True)
+class Entered:
+    """A loop as one state entered it."""
+
+    atoms: Mapping[Term, Term]  # what each atom of the current turn is called after the loop
+    uniform: bool  # do all lanes that entered together leave together?
+
+
+def find_steps(
+    entry: Mapping[Reg, Term], modified: frozenset[Reg], ends: Iterable[Mapping[Reg, Term]],
+    terms: Terms,
+) -> tuple[dict[Reg, Term], dict[Reg, Term]]:  # fmt: skip
+    """Split the modified registers into those with a loop-invariant step, and the rest with
+    their value after one turn."""
+    envs = list(ends)
+    changing = {entry[reg] for reg in modified}
+    steps: dict[Reg, Term] = {}
+    after: dict[Reg, Term] = {}
+    for reg in modified:
+        values = {env.get(reg, entry[reg]) for env in envs}
+        value = values.pop() if len(values) == 1 else None
+        if value is None:
+            continue
+        step = terms.sub(value, entry[reg]) if value.width > 1 else value
+        if value.width > 1 and invariant(step, changing):
+            steps[reg] = step
+        else:
+            after[reg] = value
+    return steps, after
+
+
+def invariant(term: Term, changing: set[Term]) -> bool:
+    """Is the term the same in every turn? Values read from memory are not, unless the memory
+    is read-only."""
+    for node in walk(term):
+        if node in changing:
+            return False
+        if node.kind == "apply" and (node.value[1] is Variance.LANE or node.value[0][0] == "phi"):
+            return False
+        if node.kind == "atom" and not _fixed(node):
+            return False
+    return True
+
+
+def _fixed(atom: Term) -> bool:
+    """Is the atom the same in every turn? Parameters, special registers and the values of
+    unmodified registers are; numbered atoms and those of inner loops are not."""
+    name = str(atom.value)
+    return "#" not in name and not name.startswith(("iter(", "loop(", "last ", "undefined("))
+
+
+def enter(facts: LoopFacts, state: State, terms: Terms) -> Entered:
+    """Put the values of any one turn into `state`, which comes from outside the loop."""
+    before = dict(state.env)
+    for reg, atom in facts.entry.items():
+        if reg not in before:
+            before[reg] = terms.atom(f"undefined({reg.name})", atom.width, Variance.LANE)
+    memo: dict[Term, Term] = {}
+    actual = {atom: before[reg] for reg, atom in facts.entry.items()}
+
+    def fill(term: Term) -> Term:
+        return terms.substitute(term, actual.get, memo)
+
+    count = terms.atom(f"iter({facts.label})", 64, Variance.UNIFORM)
+    variance = _variances(facts, before)
+    atoms: list[Term] = [count]
+    for reg, atom in facts.entry.items():
+        if reg not in facts.modified:
+            continue
+        step = facts.steps.get(reg)
+        if step is not None:
+            turns = terms.extract(count, 0, atom.width)
+            state.env[reg] = terms.add(actual[atom], terms.mul(fill(step), turns))
+        else:
+            name = f"loop({facts.label}, {reg.name}{'@' * reg.scope})"
+            new = state.env[reg] = terms.atom(name, atom.width, variance[reg])
+            atoms.append(new)
+    if facts.writes:
+        mark = -1 - facts.header
+        state.epochs = (mark, mark, mark)
+    _assume_again(facts, state, before, terms)
+    uniform = _uniform(facts, state, terms)
+    return Entered({a: _left(a, terms, uniform) for a in atoms}, uniform)
+
+
+def _left(atom: Term, terms: Terms, uniform: bool) -> Term:
+    """An atom of the loop as it is named behind it: lanes that leave after different counts
+    carry different values away."""
+    if uniform:
+        return atom
+    return terms.atom(f"last {atom.value}", atom.width, Variance.LANE)
+
+
+def _variances(facts: LoopFacts, before: Mapping[Reg, Term]) -> dict[Reg, Variance]:
+    """How much each changing register varies in a turn: the least solution of `as much as its
+    first value and all that one turn mixes in`."""
+    by_atom = {atom: reg for reg, atom in facts.entry.items()}
+    level = {reg: before[reg].variance for reg in facts.modified}
+    mixes: dict[Reg, list[Reg]] = {}
+    for reg in facts.modified:
+        value = facts.steps.get(reg) or facts.after.get(reg)
+        if value is None:
+            level[reg] = Variance.LANE
+            continue
+        for node in walk(value):
+            other = by_atom.get(node)
+            if other in facts.modified:
+                mixes.setdefault(reg, []).append(other)
+            elif other is not None:
+                level[reg] = max(level[reg], before[other].variance)
+            elif node.kind == "apply":
+                level[reg] = max(level[reg], node.value[1])
+            elif node.kind == "atom":
+                level[reg] = max(level[reg], node.variance)
+    changed = True
+    while changed:
+        changed = False
+        for reg, sources in mixes.items():
+            most = max(level[s] for s in sources)
+            if most > level[reg]:
+                level[reg] = most
+                changed = True
+    return level
+
+
+def _assume_again(
+    facts: LoopFacts, state: State, before: Mapping[Reg, Term], terms: Terms
+) -> None:
+    """A rotated loop tests at its end what its guard tested before the first turn: a condition
+    that holds on entry and on the way back holds in every turn."""
+    unstable = {facts.entry[reg] for reg in facts.modified if reg not in facts.steps}
+    if facts.again is None or not invariant(facts.again, unstable):
+        return
+    memo: dict[Term, Term] = {}
+    actual = {atom: before[reg] for reg, atom in facts.entry.items()}
+    first: dict[Term, Term] = {}
+    now: dict[Term, Term] = {}
+    for reg, atom in facts.entry.items():
+        first[atom] = now[atom] = before[reg]
+        if reg in facts.steps:
+            step = terms.substitute(facts.steps[reg], actual.get, memo)
+            first[atom] = terms.sub(before[reg], step)
+            now[atom] = terms.sub(state.env[reg], step)
+    if terms.substitute(facts.again, first.get) in state.conditions:
+        state.conditions = state.assume(terms.substitute(facts.again, now.get))
+
+
+def _uniform(facts: LoopFacts, state: State, terms: Terms) -> bool:
+    if facts.exits is None:
+        return False
+    now = {
+        atom: state.env[reg] if reg in state.env else atom for reg, atom in facts.entry.items()
+    }
+    return all(terms.substitute(p, now.get).variance == Variance.UNIFORM for p in facts.exits)

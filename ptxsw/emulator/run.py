@@ -1,0 +1,461 @@
+"""Running a function symbolically, from its entry to a trace of its memory accesses.
+
+Blocks are visited once each in reverse postorder. States that reach a block with the same
+values of its live registers become one; past a bound they are widened into one. A loop's body
+is run once for any turn (`loops`), irreducible flow bluntly: what it may write is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter
+
+from ptxsw import isa
+from ptxsw.cfg import Cfg, Loop, build
+from ptxsw.dataflow import liveness, slice_registers
+from ptxsw.emulator.loops import Entered, LoopFacts, enter, find_steps
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.state import CARRY, Machine, State, Step
+from ptxsw.emulator.terms import Term, Terms, Variance
+from ptxsw.emulator.trace import Access, Statistics, Trace, Variant, Widening
+from ptxsw.ir import Function, Instruction, Mem, Module, Reg, type_width
+
+MAX_STATES = 16
+"""States per block; more are widened into one."""
+
+_MAX_PREDICATES = 8
+
+
+class _OutOfTime(Exception):
+    """The kernel's time budget is spent."""
+
+
+def emulate(
+    module: Module, function: Function, *, budget_s: float = 10.0, solver: Solver | None = None
+) -> Trace:
+    """The memory trace of a function.
+
+    Raises ParseError where its body does not parse. Past `budget_s` seconds the trace holds what
+    was found so far and `statistics.timed_out` is set; nothing may be concluded from it.
+    """
+    return _Emulation(module, function, budget_s, solver or Solver()).trace()
+
+
+class _Emulation:
+    def __init__(
+        self, module: Module, function: Function, budget_s: float, solver: Solver
+    ) -> None:
+        self.module, self.function = module, function
+        self.cfg: Cfg = build(function.body)
+        self.terms = Terms()
+        self.machine = Machine(module, function, self.terms)
+        self.solver = solver
+        self.begin = perf_counter()
+        self.deadline = self.begin + budget_s
+        self.tracked = slice_registers(self.cfg, _roots) | {CARRY}
+        self.steps: list[Step | None] = [
+            self.machine.prepare(ins, self.tracked) for ins in self.cfg.instructions
+        ]
+        self.live = self._live_registers()
+        self.facts: dict[int, LoopFacts] = {}
+        self.entered: dict[int, list[Entered]] = {}
+        self.found: dict[int, dict[tuple[Term, Term], frozenset[Term]]] = {}
+        self.widenings: dict[tuple[int, Reg], dict[Term, None]] = {}
+        self.branches: dict[int, Variance] = {}
+        self.registers: dict[Reg, Variance] = {}
+        self.predicates: dict[int, dict[Term, None]] = {}
+        self.recording = False
+        self.executed = self.visits = self.merged = self.widened = 0
+
+    # ------------------------------------------------------------ the whole
+
+    def trace(self) -> Trace:
+        timed_out = False
+        try:
+            for loop in self.cfg.loops.values():  # inner loops come first
+                self.facts[loop.header] = self._analyse(loop)
+            self.entered.clear()
+            self.predicates.clear()
+            self.recording = True
+            self._flow(self.cfg.order, {0: [State({})]}, None)
+        except _OutOfTime:
+            timed_out = True
+        return Trace(
+            self.module,
+            self.function,
+            self.cfg,
+            self.terms,
+            tuple(self._access(index) for index in sorted(self.found)),
+            tuple(Widening(i, r, tuple(ts)) for (i, r), ts in sorted(
+                self.widenings.items(), key=lambda item: item[0][0]
+            )),
+            self.branches,
+            self.registers,
+            frozenset(
+                h for h, es in self.entered.items() if all(e.uniform for e in es)
+            ),
+            Statistics(
+                len(self.cfg.instructions), self.executed, self.visits, self.merged,
+                self.widened, self.solver.questions, perf_counter() - self.begin, timed_out,
+            ),
+        )  # fmt: skip
+
+    def _access(self, index: int) -> Access:
+        instruction = self.cfg.instructions[index]
+        effects = isa.effects(instruction.opcode, instruction.modifiers)
+        kind = "other"
+        if effects & isa.Effect.ATOMIC:
+            kind = "atomic"
+        elif instruction.opcode in ("ld", "ldu"):
+            kind = "load"
+        elif instruction.opcode == "st":
+            kind = "store"
+        return Access(
+            index,
+            instruction,
+            kind,
+            isa.space(instruction) or "generic",
+            type_width(isa.access_type(instruction) or ""),
+            _elements(instruction),
+            tuple(
+                Variant(address, guard, conditions)
+                for (address, guard), conditions in self.found[index].items()
+            ),
+        )
+
+    def _live_registers(self) -> Mapping[int, tuple[Reg, ...]]:
+        def wanted(ins: Instruction) -> bool:
+            if any(r in self.tracked for r in isa.defs(ins)):
+                return True
+            return bool(isa.effects(ins.opcode, ins.modifiers))
+
+        facts = liveness(self.cfg, wanted)
+        carry = {CARRY} if any(s is not None and s.meaning is not None and s.meaning.reads_carry
+                               for s in self.steps) else set()  # fmt: skip
+        return {
+            number: tuple(
+                sorted((live & self.tracked) | carry, key=lambda r: (r.name, r.scope))
+            )
+            for number, live in facts.items()
+        }
+
+    # ------------------------------------------------------------ loops
+
+    def _analyse(self, loop: Loop) -> LoopFacts:
+        """Run one turn of a loop from atoms, joins merged into one state."""
+        label = self._label(loop.header)
+        live = self.live[loop.header]
+        entry = {
+            reg: self.terms.atom(
+                f"entry({label}, {reg.name}{'@' * reg.scope})",
+                self.machine.width(reg),
+                Variance.LANE,
+            )
+            for reg in live
+        }
+        written = self._written(loop.blocks)
+        modified = frozenset(written.intersection(live))
+        self.entered.clear()
+        self.predicates.clear()
+        order = [n for n in self.cfg.order if n in loop.blocks]
+        ends = self._flow(order, {loop.header: [State(dict(entry))]}, loop)
+        latest = [state for _, state in ends.get(loop.header, [])]
+        steps, after = find_steps(entry, modified, [s.env for s in latest], self.terms)
+        return LoopFacts(
+            loop.header,
+            label,
+            entry,
+            modified,
+            steps,
+            after,
+            self._exit_predicates(loop),
+            self._again(loop),
+            any(
+                step is not None and step.clobbers
+                for number in loop.blocks
+                for step in self.steps[self.cfg.blocks[number].start : self.cfg.blocks[number].end]
+            ),
+        )
+
+    def _written(self, blocks: Iterable[int]) -> set[Reg]:
+        written: set[Reg] = set()
+        for number in blocks:
+            block = self.cfg.blocks[number]
+            for step in self.steps[block.start : block.end]:
+                if step is not None:
+                    written.update(reg for reg, _ in step.dests if reg is not None)
+                    if step.meaning is not None and step.meaning.writes_carry:
+                        written.add(CARRY)
+        return written
+
+    def _exit_predicates(self, loop: Loop) -> tuple[Term, ...] | None:
+        """The predicates of all exits, if every lane still in the loop reaches each in every
+        turn; else None."""
+        found: list[Term] = []
+        for number in {source for source, _ in loop.exits}:
+            if not all(self.cfg.dominates(number, latch) for latch in loop.latches):
+                return None
+            if number not in self.predicates:
+                return None
+            found.extend(self.predicates[number])
+        return tuple(found)
+
+    def _again(self, loop: Loop) -> Term | None:
+        """The condition of the loop's one back edge, where a guarded branch makes it."""
+        latch = self.cfg.blocks[loop.latches[0]]
+        taken = tuple(self.predicates.get(latch.number, ()))
+        if len(loop.latches) != 1 or len(taken) != 1 or len(latch.successors) != 2:
+            return None
+        return taken[0] if latch.successors[0] == loop.header else self.terms.not_(taken[0])
+
+    def _label(self, number: int) -> str:
+        labels = self.cfg.blocks[number].labels
+        return labels[0] if labels else f"block {number}"
+
+    # ------------------------------------------------------------ flow
+
+    def _flow(
+        self, order: Sequence[int], pending: dict[int, list[State]], loop: Loop | None
+    ) -> dict[int, list[tuple[int, State]]]:
+        """Run the blocks of `order` from the pending states. Returns what goes back against
+        the order, by target. Within a loop (when it is analysed) exits are not followed, and
+        joins are merged into one state."""
+        returned: dict[int, list[tuple[int, State]]] = {}
+        limit = MAX_STATES if loop is None else 1
+        for number in order:
+            states = self._merge(number, pending.pop(number, []), limit)
+            if number in self.cfg.irreducible:
+                states = [self._blunt(number, s) for s in self._merge(number, states, 1)]
+            elif number in self.facts and (loop is None or number != loop.header):
+                for state in states:
+                    entered = enter(self.facts[number], state, self.terms)
+                    self.entered.setdefault(number, []).append(entered)
+                states = self._merge(number, states, limit)
+            for state in states:
+                for successor, after in self._execute(number, state):
+                    if loop is not None and successor not in loop.blocks:
+                        continue
+                    if (number, successor) in self.cfg.retreating:
+                        returned.setdefault(successor, []).append((number, after))
+                    else:
+                        pending.setdefault(successor, []).append(
+                            self._leave(number, successor, after)
+                        )
+        return returned
+
+    def _execute(self, number: int, state: State) -> list[tuple[int, State]]:
+        """Run a block; the states in which its successors are reached."""
+        if perf_counter() > self.deadline:
+            raise _OutOfTime
+        self.visits += 1
+        block = self.cfg.blocks[number]
+        for index in range(block.start, block.end):
+            step = self.steps[index]
+            if step is None:
+                continue
+            self.executed += 1
+            touch = self.machine.run(step, state, index)
+            if self.recording:
+                self._record(step, state, index)
+                if touch is not None:
+                    self._touched(index, (touch.address, touch.guard), state.conditions)
+        return self._branch(number, state)
+
+    def _record(self, step: Step, state: State, index: int) -> None:
+        for reg, _ in step.dests:
+            if reg is not None and reg in state.env:
+                seen = self.registers.get(reg, Variance.UNIFORM)
+                self.registers[reg] = max(seen, state.env[reg].variance)
+        for reg in step.widened:
+            if reg not in [r for r, _ in step.dests]:
+                value = self.machine.read_reg(state, reg)
+                self.widenings.setdefault((index, reg), {})[value] = None
+
+    def _touched(
+        self, index: int, key: tuple[Term, Term], conditions: tuple[Term, ...]
+    ) -> None:
+        variants = self.found.setdefault(index, {})
+        known = variants.get(key)
+        facts = frozenset(conditions)
+        variants[key] = facts if known is None else known & facts
+
+    def _branch(self, number: int, state: State) -> list[tuple[int, State]]:
+        """The successors that can be reached, each with its own state."""
+        block = self.cfg.blocks[number]
+        last = self.cfg.instructions[block.end - 1] if block.end > block.start else None
+        if last is None or last.guard is None or last.opcode == "brx":
+            self._note(number, None if last is None or last.opcode != "brx" else last)
+            return self._fork(state, [(s, None) for s in block.successors])
+        taken = self.machine.guard(state, last)
+        self.predicates.setdefault(number, {})[taken] = None
+        if self.recording:
+            seen = self.branches.get(block.end - 1, Variance.UNIFORM)
+            self.branches[block.end - 1] = max(seen, taken.variance)
+        fall = self.terms.not_(taken)
+        if last.opcode != "bra":  # a guarded exit: those who stay
+            return self._fork(state, [(s, fall) for s in block.successors])
+        sides = [(block.successors[0], taken)]
+        if len(block.successors) == 2:
+            sides.append((block.successors[1], fall))
+        elif len(block.successors) == 1:
+            sides = [(block.successors[0], None)]
+        return self._fork(state, sides)
+
+    def _note(self, number: int, indirect: Instruction | None) -> None:
+        """An indirect branch goes where each lane's index says."""
+        if indirect is not None:
+            index = self.terms.fresh("brx", 1)
+            self.predicates.setdefault(number, {})[index] = None
+            if self.recording:
+                self.branches[self.cfg.blocks[number].end - 1] = Variance.LANE
+
+    def _fork(
+        self, state: State, sides: Sequence[tuple[int, Term | None]]
+    ) -> list[tuple[int, State]]:
+        reached = []
+        loops_back = any(s in self.facts for s, _ in sides)
+        for successor, condition in sides:
+            conditions = state.conditions
+            if condition is not None:
+                if self._impossible(condition, state.conditions, loops_back):
+                    continue
+                conditions = state.assume(condition)
+            env = {r: state.env[r] for r in self.live[successor] if r in state.env}
+            reached.append((successor, State(env, conditions, state.epochs)))
+        return reached
+
+    def _impossible(self, condition: Term, known: tuple[Term, ...], loops_back: bool) -> bool:
+        """Does the path contradict itself? Looks first, asks the solver last, and not at the end
+        of a loop, where both sides are nearly always possible."""
+        if condition.kind == "const":
+            return not condition.value
+        if condition in known:
+            return False
+        if self.terms.not_(condition) in known:
+            return True
+        if loops_back or not self.recording or not known:
+            return False
+        return self.solver.contradicts(condition, known)
+
+    # ------------------------------------------------------------ joins
+
+    def _merge(self, number: int, states: list[State], limit: int) -> list[State]:
+        """States with equal values of the live registers become one; past `limit`, all do."""
+        if len(states) < 2:
+            return states
+        live = self.live[number]
+        distinct: dict[tuple[Term | None, ...], State] = {}
+        for state in states:
+            key = tuple(state.env.get(reg) for reg in live)
+            known = distinct.get(key)
+            if known is None:
+                distinct[key] = state
+            else:
+                self.merged += 1
+                distinct[key] = self._common(number, known, state, known.env)
+        if len(distinct) <= limit:
+            return list(distinct.values())
+        self.widened += self.recording
+        return [self._widen(number, list(distinct.values()))]
+
+    def _common(self, number: int, a: State, b: State, env: dict[Reg, Term]) -> State:
+        conditions = tuple(c for c in a.conditions if c in b.conditions)
+        if a.epochs == b.epochs:
+            return State(env, conditions, a.epochs)
+        join = len(self.cfg.instructions) + 1 + number
+        epochs = [x if x == y else join for x, y in zip(a.epochs, b.epochs, strict=True)]
+        return State(env, conditions, (epochs[0], epochs[1], epochs[2]))
+
+    def _widen(self, number: int, states: list[State]) -> State:
+        result = states[0]
+        for other in states[1:]:
+            result = self._common(number, result, other, result.env)
+        env: dict[Reg, Term] = {}
+        controls: tuple[Term, ...] | None = None
+        for reg in self.live[number]:
+            values = [self.machine.read_reg(s, reg) for s in states]
+            if all(v is values[0] for v in values):
+                env[reg] = values[0]
+                continue
+            if controls is None:
+                controls = self._controls(number)
+            env[reg] = self._phi(number, reg, values, controls)
+        return State(env, result.conditions, result.epochs)
+
+    def _phi(
+        self, number: int, reg: Reg, values: Sequence[Term], controls: tuple[Term, ...]
+    ) -> Term:
+        """A value that depends on the way a block was reached: a function of the values it may
+        be and of the predicates that choose among them, so it varies as much as they do."""
+        name = ("phi", number, reg.name, reg.scope)
+        width = self.machine.width(reg)
+        arguments = (*dict.fromkeys(values), *controls)
+        if sum(a.size for a in arguments) > 500:
+            most = max(a.variance for a in arguments)
+            return self.terms.fresh(f"phi({reg.name})", width, most)
+        return self.terms.apply(name, width, arguments, Variance.UNIFORM)
+
+    def _controls(self, number: int) -> tuple[Term, ...]:
+        """The predicates of all branches between a block and its immediate dominator: which way
+        was taken depends on nothing else."""
+        stop = self.cfg.idom[number]
+        seen: set[int] = set()
+        work = list(self.cfg.predecessors[number])
+        found: dict[Term, None] = {}
+        while work:
+            block = work.pop()
+            if block in seen:
+                continue
+            seen.add(block)
+            if len(self.cfg.blocks[block].successors) > 1:
+                found.update(self.predicates.get(block, {}) or {self.terms.fresh("way", 1): None})
+            if block != stop:
+                work.extend(self.cfg.predecessors[block])
+            if len(found) > _MAX_PREDICATES:
+                return (self.terms.fresh("way", 1),)
+        return tuple(found)
+
+    def _blunt(self, number: int, state: State) -> State:
+        """Irreducible flow: whatever any block may write is unknown here, and no earlier
+        condition about it is kept."""
+        env = dict(state.env)
+        for reg in self._written(self.cfg.order) & env.keys():
+            env[reg] = self.terms.fresh(f"join({reg.name})", self.machine.width(reg))
+        mark = -1 - len(self.cfg.blocks) - number
+        return State(env, (), (mark, mark, mark))
+
+    def _leave(self, number: int, successor: int, state: State) -> State:
+        """Give the values of loops that this edge leaves the names they have behind them."""
+        names: dict[Term, Term] = {}
+        for header in self.cfg.loops_around(number):
+            if successor not in self.cfg.loops[header].blocks:
+                for entered in self.entered.get(header, ()):
+                    names.update(
+                        (a, b) for a, b in entered.atoms.items() if a is not b
+                    )
+        if not names:
+            return state
+        memo: dict[Term, Term] = {}
+
+        def rename(term: Term) -> Term:
+            return self.terms.substitute(term, names.get, memo)
+
+        env = {reg: rename(value) for reg, value in state.env.items()}
+        return State(env, tuple(map(rename, state.conditions)), state.epochs)
+
+
+def _roots(instruction: Instruction) -> tuple[Reg, ...]:
+    """Registers a trace needs: bases of addresses, and predicates of branches and accesses."""
+    roots = [
+        o.base for o in instruction.operands if isinstance(o, Mem) and isinstance(o.base, Reg)
+    ]
+    if instruction.guard is not None and isa.effects(instruction.opcode, instruction.modifiers):
+        roots.append(instruction.guard.reg)
+    return tuple(roots)
+
+
+def _elements(instruction: Instruction) -> int:
+    for modifier in instruction.modifiers:
+        if modifier in ("v2", "v4", "v8"):
+            return int(modifier[1:])
+    return 1

@@ -1,0 +1,327 @@
+"""The one place that asks Z3, with three answers: proved, refuted, unknown.
+
+A question is first asked in a generalised form, in which every product, division and
+uninterpreted value is a variable: quick, and a proof of the general claim proves the claim.
+Only where that fails is the exact form tried, for a short while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from ptxsw.emulator.terms import Term, ones, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """No values of the atoms contradict the claim. `smt2` is the obligation that was refuted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuted:
+    """Values of the atoms, by name, under which the claim is false."""
+
+    example: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Neither proved nor refuted within the time allowed."""
+
+
+Verdict: TypeAlias = Proved | Refuted | Unknown
+
+# Kinds that the generalised form replaces by variables.
+_OPAQUE = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
+_ALWAYS_OPAQUE = frozenset({"float", "apply", "atom"})
+
+GENERAL_MS = 100
+EXACT_MS = 50
+
+
+class Solver:
+    """Answers questions about terms of one table. Z3 is imported with the first question.
+
+    `budget_s` bounds the time spent in all questions together: after it every answer is
+    Unknown.
+    """
+
+    def __init__(self, budget_s: float = 5.0) -> None:
+        self.questions = 0
+        self.seconds = 0.0
+        self.slowest = 0.0
+        self._budget = budget_s
+        self._z3: Any = None
+        self._solver: Any = None
+        self._memo: tuple[dict[Term, Any], dict[Term, Any]] = ({}, {})
+        self._atoms: dict[Term, frozenset[Term]] = {}
+        self._answers: dict[tuple[Term, frozenset[Term]], Verdict] = {}
+
+    def prove(self, claim: Term, given: Iterable[Term] = ()) -> Verdict:
+        """Does the condition `claim` hold wherever all conditions `given` do?"""
+        if claim.kind == "const":
+            return Proved() if claim.value else Refuted()
+        facts = self._relevant(claim, given)
+        if claim in facts:
+            return Proved()
+        key = (claim, frozenset(facts))
+        found = self._answers.get(key)
+        if found is None:
+            found = self._answers[key] = self._ask(claim, facts)
+        return found
+
+    def contradicts(self, condition: Term, given: Iterable[Term]) -> bool:
+        """Can `condition` surely not hold where all of `given` do?"""
+        if condition.kind == "const":
+            return not condition.value
+        facts = self._relevant(condition, given)
+        if not facts:
+            return False
+        self._start()
+        return bool(self._check(facts, condition, negate=False) == self._z3.unsat)
+
+    def smt2(self, claim: Term, given: Iterable[Term] = ()) -> str:
+        """The question as a stand-alone SMT-LIB 2 file that is unsat where the claim holds, in
+        the generalised form if that suffices for a proof, else in the exact one."""
+        facts = self._relevant(claim, given)
+        self._start()
+        for exact in (False, True):
+            with _Scope(self._solver):
+                self._state(facts, claim, negate=True, exact=exact)
+                if exact or self._solver.check() == self._z3.unsat:
+                    return "(set-logic QF_BV)\n" + str(self._solver.to_smt2())
+        raise AssertionError("the exact form was not reached")
+
+    def _relevant(self, claim: Term, given: Iterable[Term]) -> tuple[Term, ...]:
+        """The conditions that share an unknown with the claim, directly or through others."""
+        pool = [(fact, self._unknowns(fact)) for fact in given]
+        reached = set(self._unknowns(claim))
+        chosen: set[Term] = set()
+        grew = True
+        while grew:
+            grew = False
+            rest = []
+            for fact, names in pool:
+                if names.isdisjoint(reached):
+                    rest.append((fact, names))
+                else:
+                    chosen.add(fact)
+                    reached |= names
+                    grew = True
+            pool = rest
+        return tuple(sorted(chosen, key=lambda t: t.id))
+
+    def _unknowns(self, term: Term) -> frozenset[Term]:
+        found = self._atoms.get(term)
+        if found is None:
+            found = frozenset(n for n in walk(term) if n.kind in _ALWAYS_OPAQUE)
+            self._atoms[term] = found
+        return found
+
+    # ------------------------------------------------------------ asking
+
+    def _start(self) -> None:
+        if self._z3 is None:
+            import z3
+
+            self._z3 = z3
+            self._solver = z3.SolverFor("QF_BV")
+
+    def _ask(self, claim: Term, facts: Sequence[Term]) -> Verdict:
+        self._start()
+        z3 = self._z3
+        if self._check(facts, claim, negate=True) == z3.unsat:
+            return Proved()
+        return self._exact(claim, facts)
+
+    def _exact(self, claim: Term, facts: Sequence[Term]) -> Verdict:
+        z3 = self._z3
+        with _Scope(self._solver):
+            self._state(facts, claim, negate=True, exact=True)
+            answer = self._timed(EXACT_MS)
+            if answer == z3.unsat:
+                return Proved()
+            if answer == z3.sat:
+                model = self._solver.model()
+                example = {str(d.name()): _number(model[d]) for d in model.decls()}
+                return Refuted(dict(sorted(example.items())))
+        return Unknown()
+
+    def _check(
+        self,
+        facts: Sequence[Term],
+        claim: Term,
+        *,
+        negate: bool,
+    ) -> Any:
+        with _Scope(self._solver):
+            self._state(facts, claim, negate=negate, exact=False)
+            return self._timed(GENERAL_MS)
+
+    def _timed(self, timeout_ms: int) -> Any:
+        if self.seconds > self._budget:
+            return self._z3.unknown
+        self.questions += 1
+        self._solver.set("timeout", timeout_ms)
+        begin = perf_counter()
+        answer = self._solver.check()
+        took = perf_counter() - begin
+        self.seconds += took
+        self.slowest = max(self.slowest, took)
+        return answer
+
+    def _state(self, facts: Sequence[Term], claim: Term, *, negate: bool, exact: bool) -> None:
+        z3 = self._z3
+        target = self.to_z3(claim, exact=exact)
+        self._solver.add(z3.Not(target) if negate else target)
+        for fact in facts:
+            self._solver.add(self.to_z3(fact, exact=exact))
+        for node in walk(claim, *facts):
+            limit = ones(node)
+            bounded = node.kind in _ALWAYS_OPAQUE or (node.kind in _OPAQUE and not exact)
+            if bounded and node.width > 1 and limit < (1 << node.width) - 1:
+                self._solver.add(z3.ULE(self.to_z3(node, exact=exact), limit))
+
+    # ------------------------------------------------------------ terms to Z3
+
+    def to_z3(self, term: Term, *, exact: bool = True) -> Any:
+        """The Z3 expression of a term: a Bool for width 1, else a BitVec. Uninterpreted values
+        become constants, one for each distinct value."""
+        self._start()
+        memo = self._memo[exact]
+        for node in walk_until(term, memo):
+            memo[node] = self._expression(node, [memo[a] for a in node.args], exact)
+        return memo[term]
+
+    def _expression(self, node: Term, args: list[Any], exact: bool) -> Any:
+        z3 = self._z3
+        if node.kind in _ALWAYS_OPAQUE or (node.kind in _OPAQUE and not exact):
+            name = f"{node.value if node.kind == 'atom' else node.kind}!{node.id}"
+            return z3.Bool(name) if node.width == 1 else z3.BitVec(name, node.width)
+        if node.width == 1 or node.kind in _BOOLEAN:
+            return _boolean(z3, node, args)
+        bits = [_bits(z3, a) for a in args]
+        return _vector(z3, node, bits, args)
+
+
+_BOOLEAN = frozenset({"eq", "ult", "ule", "slt", "sle", "not"})
+
+
+class _Scope:
+    """push on entry, pop on exit."""
+
+    def __init__(self, solver: Any) -> None:
+        self._solver = solver
+
+    def __enter__(self) -> None:
+        self._solver.push()
+
+    def __exit__(self, *_: object) -> None:
+        self._solver.pop()
+
+
+def walk_until(term: Term, done: Mapping[Term, Any]) -> Iterable[Term]:
+    """Subterms not in `done`, arguments first; the caller adds each to `done` as it comes."""
+    stack = [term]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        missing = [a for a in node.args if a not in done]
+        if missing:
+            stack.extend(missing)
+        else:
+            stack.pop()
+            yield node
+
+
+def _number(value: Any) -> int:
+    return value.as_long() if hasattr(value, "as_long") else int(bool(value))
+
+
+def _bits(z3: Any, value: Any) -> Any:
+    """A Bool as a bit vector of width 1."""
+    return z3.If(value, z3.BitVecVal(1, 1), z3.BitVecVal(0, 1)) if z3.is_bool(value) else value
+
+
+def _boolean(z3: Any, node: Term, args: list[Any]) -> Any:
+    match node.kind:
+        case "const":
+            return z3.BoolVal(bool(node.value))
+        case "eq":
+            return args[0] == args[1]
+        case "ult":
+            return z3.ULT(args[0], args[1])
+        case "ule":
+            return z3.ULE(args[0], args[1])
+        case "slt":
+            return args[0] < args[1]
+        case "sle":
+            return args[0] <= args[1]
+        case "not":
+            return z3.Not(args[0])
+        case "and" | "mul":
+            return z3.And(*args)
+        case "or":
+            return z3.Or(*args)
+        case "xor":
+            return z3.Xor(*args)
+        case "ite":
+            return z3.If(*args)
+        case "extract":
+            low = int(node.value)
+            return z3.Extract(low, low, args[0]) == 1
+    raise KeyError(node.kind)
+
+
+def _vector(z3: Any, node: Term, bits: list[Any], args: list[Any]) -> Any:
+    width = node.width
+    match node.kind:
+        case "const":
+            return z3.BitVecVal(node.value, width)
+        case "sum":
+            constant, coefficients = node.value
+            total = z3.BitVecVal(constant, width)
+            for value, coefficient in zip(bits, coefficients, strict=True):
+                total = total + value * z3.BitVecVal(coefficient, width)
+            return total
+        case "mul":
+            product = bits[0]
+            for value in bits[1:]:
+                product = product * value
+            return product
+        case "udiv":
+            return z3.UDiv(*bits)
+        case "urem":
+            return z3.URem(*bits)
+        case "sdiv":
+            return bits[0] / bits[1]
+        case "srem":
+            return z3.SRem(*bits)
+        case "and":
+            return bits[0] & bits[1]
+        case "or":
+            return bits[0] | bits[1]
+        case "xor":
+            return bits[0] ^ bits[1]
+        case "shl":
+            return bits[0] << bits[1]
+        case "lshr":
+            return z3.LShR(*bits)
+        case "ashr":
+            return bits[0] >> bits[1]
+        case "extract":
+            return z3.Extract(int(node.value) + width - 1, int(node.value), bits[0])
+        case "concat":
+            return z3.Concat(*bits)
+        case "zext":
+            return z3.ZeroExt(width - bits[0].size(), bits[0])
+        case "sext":
+            return z3.SignExt(width - bits[0].size(), bits[0])
+        case "ite":
+            return z3.If(args[0], bits[1], bits[2])
+    raise KeyError(node.kind)

@@ -1,0 +1,361 @@
+"""The state of one path, and what one instruction does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ptxsw import isa
+from ptxsw.emulator.terms import Term, Terms, Variance
+from ptxsw.ir import (
+    Args, Body, Float, Function, Instruction, Int, Mem, Module, Not, Operand, Pair, Part, Reg,
+    Sink, Special, Sum, Symbol, Vec, type_width,
+)  # fmt: skip
+from ptxsw.semantics import Meaning, meaning
+
+CARRY = Reg("%cc", -1)
+"""The condition code register CC.CF, which `add.cc` writes and `addc` reads (manual 9.7.2)."""
+
+# A term of more nodes is given up: nobody reads it and no proof about it ends in time.
+_MAX_SIZE = 4000
+# Facts beyond the newest are forgotten, which is always sound.
+_MAX_CONDITIONS = 96
+
+Epochs = tuple[int, int, int]
+_SPACES = {"global": 0, "shared": 1, "local": 2}
+
+
+@dataclass(slots=True)
+class State:
+    """Values of the tracked registers on one path. A memory epoch changes when the space may
+    have been written: two loads of one address in one epoch give one value."""
+
+    env: dict[Reg, Term]
+    conditions: tuple[Term, ...] = ()
+    epochs: Epochs = (0, 0, 0)
+
+    def assume(self, condition: Term) -> tuple[Term, ...]:
+        """The path's conditions with one more."""
+        if condition.kind == "const" or condition in self.conditions:
+            return self.conditions
+        return (*self.conditions, condition)[-_MAX_CONDITIONS:]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A memory access as an instruction performs it in a state."""
+
+    address: Term
+    guard: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An instruction made ready to run: what it writes, what it reads, what it means."""
+
+    instruction: Instruction
+    dests: tuple[tuple[Reg | None, int], ...]  # None and width 0 for a sink
+    sources: tuple[Operand, ...]  # vectors flattened
+    meaning: Meaning | None
+    address: Mem | None
+    space: str | None
+    clobbers: tuple[str, ...]  # spaces whose epoch ends
+    widened: tuple[Reg, ...]  # narrower register sources of an extension
+
+
+class Machine:
+    """Runs instructions of one function over terms."""
+
+    def __init__(self, module: Module, function: Function, terms: Terms) -> None:
+        self.terms = terms
+        self._module = module
+        self._function = function
+        self._body: Body = function.body
+        self._params = {p.name: p for p in function.params}
+        self._widths: dict[Reg, int] = {}
+        self._specials: dict[str, Term] = {}
+        self._launch = _launch_bounds(function)
+        self.true = terms.const(1, 1)
+
+    def width(self, reg: Reg) -> int:
+        """Width of a register in bits; an undeclared one counts as 32 bits wide."""
+        if reg is CARRY:
+            return 1
+        found = self._widths.get(reg)
+        if found is None:
+            found = self._widths[reg] = self._body.width(reg) or 32
+        return found
+
+    # ------------------------------------------------------------ preparing
+
+    def prepare(self, instruction: Instruction, tracked: frozenset[Reg]) -> Step | None:
+        """The step of an instruction; None where it neither writes a tracked register nor
+        touches memory."""
+        written = [r for r in isa.defs(instruction) if r in tracked]
+        space = isa.space(instruction)
+        effects = isa.effects(instruction.opcode, instruction.modifiers)
+        touches = bool(effects & ~(isa.Effect.BRANCH | isa.Effect.EXIT))
+        sense = meaning(instruction.opcode, instruction.modifiers)
+        carries = sense is not None and (sense.writes_carry or sense.reads_carry)
+        if not (written or touches or carries):
+            return None
+        count = isa.destinations(instruction) if isa.known(instruction) else 0
+        dests = tuple(self._destination(o) for o in _flat(instruction.operands[:count]))
+        address = next((o for o in instruction.operands if isinstance(o, Mem)), None)
+        sources = tuple(_flat(instruction.operands[count:]))
+        if sense is None and instruction.opcode != "ld":
+            # What an unmodelled instruction may write is every register that it names.
+            dests = tuple((reg, self.width(reg)) for reg in isa.defs(instruction))
+        return Step(
+            instruction,
+            dests,
+            sources,
+            sense,
+            address if touches else None,
+            space,
+            _clobbers(effects, space),
+            self._widened(sense, dests, sources),
+        )
+
+    def _destination(self, operand: Operand) -> tuple[Reg | None, int]:
+        return (operand, self.width(operand)) if isinstance(operand, Reg) else (None, 0)
+
+    def _widened(
+        self,
+        sense: Meaning | None,
+        dests: Sequence[tuple[Reg | None, int]],
+        sources: Sequence[Operand],
+    ) -> tuple[Reg, ...]:
+        if sense is None or not dests:
+            return ()
+        return tuple(r for r in sources if isinstance(r, Reg) and 1 < self.width(r) < dests[0][1])
+
+    # ------------------------------------------------------------ running
+
+    def run(self, step: Step, state: State, index: int) -> Touch | None:
+        """Advance the state over one instruction. `index` names the memory epochs that it
+        begins. Returns the access, if it makes one."""
+        instruction = step.instruction
+        guard = self.guard(state, instruction)
+        touch = None
+        if step.address is not None:
+            touch = Touch(self.address(state, step.address), guard)
+        values = self._values(step, state, touch, index)
+        for (reg, width), value in zip(step.dests, values, strict=False):
+            if reg is None:
+                continue
+            if value.size > _MAX_SIZE:
+                value = self.terms.fresh(f"big({reg.name})", width, value.variance)
+            self._write(state, reg, value, guard)
+        if step.meaning is not None and step.meaning.writes_carry:
+            self._write(state, CARRY, values[-1], guard)
+        if step.clobbers:
+            state.epochs = tuple(  # type: ignore[assignment]
+                index + 1 if space in step.clobbers else epoch
+                for space, epoch in zip(_SPACES, state.epochs, strict=True)
+            )
+        return touch
+
+    def _write(self, state: State, reg: Reg, value: Term, guard: Term) -> None:
+        if guard is not self.true:
+            value = self.terms.ite(guard, value, self.read_reg(state, reg))
+        state.env[reg] = value
+
+    def _values(
+        self, step: Step, state: State, touch: Touch | None, index: int
+    ) -> tuple[Term, ...]:
+        if step.meaning is not None:
+            sources = [self.read(state, o) for o in step.sources]
+            carry = self.read_reg(state, CARRY) if step.meaning.reads_carry else None
+            widths = [width for _, width in step.dests]
+            try:
+                return step.meaning.run(self.terms, sources, widths, carry)
+            except ValueError:
+                pass  # operands of a shape the table does not know: nothing is known of it
+        elif step.instruction.opcode == "ld" and touch is not None:
+            return tuple(self._loaded(step, state, touch, index))
+        name = step.instruction.opcode
+        return tuple(self.terms.fresh(name, width or 32) for _, width in step.dests)
+
+    def _loaded(self, step: Step, state: State, touch: Touch, index: int) -> Iterator[Term]:
+        type_name = isa.access_type(step.instruction) or ""
+        bits = type_width(type_name)
+        for at, (_, width) in enumerate(step.dests):
+            address = touch.address
+            if at:
+                address = self.terms.add(address, self.terms.const(at * bits // 8, address.width))
+            value = self._memory(step, state, address, bits or width or 32)
+            wide = width or value.width
+            if wide < value.width:
+                value = self.terms.extract(value, 0, wide)
+            elif type_name.startswith("s"):
+                value = self.terms.sext(value, wide)
+            yield self.terms.zext(value, wide)
+
+    def _memory(self, step: Step, state: State, address: Term, bits: int) -> Term:
+        """The value of `bits` at an address."""
+        terms, modifiers, space = self.terms, step.instruction.modifiers, step.space
+        if space == "param":
+            return self._parameter(address, bits)
+        if space == "const" or "nc" in modifiers:
+            return terms.apply(("load", space), bits, (address,), Variance.UNIFORM)
+        weak = not isa.effects("ld", modifiers) & ~isa.Effect.READ
+        if weak and space in _SPACES:
+            epoch = state.epochs[_SPACES[space]]
+            return terms.apply(("load", space, epoch), bits, (address,), Variance.LANE)
+        if weak:
+            return terms.apply(("load", "generic", *state.epochs), bits, (address,), Variance.LANE)
+        return terms.fresh("load", bits)
+
+    def _parameter(self, address: Term, bits: int) -> Term:
+        """A kernel parameter is one value for the whole grid; a device function's is not."""
+        base, offset = address, 0
+        if address.kind == "sum" and len(address.args) == 1:
+            base, offset = address.args[0], address.value[0]
+        name = str(base.value)[1:] if base.kind == "atom" else ""
+        if name not in self._params:
+            if base.kind == "atom" or self._function.kind != "entry":
+                return self.terms.fresh("param", bits)
+            return self.terms.apply(("load", "param"), bits, (address,), Variance.UNIFORM)
+        name = f"{name}+{offset}" if offset else name
+        entry = self._function.kind == "entry"
+        return self.terms.atom(name, bits, Variance.UNIFORM if entry else Variance.LANE)
+
+    # ------------------------------------------------------------ operands
+
+    def guard(self, state: State, instruction: Instruction) -> Term:
+        if instruction.guard is None:
+            return self.true
+        value = self.read_reg(state, instruction.guard.reg)
+        return self.terms.not_(value) if instruction.guard.negated else value
+
+    def address(self, state: State, operand: Mem) -> Term:
+        base = self.read(state, operand.base)
+        if isinstance(base, int):
+            base = self.terms.const(base, self._module.address_size)
+        if operand.offset:
+            base = self.terms.add(base, self.terms.const(operand.offset, base.width))
+        return base
+
+    def read_reg(self, state: State, reg: Reg) -> Term:
+        found = state.env.get(reg)
+        if found is None:
+            found = self.terms.atom(f"undefined({reg.name})", self.width(reg), Variance.LANE)
+            state.env[reg] = found
+        return found
+
+    def read(self, state: State, operand: Operand) -> Term | int:
+        """The value of a source; an integer for a literal, whose width the reader knows."""
+        match operand:
+            case Reg():
+                return self.read_reg(state, operand)
+            case Int(value):
+                return value
+            case Float(bits, _):
+                return bits
+            case Special(name):
+                return self.special(name)
+            case Symbol(name, offset):
+                return self._symbol(name, offset)
+            case Not(inner):
+                value = self.read(state, inner)
+                if isinstance(value, Term):
+                    return self.terms.not_(value)
+                return 1 - value
+            case Sum(base, offset):
+                value = self.read(state, base)
+                if isinstance(value, Term):
+                    return self.terms.add(value, self.terms.const(offset, value.width))
+                return value + offset
+            case Part():
+                return self.terms.fresh("part", 32)
+            case _:
+                return self.terms.fresh("operand", 32)
+
+    def _symbol(self, name: str, offset: int) -> Term:
+        width = self._module.address_size
+        local = any(v.name == name and v.space in ("local", "param") for v in self._body.variables)
+        own = local and name not in self._params
+        base = self.terms.atom(f"&{name}", width, Variance.LANE if own else Variance.UNIFORM)
+        return self.terms.add(base, self.terms.const(offset, width)) if offset else base
+
+    def special(self, name: str) -> Term:
+        """The value of a special register (manual chapter 10)."""
+        found = self._specials.get(name)
+        if found is None:
+            if name not in _SPECIALS:
+                return self.terms.fresh(name, 64 if "64" in name else 32)
+            variance, ones = _SPECIALS[name]
+            size = self._launch.get(name)
+            if size is not None:
+                found = self.terms.const(size, 32)
+            else:
+                found = self.terms.atom(name, 32, variance, self._bounded(name, ones))
+            self._specials[name] = found
+        return found
+
+    def _bounded(self, name: str, ones: int) -> int:
+        """A thread index is below the block size, where that is known."""
+        size = self._launch.get(name.replace("tid", "ntid"))
+        if size is None or not name.startswith("%tid"):
+            return ones
+        return (1 << (size - 1).bit_length()) - 1
+
+
+# Variance and the bits that may be set (manual 10.1 to 10.7; limits of CUDA's compute
+# capabilities). What is not here may change from read to read.
+_U, _R, _L = Variance.UNIFORM, Variance.ROW, Variance.LANE
+_SPECIALS: Mapping[str, tuple[Variance, int]] = {
+    "%tid.x": (_L, 0x3FF), "%tid.y": (_R, 0x3FF), "%tid.z": (_R, 0x3F),
+    "%ntid.x": (_U, 0x7FF), "%ntid.y": (_U, 0x7FF), "%ntid.z": (_U, 0x7F),
+    "%ctaid.x": (_U, 0x7FFFFFFF), "%ctaid.y": (_U, 0xFFFF), "%ctaid.z": (_U, 0xFFFF),
+    "%nctaid.x": (_U, 0x7FFFFFFF), "%nctaid.y": (_U, 0xFFFF), "%nctaid.z": (_U, 0xFFFF),
+    "%laneid": (_L, 0x1F),
+    "%clusterid.x": (_U, 0x7FFFFFFF), "%clusterid.y": (_U, 0xFFFF), "%clusterid.z": (_U, 0xFFFF),
+    "%nclusterid.x": (_U, 0x7FFFFFFF), "%nclusterid.y": (_U, 0xFFFF),
+    "%nclusterid.z": (_U, 0xFFFF),
+    "%cluster_ctaid.x": (_U, 0x1F), "%cluster_ctaid.y": (_U, 0x1F),
+    "%cluster_ctaid.z": (_U, 0x1F), "%cluster_ctarank": (_U, 0x1F),
+    "%cluster_nctaid.x": (_U, 0x1F), "%cluster_nctaid.y": (_U, 0x1F),
+    "%cluster_nctaid.z": (_U, 0x1F), "%cluster_nctarank": (_U, 0x1F),
+    "%total_smem_size": (_U, 0x7FFFFFFF), "%dynamic_smem_size": (_U, 0x7FFFFFFF),
+}  # fmt: skip
+
+
+def _launch_bounds(function: Function) -> dict[str, int]:
+    """Block dimensions that `.reqntid` fixes, and the thread indices that they make zero."""
+    known: dict[str, int] = {}
+    for name, text in function.directives:
+        if name == "reqntid":
+            sizes = [int(part, 0) for part in text.replace(",", " ").split()]
+            for axis, size in zip("xyz", sizes + [1, 1, 1], strict=False):
+                known[f"%ntid.{axis}"] = size
+                if size == 1:
+                    known[f"%tid.{axis}"] = 0
+    return known
+
+
+def _clobbers(effects: isa.Effect, space: str | None) -> tuple[str, ...]:
+    """Spaces that another value may be found in afterwards."""
+    order = isa.Effect.BARRIER | isa.Effect.FENCE | isa.Effect.CALL | isa.Effect.ASYNC
+    if effects & order:
+        return tuple(_SPACES) if effects & isa.Effect.CALL else ("global", "shared")
+    if effects & (isa.Effect.WRITE | isa.Effect.ATOMIC):
+        if space in _SPACES:
+            return (space,)
+        return () if space == "param" else tuple(_SPACES)
+    return ()
+
+
+def _flat(operands: Sequence[Operand]) -> Iterator[Operand]:
+    for operand in operands:
+        match operand:
+            case Vec(elements) | Args(elements):
+                yield from _flat(elements)
+            case Pair(first, second):
+                yield first
+                yield second
+            case Mem() | Sink():
+                yield operand
+            case _:
+                yield operand

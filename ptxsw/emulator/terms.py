@@ -1,0 +1,752 @@
+"""Hash-consed bit-vector terms, normal by construction.
+
+`Terms` is the symbolic algebra of `ptxsw.semantics`. Equal values of one table are one object,
+so `is` compares them. Sums are `const + Σ coefficient·atom` modulo 2^width with sorted atoms
+and products are multiplied out, so the difference of two addresses is one subtraction.
+
+Every rule here is exact modulo 2^width and is proved with Z3 in `tests/emulator/test_terms.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any
+
+# Beyond these the normal form costs more than it tells: the product stays one opaque atom.
+_MAX_PRODUCTS = 64
+_MAX_DEGREE = 6
+
+
+class Variance(IntEnum):
+    """Over which threads of a warp a value is the same.
+
+    ROW values (`%tid.y`, `%tid.z`) are equal in a warp whose lanes lie in one row of the block.
+    """
+
+    UNIFORM = 0
+    ROW = 1
+    LANE = 2
+
+
+class Term:
+    """A node; made by `Terms` only. `value` is the payload of the kind:
+
+    const: the unsigned integer; atom: its name; sum: (constant, coefficients), one for each of
+    `args`; extract: the low bit; float: its name; apply: (its name, its own variance).
+    """
+
+    __slots__ = ("_ones", "args", "id", "kind", "size", "value", "variance", "width")
+
+    id: int
+    kind: str
+    width: int
+    args: tuple[Term, ...]
+    value: Any
+    variance: Variance
+    size: int  # nodes, counted as a tree and capped
+    _ones: int | None
+
+    def __repr__(self) -> str:
+        from ptxsw.emulator.show import show
+
+        return show(self)
+
+
+class Terms:
+    """A table of terms and the operations on them. All widths are in bits."""
+
+    def __init__(self) -> None:
+        self._table: dict[tuple[Any, ...], Term] = {}
+        self._fresh = 0
+
+    # ------------------------------------------------------------ making nodes
+
+    def _node(
+        self,
+        kind: str,
+        width: int,
+        args: tuple[Term, ...] = (),
+        value: Any = None,
+        variance: Variance | None = None,
+    ) -> Term:
+        key = (kind, width, value, args)
+        found = self._table.get(key)
+        if found is not None:
+            return found
+        term = Term()
+        term.id = len(self._table)
+        term.kind = kind
+        term.width = width
+        term.args = args
+        term.value = value
+        if variance is None:
+            variance = Variance.UNIFORM
+            for arg in args:
+                if arg.variance > variance:
+                    variance = arg.variance
+        term.variance = variance
+        term.size = min(1 + sum(a.size for a in args), 1 << 30)
+        term._ones = None
+        self._table[key] = term
+        return term
+
+    def const(self, value: int, width: int) -> Term:
+        return self._node("const", width, (), value & ((1 << width) - 1))
+
+    def atom(self, name: str, width: int, variance: Variance, ones: int | None = None) -> Term:
+        """An unknown value. `ones` masks the bits that may be set (default: all)."""
+        term = self._node("atom", width, (), name, variance)
+        if ones is not None:
+            term._ones = ones & ((1 << width) - 1)
+        return term
+
+    def fresh(self, name: str, width: int, variance: Variance = Variance.LANE) -> Term:
+        """An unknown value equal to no other."""
+        self._fresh += 1
+        return self.atom(f"{name}#{self._fresh}", width, variance)
+
+    def apply(
+        self, name: tuple[Any, ...], width: int, args: Sequence[Term], variance: Variance
+    ) -> Term:
+        """An uninterpreted function, such as a load: equal arguments give the equal value. It
+        varies as much as `variance` or its arguments do."""
+        most = max((variance, *(a.variance for a in args)))
+        return self._node("apply", width, tuple(args), (name, variance), most)
+
+    def floating(self, name: str, width: int, operands: Sequence[Term]) -> Term:
+        return self._node("float", width, tuple(operands), name)
+
+    def width(self, a: Term) -> int:
+        return a.width
+
+    # ------------------------------------------------------------ sums and products
+
+    def sum(self, width: int, constant: int, items: Iterable[tuple[Term, int]]) -> Term:
+        """`constant + Σ coefficient·atom` over atoms that are neither sums nor constants."""
+        mask = (1 << width) - 1
+        linear: dict[Term, int] = {}
+        for term, coefficient in items:
+            linear[term] = linear.get(term, 0) + coefficient
+        return self._linear(width, constant, linear, mask)
+
+    def _linear(self, width: int, constant: int, linear: dict[Term, int], mask: int) -> Term:
+        constant &= mask
+        kept = [(t, c & mask) for t, c in linear.items() if c & mask]
+        if not kept:
+            return self.const(constant, width)
+        if len(kept) == 1 and constant == 0 and kept[0][1] == 1:
+            return kept[0][0]
+        kept.sort(key=_by_id)
+        return self._node(
+            "sum", width, tuple(t for t, _ in kept), (constant, tuple(c for _, c in kept))
+        )
+
+    def add(self, a: Term, b: Term) -> Term:
+        return self._combine(a, b, 1)
+
+    def sub(self, a: Term, b: Term) -> Term:
+        return self._combine(a, b, -1)
+
+    def _combine(self, a: Term, b: Term, sign: int) -> Term:
+        width = a.width
+        assert width == b.width, (a, b)
+        if width == 1:
+            return self.xor(a, b)
+        if b.kind == "const" and b.value == 0:
+            return a
+        mask = (1 << width) - 1
+        constant, items = split(a)
+        other, more = split(b)
+        linear = dict(items)
+        for term, coefficient in more:
+            linear[term] = linear.get(term, 0) + sign * coefficient
+        return self._linear(width, constant + sign * other, linear, mask)
+
+    def scale(self, a: Term, factor: int) -> Term:
+        """`a * factor`."""
+        mask = (1 << a.width) - 1
+        if factor & mask == 1:
+            return a
+        constant, items = split(a)
+        return self._linear(a.width, constant * factor, {t: c * factor for t, c in items}, mask)
+
+    def neg(self, a: Term) -> Term:
+        return self.scale(a, -1)
+
+    def mul(self, a: Term, b: Term) -> Term:
+        assert a.width == b.width, (a, b)
+        if a.width == 1:
+            return self.and_(a, b)
+        if a.kind == "const":
+            return self.scale(b, a.value)
+        if b.kind == "const":
+            return self.scale(a, b.value)
+        const_a, items_a = split(a)
+        const_b, items_b = split(b)
+        if len(items_a) * len(items_b) > _MAX_PRODUCTS:
+            return self._monomial(a.width, (a, b))
+        linear: dict[Term, int] = {}
+        for term, coefficient in items_a:
+            linear[term] = linear.get(term, 0) + coefficient * const_b
+            for other, factor in items_b:
+                if len(factors(term)) + len(factors(other)) > _MAX_DEGREE:
+                    return self._monomial(a.width, (a, b))
+                product = self._monomial(a.width, factors(term) + factors(other))
+                linear[product] = linear.get(product, 0) + coefficient * factor
+        for other, factor in items_b:
+            linear[other] = linear.get(other, 0) + factor * const_a
+        return self._linear(a.width, const_a * const_b, linear, (1 << a.width) - 1)
+
+    def _monomial(self, width: int, parts: tuple[Term, ...]) -> Term:
+        return self._node("mul", width, tuple(sorted(parts, key=_id)))
+
+    # ------------------------------------------------------------ division
+
+    def udiv(self, a: Term, b: Term) -> Term:
+        if b.kind == "const":
+            if b.value == 0:
+                return self.const(-1, a.width)
+            if a.kind == "const":
+                return self.const(a.value // b.value, a.width)
+            if b.value & (b.value - 1) == 0:
+                return self.lshr(a, self.const(b.value.bit_length() - 1, a.width))
+        return self._node("udiv", a.width, (a, b))
+
+    def urem(self, a: Term, b: Term) -> Term:
+        if b.kind == "const":
+            if b.value == 0:
+                return a
+            if a.kind == "const":
+                return self.const(a.value % b.value, a.width)
+            if b.value & (b.value - 1) == 0:
+                return self.and_(a, self.const(b.value - 1, a.width))
+        return self._node("urem", a.width, (a, b))
+
+    def sdiv(self, a: Term, b: Term) -> Term:
+        if b.kind == "const" and b.value != 0:
+            if a.kind == "const":
+                return self.const(_truncated(signed(a), signed(b))[0], a.width)
+            if b.value == 1:
+                return a
+        if positive(a) and positive(b) and b.kind == "const" and b.value != 0:
+            return self.udiv(a, b)
+        return self._node("sdiv", a.width, (a, b))
+
+    def srem(self, a: Term, b: Term) -> Term:
+        if b.kind == "const" and b.value != 0:
+            if a.kind == "const":
+                return self.const(_truncated(signed(a), signed(b))[1], a.width)
+            if b.value == 1:
+                return self.const(0, a.width)
+        if positive(a) and positive(b):
+            return self.urem(a, b)
+        return self._node("srem", a.width, (a, b))
+
+    # ------------------------------------------------------------ bitwise
+
+    def and_(self, a: Term, b: Term) -> Term:
+        assert a.width == b.width, (a, b)
+        if a.kind == "const":
+            a, b = b, a
+        if a is b:
+            return a
+        if b.kind == "const":
+            return self._and_const(a, b)
+        if a.width == 1 and self.not_(a) is b:
+            return self.const(0, 1)
+        return self._node("and", a.width, (a, b) if a.id < b.id else (b, a))
+
+    def _and_const(self, a: Term, b: Term) -> Term:
+        mask, width = b.value & ones(a), a.width
+        if mask == 0:
+            return self.const(0, width)
+        if a.kind == "const":
+            return self.const(a.value & mask, width)
+        if mask == ones(a):
+            return a
+        low = (mask & -mask).bit_length() - 1
+        run = mask >> low
+        if run & (run + 1) == 0:  # the ones lie side by side: a field of `a`
+            field = self.zext(self.extract(a, low, run.bit_length()), width)
+            return self.scale(field, 1 << low)
+        return self._node("and", width, (a, self.const(mask, width)))
+
+    def or_(self, a: Term, b: Term) -> Term:
+        assert a.width == b.width, (a, b)
+        full = (1 << a.width) - 1
+        if a is b:
+            return a
+        for x, y in ((a, b), (b, a)):
+            if x.kind == "const" and x.value in (0, full):
+                return y if x.value == 0 else x
+        if a.width == 1:
+            if self.not_(a) is b:
+                return self.const(1, 1)
+        elif ones(a) & ones(b) == 0:  # no bit set in both: nothing carries
+            return self.add(a, b)
+        if a.kind == "const" and b.kind == "const":
+            return self.const(a.value | b.value, a.width)
+        return self._node("or", a.width, (a, b) if a.id < b.id else (b, a))
+
+    def xor(self, a: Term, b: Term) -> Term:
+        assert a.width == b.width, (a, b)
+        full = (1 << a.width) - 1
+        if a is b:
+            return self.const(0, a.width)
+        for x, y in ((a, b), (b, a)):
+            if x.kind == "const" and x.value in (0, full):
+                return y if x.value == 0 else self.not_(y)
+        if a.kind == "const" and b.kind == "const":
+            return self.const(a.value ^ b.value, a.width)
+        if a.width > 1 and ones(a) & ones(b) == 0:
+            return self.add(a, b)
+        return self._node("xor", a.width, (a, b) if a.id < b.id else (b, a))
+
+    def not_(self, a: Term) -> Term:
+        if a.width > 1:
+            return self.sub(self.const(-1, a.width), a)
+        if a.kind == "const":
+            return self.const(1 - a.value, 1)
+        if a.kind == "not":
+            return a.args[0]
+        flip = {"ult": "ule", "ule": "ult", "slt": "sle", "sle": "slt"}.get(a.kind)
+        if flip is not None:
+            return self._node(flip, 1, (a.args[1], a.args[0]))
+        return self._node("not", 1, (a,))
+
+    # ------------------------------------------------------------ shifts
+
+    def shl(self, a: Term, b: Term) -> Term:
+        if b.kind == "const":
+            return self.scale(a, 1 << b.value) if b.value < a.width else self.const(0, a.width)
+        return self._node("shl", a.width, (a, b))
+
+    def lshr(self, a: Term, b: Term) -> Term:
+        if b.kind == "const":
+            if b.value >= a.width:
+                return self.const(0, a.width)
+            return self.zext(self.extract(a, b.value, a.width - b.value), a.width)
+        return self._node("lshr", a.width, (a, b))
+
+    def ashr(self, a: Term, b: Term) -> Term:
+        if b.kind == "const":
+            by = min(b.value, a.width - 1)
+            return self.sext(self.extract(a, by, a.width - by), a.width)
+        return self._node("ashr", a.width, (a, b))
+
+    # ------------------------------------------------------------ widths
+
+    def extract(self, a: Term, low: int, width: int) -> Term:
+        assert 0 <= low and 0 < width and low + width <= a.width, (a, low, width)
+        if width == a.width:
+            return a
+        match a.kind:
+            case "const":
+                return self.const(a.value >> low, width)
+            case "extract":
+                return self.extract(a.args[0], a.value + low, width)
+            case "sum":
+                return self._extract_sum(a, low, width)
+            case "mul" if low == 0:
+                product = self.const(1, width)
+                for factor in a.args:
+                    product = self.mul(product, self.extract(factor, 0, width))
+                return product
+            case "and" | "or" | "xor":
+                x, y = (self.extract(arg, low, width) for arg in a.args)
+                return {"and": self.and_, "or": self.or_, "xor": self.xor}[a.kind](x, y)
+            case "zext" | "sext":
+                return self._extract_extended(a, low, width)
+            case "concat":
+                high, lower = a.args
+                if low >= lower.width:
+                    return self.extract(high, low - lower.width, width)
+                if low + width <= lower.width:
+                    return self.extract(lower, low, width)
+            case "ite":
+                c, yes, no = a.args
+                return self.ite(c, self.extract(yes, low, width), self.extract(no, low, width))
+        return self._node("extract", width, (a,), low)
+
+    def _extract_sum(self, a: Term, low: int, width: int) -> Term:
+        """The low bits of a sum are the sum of the low bits; higher bits likewise where no
+        carry can come from below."""
+        constant, coefficients = a.value
+        low_mask = (1 << low) - 1
+        if any(c & low_mask for c in coefficients):
+            return self._node("extract", width, (a,), low)
+        total = self.const(constant >> low, width)
+        for atom, coefficient in zip(a.args, coefficients, strict=True):
+            part = self.scale(self.extract(atom, 0, width), coefficient >> low)
+            total = self.add(total, part) if width > 1 else self.xor(total, part)
+        return total
+
+    def _extract_extended(self, a: Term, low: int, width: int) -> Term:
+        inner = a.args[0]
+        if low + width <= inner.width:
+            return self.extract(inner, low, width)
+        if low < inner.width:
+            part = self.extract(inner, low, inner.width - low)
+            return self.zext(part, width) if a.kind == "zext" else self.sext(part, width)
+        if a.kind == "zext":
+            return self.const(0, width)
+        return self.sext(self.extract(inner, inner.width - 1, 1), width)
+
+    def concat(self, high: Term, low: Term) -> Term:
+        width = high.width + low.width
+        if high.kind == "const":
+            if low.kind == "const":
+                return self.const(high.value << low.width | low.value, width)
+            if high.value == 0:
+                return self.zext(low, width)
+        if high.kind == "extract":
+            whole, at = high.args[0], high.value - low.width
+            if at >= 0 and self.extract(whole, at, low.width) is low:
+                return self.extract(whole, at, width)
+        return self._node("concat", width, (high, low))
+
+    def zext(self, a: Term, width: int) -> Term:
+        if width == a.width:
+            return a
+        if a.kind == "const":
+            return self.const(a.value, width)
+        if a.kind == "zext":
+            return self.zext(a.args[0], width)
+        if a.kind == "ite" and all(arm.kind == "const" for arm in a.args[1:]):
+            c, yes, no = a.args
+            return self.ite(c, self.zext(yes, width), self.zext(no, width))
+        return self._node("zext", width, (a,))
+
+    def sext(self, a: Term, width: int) -> Term:
+        if width == a.width:
+            return a
+        if a.kind == "const":
+            return self.const(signed(a), width)
+        if a.kind == "sext":
+            return self.sext(a.args[0], width)
+        if positive(a):
+            return self.zext(a, width)
+        if a.kind == "ite" and all(arm.kind == "const" for arm in a.args[1:]):
+            c, yes, no = a.args
+            return self.ite(c, self.sext(yes, width), self.sext(no, width))
+        return self._node("sext", width, (a,))
+
+    # ------------------------------------------------------------ comparison and selection
+
+    def eq(self, a: Term, b: Term) -> Term:
+        assert a.width == b.width, (a, b)
+        if a is b:
+            return self.const(1, 1)
+        if a.width == 1:
+            return self.not_(self.xor(a, b))
+        if self.sub(a, b).kind == "const":
+            return self.const(0, 1)
+        if a.kind == "const":
+            a, b = b, a
+        if b.kind == "const":
+            if b.value & ~ones(a):
+                return self.const(0, 1)
+            if a.kind == "ite":
+                c, yes, no = a.args
+                if yes.kind == "const" and no.kind == "const":
+                    return self.ite(c, self.eq(yes, b), self.eq(no, b))
+            if a.kind == "zext":
+                inner = a.args[0]
+                return self.eq(inner, self.const(b.value, inner.width))
+        return self._node("eq", 1, (a, b) if a.id < b.id else (b, a))
+
+    def ult(self, a: Term, b: Term) -> Term:
+        assert a.width == b.width, (a, b)
+        if a is b or (b.kind == "const" and b.value == 0):
+            return self.const(0, 1)
+        if a.kind == "const" and b.kind == "const":
+            return self.const(int(a.value < b.value), 1)
+        if b.kind == "const" and ones(a) < b.value:
+            return self.const(1, 1)
+        if a.kind == "const" and ones(b) <= a.value:
+            return self.const(0, 1)
+        return self._node("ult", 1, (a, b))
+
+    def ule(self, a: Term, b: Term) -> Term:
+        return self.not_(self.ult(b, a))
+
+    def slt(self, a: Term, b: Term) -> Term:
+        assert a.width == b.width, (a, b)
+        if a is b:
+            return self.const(0, 1)
+        if a.kind == "const" and b.kind == "const":
+            return self.const(int(signed(a) < signed(b)), 1)
+        if positive(a) and positive(b):
+            return self.ult(a, b)
+        return self._node("slt", 1, (a, b))
+
+    def sle(self, a: Term, b: Term) -> Term:
+        return self.not_(self.slt(b, a))
+
+    def ite(self, condition: Term, yes: Term, no: Term) -> Term:
+        assert yes.width == no.width and condition.width == 1, (condition, yes, no)
+        if condition.kind == "const":
+            return yes if condition.value else no
+        if yes is no:
+            return yes
+        if condition.kind == "not":
+            condition, yes, no = condition.args[0], no, yes
+        if yes.width == 1 and yes.kind == "const" and no.kind == "const":
+            return condition if yes.value else self.not_(condition)
+        return self._node("ite", yes.width, (condition, yes, no))
+
+    # ------------------------------------------------------------ rebuilding
+
+    def rebuild(self, term: Term, args: tuple[Term, ...]) -> Term:
+        """The same operation on other arguments, in normal form."""
+        match term.kind:
+            case "sum":
+                constant, coefficients = term.value
+                total = self.const(constant, term.width)
+                for arg, coefficient in zip(args, coefficients, strict=True):
+                    total = self.add(total, self.scale(arg, coefficient))
+                return total
+            case "mul":
+                product = args[0]
+                for arg in args[1:]:
+                    product = self.mul(product, arg)
+                return product
+            case "extract":
+                return self.extract(args[0], term.value, term.width)
+            case "zext" | "sext":
+                return getattr(self, term.kind)(args[0], term.width)  # type: ignore[no-any-return]
+            case "float":
+                return self.floating(term.value, term.width, args)
+            case "apply":
+                name, own = term.value
+                return self.apply(name, term.width, args, own)
+            case "and" | "or" | "not":
+                return getattr(self, term.kind + "_")(*args)  # type: ignore[no-any-return]
+            case _:
+                return getattr(self, term.kind)(*args)  # type: ignore[no-any-return]
+
+    def substitute(
+        self, term: Term, leaf: Callable[[Term], Term | None], memo: dict[Term, Term] | None = None
+    ) -> Term:
+        """Replace every subterm for which `leaf` gives another term, outermost first. `memo`
+        carries results from one call to the next under the same `leaf`."""
+        done: dict[Term, Term] = {} if memo is None else memo
+        stack = [term]
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+                continue
+            new = leaf(node)
+            if new is not None:
+                done[node] = new
+                continue
+            missing = [a for a in node.args if a not in done]
+            if missing:
+                stack.extend(missing)
+                continue
+            args = tuple(done[a] for a in node.args)
+            same = all(x is y for x, y in zip(args, node.args, strict=True))
+            done[node] = node if same else self.rebuild(node, args)
+            stack.pop()
+        return done[term]
+
+
+# ---------------------------------------------------------------- looking into terms
+
+
+def _id(term: Term) -> int:
+    return term.id
+
+
+def _by_id(item: tuple[Term, int]) -> int:
+    return item[0].id
+
+
+def split(term: Term) -> tuple[int, tuple[tuple[Term, int], ...]]:
+    """A term as `constant + Σ coefficient·atom`, all modulo 2^width."""
+    if term.kind == "sum":
+        constant, coefficients = term.value
+        return constant, tuple(zip(term.args, coefficients, strict=True))
+    if term.kind == "const":
+        return term.value, ()
+    return 0, ((term, 1),)
+
+
+def factors(term: Term) -> tuple[Term, ...]:
+    return term.args if term.kind == "mul" else (term,)
+
+
+def signed(term: Term) -> int:
+    """The value of a constant read as two's complement."""
+    value: int = term.value
+    return value - (1 << term.width) if value >> (term.width - 1) else value
+
+
+def positive(term: Term) -> bool:
+    """Is the sign bit known to be zero?"""
+    return ones(term) >> (term.width - 1) == 0
+
+
+def ones(term: Term) -> int:
+    """Mask of the bits that may be set; as a number, an upper bound of the unsigned value."""
+    known = term._ones
+    if known is None:
+        known = term._ones = _possible_ones(term)
+    return known
+
+
+def _possible_ones(term: Term) -> int:
+    full = (1 << term.width) - 1
+    match term.kind:
+        case "const":
+            return int(term.value)
+        case "zext":
+            return ones(term.args[0])
+        case "sext":
+            inner = term.args[0]
+            mask = ones(inner)
+            return mask | (full ^ ((1 << inner.width) - 1)) if mask >> (inner.width - 1) else mask
+        case "and":
+            return ones(term.args[0]) & ones(term.args[1])
+        case "or" | "xor":
+            return ones(term.args[0]) | ones(term.args[1])
+        case "ite":
+            return ones(term.args[1]) | ones(term.args[2])
+        case "extract":
+            return (ones(term.args[0]) >> int(term.value)) & full
+        case "concat":
+            return ones(term.args[0]) << term.args[1].width | ones(term.args[1])
+        case "sum":
+            return _ones_of_sum(term, full)
+        case "mul":
+            bound = 1
+            for factor in term.args:
+                bound *= ones(factor)
+            return full if bound > full else (1 << bound.bit_length()) - 1
+        case "urem" | "udiv" if term.args[1].kind == "const":
+            bound = ones(term.args[0])
+            if term.kind == "urem":
+                bound = min(bound, term.args[1].value - 1)
+            else:
+                bound //= term.args[1].value
+            return (1 << bound.bit_length()) - 1
+        case _:
+            return full
+
+
+def _ones_of_sum(term: Term, full: int) -> int:
+    """Low bits that every summand leaves zero stay zero; so do those above the largest total."""
+    constant, items = split(term)
+    bound = constant
+    low = constant & -constant if constant else full + 1
+    for atom, coefficient in items:
+        mask = ones(atom)
+        bound += coefficient * mask
+        step = (coefficient & -coefficient) * (mask & -mask)
+        low = min(low, step) if step else low
+    high = full if bound > full else (1 << bound.bit_length()) - 1
+    return high & ~(low - 1)
+
+
+def _truncated(a: int, b: int) -> tuple[int, int]:
+    """Quotient and remainder of a division that truncates toward zero."""
+    quotient = abs(a) // abs(b)
+    if (a < 0) != (b < 0):
+        quotient = -quotient
+    return quotient, a - quotient * b
+
+
+def walk(*terms: Term) -> Iterable[Term]:
+    """Every subterm once, arguments before the terms that hold them."""
+    seen: set[Term] = set()
+    stack = list(terms)
+    while stack:
+        node = stack[-1]
+        if node in seen:
+            stack.pop()
+            continue
+        missing = [a for a in node.args if a not in seen]
+        if missing:
+            stack.extend(missing)
+        else:
+            seen.add(node)
+            stack.pop()
+            yield node
+
+
+def evaluate(term: Term, values: Mapping[Term, int]) -> int:
+    """The unsigned value of a term whose atoms, loads and floating-point results are given."""
+    known: dict[Term, int] = {}
+    for node in walk(term):
+        if node in values:
+            known[node] = values[node] & ((1 << node.width) - 1)
+        else:
+            known[node] = _value(node, [known[a] for a in node.args])
+    return known[term]
+
+
+def _value(term: Term, args: list[int]) -> int:
+    width = term.width
+    mask = (1 << width) - 1
+    inner = term.args[0].width if term.args else width
+
+    def sign(value: int) -> int:
+        return value - (1 << inner) if value >> (inner - 1) else value
+
+    match term.kind:
+        case "const":
+            return int(term.value)
+        case "sum":
+            constant, coefficients = term.value
+            return (constant + sum(c * v for c, v in zip(coefficients, args, strict=True))) & mask
+        case "mul":
+            product = 1
+            for value in args:
+                product = product * value & mask
+            return product
+        case "udiv":
+            return mask if args[1] == 0 else args[0] // args[1]
+        case "urem":
+            return args[0] if args[1] == 0 else args[0] % args[1]
+        case "sdiv" | "srem":
+            a, b = sign(args[0]), sign(args[1])
+            if b == 0:
+                return (1 if a < 0 else mask) if term.kind == "sdiv" else args[0]
+            return _truncated(a, b)[0 if term.kind == "sdiv" else 1] & mask
+        case "and":
+            return args[0] & args[1]
+        case "or":
+            return args[0] | args[1]
+        case "xor":
+            return args[0] ^ args[1]
+        case "not":
+            return 1 - args[0]
+        case "shl":
+            return args[0] << args[1] & mask if args[1] < width else 0
+        case "lshr":
+            return args[0] >> args[1] if args[1] < width else 0
+        case "ashr":
+            return sign(args[0]) >> min(args[1], width - 1) & mask
+        case "extract":
+            return args[0] >> int(term.value) & mask
+        case "concat":
+            return args[0] << term.args[1].width | args[1]
+        case "zext":
+            return args[0]
+        case "sext":
+            return sign(args[0]) & mask
+        case "eq":
+            return int(args[0] == args[1])
+        case "ult":
+            return int(args[0] < args[1])
+        case "ule":
+            return int(args[0] <= args[1])
+        case "slt":
+            return int(sign(args[0]) < sign(args[1]))
+        case "sle":
+            return int(sign(args[0]) <= sign(args[1]))
+        case "ite":
+            return args[1] if args[0] else args[2]
+    raise KeyError(term)

@@ -1,0 +1,75 @@
+"""What an emulation found out: the memory accesses of a kernel, in program order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptxsw.cfg import Cfg
+from ptxsw.emulator.terms import Term, Terms, Variance
+from ptxsw.ir import Function, Instruction, Module, Reg
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An access as one or more paths see it. `conditions` hold on all of these paths."""
+
+    address: Term
+    guard: Term  # width 1; constant 1 where the access is unguarded
+    conditions: frozenset[Term]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One instruction that touches memory. `bits` is the width of an element, of which it moves
+    `elements`; `space` is "generic" where the address decides."""
+
+    index: int  # in `Cfg.instructions`
+    instruction: Instruction
+    kind: str  # "load", "store", "atomic", "other"
+    space: str
+    bits: int
+    elements: int
+    variants: tuple[Variant, ...]
+
+    @property
+    def bytes(self) -> int:
+        return self.bits * self.elements // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Widening:
+    """A place where a register is sign- or zero-extended into an address: `terms` are the
+    values it has there, one for each path that differs."""
+
+    index: int
+    reg: Reg
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    instructions: int  # in the body
+    executed: int  # symbolically, over all states
+    states: int  # (block, state) pairs executed
+    merged: int  # states that met an equal one
+    widened: int  # joins at which values were given up
+    questions: int  # asked of Z3
+    seconds: float
+    timed_out: bool
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The result of running one function symbolically. Every term belongs to `terms`."""
+
+    module: Module
+    function: Function
+    cfg: Cfg
+    terms: Terms
+    accesses: tuple[Access, ...]
+    widenings: tuple[Widening, ...]
+    branches: Mapping[int, Variance]  # variance of the predicate of each branch, by instruction
+    registers: Mapping[Reg, Variance]  # of each tracked register, over all its definitions
+    uniform_loops: frozenset[int]  # headers of loops that all lanes leave together
+    statistics: Statistics
