@@ -1,0 +1,149 @@
+"""The stand-in for ptxas: rewrites its inputs in passing, and otherwise is not there.
+
+What can go wrong here must not be seen: the real ptxas then gets the original file, and one
+line goes to `PTXSW_LOG`. The analysis runs in a child, so that neither an endless search, nor a
+crash in a library, nor memory running out can take the build with it.
+
+Nothing heavy is imported before it is known that a file can profit.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ptxsw import __version__
+from ptxsw.toolchain import find, screen
+from ptxsw.toolchain.arguments import CommandLine, expand, has_options_file
+from ptxsw.toolchain.settings import Settings
+from ptxsw.toolchain.target import Target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from ptxsw.toolchain.cache import Answer
+
+NOT_FOUND = 127  # what a shell says of a command that it does not find
+
+
+def main() -> NoReturn:
+    """Acts as ptxas with the arguments of this process; does not return."""
+    try:
+        _main(sys.argv[1:])
+    except KeyboardInterrupt:
+        import signal
+
+        from ptxsw.toolchain.process import end_by
+
+        end_by(signal.SIGINT)
+        sys.exit(1)
+
+
+def _main(arguments: Sequence[str]) -> NoReturn:
+    prefix, arguments = find.split_prefix(arguments)
+    found = find.real_ptxas(os.environ, prefix)
+    if found is None:
+        sys.stderr.write(
+            "ptxsw: no ptxas found besides the stand-in; set PTXSW_REAL_PTXAS to its path "
+            "(`ptxsw doctor` says where it was looked for)\n"
+        )
+        sys.exit(NOT_FOUND)
+    strict = bool(os.environ.get("PTXSW_STRICT"))  # until the settings are known to make sense
+    target = Target(found.path, arguments, os.environ.get("PTXSW_LOG"), strict=strict)
+    try:
+        settings = Settings(os.environ)
+        target = Target(found.path, arguments, settings.log, strict=settings.strict)
+        if not settings.disabled and not os.environ.get(find.TRIED):
+            _work(settings, target)
+    except Exception as error:  # the one place for it: no mistake of ours may stop a build
+        plain = type(error).__name__ in ("Lost", "ValueError")
+        target.leave_alone(str(error) if plain else f"{type(error).__name__}: {error}")
+    target.replace_us()
+
+
+def _work(settings: Settings, target: Target) -> None:
+    """Does the job with rewritten inputs and ends; returns where there is nothing to rewrite."""
+    arguments: Sequence[str] = target.arguments
+    if has_options_file(arguments):
+        arguments = expand(arguments, _read_text)
+    line = CommandLine(arguments)
+    if line.informing:
+        _version(settings, target, line)
+    if not line.worthwhile:
+        return
+    texts = _read_inputs(line, target)
+    if any(screen.can_profit(text) for text in texts.values()):
+        from ptxsw.toolchain.job import Job
+
+        def optimize(text: str, name: str, arch: str | None) -> Answer:
+            return _optimize(settings, text, name, arch)
+
+        Job(settings, target, line, texts, optimize).run()
+
+
+def _version(settings: Settings, target: Target, line: CommandLine) -> None:
+    """Triton keeps kernels by what `--version` says: one more line there tells ours apart."""
+    for variable in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+        if os.environ.get(variable) and not {"--version", "-V"}.isdisjoint(line.arguments):
+            from ptxsw.toolchain.process import run_captured, write_all
+
+            done = run_captured(target.path, ["ptxas", *target.arguments], target.environ)
+            write_all(1, done.stdout)
+            write_all(2, done.stderr)
+            if done.status == 0:
+                write_all(1, f"ptxsw {__version__} {settings.key()}\n".encode())
+            sys.exit(done.status)
+
+
+def _read_text(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+def _read_inputs(line: CommandLine, target: Target) -> dict[int, bytes]:
+    """The text of each input that can be read, by its index. What comes from standard input is
+    kept for ptxas."""
+    texts: dict[int, bytes] = {}
+    for item in line.inputs:
+        if item.is_text:
+            texts[item.index] = os.fsencode(item.value)
+        elif item.is_stdin:
+            if target.stdin == 0:
+                from ptxsw.toolchain.process import PrivateFile
+
+                with open(0, "rb", closefd=False) as file:
+                    texts[item.index] = file.read()
+                target.stdin = PrivateFile(texts[item.index]).descriptor
+        elif os.path.isfile(item.value):  # not a pipe, which can be read only once
+            try:
+                with open(item.value, "rb") as file:
+                    texts[item.index] = file.read()
+            except OSError:
+                continue  # ptxas says it better
+    return texts
+
+
+def _optimize(settings: Settings, text: str, name: str, arch: str | None) -> Answer:
+    """What ptxsw makes of a text under these settings."""
+    import json
+
+    from ptxsw.pipeline import Options, optimize
+    from ptxsw.report import to_json
+    from ptxsw.toolchain.cache import Answer
+
+    options = Options(
+        mode=settings.mode,
+        scheme=settings.scheme,
+        max_delta=settings.max_delta,
+        assume=settings.assume,
+        arch=arch,
+    )
+    result = optimize(text, options, name)
+    changed = None if result.text == text else result.text.encode("ascii")
+    return Answer(changed, json.dumps(to_json(result.report)).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Answers kept from build to build, by the content they answer.
+
+An entry is written to a private name and renamed, so that a reader sees all of it or nothing; it
+carries a checksum, and one that does not fit is removed and answered anew. The directory is used
+only if it is ours alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from hashlib import blake2b
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+MAX_BYTES = 256 << 20
+_SUFFIX = ".ptxsw"
+_MAGIC = b"ptxsw-cache-1"
+
+
+class Answer:
+    """What `optimize` made of a text. `text` is None where it left it alone."""
+
+    def __init__(self, text: bytes | None, report: bytes) -> None:
+        self.text: Final = text
+        self.report: Final = report  # JSON
+
+
+def key(*parts: bytes) -> str:
+    """The name of an entry for these inputs."""
+    digest = blake2b(digest_size=20)
+    for part in parts:
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def fingerprint(package: str) -> str:
+    """Names the state of ptxsw itself, so that a change of it outdates all answers: the newest
+    modification and the number of files of the package in this directory."""
+    newest, count = 0, 0
+    for directory, _, files in os.walk(package):
+        if directory.endswith("__pycache__"):
+            continue
+        for name in files:
+            newest = max(newest, os.stat(os.path.join(directory, name)).st_mtime_ns)
+            count += 1
+    return f"{count}-{newest}"
+
+
+class Cache:
+    """The entries in one directory."""
+
+    def __init__(self, directory: str, limit: int = MAX_BYTES) -> None:
+        self.directory: Final = directory
+        self._limit: Final = limit
+
+    @property
+    def problem(self) -> str | None:
+        """Why the directory is not used, or None; also None where it is not there yet."""
+        try:
+            found = os.stat(self.directory)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return error.strerror or "cannot be read"
+        if not stat.S_ISDIR(found.st_mode):
+            return "is not a directory"
+        if found.st_uid != os.geteuid():
+            return "belongs to another user"
+        if found.st_mode & 0o022:
+            return "can be written by other users"
+        return None
+
+    def get(self, name: str) -> Answer | None:
+        """The entry, or None. A damaged entry is removed."""
+        path = self._path(name)
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError:
+            return None
+        answer = decode(data)
+        with contextlib.suppress(OSError):
+            if answer is None:
+                os.unlink(path)
+            else:
+                os.utime(path)  # the least recently used go first
+        return answer
+
+    def put(self, name: str, answer: Answer) -> None:
+        """Adds an entry. Raises OSError where it cannot be written; nothing is left then."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        private = os.path.join(self.directory, f".{name}.{os.getpid()}")
+        try:
+            with open(private, "xb", opener=_open_private) as file:
+                file.write(encode(answer))
+            os.replace(private, self._path(name))
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(private)
+            raise
+        self._trim()
+
+    def size(self) -> tuple[int, int]:
+        """Number of entries and their bytes."""
+        sizes = [entry.stat().st_size for entry in self._entries()]
+        return len(sizes), sum(sizes)
+
+    def clear(self) -> int:
+        """Removes all entries, and what killed writers left; returns the number of entries."""
+        count = 0
+        for entry in self._entries(every=True):
+            os.unlink(entry.path)
+            count += entry.name.endswith(_SUFFIX)
+        return count
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, name + _SUFFIX)
+
+    def _entries(self, *, every: bool = False) -> Iterator[os.DirEntry[str]]:
+        try:
+            found = list(os.scandir(self.directory))
+        except OSError:
+            return
+        for entry in found:
+            left_over = entry.name.startswith(".") and every
+            if entry.name.endswith(_SUFFIX) or (left_over and entry.is_file()):
+                yield entry
+
+    def _trim(self) -> None:
+        """Removes what was not used for longest until the rest is within the limit."""
+        aged = []
+        for entry in self._entries():
+            with contextlib.suppress(OSError):  # another process may have removed it
+                found = entry.stat()
+                aged.append((found.st_mtime_ns, found.st_size, entry.path))
+        total = sum(size for _, size, _ in aged)
+        for _, size, path in sorted(aged):
+            if total <= self._limit:
+                return
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            total -= size
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def encode(answer: Answer) -> bytes:
+    """An answer as bytes, with a checksum."""
+    text = b"-" if answer.text is None else b"+" + answer.text
+    body = b"%d\n" % len(text) + text + answer.report
+    return b"%s %s\n" % (_MAGIC, key(body).encode()) + body
+
+
+def decode(data: bytes) -> Answer | None:
+    """The answer that `encode` made into `data`; None where it is damaged."""
+    head, _, body = data.partition(b"\n")
+    if head != b"%s %s" % (_MAGIC, key(body).encode()):
+        return None
+    length, _, rest = body.partition(b"\n")
+    text, report = rest[: int(length)], rest[int(length) :]
+    return Answer(text[1:] if text.startswith(b"+") else None, report)

@@ -1,0 +1,110 @@
+"""Assembling PTX with the real ptxas, and what it says about the code it made."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ptxsw.toolchain import find
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one kernel needs of the hardware; sizes in bytes per thread."""
+
+    kernel: str
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A cubin and what ptxas said about it."""
+
+    cubin: bytes
+    resources: tuple[Resources, ...]
+    messages: str
+
+
+class AssemblyError(Exception):
+    """ptxas refused a text; the message is its own."""
+
+
+class NoPtxas(Exception):
+    """There is no ptxas on this machine."""
+
+
+def locate() -> str:
+    """The path of the real ptxas. Raises NoPtxas, with the places looked at."""
+    found = find.real_ptxas(os.environ)
+    if found is not None:
+        return found.path
+    looked = [f"{c.path} ({c.origin}) {c.problem}" for c in find.candidates(os.environ)]
+    places = "; ".join(looked) or "nothing on PATH, no CUDA toolkit, no wheel"
+    raise NoPtxas(
+        f"no ptxas found: {places}. Set PTXSW_REAL_PTXAS, or install nvidia-cuda-nvcc with pip."
+    )
+
+
+def assemble(
+    ptx: str,
+    arch: str,
+    *,
+    ptxas: str | None = None,
+    options: Sequence[str] = (),
+    name: str = "input.ptx",
+    timeout: float | None = None,
+) -> Assembly:
+    """Assembles a text for an architecture such as "sm_80".
+
+    `timeout` is in seconds. Raises NoPtxas, AssemblyError, or subprocess.TimeoutExpired.
+    """
+    program = ptxas or locate()
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        source, cubin = Path(directory, "input.ptx"), Path(directory, "output.cubin")
+        source.write_bytes(ptx.encode())
+        command = [program, f"-arch={arch}", "-v", *options, str(source), "-o", str(cubin)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=timeout
+        )
+        messages = (done.stdout + done.stderr).replace(str(source), name)
+        if done.returncode != 0 or not cubin.exists():
+            raise AssemblyError(messages.strip() or f"ptxas ended with status {done.returncode}")
+        return Assembly(cubin.read_bytes(), tuple(resources(messages)), messages)
+
+
+def version(ptxas: str) -> str:
+    """ "13.0.88", or an empty text where `--version` says nothing of the kind. Raises OSError."""
+    done = subprocess.run([ptxas, "--version"], capture_output=True, text=True, errors="replace")
+    found = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
+    return found[1] if found else ""
+
+
+_COMPILING = re.compile(r"Compiling entry function '([^']+)'")
+_PROPERTIES = re.compile(r"Function properties for (\S+)")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+
+
+def resources(messages: str) -> Iterator[Resources]:
+    """The figures that `ptxas -v` prints for each kernel."""
+    kernel, function = "", ""
+    sizes = (0, 0, 0)
+    for line in messages.splitlines():
+        if found := _COMPILING.search(line):
+            kernel, sizes = found[1], (0, 0, 0)
+        elif found := _PROPERTIES.search(line):
+            function = found[1]
+        elif (found := _STACK.search(line)) and function == kernel:
+            sizes = (int(found[1]), int(found[2]), int(found[3]))
+        elif (found := _USED.search(line)) and kernel:
+            stack, stores, loads = sizes
+            yield Resources(kernel, int(found[1]), stack, stores, loads)
+            kernel = ""

@@ -1,0 +1,94 @@
+"""The environment of the stand-in, read in one place.
+
+The modules that the stand-in needs before it knows that there is work to do import neither
+`typing` nor `dataclasses` nor `re`: that would double the time a build spends on a file that
+is left alone.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+DEFAULT_ASSUME = frozenset({"lockstep-iterations", "no-lane-race"})
+KNOWN_ASSUME = DEFAULT_ASSUME | {"no-index-wrap"}
+DEFAULT_TIMEOUT = 60.0
+
+_OFF = ("", "0", "no", "off", "false")
+
+
+class Settings:
+    """What the `PTXSW_*` variables ask for."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Raises ValueError, with the variable's name, for a value that makes no sense."""
+        get = environ.get
+        self.disabled: Final = get("PTXSW_DISABLE", "").lower() not in _OFF
+        self.strict: Final = get("PTXSW_STRICT", "").lower() not in _OFF
+        self.mode: Final = _choice(environ, "PTXSW_MODE", ("auto", "force"))
+        self.scheme: Final = _choice(environ, "PTXSW_SCHEME", ("auto", "paper", "early", "halo"))
+        self.max_delta: Final = int(_number(environ, "PTXSW_MAX_DELTA", 31, 0, 31))
+        self.assume: Final = parse_assume(get("PTXSW_ASSUME"))
+        self.timeout: Final = _number(environ, "PTXSW_TIMEOUT", DEFAULT_TIMEOUT, 0.001, 1e6)
+        self.real_ptxas: Final = get("PTXSW_REAL_PTXAS") or None
+        self.report: Final = get("PTXSW_REPORT") or None  # a directory
+        self.log: Final = get("PTXSW_LOG") or None  # a file
+        self.cache: Final = cache_directory(environ)
+
+    def key(self) -> str:
+        """The settings that decide what becomes of a file."""
+        return " ".join((self.mode, self.scheme, str(self.max_delta), *sorted(self.assume)))
+
+
+def cache_directory(environ: Mapping[str, str]) -> str | None:
+    """Where answers are kept; None where `PTXSW_CACHE` is off or there is no home."""
+    chosen = environ.get("PTXSW_CACHE", "")
+    if chosen:
+        return None if chosen.lower() in _OFF else chosen
+    base = environ.get("XDG_CACHE_HOME", "")
+    if not base.startswith("/"):
+        home = environ.get("HOME", "")
+        base = f"{home}/.cache" if home.startswith("/") else ""
+    return f"{base}/ptxsw" if base else None
+
+
+def parse_assume(text: str | None) -> frozenset[str]:
+    """Assumptions from "none" or a list with commas; the default for None or an empty text.
+
+    Raises ValueError for a name nobody knows.
+    """
+    if not text:
+        return DEFAULT_ASSUME
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if names == {"none"}:
+        return frozenset()
+    unknown = names - KNOWN_ASSUME
+    if unknown:
+        known = ", ".join(("none", *sorted(KNOWN_ASSUME)))
+        raise ValueError(f"unknown assumption {sorted(unknown)[0]!r}; known are {known}")
+    return names
+
+
+def _choice(environ: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    """The value of a variable, or its first choice where it is not set."""
+    value = environ.get(name) or choices[0]
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; it can be {', '.join(choices)}")
+    return value
+
+
+def _number(
+    environ: Mapping[str, str], name: str, default: float, low: float, high: float
+) -> float:
+    text = environ.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:
+        raise ValueError(f"{name} is {text!r}; it has to be a number from {low} to {high}")
+    return value

@@ -1,0 +1,50 @@
+"""Texts that cannot profit are told apart by their bytes alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptxsw.toolchain.screen import can_profit, version
+from tests.toolchain.conftest import KERNELS
+
+HEAD = b".version 7.0\n.target sm_80\n"
+TWO = b"ld.global.f32 %f1, [%rd1];\nld.global.f32 %f2, [%rd1+4];\n"
+
+
+@pytest.mark.parametrize("path", sorted(KERNELS.glob("*.ptx")), ids=lambda path: path.stem)
+def test_kernelgen_can(path: Path) -> None:
+    assert can_profit(path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (HEAD + b".entry a() {" + TWO + b"}", True),
+        (HEAD + b".entry a() { ld.u32 %r1, [%rd1]; ld.v2.u32 {%r2, %r3}, [%rd1]; }", True),
+        (HEAD + b".entry a() { ld.weak.global.u32 %r1, [%rd1]; ld.b32 %r2, [%rd2]; }", True),
+        (HEAD + b".func a() {" + TWO + b"}", True),
+        (HEAD + b".entry a() { ld.global.f32 %f1, [%rd1]; }", False),
+        (
+            HEAD + b".entry a() { ld.global.f32 %f1, [%rd1]; } .entry b() { ld.b32 %r, [%d]; }",
+            False,
+        ),
+        (HEAD + b".entry a() { ld.param.u64 %rd1, [p]; ld.shared.u32 %r1, [%r2]; }", False),
+        (HEAD + b".entry a() { ld.local.u64 %rd1, [p]; ld.const.u32 %r1, [%r2]; }", False),
+        (b".version 6.1\n.target sm_60\n.entry a() {" + TWO + b"}", False),
+        (b".version 6.2\n.target sm_60\n.entry a() {" + TWO + b"}", True),
+        (b".entry a() {" + TWO + b"}", False),
+        (HEAD + b".entry a() {" + TWO + b"}\0", False),
+        (b"\xef\xbb\xbf" + HEAD + b".entry a() {" + TWO + b"}", False),
+        (b"", False),
+    ],
+)
+def test_answers(text: bytes, answer: bool) -> None:
+    assert can_profit(text) is answer
+
+
+def test_version() -> None:
+    assert version(b"// a comment\n.version 8.5 // more\n") == (8, 5)
+    assert version(b".version nonsense") == (0, 0)
+    assert version(b".version") == (0, 0)
