@@ -1,0 +1,255 @@
+"""From a plan to edits of the text: the `paper` scheme of CC'23, section 5.2, with guards.
+
+    ld.global.nc.f32 %f4, [%rd6];              ld.global.nc.f32 %f4, [%rd6];
+                                               mov.b32 %sw_src1, %f4;
+                                               activemask.b32 %sw_mask1;
+                                               setp.ne.or.b32 %sw_part1, %sw_mask1, -1, %sw_rows;
+                                        =>     setp.lt.or.u32 %sw_own1, %sw_lane, 1, %sw_part1;
+                                               shfl.sync.up.b32 %f6, %sw_src1, 1, 0, %sw_mask1;
+    ld.global.nc.f32 %f6, [%rd6+-4];           @%sw_own1 ld.global.nc.f32 %f6, [%rd6+-4];
+
+`%sw_own1` is true in lanes that must load for themselves: no such neighbour in the warp, a warp
+that is not whole, a block whose rows wrap inside a warp, an index that would wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ptxsw.codegen.edit import Edit, insert, insert_lines, line_end
+from ptxsw.ir import Instruction, Reg, Variable
+from ptxsw.shuffle.plan import Plan, Rewrite, WrapGuard
+from ptxsw.source import Span
+
+_PREFIX = "%sw_"
+
+
+def emit(text: str, plan: Plan) -> tuple[Edit, ...]:
+    """The edits that carry a plan out. Names are new to the whole text."""
+    if not plan.rewrites:
+        return ()
+    return _Emitter(text, plan).edits()
+
+
+def fresh_prefix(text: str) -> str:
+    """A prefix with which no name in the text begins."""
+    prefix, number = _PREFIX, 0
+    while prefix in text:
+        number += 1
+        prefix = f"{_PREFIX[:-1]}{number}_"
+    return prefix
+
+
+@dataclass
+class _Emitter:
+    text: str
+    plan: Plan
+    registers: dict[str, list[str]] = field(default_factory=dict)  # type -> names
+    before: dict[int, list[str]] = field(default_factory=dict)  # instruction -> lines
+    after: dict[int, list[str]] = field(default_factory=dict)
+    replaced: dict[int, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.prefix = fresh_prefix(self.text)
+        self.sources: dict[int, str] = {}
+        self.wraps: dict[tuple[int, Reg, int], str] = {}
+        self.own: dict[tuple[int, int, tuple[str, ...]], str] = {}
+        self.parts: dict[tuple[int, bool], str] = {}
+        self.masks: dict[int, str] = {}
+        self.entry: list[str] = []
+
+    def edits(self) -> tuple[Edit, ...]:
+        for guard in self._merged_guards():
+            self._test(*guard)
+        for rewrite in self.plan.rewrites:
+            self._rewrite(rewrite)
+        return (*self._head(), *self._body())
+
+    # ------------------------------------------------------------ names
+
+    def _new(self, stem: str, kind: str) -> str:
+        names = self.registers.setdefault(kind, [])
+        count = sum(n.startswith(self.prefix + stem) for n in names) + 1
+        names.append(f"{self.prefix}{stem}{count}")
+        return names[-1]
+
+    def _once(self, stem: str, kind: str, lines: Iterable[str]) -> str:
+        """A register set at the entry of the kernel."""
+        name = self.prefix + stem
+        if name not in self.registers.setdefault(kind, []):
+            self.registers[kind].append(name)
+            self.entry.extend(line.replace("$", name) for line in lines)
+        return name
+
+    def _lane(self) -> str:
+        return self._once("lane", "b32", ["mov.u32 $, %laneid;"])
+
+    def _rows(self) -> str:
+        """True where a row of the block may wrap inside a warp: the block has more than one
+        row, and its width is no multiple of 32."""
+        x, y, z = (self.prefix + name for name in ("x", "y", "z"))
+        for name in (x, y, z):
+            if name not in self.registers.setdefault("b32", []):
+                self.registers["b32"].append(name)
+        return self._once(
+            "rows",
+            "pred",
+            [
+                f"mov.u32 {x}, %ntid.x;",
+                f"mov.u32 {y}, %ntid.y;",
+                f"mov.u32 {z}, %ntid.z;",
+                f"and.b32 {x}, {x}, 31;",
+                f"or.b32 {y}, {y}, {z};",
+                f"setp.ne.u32 $, {x}, 0;",
+                f"setp.ne.and.u32 $, {y}, 1, $;",
+            ],
+        )
+
+    # ------------------------------------------------------------ pieces
+
+    def _merged_guards(self) -> list[tuple[WrapGuard, int, int]]:
+        """Guards on one value at one place become one test of the widest step each way."""
+        merged: dict[tuple[int, Reg, int, bool], tuple[WrapGuard, int, int]] = {}
+        for rewrite in self.plan.rewrites:
+            for guard in rewrite.proof.guards:
+                key = (guard.index, guard.reg, guard.addend, guard.signed)
+                _, low, high = merged.get(key, (guard, 0, 0))
+                merged[key] = (guard, min(low, guard.step), max(high, guard.step))
+        return list(merged.values())
+
+    def _test(self, guard: WrapGuard, low: int, high: int) -> None:
+        """A predicate that is true where `reg + addend`, moved by up to `low` or `high`, would
+        leave its type: shifted so that the allowed values are those from 0 to `span`."""
+        width = guard.width
+        first = -(1 << (width - 1)) - low if guard.signed else -low
+        span = (1 << width) - 1 - high + low
+        name = self._new("wrap", "pred")
+        moved = self._new("idx", f"b{width}")
+        addend = _signed(guard.addend - first, width)
+        self.before.setdefault(guard.index, []).extend(
+            [
+                f"add.s{width} {moved}, {guard.reg.name}, {addend};",
+                f"setp.gt.u{width} {name}, {moved}, {span};",
+            ]
+        )
+        self.wraps[guard.index, guard.reg, guard.addend] = name
+
+    def _source(self, index: int) -> str:
+        """The copy of a source's value, made right behind it."""
+        name = self.sources.get(index)
+        if name is None:
+            name = self.sources[index] = self._new("src", "b32")
+            register = _destination(self.plan.instructions[index])
+            self.after.setdefault(index, []).append(f"mov.b32 {name}, {register};")
+        return name
+
+    def _partial(self, rewrite: Rewrite) -> str:
+        """True where the warp is not whole here, or its lanes are no row; set before the first
+        shuffle of the segment."""
+        segment = self.plan.segments[rewrite.dest]
+        lines = self.before.setdefault(rewrite.dest, [])
+        if segment not in self.masks:
+            self.masks[segment] = self._new("mask", "b32")
+            lines.append(f"activemask.b32 {self.masks[segment]};")
+        mask = self.masks[segment]
+        key = (segment, rewrite.proof.block_shape)
+        if key not in self.parts:
+            name = self.parts[key] = self._new("part", "pred")
+            if rewrite.proof.block_shape:
+                lines.append(f"setp.ne.or.b32 {name}, {mask}, -1, {self._rows()};")
+            else:
+                lines.append(f"setp.ne.b32 {name}, {mask}, -1;")
+        return self.parts[key]
+
+    def _own(self, rewrite: Rewrite) -> str:
+        """True in lanes that must make the load themselves."""
+        part = self._partial(rewrite)
+        wraps = tuple(
+            self.wraps[g.index, g.reg, g.addend] for g in rewrite.proof.guards
+        )
+        lines = self.before.setdefault(rewrite.dest, [])
+        segment = self.plan.segments[rewrite.dest]
+        name = self._edge(segment, rewrite.delta, part, lines)
+        used: tuple[str, ...] = ()
+        for wrap in wraps:
+            used = (*used, wrap)
+            key = (segment, rewrite.delta, used)
+            if key not in self.own:
+                self.own[key] = self._new("own", "pred")
+                lines.append(f"or.pred {self.own[key]}, {name}, {wrap};")
+            name = self.own[key]
+        return name
+
+    def _edge(self, segment: int, delta: int, part: str, lines: list[str]) -> str:
+        key = (segment, delta, ())
+        if key not in self.own:
+            name = self.own[key] = self._new("own", "pred")
+            test = f"setp.lt.or.u32 {name}, {self._lane()}, {-delta}, {part};"
+            if delta > 0:
+                test = f"setp.gt.or.u32 {name}, {self._lane()}, {31 - delta}, {part};"
+            lines.append(test)
+        return self.own[key]
+
+    def _rewrite(self, rewrite: Rewrite) -> None:
+        instruction = self.plan.instructions[rewrite.dest]
+        source = self._source(rewrite.source)
+        dest = _destination(instruction)
+        if rewrite.delta == 0:
+            self.replaced[rewrite.dest] = [f"mov.b32 {dest}, {source};"]
+            return
+        own = self._own(rewrite)
+        mask = self.masks[self.plan.segments[rewrite.dest]]
+        way, clamp = ("up", 0) if rewrite.delta < 0 else ("down", 31)
+        load = self.text[instruction.span.start : instruction.span.end]
+        self.replaced[rewrite.dest] = [
+            f"shfl.sync.{way}.b32 {dest}, {source}, {abs(rewrite.delta)}, {clamp}, {mask};",
+            f"@{own} {load}",
+        ]
+
+    # ------------------------------------------------------------ edits
+
+    def _head(self) -> Iterable[Edit]:
+        """Declarations and what is computed once, behind the body's own declarations."""
+        body = self.plan.function.body
+        at = body.span.start + 1
+        for statement in body.statements:
+            if not isinstance(statement, Variable):
+                break
+            at = statement.span.end
+        end = line_end(self.text)
+        declared = [f".reg .{kind} {', '.join(names)};" for kind, names in self.registers.items()]
+        lines = [*declared, *self.entry]
+        yield insert(at, "".join(f"{end}\t{line}" for line in lines))
+
+    def _body(self) -> Iterable[Edit]:
+        for index in sorted(self.before.keys() | self.after.keys() | self.replaced.keys()):
+            instruction = self.plan.instructions[index]
+            if self.before.get(index):
+                yield insert_lines(self.text, instruction.span.start, self.before[index])
+            if index in self.replaced:
+                yield Edit(instruction.span, self._joined(instruction, self.replaced[index]))
+            if self.after.get(index):
+                lines = ["", *self.after[index]]
+                yield insert(instruction.span.end, self._joined(instruction, lines))
+
+    def _joined(self, instruction: Instruction, lines: list[str]) -> str:
+        start = self.text.rfind("\n", 0, instruction.span.start) + 1
+        lead = self.text[start : instruction.span.start]
+        indent = lead if not lead.strip(" \t") else " "
+        end = line_end(self.text) if not lead.strip(" \t") else ""
+        return f"{end}{indent}".join(lines)
+
+
+def _destination(instruction: Instruction) -> str:
+    reg = instruction.operands[0]
+    assert isinstance(reg, Reg), instruction
+    return reg.name
+
+
+def _signed(value: int, width: int) -> int:
+    value &= (1 << width) - 1
+    return value - (1 << width) if value >> (width - 1) else value
+
+
+__all__ = ["Edit", "Span", "emit", "fresh_prefix"]

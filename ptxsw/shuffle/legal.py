@@ -1,0 +1,427 @@
+"""When may lane i take lane j's value? Every rule, each with the reason of its refusal.
+
+The rules are numbered as in `docs/soundness.md`. `Judge.legal` answers for one candidate: a
+proof, or why not. It says nothing about whether the rewrite pays.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ptxsw import isa
+from ptxsw.cfg import Block
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.terms import Term, Variance
+from ptxsw.emulator.trace import Access, Trace, Variant
+from ptxsw.ir import Instruction, Reg
+from ptxsw.isa import Effect
+from ptxsw.shuffle.find import Candidate, is_plain
+from ptxsw.shuffle.plan import Proof, WrapGuard
+from ptxsw.shuffle.prove import (
+    Different, Guards, NoOverflow, apart, holds, neighbour_exists, no_overflow, pointer_bases,
+    same_bytes,
+)  # fmt: skip
+
+LOCKSTEP = "lockstep-iterations"
+NO_WRAP = "no-index-wrap"
+NO_RACE = "no-lane-race"
+ASSUMPTIONS = frozenset({LOCKSTEP, NO_WRAP, NO_RACE})
+
+# Effects that order memory between threads or may write anything.
+_ORDERS = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC | Effect.CALL
+_PRIVATE = frozenset({"shared", "local", "param"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a load is left alone, in words."""
+
+    reason: str
+
+
+class Judge:
+    """The rules over one trace."""
+
+    def __init__(self, trace: Trace, solver: Solver, assume: frozenset[str]) -> None:
+        self._trace = trace
+        self._cfg = trace.cfg
+        self._terms = trace.terms
+        self._solver = solver
+        self._assume = assume
+        self._guards = Guards(trace)
+        self._access_at = {a.index: a for a in trace.accesses}
+        self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
+        self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
+        self._reaching: dict[int, tuple[int, ...]] = {}
+        self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
+        # What was proved for each pair and delta: claims, each with what it stands on.
+        self.obligations: dict[tuple[int, int, int], list[tuple[Term, frozenset[Term]]]] = {}
+
+    def legal(self, candidate: Candidate) -> Proof | Refused:
+        """May `dest` take the value that `source` gave lane i + delta?"""
+        source, dest, delta = candidate.source, candidate.dest, candidate.delta
+        refused = (
+            self.loadable(dest)
+            or self.loadable(source)
+            or _same_shape(source, dest)
+            or self._same_instance(source, dest)
+            or self._nothing_between(source, dest)
+        )
+        if refused is not None:
+            return refused
+        assumptions: list[str] = []
+        if delta:
+            if self._cfg.loops_around(self._cfg.block_of[dest.index]):
+                if LOCKSTEP not in self._assume:
+                    return Refused("lanes in a loop may be in different iterations")
+                assumptions.append(LOCKSTEP)
+            stored = self._no_earlier_store(source, dest)
+            if isinstance(stored, Refused):
+                return stored
+            assumptions.extend(stored)
+        return self._same_bytes(candidate, assumptions)
+
+    # ------------------------------------------------------------ 5: plain loads only
+
+    def loadable(self, access: Access) -> Refused | None:
+        """Is it a load that may take part at all?"""
+        instruction = access.instruction
+        if not is_plain(access):
+            kind = "volatile" if "volatile" in instruction.modifiers else "ordered or strong"
+            return Refused(f"{instruction.name} is a {kind} access")
+        if instruction.guard is not None:
+            return Refused("the load is guarded by a predicate")
+        if access.elements != 1 or access.bits != 32 or _wide(instruction, self._trace):
+            return Refused(
+                f"{access.bytes * 8}-bit loads are not rewritten yet"
+                if access.bytes != 4
+                else "a load into a wider or narrower register is not rewritten yet"
+            )
+        if access.space == "generic" and not self._surely_global(access):
+            return Refused("the generic address is not known to be in global memory")
+        return None
+
+    def _surely_global(self, access: Access) -> bool:
+        """A kernel parameter or a global symbol as base: the same byte for every thread."""
+        shared = {
+            v.name
+            for v in (*self._trace.module.variables, *self._trace.function.body.variables)
+            if v.space in ("shared", "local", "param")
+        }
+        for variant in access.variants:
+            bases = pointer_bases(variant.address)
+            if not bases or any(
+                base.kind != "atom" or str(base.value)[1:] in shared for base in bases
+            ):
+                return False
+        return True
+
+    # ------------------------------------------------------------ 2: same instance
+
+    def _same_instance(self, source: Access, dest: Access) -> Refused | None:
+        cfg = self._cfg
+        above, below = cfg.block_of[source.index], cfg.block_of[dest.index]
+        if above == below:
+            return None if source.index < dest.index else Refused("the source comes later")
+        if not cfg.dominates(above, below):
+            return Refused("the source load is not on every path to this load")
+        if self._region(above, below)[1]:
+            return Refused("a loop lies between the two loads")
+        return None
+
+    def _region(self, above: int, below: int) -> tuple[tuple[range, ...], bool]:
+        """Instructions of the blocks between two blocks on paths that do not come back to the
+        first, and whether such a path may go round a cycle."""
+        found = self._between.get((above, below))
+        if found is None:
+            found = self._between[above, below] = self._find_region(above, below)
+        return found
+
+    def _find_region(self, above: int, below: int) -> tuple[tuple[range, ...], bool]:
+        cfg = self._cfg
+        forward = _reach(cfg.blocks[above].successors, lambda n: cfg.blocks[n].successors, above)
+        backward = _reach([below], lambda n: cfg.predecessors[n], above)
+        inside = forward & backward
+        cyclic = any(n in inside and s in inside for n, s in cfg.retreating)
+        blocks = (cfg.blocks[n] for n in sorted(inside - {below}))
+        return tuple(range(b.start, b.end) for b in blocks), cyclic
+
+    def _ranges(self, source: Access, dest: Access) -> Iterator[range]:
+        """Positions of the instructions on any path from source to dest."""
+        cfg = self._cfg
+        above, below = cfg.block_of[source.index], cfg.block_of[dest.index]
+        if above == below:
+            yield range(source.index + 1, dest.index)
+            return
+        yield range(source.index + 1, cfg.blocks[above].end)
+        yield from self._region(above, below)[0]
+        yield range(cfg.blocks[below].start, dest.index)
+
+    # ------------------------------------------------------------ 3: nothing between
+
+    def _nothing_between(self, source: Access, dest: Access) -> Refused | None:
+        if _read_only(source) and _read_only(dest):
+            return None
+        for span in self._ranges(source, dest):
+            for index in _within(self._orders, span):
+                return Refused(f"{self._named(index)} stands between the two loads")
+            for index in _within(self._stores, span):
+                if not self._store_apart(index, source, dest):
+                    return Refused(f"{self._named(index)} between the two loads may change it")
+        return None
+
+    def _store_apart(self, index: int, source: Access, dest: Access) -> bool:
+        store = self._access_at.get(index)
+        if store is None:
+            return False  # never reached by the emulation, or no address to compare
+        return all(
+            apart(self._terms, self._solver, mine, store.bytes, other, load.bytes)
+            for load in (source, dest)
+            for mine in store.variants
+            for other in load.variants
+        )
+
+    def _named(self, index: int) -> str:
+        instruction = self._cfg.instructions[index]
+        line = self._trace.module.source.line(instruction.span.start)
+        return f"{instruction.name} (line {line})"
+
+    # ------------------------------------------------------------ 4: no earlier own store
+
+    def _no_earlier_store(self, source: Access, dest: Access) -> list[str] | Refused:
+        """A store by this thread before the source, which lane j need not have seen: refused
+        where it may be to the same array, assumed harmless for unrelated pointers."""
+        if _read_only(source) and _read_only(dest):
+            return []
+        assumed: list[str] = []
+        for index in self._stores_reaching(source.index):
+            store = self._access_at.get(index)
+            named = self._named(index)
+            if store is None or not self._unrelated(store, source):
+                return Refused(f"{named} before the source may write the same array")
+            if NO_RACE not in self._assume:
+                return Refused(f"{named} before the source may write what is loaded")
+            assumed = [NO_RACE]
+        return assumed
+
+    def _unrelated(self, store: Access, load: Access) -> bool:
+        """Are the pointers of the two accesses known, and different?"""
+        for mine in store.variants:
+            for other in load.variants:
+                a, b = pointer_bases(mine.address), pointer_bases(other.address)
+                if not a or not b or set(a) & set(b):
+                    return False
+        return True
+
+    def _stores_reaching(self, index: int) -> tuple[int, ...]:
+        """Stores from which an instruction can be reached with no barrier on the way."""
+        block = self._cfg.blocks[self._cfg.block_of[index]]
+        stores, open_above = self._last_stores(range(block.start, index))
+        if not open_above:
+            return stores
+        return (*stores, *self._reaching_block(block))
+
+    def _reaching_block(self, block: Block) -> tuple[int, ...]:
+        found = self._reaching.get(block.number)
+        if found is None:
+            collected: list[int] = []
+            seen: set[int] = set()
+            work = list(self._cfg.predecessors[block.number])
+            while work:
+                number = work.pop()
+                if number in seen:
+                    continue
+                seen.add(number)
+                other = self._cfg.blocks[number]
+                stores, open_above = self._last_stores(range(other.start, other.end))
+                collected.extend(stores)
+                if open_above:
+                    work.extend(self._cfg.predecessors[number])
+            found = self._reaching[block.number] = tuple(sorted(collected))
+        return found
+
+    def _last_stores(self, span: range) -> tuple[tuple[int, ...], bool]:
+        """Stores of a stretch after its last barrier, and whether it has no barrier."""
+        barriers = [i for i in _within(self._orders, span) if self._is_barrier(i)]
+        start = barriers[-1] if barriers else span.start
+        writes = [i for i in _within(self._stores, range(start, span.stop))]
+        strong = [
+            i for i in _within(self._orders, range(start, span.stop))
+            if _writes(self._cfg.instructions[i])
+        ]  # fmt: skip
+        return tuple(sorted({*writes, *strong})), not barriers
+
+    def _is_barrier(self, index: int) -> bool:
+        """A barrier of the whole block that every thread comes to."""
+        instruction = self._cfg.instructions[index]
+        return (
+            instruction.guard is None
+            and instruction.opcode in ("bar", "barrier")
+            and "sync" in instruction.modifiers
+            and "warp" not in instruction.modifiers
+            and len(instruction.operands) == 1
+        )
+
+    # ------------------------------------------------------------ 1: same bytes
+
+    def _same_bytes(self, candidate: Candidate, assumptions: list[str]) -> Proof | Refused:
+        guards: list[WrapGuard] = []
+        obligations: list[tuple[Term, frozenset[Term]]] = []
+        for mine, theirs in self._pairs(candidate):
+            known = self._known(mine, candidate.delta)
+            outcome = same_bytes(
+                self._terms, self._solver, theirs, mine, candidate.delta, known
+            )
+            if isinstance(outcome, Different):
+                return Refused(outcome.reason)
+            granted: set[Term] = set()
+            for need in outcome.needs:
+                settled = self._discharge(need, known, candidate)
+                if isinstance(settled, Refused):
+                    return settled
+                if isinstance(settled, WrapGuard):
+                    guards.append(settled)
+                elif settled:
+                    assumptions.append(settled)
+                if settled:
+                    granted.add(no_overflow(self._terms, need))
+            obligations.append((outcome.claim, known | granted))
+        key = (candidate.dest.index, candidate.source.index, candidate.delta)
+        self.obligations[key] = obligations
+        return Proof(
+            tuple(dict.fromkeys(guards)),
+            candidate.delta != 0 and not self._one_row(),
+            tuple(dict.fromkeys(assumptions)),
+        )
+
+    def _pairs(self, candidate: Candidate) -> Iterator[tuple[Variant, Variant]]:
+        """The views of the two lanes that can meet: any two for different lanes, unless only
+        warp-uniform conditions tell the paths apart; for a copy, those of one path."""
+        for mine in candidate.dest.variants:
+            for theirs in candidate.source.variants:
+                if candidate.delta and not self._uniformly_apart(mine, theirs):
+                    yield mine, theirs
+                elif not self._contradict(mine, theirs):
+                    yield mine, theirs
+
+    def _uniformly_apart(self, a: Variant, b: Variant) -> bool:
+        apart = a.conditions ^ b.conditions
+        return all(c.variance == Variance.UNIFORM for c in apart)
+
+    def _contradict(self, a: Variant, b: Variant) -> bool:
+        return any(self._terms.not_(c) in b.conditions for c in a.conditions)
+
+    def _known(self, mine: Variant, delta: int) -> frozenset[Term]:
+        """What holds in a lane that takes a shuffled value: its path, and that there is a
+        lane i + delta."""
+        if delta == 0:
+            return mine.conditions
+        return mine.conditions | neighbour_exists(self._terms, delta)
+
+    def _discharge(
+        self, need: NoOverflow, known: frozenset[Term], candidate: Candidate
+    ) -> WrapGuard | Refused | str:
+        """Prove, else guard, else assume; "" where proved, the assumption's name if assumed."""
+        if holds(self._terms, self._solver, need, known):
+            return ""
+        if need.signed and NO_WRAP in self._assume:
+            return NO_WRAP
+        guard = self._guards.place(need, candidate.dest.index)
+        if guard is None:
+            return Refused("the index may wrap, and no register holds it to be tested")
+        if candidate.delta == 0:
+            return Refused("the index may wrap")
+        return guard
+
+    # ------------------------------------------------------------ 6: neighbour
+
+    def _one_row(self) -> bool:
+        """Is lane i + N known to be the thread with tid.x + N, from `.reqntid`?"""
+        return one_row(self._trace)
+
+
+def one_row(trace: Trace) -> bool:
+    """Does `.reqntid` say that rows of the block do not wrap inside a warp?"""
+    for name, text in trace.function.directives:
+        if name == "reqntid":
+            sizes = [int(part, 0) for part in text.replace(",", " ").split()]
+            x, rest = sizes[0], sizes[1:]
+            return x % 32 == 0 or all(size == 1 for size in rest)
+    return False
+
+
+def segments(trace: Trace) -> tuple[int, ...]:
+    """Straight-line stretches, numbered for each instruction: within one, lanes that were
+    together stay so. Blocks end one, and so do calls, barriers and what is not known."""
+    numbers: list[int] = []
+    current = 0
+    for block in trace.cfg.blocks:
+        current += 1
+        for index in range(block.start, block.end):
+            numbers.append(current)
+            instruction = trace.cfg.instructions[index]
+            effects = isa.effects(instruction.opcode, instruction.modifiers)
+            if effects & (Effect.BARRIER | Effect.CALL | Effect.ASYNC | Effect.EXIT):
+                current += 1
+    return tuple(numbers)
+
+
+def _same_shape(source: Access, dest: Access) -> Refused | None:
+    if _type(source) != _type(dest):
+        return Refused("the loads have different types")
+    return None
+
+
+def _type(access: Access) -> tuple[int, int, str]:
+    """Width, elements, and how the register above the width is filled."""
+    name = isa.access_type(access.instruction) or ""
+    extended = "s" if name.startswith("s") and access.bits < 32 else ""
+    return access.bits, access.elements, extended
+
+
+def _wide(instruction: Instruction, trace: Trace) -> bool:
+    dest = instruction.operands[0]
+    return not isinstance(dest, Reg) or trace.function.body.width(dest) != 32
+
+
+def _read_only(access: Access) -> bool:
+    return "nc" in access.instruction.modifiers
+
+
+def _orders(instruction: Instruction) -> bool:
+    return bool(isa.effects(instruction.opcode, instruction.modifiers) & _ORDERS)
+
+
+def _writes(instruction: Instruction) -> bool:
+    """May it write global memory?"""
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    if effects & Effect.CALL:
+        return True
+    return bool(effects & Effect.WRITE) and isa.space(instruction) not in _PRIVATE
+
+
+def _stores(instruction: Instruction) -> bool:
+    """An unordered write that may be to global memory."""
+    return _writes(instruction) and not _orders(instruction)
+
+
+def _within(ordered: list[int], span: range) -> list[int]:
+    """The members of a sorted list that lie in a range."""
+    return ordered[bisect_right(ordered, span.start - 1) : bisect_right(ordered, span.stop - 1)]
+
+
+def _reach(
+    start: Iterable[int], step: Callable[[int], Iterable[int]], barred: int
+) -> set[int]:
+    """Blocks reached from `start` without passing `barred`."""
+    seen: set[int] = set()
+    work = [n for n in start if n != barred]
+    while work:
+        number = work.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        work.extend(n for n in step(number) if n != barred)
+    return seen
