@@ -15,7 +15,7 @@ from ptxsw.source import Source, Span
 if TYPE_CHECKING:
     from lark import Token, Tree
 
-    from ptxsw.parser.body import Reader
+    from ptxsw.parser.statements import Reader
 
 _GAP = r"(?:[ \t\r\n\f\v]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*"
 _LABEL = re.compile(rf"([A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+){_GAP}:(?!:)", re.ASCII)

@@ -22,7 +22,7 @@ from ptxsw.ir import (
     Symbol,
     Vec,
 )
-from ptxsw.parser import grammar
+from ptxsw.parser.make import make_float, make_int, make_mem, make_reg, make_vec
 from ptxsw.parser.scope import Scope
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ _FAST = re.compile(
     )[ \t\r\n]*""",
     re.VERBOSE | re.ASCII,
 )
+is_name = re.compile(_NAME, re.ASCII).fullmatch
+is_hex = re.compile(r"[0-9A-Fa-f]+", re.ASCII).fullmatch
+_FLOAT_WIDTHS = {"0f": 32, "0F": 32, "0d": 64, "0D": 64}
+_DIGITS = frozenset("0123456789-")
+_NAMED = frozenset({Reg, Special, Symbol})
 _PIECE = re.compile(r"(?:[^,\[\](){}]|\[[^\[\]]*\]|\{[^{}]*\}|\([^()]*\))+")
 _LIMIT = 1 << 64
 
@@ -67,18 +72,69 @@ class Operands(dict[str, Operand]):
     Looking up a new text reads it; Unreadable where only the grammar can.
     """
 
-    __slots__ = ("scope",)
+    __slots__ = ("outer", "scope")
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, outer: Operands | None = None) -> None:
         super().__init__()
         self.scope = scope
+        self.outer = outer  # the table of the scope around, None for the outermost
 
     def __missing__(self, text: str) -> Operand:
-        match = _FAST.fullmatch(text)
-        if match is None:
-            raise Unreadable(text)
-        self[text] = operand = self._read(match)
+        if self.outer is not None and self.scope.foreign(text):
+            self[text] = known = self.outer[text]
+            return known
+        operand: Operand | None = None
+        first = text[:1]
+        if first == "[":
+            operand = self._address(text)
+        elif first in _DIGITS:
+            operand = _number(text)
+        elif first == "{":
+            operand = self._vector(text)
+        elif is_name(text) is not None:
+            operand = self.scope.resolve(text)
+        if operand is None:
+            match = _FAST.fullmatch(text)
+            if match is None:
+                raise Unreadable(text)
+            operand = self._read(match)
+        self[text] = operand
         return operand
+
+    def _vector(self, text: str) -> Operand | None:
+        """`{%f1, %f2}`; None for any other form."""
+        inner = text[1:-1]
+        if text[-1] != "}" or "{" in inner or "[" in inner:
+            return None
+        if inner[:1] == " " or ", " not in inner:
+            return make_vec(tuple([self[piece.strip()] for piece in inner.split(",")]))
+        return make_vec(tuple(map(self.__getitem__, inner.split(", "))))
+
+    def _address(self, text: str) -> Operand | None:
+        """`[%rd1]` or `[%rd1+8]`; None for any other form."""
+        base, plus, offset = text[1:-1].partition("+")
+        base, offset = base.strip(), offset.strip()
+        if text[-1] != "]":
+            return None
+        if not plus:
+            offset = "0"
+        elif not offset.isdecimal() or offset[0] == "0" != offset or len(offset) > 18:
+            return None
+        known = self.get(base)
+        if known is None:
+            if is_name(base) is None:
+                return None
+            self[base] = known = self.scope.resolve(base)
+        elif type(known) not in _NAMED:
+            return None
+        return make_mem(known, int(offset))
+
+    def add_family(self, stem: str, count: int) -> None:
+        """Know `%r0` to `%r4` of `%r<5>` beforehand: nearly all of them are used."""
+        number = self.scope.number
+        for index in range(count):
+            name = f"{stem}{index}"
+            self[name] = make_reg(name, number)
 
     def _read(self, match: re.Match[str]) -> Operand:
         resolve = self.scope.resolve
@@ -110,6 +166,20 @@ class Operands(dict[str, Operand]):
         return Pair(
             Sink() if first == "_" else self.scope.resolve(first), self.scope.resolve(second)
         )
+
+
+def _number(text: str) -> Operand | None:
+    """A literal in its commonest forms; None for any other."""
+    if text.isdecimal() and (text[0] != "0" or text == "0") and len(text) < 20:
+        return make_int(int(text))
+    if text[0] == "-":
+        digits = text[1:]
+        plain = digits.isdecimal() and digits[0] != "0" and len(digits) < 20
+        return make_int(int(text)) if plain else None
+    width = _FLOAT_WIDTHS.get(text[:2])
+    if width is not None and len(text) == 2 + width // 4 and is_hex(text, 2) is not None:
+        return make_float(int(text[2:], 16), width)
+    return None
 
 
 def split(text: str) -> list[str]:
@@ -289,6 +359,3 @@ def _misread(message: str, token: Token | None) -> Misread:
     start = token.start_pos if token is not None and token.start_pos is not None else 0
     end = token.end_pos if token is not None and token.end_pos is not None else start + 1
     return Misread(message, start, end)
-
-
-__all__ = ["Builder", "Misread", "Operands", "Unreadable", "grammar", "split"]

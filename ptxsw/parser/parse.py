@@ -8,8 +8,8 @@ from functools import partial
 from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Directive, Function, Module, Variable
 from ptxsw.parser import careful
-from ptxsw.parser.body import Opcodes, Outside, read
 from ptxsw.parser.scan import Braces, blank_comments, semicolon, skip_blank
+from ptxsw.parser.statements import Surroundings, read
 from ptxsw.parser.variables import LINKAGES, BadDeclaration, declaration
 from ptxsw.source import Source, Span
 
@@ -51,8 +51,7 @@ class _Parser:
         self.text = source.text
         self.end = len(source.text.rstrip("\0 \t\r\n\x1a"))
         self.braces = Braces(source.text)
-        self.opcodes = Opcodes()
-        self.outside = Outside()
+        self.surroundings = Surroundings(source, self.braces.plain)
         self.version: tuple[int, int] | None = None
         self.targets: tuple[str, ...] = ()
         self.address_size = 32
@@ -203,12 +202,12 @@ class _Parser:
         head, equals, _ = self.text[at:stop].partition("=")
         found = self._declaration(blank_comments(head), at, Span(at, stop + 1), bool(equals))
         self.variables.extend(found)
-        self.outside.add(found)
+        self.surroundings.add(found)
         return stop + 1
 
     def _declaration(self, text: str, at: int, span: Span, initialised: bool) -> list[Variable]:
         try:
-            return declaration(text, span, 0, initialised)
+            return [d.at(span, 0, initialised) for d in declaration(text)]
         except BadDeclaration as bad:
             raise self._error(bad.message, at + bad.at) from None
 
@@ -248,7 +247,7 @@ class _Parser:
             tuple((n, " ".join(a.split()).rstrip("; ")) for n, a in directives),
             span,
             body,
-            partial(_load, self.source, self.outside, self.opcodes),
+            partial(_load, self.surroundings),
         )
 
     def _directives(self, text: str, at: int, header: Span) -> list[tuple[str, str]]:
@@ -277,11 +276,11 @@ class _Parser:
         return tuple(found)
 
 
-def _load(source: Source, outside: Outside, opcodes: Opcodes, function: Function) -> Body:
+def _load(surroundings: Surroundings, function: Function) -> Body:
     parameters = (*function.returns, *function.params)
     if function.body_span is None:
         return Body((), Span(function.span.end, function.span.end), parameters)
-    return read(source, function.body_span, parameters, outside, opcodes)
+    return read(surroundings, function.body_span, parameters)
 
 
 def parse(text: str, name: str = "<ptx>") -> Module:
@@ -299,7 +298,7 @@ def body(module: Module | Source, function: Function) -> Body:
     """
     if isinstance(module, Module):
         return function.body
-    return _load(module, Outside(), Opcodes(), function)
+    return _load(Surroundings(module, False), function)
 
 
 __all__ = ["body", "parse"]

@@ -26,11 +26,11 @@ class Braces:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._plain = "/*" not in text and not any(d.search(text) for d in _DOUBTFUL)
+        self.plain = "/*" not in text and not any(d.search(text) for d in _DOUBTFUL)
 
     def close(self, start: int) -> int:
         """Offset of the `}` that matches the `{` at `start`; -1 if there is none."""
-        return self._close_plain(start) if self._plain else self._close_exact(start)
+        return self._close_plain(start) if self.plain else self._close_exact(start)
 
     def _close_plain(self, start: int) -> int:
         find, count = self._text.find, self._text.count
@@ -75,8 +75,9 @@ def semicolon(text: str, start: int, end: int) -> int:
 
 
 _BLANK = re.compile(r"(?:[ \t\r\n\f\v]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
-_MARK = re.compile(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|[{}]|(?<!:):(?!:)')
-_LAST_WORD = re.compile(r"[A-Za-z0-9_$%]+$", re.ASCII)
+_MARK = re.compile(r'[{}:"]|/[/*]')
+_LAST_WORD = re.compile(r"([A-Za-z0-9_$%]+)\Z", re.ASCII)
+_SKIP_TO = {"//": "\n", "/*": "*/", '"': '"'}
 
 
 def skip_blank(text: str, start: int, end: int) -> int:
@@ -90,18 +91,24 @@ def labels_by_scope(text: str, span: Span) -> Mapping[int, frozenset[str]]:
     """For each `{` that holds labels of its own: its offset and their names."""
     labels: dict[int, set[str]] = {}
     stack: list[int] = []
-    after = span.start
-    for match in _MARK.finditer(text, span.start, span.end):
+    at = span.start
+    while (match := _MARK.search(text, at, span.end)) is not None:
+        start, at = match.span()
         mark = match.group()
         if mark == "{":
-            stack.append(match.start())
-        elif mark == "}" and stack:
-            stack.pop()
-        elif mark == ":" and stack:
-            word = _LAST_WORD.search(
-                text[max(after, match.start() - 1024) : match.start()].rstrip()
-            )
-            if word is not None:
-                labels.setdefault(stack[-1], set()).add(word.group())
-        after = match.end()
+            stack.append(start)
+        elif mark == "}":
+            if stack:
+                stack.pop()
+        elif mark == ":":
+            if text[at] == ":":  # `shared::cta`
+                at += 1
+            elif stack:
+                before = blank_comments(text[max(span.start, start - 256) : start]).split()
+                word = _LAST_WORD.search(before[-1]) if before else None
+                if word is not None:
+                    labels.setdefault(stack[-1], set()).add(word[1])
+        else:
+            end = text.find(_SKIP_TO[mark], at, span.end)
+            at = span.end if end < 0 else end + len(_SKIP_TO[mark])
     return {at: frozenset(names) for at, names in labels.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ptxsw.ir import Int, Operand, Reg, Special, Symbol, Variable
+from ptxsw.ir import Int, Operand, Special, Variable
+from ptxsw.parser.make import make_reg, make_symbol
 
 _DIGITS = "0123456789"
 
@@ -14,7 +15,7 @@ class Scope:
     branch may name one before it is met.
     """
 
-    __slots__ = ("_families", "_names", "labels", "number", "parent", "seen")
+    __slots__ = ("_families", "_initials", "_names", "labels", "number", "parent", "seen")
 
     def __init__(
         self, number: int, parent: Scope | None, labels: frozenset[str] = frozenset()
@@ -25,6 +26,7 @@ class Scope:
         self.seen: set[str] = set()  # names resolved here, so that a late declaration is noticed
         self._names: dict[str, bool] = {}  # name -> is a register
         self._families: dict[str, int] = {}  # `%r` of `%r<5>` -> 5
+        self._initials: set[str] = set()  # first characters of families
 
     def declare(self, variable: Variable) -> bool:
         """Add a declaration; True if names resolved earlier may now mean something else."""
@@ -34,18 +36,28 @@ class Scope:
             return variable.name in self.seen
         if register:
             self._families[variable.name] = variable.count
+            self._initials.add(variable.name[0])
             return bool(self.seen)
         late = bool(self.seen)
         for index in range(variable.count):
             self._names[f"{variable.name}{index}"] = False
         return late
 
+    def foreign(self, text: str) -> bool:
+        """Is it certain that no name in an operand text is declared in this very scope?"""
+        if self._families or self.labels or len(self._names) > 4:
+            return False
+        for name in self._names:  # noqa: SIM110 - a generator costs more than the search
+            if name in text:
+                return False
+        return True
+
     def _own(self, name: str) -> bool | None:
         """Is `name` a register declared here? None if it is not declared here."""
         found = self._names.get(name)
         if found is not None:
             return found
-        if not self._families or name[-1] not in _DIGITS:
+        if name[0] not in self._initials or name[-1] not in _DIGITS:
             return None
         for cut in range(len(name.rstrip(_DIGITS)), len(name)):
             count = self._families.get(name[:cut])
@@ -60,10 +72,11 @@ class Scope:
             scope.seen.add(name)
             register = scope._own(name)
             if register is not None:
-                return Reg(name, scope.number) if register else Symbol(name, 0, scope.number)
+                number = scope.number
+                return make_reg(name, number) if register else make_symbol(name, number)
             if name in scope.labels:
-                return Symbol(name, 0, scope.number)
+                return make_symbol(name, scope.number)
             scope = scope.parent
         if name == "WARP_SZ":
             return Int(32)
-        return Special(name) if name[0] == "%" else Symbol(name)
+        return Special(name) if name[0] == "%" else make_symbol(name, 0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from ptxsw.ir import Variable
+from ptxsw.parser.make import make_variable
 from ptxsw.source import Span
 
 LINKAGES = frozenset({"visible", "extern", "weak", "common"})
@@ -18,7 +20,6 @@ _DECLARATOR = re.compile(
     re.ASCII,
 )
 _DIM = re.compile(r"\[\s*([0-9]*)")
-_HEADS: dict[str, dict[str, object]] = {}
 
 
 class BadDeclaration(Exception):
@@ -29,8 +30,40 @@ class BadDeclaration(Exception):
         self.message, self.at = message, at
 
 
-def _head(text: str) -> dict[str, object]:
-    """The fields that the directives before the names fix.
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a declaration says of one name: the fields of a `Variable` but for its place."""
+
+    space: str
+    type: str
+    name: str
+    count: int | None
+    dims: tuple[int | None, ...]
+    vector: int
+    align: int | None
+    linkage: tuple[str, ...]
+    attributes: tuple[str, ...]
+
+    def at(self, span: Span, scope: int, initialised: bool) -> Variable:
+        """The variable, declared in a scope by the text at `span`."""
+        return make_variable(
+            self.space,
+            self.type,
+            self.name,
+            span,
+            self.count,
+            self.dims,
+            self.vector,
+            self.align,
+            self.linkage,
+            self.attributes,
+            initialised,
+            scope,
+        )
+
+
+def _head(text: str) -> tuple[str, str, int, int | None, tuple[str, ...], tuple[str, ...]]:
+    """Space, type, vector, alignment, linkage and attributes from the directives before a name.
 
     The order is linkage, space, alignment, vector, type; what follows the type (`.ptr .global
     .align 16`) describes what a pointer parameter points to and is kept as attributes.
@@ -60,49 +93,32 @@ def _head(text: str) -> dict[str, object]:
             vector = int(word[1:])
         else:
             kind = word
-    return {
-        "space": space,
-        "type": kind,
-        "vector": vector,
-        "align": align,
-        "linkage": tuple(linkage),
-        "attributes": tuple(attributes),
-    }
+    return space, kind, vector, align, tuple(linkage), tuple(attributes)
 
 
-def declaration(text: str, span: Span, scope: int, initialised: bool) -> list[Variable]:
-    """The variables of one declaration, given without `;` and initialiser; each carries `span`.
+def declaration(text: str) -> tuple[Declared, ...]:
+    """What one declaration, given without `;` and initialiser, declares.
 
     Raises BadDeclaration."""
     head = _HEAD.match(text)
     if head is None:
         raise BadDeclaration("expected a state space and a type", 0)
-    fields = _HEADS.get(head.group(1))
-    if fields is None:
-        fields = _HEADS[head.group(1)] = _head(head.group(1))
-    if not fields["type"]:
+    space, kind, vector, align, linkage, attributes = _head(head.group(1))
+    if not kind:
         raise BadDeclaration("expected a type such as .b32 before the name", head.end())
-    found: list[Variable] = []
+    found: list[Declared] = []
     at = head.end()
     while True:
         match = _DECLARATOR.match(text, at)
         if match is None:
             raise BadDeclaration("expected a name", at)
-        name, count, dims = match.groups()
-        found.append(
-            Variable(
-                name=name,
-                span=span,
-                count=int(count) if count is not None else None,
-                dims=tuple(int(d) if d else None for d in _DIM.findall(dims)) if dims else (),
-                initialised=initialised,
-                scope=scope,
-                **fields,  # type: ignore[arg-type]
-            )
-        )
+        name, count, sizes = match.groups()
+        number = int(count) if count is not None else None
+        dims = tuple(int(d) if d else None for d in _DIM.findall(sizes)) if sizes else ()
+        found.append(Declared(space, kind, name, number, dims, vector, align, linkage, attributes))
         at = match.end()
         if at == len(text):
-            return found
+            return tuple(found)
         if text[at] != ",":
             raise BadDeclaration("expected ',' or ';' after the name", at)
         at += 1

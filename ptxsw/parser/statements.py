@@ -1,0 +1,485 @@
+"""The statements of a body.
+
+One compiled expression steps from statement to statement; opcodes and operands are read once
+per distinct text. What it does not know for certain (comments inside a statement, odd operands,
+text that is not PTX) is read by the grammar.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+
+from ptxsw.errors import ParseError
+from ptxsw.ir import (
+    Body,
+    Directive,
+    Guard,
+    Instruction,
+    Operand,
+    Reg,
+    Statement,
+    Variable,
+    type_width,
+)
+from ptxsw.parser import careful
+from ptxsw.parser.make import (
+    OpenInstruction,
+    make_close,
+    make_guard,
+    make_instruction,
+    make_label,
+    make_loc,
+    make_open,
+    make_span,
+)
+from ptxsw.parser.operands import Operands, Unreadable, is_name, split
+from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
+from ptxsw.parser.scope import Scope
+from ptxsw.parser.variables import BadDeclaration, Declared, declaration
+from ptxsw.source import Source, Span
+
+new_tuple = tuple.__new__
+_OPCODE = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*)*", re.ASCII)
+_IDENT = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
+_STATEMENT = re.compile(
+    rf"""[ \t\r\n]*(?:
+      (?:(@[ \t]*(?:![ \t]*)?{_IDENT})[ \t]+)?
+        ([A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*)*)
+        (?:[ \t]+([^;"/]*))?;
+    | (//[^\n]*)
+    | ({_IDENT})[ \t]*:(?!:)
+    | (\.loc)[ \t]+([0-9]+)[ \t]+([0-9]+)[ \t]+([0-9]+)
+      (?:[ \t]*,[ \t]*function_name[^,\n]*,[ \t]*inlined_at[ \t0-9]*)?
+    | (\.(?!loc\b)[^;"/]*;|\.pragma[ \t]+"[^"\n]*"[ \t]*;)
+    | ([{{}}])
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+_COMMENT, _LABEL, _LOC, _DOTTED, _BRACE = 4, 5, 9, 10, 11
+_LABELLED = re.compile(r"\s*\.(?:branchtargets|calltargets|callprototype)\b", re.ASCII)
+_WORD = re.compile(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({_IDENT})', re.ASCII)
+_DIRECTIVE = re.compile(r"\s*\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+_DECLARING = frozenset({".reg", ".param", ".local", ".shared"})
+_SPACES = frozenset({"reg", "param", "local", "shared", "global", "const", "tex", "sreg", "surf"})
+
+
+class Opcodes(dict[str, tuple[str, tuple[str, ...], int]]):
+    """`ld.global.f32` -> ("ld", ("global", "f32"), 0), split once per distinct text.
+
+    The number is how many blanks the text begins with.
+    """
+
+    def __missing__(self, text: str) -> tuple[str, tuple[str, ...], int]:
+        word = text.strip()
+        if _OPCODE.fullmatch(word) is None:
+            raise Unreadable(text)
+        opcode, *modifiers = word.split(".")
+        self[text] = found = (opcode, tuple(modifiers), len(text) - len(text.lstrip()))
+        return found
+
+    def learn(self, text: str) -> None:
+        """Know a text from now on, if it is an opcode."""
+        if _OPCODE.fullmatch(text.strip()) is not None:
+            self[text]
+
+
+def _columns(text: str, line_end: str) -> tuple[str, Iterator[str]]:
+    """Statements of a text, and by what each splits into its opcode and its operands.
+
+    What a compiler writes between opcode and operands is made like what it writes between
+    operands, by a text of the same length, so that one split does and offsets stay.
+    """
+    comma = ", " if ", " in text else ","
+    gap = " \t" if " \t" in text else "\t\t"
+    if len(comma) == 1:
+        gap = "\t" if text.count("\t") > text.count(" ") else " "
+    return comma, iter(text.replace(gap, comma).split(line_end))
+
+
+class Guards(dict[str, Guard]):
+    """`@!%p1` -> Guard, in one scope."""
+
+    __slots__ = ("_registers",)
+
+    def __init__(self, registers: Operands) -> None:
+        super().__init__()
+        self._registers = registers
+
+    def __missing__(self, text: str) -> Guard:
+        reg = self._registers[text.lstrip("@! \t")]
+        if type(reg) is not Reg:
+            raise Unreadable(text)
+        self[text] = found = make_guard(reg, "!" in text)
+        return found
+
+
+class Surroundings:
+    """What the bodies of a module share: its text, its variables, the opcodes met so far."""
+
+    def __init__(self, source: Source, plain: bool) -> None:
+        self.source = source
+        self.plain = plain  # no comment and no string holds a brace
+        self.scope = Scope(0, None)
+        self.types: dict[str, str] = {}
+        self.opcodes = Opcodes()
+        self.declared: dict[str, tuple[Declared, ...]] = {}  # by the text of the declaration
+
+    def add(self, variables: Iterable[Variable]) -> None:
+        """Declare variables of the module."""
+        for variable in variables:
+            self.scope.declare(variable)
+            self.types[variable.name] = variable.type
+
+
+class Reader:
+    """Reads the statements of one body, from after its `{` to its `}`."""
+
+    def __init__(
+        self, surroundings: Surroundings, span: Span, parameters: Iterable[Variable]
+    ) -> None:
+        self.source = surroundings.source
+        self._surroundings = surroundings
+        self._opcodes = surroundings.opcodes
+        self._span = span
+        self._statements: list[Statement] = []
+        self._opened = 0  # nested scopes met so far
+        self._types: dict[str, str] = {}
+        self.scope = Scope(0, surroundings.scope)
+        self._operands = Operands(self.scope)
+        self._guards = Guards(self._operands)
+        self._around: list[tuple[Scope, Operands, Guards]] = []
+        for variable in parameters:
+            self._types[variable.name] = variable.type
+            self.scope.declare(variable)
+
+    @cached_property
+    def _labels(self) -> Mapping[int, frozenset[str]]:
+        return labels_by_scope(self.source.text, self._span)
+
+    def _labels_in(self, at: int) -> frozenset[str]:
+        """Labels of the scope whose `{` stands at `at`."""
+        text = self.source.text
+        if self._surroundings.plain:
+            stop = min(at + 2000, self._span.end)
+            colon = text.find(":", at, stop)
+            stop = colon if colon >= 0 else stop
+            if text.count("{", at, stop) <= text.count("}", at, stop):
+                return frozenset()  # closed before the first colon
+        return self._labels.get(at, frozenset())
+
+    def element_bytes(self, name: str) -> int:
+        """Size of an element of a variable; 1 where it is unknown."""
+        kind = self._types.get(name) or self._surroundings.types.get(name, "")
+        return max(1, type_width(kind) // 8)
+
+    def read(self) -> tuple[Statement, ...]:
+        """All statements. Raises ParseError."""
+        end = self._span.end - 1
+        self._lines(self._span.start + 1, end)
+        if self._around:
+            raise ParseError("expected '}' to close the scope", self.source, Span(end, end + 1))
+        return tuple(self._statements)
+
+    # ------------------------------------------------------------ one instruction a line
+
+    def _lines(self, at: int, end: int) -> None:
+        """Read from `at` to `end`, where most compilers write one instruction a line.
+
+        Such a line is taken apart by plain splits, and is certain where each piece is an
+        opcode or operand text that is known or reads as one. The rest goes to `_region`.
+        """
+        text = self.source.text
+        line_end = ";\r\n" if text.find(";\r\n", at, end) >= 0 else ";\n"
+        step = len(line_end)
+        append, opcodes = self._statements.append, self._opcodes
+        known, read = opcodes.get, self._operands.__getitem__
+        comma, lines = _columns(text[at:end], line_end)
+        for line in lines:
+            stop = at + len(line) + step
+            word, *rest = line.split(comma)
+            found = known(word)
+            try:
+                if found is not None and "{" not in line:
+                    opcode, modifiers, begin = found
+                    operands = tuple(map(read, rest))
+                    guard = None
+                else:
+                    if "\n" in line:
+                        at += self._before(text, at, min(stop - step, end))
+                    elif found is None and "@" not in word and len(word.split()) == 1:
+                        opcodes.learn(word)
+                    parts = self._line(text[at : min(stop - step, end)], at, stop - step + 1)
+                    read = self._operands.__getitem__
+                    if parts is None:
+                        at = stop
+                        continue
+                    begin, guard, opcode, modifiers, operands = parts
+            except Unreadable:
+                reached = self._region(at, stop, end)
+                while reached > stop < end:  # a statement went on past this line
+                    at = stop
+                    stop += len(next(lines)) + step
+                    if reached < stop:
+                        reached = self._region(reached, stop, end)
+                at = stop
+                read = self._operands.__getitem__
+                continue
+            made = OpenInstruction()
+            made.opcode = opcode
+            made.modifiers = modifiers
+            made.operands = operands
+            made.guard = guard
+            made.span = new_tuple(Span, (at + begin, stop - step + 1))
+            made.__class__ = Instruction
+            append(made)
+            at = stop
+
+    def _line(
+        self, line: str, at: int, stop: int
+    ) -> tuple[int, Guard | None, str, tuple[str, ...], tuple[Operand, ...]] | None:
+        """The parts of the instruction a line without its semicolon holds: offset of its first
+        character, guard, opcode, modifiers, operands. None where it held a declaration, which
+        is read, or nothing. Raises Unreadable."""
+        words = line.split(None, 1)
+        if not words:
+            return None
+        first, guard = words[0], None
+        begin = line.index(first)
+        if first in _DECLARING:
+            if "/" in line or '"' in line or ";" in line:
+                raise Unreadable(line)
+            self._declare(line[begin:] + ";", make_span(at + begin, stop))
+            return None
+        if first[0] == "@" and len(words) == 2:
+            guard = self._guards[first]
+            words = words[1].split(None, 1)
+        opcode, modifiers, _ = self._opcodes[words[0]]
+        if len(words) == 1:
+            return begin, guard, opcode, modifiers, ()
+        tail = words[1]
+        pieces = map(str.strip, tail.split(",") if "{" not in tail else split(tail))
+        operands = tuple(map(self._operands.__getitem__, pieces))
+        return begin, guard, opcode, modifiers, operands
+
+    def _before(self, text: str, at: int, stop: int) -> int:
+        """Read the labels, `.loc`s, comments and braces on lines of their own that stand before
+        an instruction; how many characters were read, whole lines."""
+        done = 0
+        for piece in text[at:stop].split("\n")[:-1]:
+            words = piece.split()
+            if words and not self._short(words, at + done, piece):
+                break
+            done += len(piece) + 1
+        return done
+
+    def _short(self, words: list[str], at: int, piece: str) -> bool:
+        """Read one line that is no instruction, given as its words too; False if it is other."""
+        first = words[0]
+        if len(words) > 1 and words[1][:2] == "//":
+            del words[1:]
+        count = len(words)
+        if first[-1] == ":" and count == 1:
+            if is_name(first[:-1]) is None or _LABELLED.match(self.source.text, at + len(piece)):
+                return False
+            begin = at + piece.index(first)
+            self.label(first[:-1], make_span(begin, begin + len(first)))
+        elif (first == "{" or first == "}") and count == 1:
+            self.brace(at + piece.index(first))
+        elif first == ".loc" and (count == 4 or words[4][:2] == "//"):
+            return self._short_loc(words, at, piece)
+        elif (
+            first in _DECLARING
+            and piece.count(";") == 1
+            and piece.rstrip()[-1] == ";"
+            and "/" not in piece
+        ):
+            begin = at + piece.index(first)
+            stop = begin + len(piece.strip())
+            self._declare(piece.strip(), make_span(begin, stop))
+        elif first[:2] != "//":
+            return False
+        return True
+
+    def _short_loc(self, words: list[str], at: int, piece: str) -> bool:
+        _, file, line, column = words[:4]
+        if not (file.isdecimal() and line.isdecimal() and column.isdecimal()):
+            return False
+        begin = piece.index(first := words[0])
+        end = begin + len(first)
+        for word in words[1:4]:
+            end = piece.index(word, end) + len(word)
+        span = make_span(at + begin, at + end)
+        self._statements.append(make_loc(int(file), int(line), int(column), span))
+        return True
+
+    # ------------------------------------------------------------ any statement
+
+    def _region(self, at: int, stop: int, end: int) -> int:
+        """Read the statements that begin between `at` and `stop`; the offset after them, at
+        least `stop`."""
+        stop = min(stop, end)
+        while True:
+            at = skip_blank(self.source.text, self._scan(at, stop), stop)
+            if at >= stop:
+                return at
+            at = self._careful(at, end)
+
+    def _scan(self, at: int, end: int) -> int:
+        """Read on from `at` as long as all is certain; the offset where it is not, or `end`."""
+        append, opcodes = self._statements.append, self._opcodes
+        for match in _STATEMENT.finditer(self.source.text, at, end):
+            guard, name, operands = match.group(1, 2, 3)
+            start, stop = match.span()
+            if start != at:
+                return at
+            if name is None:
+                if not self._other(match):
+                    return at
+            else:
+                memo = self._operands
+                try:
+                    found: tuple[Operand, ...]
+                    if operands is None:
+                        found = ()
+                    elif "{" in operands or "(" in operands:
+                        found = tuple(map(memo.__getitem__, split(operands)))
+                    else:
+                        found = tuple(map(memo.__getitem__, operands.split(",")))
+                    when = None if guard is None else self._guards[guard]
+                except Unreadable:
+                    return at
+                opcode, modifiers, _ = opcodes[name]
+                begin = match.start(2 if guard is None else 1)
+                append(make_instruction(opcode, modifiers, found, when, make_span(begin, stop)))
+            at = stop
+        return at
+
+    def _other(self, match: re.Match[str]) -> bool:
+        """Read what is no instruction; False to leave it to the careful reading."""
+        kind = match.lastindex
+        if kind == _COMMENT:
+            return True
+        start, stop = match.span(kind or 0)
+        if kind == _LABEL:
+            if _LABELLED.match(self.source.text, match.end()):
+                return False
+            self.label(match[_LABEL], Span(start, match.end()))
+        elif kind == _LOC:
+            file, line, column = match.group(7, 8, 9)
+            self._statements.append(
+                make_loc(int(file), int(line), int(column), Span(match.start(6), match.end()))
+            )
+        elif kind == _BRACE:
+            self.brace(start)
+        else:
+            self.dotted(match[_DOTTED], Span(start, stop))
+        return True
+
+    # ------------------------------------------------------------ statements
+
+    def label(self, name: str, span: Span) -> None:
+        self._statements.append(make_label(name, span, self.scope.number))
+
+    def brace(self, at: int) -> None:
+        """Open or close a nested scope."""
+        span = make_span(at, at + 1)
+        if self.source.text[at] == "{":
+            self._opened += 1
+            self._around.append((self.scope, self._operands, self._guards))
+            self.scope = Scope(self._opened, self.scope, self._labels_in(at))
+            self._operands = Operands(self.scope, self._operands)
+            self._guards = Guards(self._operands)
+            self._statements.append(make_open(self._opened, span))
+            return
+        if not self._around:
+            raise ParseError("no scope to close here", self.source, span)
+        self._statements.append(make_close(self.scope.number, span))
+        self.scope, self._operands, self._guards = self._around.pop()
+
+    def dotted(self, text: str, span: Span, label: str | None = None) -> None:
+        """A directive or a declaration, `;` included, comments blanked."""
+        word = _DIRECTIVE.match(text)
+        if word is None:
+            raise ParseError("expected a directive", self.source, Span(span.start, span.start + 1))
+        if word[1] in _SPACES and label is None:
+            self._declare(text, span)
+            return
+        names = tuple(name for name in _WORD.findall(text) if name)
+        skip = 1 if label is not None else 0
+        self._statements.append(Directive(word[1], span, label, names[skip:]))
+
+    def _declare(self, text: str, span: Span) -> None:
+        declared = self._surroundings.declared.get(text)
+        if declared is None:
+            try:
+                declared = declaration(text[:-1].partition("=")[0])
+            except BadDeclaration as bad:
+                at = span.start + bad.at
+                raise ParseError(bad.message, self.source, Span(at, at + 1)) from None
+            self._surroundings.declared[text] = declared
+        scope, initialised = self.scope.number, "=" in text
+        found = [each.at(span, scope, initialised) for each in declared]
+        late = bool(self._around)  # the table of a nested scope is small: always begin it anew
+        for variable in found:
+            self._types[variable.name] = variable.type
+            late |= self.scope.declare(variable)
+        if late:
+            self._operands.clear()
+            self._guards.clear()
+        for variable in found:
+            if variable.count is not None and variable.space == "reg":
+                # A hostile count may not cost more than the text could use.
+                room = (self._span.end - self._span.start) // 8
+                self._operands.add_family(variable.name, min(variable.count, room))
+        self._statements.extend(found)
+
+    # ------------------------------------------------------------ the careful reading
+
+    def _careful(self, at: int, end: int) -> int:
+        """Read the one statement at `at` whatever it looks like; the offset after it."""
+        text = self.source.text
+        if text[at] in "{}":
+            self.brace(at)
+            return at + 1
+        stop = semicolon(text, at, end)
+        label = careful.label(text, at, end)
+        if label is not None:
+            name, after = label
+            if not _LABELLED.match(blank_comments(text[after:stop])):
+                self.label(name, Span(at, after))
+                return after
+        if label is None and text[at] != ".":
+            line = careful.instruction(self, at, min(stop + 1, end))
+            self._statements.append(line)
+            return line.span.end
+        loc = careful.location(self.source, at, end)
+        if loc is not None:
+            self._statements.append(loc)
+            return loc.span.end
+        if stop == end:
+            raise ParseError(
+                "expected ';' to end the directive", self.source, Span(at, min(at + 1, end))
+            )
+        label_name = label[0] if label is not None else None
+        skip = (label[1] - at) if label is not None else 0
+        chunk = blank_comments(text[at : stop + 1])
+        self.dotted(" " * skip + chunk[skip:], Span(at, stop + 1), label_name)
+        return stop + 1
+
+
+def read(surroundings: Surroundings, span: Span, parameters: tuple[Variable, ...]) -> Body:
+    """The body at `span`, braces included. Raises ParseError.
+
+    The collector is held off while the tree grows: it has no cycles.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        statements = Reader(surroundings, span, parameters).read()
+    finally:
+        if enabled:
+            gc.enable()
+    return Body(statements, span, parameters)
