@@ -1,0 +1,21 @@
+"""Runs PTX without a GPU: all threads at once over numpy, as unkindly as PTX allows."""
+
+from ptxsw.simt.counters import Counters
+from ptxsw.simt.run import Result, launch
+from ptxsw.simt.schedule import Converging, Fuzzing
+from ptxsw.simt.state import Deadlock, MemoryFault, Poisoned, Race, Runaway, RunError, Trap
+
+__all__ = [
+    "Converging",
+    "Counters",
+    "Deadlock",
+    "Fuzzing",
+    "MemoryFault",
+    "Poisoned",
+    "Race",
+    "Result",
+    "RunError",
+    "Runaway",
+    "Trap",
+    "launch",
+]

@@ -1,0 +1,318 @@
+"""Loads, stores, and what asks about addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptxsw.ir import Instruction, Mem, Operand, Reg, Symbol, type_width
+from ptxsw.simt.code import LANES, Code, Op, destinations, flatten, handles
+from ptxsw.simt.lanes import Bits
+from ptxsw.simt.memory import ARENA, LOCAL, SHARED, WINDOW, Region
+from ptxsw.simt.state import Array, Fragment, Index, MemoryFault
+
+if TYPE_CHECKING:
+    from ptxsw.simt.machine import Machine
+
+Addresses = Callable[["Machine", Fragment], Array]
+SPACES = ("global", "shared", "local", "const", "param")
+
+
+@dataclass(frozen=True)
+class Access:
+    """What the modifiers of a memory instruction say."""
+
+    space: str  # "" for generic
+    type: str
+    width: int  # bits of an element
+    count: int  # elements
+    write: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.width // 8
+
+    @property
+    def bytes(self) -> int:
+        return self.size * self.count
+
+
+def access_of(instruction: Instruction, write: bool) -> Access:
+    """Raises ValueError for what the interpreter does not do."""
+    names = [modifier.split("::")[0] for modifier in instruction.modifiers]
+    if "shared::cluster" in instruction.modifiers:
+        raise ValueError("memory of other blocks of a cluster is not modelled")
+    space = next((name for name in names if name in SPACES), "")
+    # A parameter is in the arena (a kernel's) or in the caller's frame: the address tells.
+    space = "" if space == "param" else {"const": "global"}.get(space, space)
+    type_ = next((name for name in reversed(names) if type_width(name)), "")
+    width = type_width(type_)
+    count = next((int(n[1:]) for n in names if n in ("v2", "v4", "v8")), 1)
+    if width not in (8, 16, 32, 64):
+        raise ValueError(f"accesses of type .{type_} are not modelled")
+    return Access(space, type_, width, count, write)
+
+
+def addresses_of(code: Code, operand: Operand, what: str) -> Addresses:
+    """How the addresses of `[base+offset]` are found, as 64-bit numbers: one for each thread, or
+    a single one."""
+    if not isinstance(operand, Mem) or operand.extra:
+        raise ValueError("this kind of address is not modelled")
+    if not isinstance(operand.base, Reg | Symbol):
+        return _fixed(code, operand)
+    read, offset = code.read(operand.base), np.uint64(operand.offset % (1 << 64))
+
+    def find(machine: Machine, fragment: Fragment) -> Array:
+        value, poison = read(machine, fragment.frame, fragment.exact)
+        if poison is not None:
+            undefined = poison if isinstance(poison, np.ndarray) else None
+            raise machine.poisoned(fragment, undefined, what)
+        base: Array = value.array.astype(np.uint64, copy=False)
+        return base + offset if offset else base
+
+    return find
+
+
+def _fixed(code: Code, operand: Mem) -> Addresses:
+    value, _ = code.read(operand.base)(None, None, slice(0))  # type: ignore[arg-type]
+    address = np.array([(int(value) + operand.offset) % (1 << 64)], np.uint64)
+    return lambda machine, fragment: address
+
+
+# ---------------------------------------------------------------- from addresses to bytes
+
+
+@dataclass
+class Place:
+    """Bytes of one region that some threads of a fragment access."""
+
+    region: Region
+    offsets: Index
+    which: Array | None  # positions within the fragment; None: all of it
+    arena: bool
+
+
+def locate(
+    machine: Machine, fragment: Fragment, addresses: Array, access: Access, all_threads: bool
+) -> list[Place]:
+    """Where the bytes are. Raises MemoryFault. With `all_threads` one offset for each thread
+    even where all have the same address."""
+    size = access.bytes
+    crooked = addresses & np.uint64(size - 1)
+    if crooked.any():
+        _fault(machine, fragment, addresses, crooked != 0, access, f"not aligned to {size} bytes")
+    if access.space == "global":
+        return [_arena(machine, fragment, addresses, None, access, all_threads)]
+    if access.space in ("shared", "local"):
+        return [_window(machine, fragment, addresses, None, access, access.space)]
+    low = int(addresses.min())
+    if low >= ARENA:
+        return [_arena(machine, fragment, addresses, None, access, all_threads)]
+    addresses = np.broadcast_to(addresses, fragment.count)
+    found: list[Place] = []
+    window = addresses >> np.uint64(24)
+    for name, base in (("shared", SHARED), ("local", LOCAL)):
+        inside = window == np.uint64(base >> 24)
+        if inside.all():
+            return [_window(machine, fragment, addresses, None, access, name)]
+        if inside.any():
+            found.append(_window(machine, fragment, addresses, inside, access, name))
+    outside = (window != np.uint64(SHARED >> 24)) & (window != np.uint64(LOCAL >> 24))
+    if outside.any():
+        found.append(_arena(machine, fragment, addresses, outside, access, True))
+    return found
+
+
+def _arena(
+    machine: Machine,
+    fragment: Fragment,
+    addresses: Array,
+    which: Array | None,
+    access: Access,
+    all_threads: bool,
+) -> Place:
+    chosen = addresses if which is None else addresses[which]
+    if all_threads and len(chosen) == 1 and which is None:
+        chosen = np.broadcast_to(chosen, fragment.count)
+    offsets = chosen.view(np.int64) - ARENA
+    bad = machine.program.arena.outside(offsets, access.bytes, access.write)
+    if bad is not None:
+        marks = np.zeros(len(chosen), np.bool_)
+        marks[bad] = True
+        address = int(chosen[bad[0]])
+        why = machine.program.arena.describe(address, access.bytes, access.write)
+        part = fragment if which is None else fragment.part(fragment.idx[which])
+        _fault(machine, part, chosen, marks, access, why)
+    return Place(machine.program.arena.region, offsets, which, True)
+
+
+def _window(
+    machine: Machine,
+    fragment: Fragment,
+    addresses: Array,
+    which: Array | None,
+    access: Access,
+    name: str,
+) -> Place:
+    """Shared memory by block, local memory by thread."""
+    idx = fragment.idx if which is None else fragment.idx[which]
+    chosen = addresses if which is None else addresses[which]
+    base, size = (SHARED, machine.program.shared_size) if name == "shared" else (
+        LOCAL, machine.local_size,
+    )  # fmt: skip
+    offsets = np.broadcast_to(chosen, len(idx)).view(np.int64) - base
+    bad = (offsets < 0) | (offsets + access.bytes > size)
+    if bad.any():
+        part = fragment if which is None else fragment.part(idx)
+        inside = bool(((offsets[bad] >= 0) & (offsets[bad] < WINDOW)).any())
+        why = f"past the {size} bytes of {name} memory" if inside else f"not in {name} memory"
+        _fault(machine, part, chosen, bad, access, why)
+    if name == "shared":
+        return Place(machine.shared, machine.block_of(idx) * size + offsets, which, False)
+    return Place(machine.local, idx * size + offsets, which, False)
+
+
+def _fault(
+    machine: Machine, fragment: Fragment, addresses: Array, bad: Array, access: Access, why: str
+) -> None:
+    at = int(np.flatnonzero(bad)[0])
+    thread = int(fragment.idx[at])
+    address = int(addresses[at if len(addresses) > 1 else 0])
+    name = machine.instruction(fragment).name
+    raise machine.error(MemoryFault, fragment, thread, f"{name} at {address:#x}: {why}")
+
+
+# ---------------------------------------------------------------- loads
+
+
+def load_values(
+    machine: Machine, fragment: Fragment, addresses: Array, access: Access
+) -> list[Array]:
+    """What the threads of a fragment find, an array for each element."""
+    places = locate(machine, fragment, addresses, access, machine.races is not None)
+    columns: list[Array] = []
+    for place in places:
+        if place.arena and machine.counters is not None:
+            idx = fragment.idx if place.which is None else fragment.idx[place.which]
+            if access.space == "global" or not _parameters(machine, place):
+                machine.counters.load(idx, place.offsets, access.bytes)
+        if machine.races is not None:
+            machine.races.record(machine, fragment, place, access.bytes, False, False)
+    if len(places) == 1 and places[0].which is None:
+        place = places[0]
+        for at in range(access.count):
+            columns.append(place.region.load(place.offsets + at * access.size, access.size))
+        return columns
+    for at in range(access.count):
+        column = np.zeros(fragment.count, f"u{access.size}")
+        for place in places:
+            column[place.which] = place.region.load(place.offsets + at * access.size, access.size)
+        columns.append(column)
+    return columns
+
+
+def _parameters(machine: Machine, place: Place) -> bool:
+    """Are these the kernel's parameters, and so no load of global memory?"""
+    return len(place.offsets) == 1 and machine.program.parameter_offset <= int(place.offsets[0])
+
+
+@handles("ld", "ldu")
+def load(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.9.8: every space, vectors, narrow types into wider registers."""
+    access = access_of(instruction, False)
+    slots = destinations(code, instruction.operands[0])
+    if len(slots) != access.count:
+        raise ValueError("the destination does not fit the type")
+    find = addresses_of(code, instruction.operands[1], "is an address")
+    signed = access.type.startswith("s")
+
+    def run(machine: Machine, fragment: Fragment) -> None:
+        addresses = find(machine, fragment)
+        columns = load_values(machine, fragment, addresses, access)
+        for slot, column in zip(slots, columns, strict=True):
+            if slot is not None:
+                value = _widened(Bits(column, access.width), code.widths[slot], signed)
+                fragment.frame.write(slot, fragment, value.array, None, exact=True)
+
+    return run
+
+
+def _widened(value: Bits, width: int, signed: bool) -> Bits:
+    if width == value.width:
+        return value
+    if width < value.width:
+        return LANES.extract(value, 0, width)
+    return LANES.sext(value, width) if signed else LANES.zext(value, width)
+
+
+# ---------------------------------------------------------------- stores
+
+
+def read_defined(
+    code: Code, operand: Operand, width: int, what: str
+) -> Callable[[Machine, Fragment], Array]:
+    """How a source that must be defined is read, as `width` bits: one element for each thread,
+    or a single one."""
+    read = code.read(operand)
+
+    def find(machine: Machine, fragment: Fragment) -> Array:
+        value, poison = read(machine, fragment.frame, fragment.exact)
+        if poison is not None:
+            undefined = poison if isinstance(poison, np.ndarray) else None
+            raise machine.poisoned(fragment, undefined, what)
+        if isinstance(value, int):
+            value = LANES.const(value % (1 << width), width)
+        return _widened(value, width, False).array
+
+    return find
+
+
+@handles("st")
+def store(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.9.11."""
+    access = access_of(instruction, True)
+    find = addresses_of(code, instruction.operands[0], "is an address")
+    sources = [
+        read_defined(code, operand, access.width, "is stored")
+        for operand in flatten(instruction.operands[1:2])
+    ]
+    if len(sources) != access.count:
+        raise ValueError("the source does not fit the type")
+
+    def run(machine: Machine, fragment: Fragment) -> None:
+        addresses = find(machine, fragment)
+        values = [source(machine, fragment) for source in sources]
+        for place in locate(machine, fragment, addresses, access, True):
+            if machine.races is not None:
+                machine.races.record(machine, fragment, place, access.bytes, True, False)
+            for at, value in enumerate(values):
+                if place.which is not None and len(value) > 1:
+                    value = value[place.which]
+                place.region.store(place.offsets + at * access.size, access.size, value)
+
+    return run
+
+
+@handles("isspacep")
+def isspacep(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.9.19: which window an address is in; all else is global."""
+    space = instruction.modifiers[0].split("::")[0]
+    if space not in ("global", "shared", "local", "const", "param"):
+        raise ValueError(f"isspacep.{space}")
+    (slot,) = destinations(code, instruction.operands[0])
+    read = code.read(instruction.operands[1])
+
+    def run(machine: Machine, fragment: Fragment) -> None:
+        value, poison = read(machine, fragment.frame, fragment.exact)
+        window = value.array.astype(np.uint64) >> np.uint64(24)
+        shared, local = window == SHARED >> 24, window == LOCAL >> 24
+        answers: dict[str, Any] = {"shared": shared, "local": local, "global": ~(shared | local)}
+        answer = answers.get(space, np.zeros(1, np.bool_))
+        if slot is not None:
+            fragment.frame.write(slot, fragment, answer, poison, exact=True)
+
+    return run

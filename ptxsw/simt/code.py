@@ -1,0 +1,372 @@
+"""A function made ready to run: one Python closure per instruction.
+
+A closure gets the machine and a fragment, and returns the place of the next instruction where it
+is not the following one, or DONE where the fragment as such has ended (parted, waits, returned).
+Handlers for what is not mere arithmetic register themselves by opcode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptxsw.cfg import Cfg, build
+from ptxsw.errors import Unsupported
+from ptxsw.ir import (
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Label,
+    Not,
+    Operand,
+    Pair,
+    Reg,
+    Sink,
+    Special,
+    Statement,
+    Sum,
+    Symbol,
+    Variable,
+    Vec,
+    type_width,
+)
+from ptxsw.semantics import Meaning, meaning
+from ptxsw.simt.lanes import Bits, Lanes, dtype_of
+from ptxsw.simt.memory import LOCAL
+from ptxsw.simt.state import Array, Fragment, Frame, Index, Poison, any_poison
+
+if TYPE_CHECKING:
+    from ptxsw.simt.machine import Machine
+    from ptxsw.simt.program import Program
+
+DONE = -1
+Op = Callable[["Machine", Fragment], int | None]
+Read = Callable[["Machine", Frame, slice | Index], tuple[Any, Poison]]
+"""Gives a value (`Bits`, or an `int` for a literal) and what of it is undefined."""
+Handler = Callable[["Code", Instruction, int], Op]
+_HANDLERS: dict[str, tuple[Handler, bool]] = {}
+LANES = Lanes()
+
+
+def handles(*opcodes: str, guarded: bool = False) -> Callable[[Handler], Handler]:
+    """Registers what makes the closures of some opcodes; `guarded`: it sees to guards itself."""
+
+    def register(handler: Handler) -> Handler:
+        for opcode in opcodes:
+            assert opcode not in _HANDLERS, opcode
+            _HANDLERS[opcode] = handler, guarded
+        return handler
+
+    return register
+
+
+def size_of(variable: Variable) -> int:
+    """Bytes of a variable; 0 for an open array."""
+    count = variable.vector
+    for dim in variable.dims:
+        count *= dim or 0
+    return max(type_width(variable.type) // 8, 1) * count
+
+
+def align_of(variable: Variable) -> int:
+    """Bytes."""
+    natural = max(type_width(variable.type) // 8, 1) * variable.vector
+    return max(variable.align or 1, natural)
+
+
+@dataclass(eq=False)
+class Code:
+    """A function ready to run in one program."""
+
+    program: Program
+    function: Function
+    cfg: Cfg
+    ops: list[Op] = field(default_factory=list)
+    slots: dict[Reg, int] = field(default_factory=dict)
+    widths: list[int] = field(default_factory=list)
+    dtypes: list[Any] = field(default_factory=list)
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # in a frame
+    size: int = 0  # bytes of a frame
+    labels: dict[str, int] = field(default_factory=dict)
+    joins: dict[int, int] = field(default_factory=dict)  # branch to where its sides meet
+    threads: list[int] = field(default_factory=list)  # instructions done, counted by thread
+    warps: list[int] = field(default_factory=list)  # and by warp
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        return self.cfg.instructions
+
+    def slot(self, reg: Reg) -> int:
+        """The number of a register."""
+        found = self.slots.get(reg)
+        if found is None:
+            width = self.function.body.width(reg)
+            if width == 0:
+                raise Unsupported(
+                    f"register {reg.name} is not declared",
+                    self.program.module.source,
+                    self.function.span,
+                )
+            found = self.slots[reg] = len(self.widths)
+            self.widths.append(width)
+            self.dtypes.append(dtype_of(width))
+        return found
+
+    def refuse(self, pc: int, why: str) -> Unsupported:
+        """An error at an instruction."""
+        return Unsupported(why, self.program.module.source, self.instructions[pc].span)
+
+    def place(self, variable: Variable) -> None:
+        """Gives a variable its place in the frame."""
+        align = align_of(variable)
+        self.size = -(-self.size // align) * align
+        self.offsets[variable.name, variable.scope] = self.size
+        self.size += max(size_of(variable), 1)
+
+    def address(self, symbol: Symbol) -> tuple[int, bool]:
+        """The address of a symbol, and whether it counts from the base of the frame."""
+        offset = self.offsets.get((symbol.name, symbol.scope))
+        if offset is not None:
+            return LOCAL + offset + symbol.offset, True
+        return self.program.address(symbol.name, self.function) + symbol.offset, False
+
+    def read(self, operand: Operand) -> Read:
+        """How the value of an operand is found."""
+        match operand:
+            case Reg():
+                return _read_register(self.slot(operand))
+            case Int(value=value):
+                return lambda machine, frame, sel: (value, None)
+            case Float(bits=bits):
+                return lambda machine, frame, sel: (bits, None)
+            case Special(name=name):
+                return lambda machine, frame, sel: (machine.special(name, sel), None)
+            case Symbol():
+                return self._read_symbol(operand)
+            case Not(operand=inner):
+                return _read_not(self.read(inner))
+            case Sum(base=base, offset=offset):
+                return _read_sum(self.read(base), offset)
+            case _:
+                raise ValueError(f"operand {operand}")
+
+    def _read_symbol(self, symbol: Symbol) -> Read:
+        address, in_frame = self.address(symbol)
+        if not in_frame:
+            constant = LANES.const(address, 64)
+            return lambda machine, frame, sel: (constant, None)
+        return lambda machine, frame, sel: (LANES.const(address + frame.base, 64), None)
+
+
+def _read_register(slot: int) -> Read:
+    def read(machine: Machine, frame: Frame, sel: slice | Index) -> tuple[Any, Poison]:
+        array, poison = frame.values[slot], frame.poison[slot]
+        width = frame.code.widths[slot]
+        if array is None:
+            return Bits(np.zeros(1, frame.code.dtypes[slot]), width), True
+        if isinstance(poison, np.ndarray):
+            chosen = poison[sel]
+            poison = chosen if chosen.any() else None
+        return Bits(array[sel], width), poison
+
+    return read
+
+
+def _read_not(inner: Read) -> Read:
+    def read(machine: Machine, frame: Frame, sel: slice | Index) -> tuple[Any, Poison]:
+        value, poison = inner(machine, frame, sel)
+        return LANES.not_(value), poison
+
+    return read
+
+
+def _read_sum(inner: Read, offset: int) -> Read:
+    def read(machine: Machine, frame: Frame, sel: slice | Index) -> tuple[Any, Poison]:
+        value, poison = inner(machine, frame, sel)
+        return LANES.add(value, LANES.const(offset % (1 << value.width), value.width)), poison
+
+    return read
+
+
+def flatten(operands: tuple[Operand, ...]) -> Iterator[Operand]:
+    """Operands with vectors and pairs taken apart."""
+    for operand in operands:
+        if isinstance(operand, Vec):
+            yield from operand.elements
+        elif isinstance(operand, Pair):
+            yield operand.first
+            yield operand.second
+        else:
+            yield operand
+
+
+def destinations(code: Code, operand: Operand) -> list[int | None]:
+    """Register numbers of a destination's elements; None for a sink."""
+    out: list[int | None] = []
+    for element in flatten((operand,)):
+        if isinstance(element, Reg):
+            out.append(code.slot(element))
+        elif isinstance(element, Sink):
+            out.append(None)
+        else:
+            raise ValueError(f"destination {element}")
+    return out
+
+
+def _selected(values: list[Any], poisons: list[Poison]) -> Poison:
+    """`selp` leaves the value it does not take alone, defined or not."""
+    a, b, c = poisons
+    chosen = np.where(values[2].array, a is not None and a, b is not None and b)
+    return chosen if c is None else any_poison(chosen, c)
+
+
+def arithmetic(code: Code, instruction: Instruction, built: Meaning) -> Op:
+    """An instruction that computes registers from registers."""
+    slots = destinations(code, instruction.operands[0])
+    widths = [0 if slot is None else code.widths[slot] for slot in slots]
+    operands = list(flatten(instruction.operands[1:]))
+    readers = [code.read(operand) for operand in operands]
+    fixed = len(readers) == len(built.inputs)
+    for at, operand in enumerate(operands):
+        if fixed and isinstance(operand, Int | Float) and built.inputs[at]:
+            raw = operand.value if isinstance(operand, Int) else operand.bits
+            readers[at] = _constant(built.fit(LANES, raw, built.inputs[at]))
+    select = instruction.opcode == "selp"
+
+    def run(machine: Machine, fragment: Fragment) -> None:
+        frame, sel = fragment.frame, fragment.sel
+        values: list[Any] = []
+        poisons: list[Poison] = []
+        poison: Poison = None
+        for read in readers:
+            value, undefined = read(machine, frame, sel)
+            values.append(value)
+            poisons.append(undefined)
+            if undefined is not None:
+                poison = any_poison(poison, undefined)
+        if poison is not None and select:
+            poison = _selected(values, poisons)
+        carry = _carry(frame, sel) if built.reads_carry else None
+        out = built.run(LANES, values, widths, carry)
+        for slot, value in zip(slots, out, strict=False):
+            if slot is not None:
+                frame.write(slot, fragment, value.array, poison)
+        if built.writes_carry:
+            if frame.carry is None:
+                frame.carry = np.zeros(frame.threads, np.bool_)
+            frame.carry[sel] = out[-1].array
+
+    return run
+
+
+def _constant(value: Bits) -> Read:
+    return lambda machine, frame, sel: (value, None)
+
+
+def _carry(frame: Frame, sel: slice | Index) -> Bits:
+    if frame.carry is None:
+        return Bits(np.zeros(1, np.bool_), 1)
+    return Bits(frame.carry[sel], 1)
+
+
+def predicate(machine: Machine, fragment: Fragment, slot: int, negated: bool) -> Array:
+    """The truth of a guard in each thread of a fragment, which must be defined."""
+    frame = fragment.frame
+    array, poison = frame.values[slot], frame.poison[slot]
+    if array is None or poison is True:
+        raise machine.poisoned(fragment, None, "decides what is done")
+    undefined = poison[fragment.exact] if isinstance(poison, np.ndarray) else None
+    if undefined is not None and undefined.any():
+        raise machine.poisoned(fragment, undefined, "decides what is done")
+    chosen: Array = array[fragment.exact]
+    return ~chosen if negated else chosen
+
+
+def _guarded(code: Code, instruction: Instruction, op: Op, pc: int) -> Op:
+    guard = instruction.guard
+    assert guard is not None
+    slot, negated = code.slot(guard.reg), guard.negated
+
+    def run(machine: Machine, fragment: Fragment) -> int | None:
+        chosen = predicate(machine, fragment, slot, negated)
+        count = int(np.count_nonzero(chosen))
+        code.threads[pc] -= fragment.count - count
+        if count == 0:
+            return None
+        if count < fragment.count:
+            fragment = fragment.part(fragment.idx[chosen])
+        return op(machine, fragment)
+
+    return run
+
+
+def taking_part(
+    machine: Machine, fragment: Fragment, code: Code, instruction: Instruction
+) -> Index:
+    """The threads of a fragment whose guard holds; for handlers that see to guards themselves."""
+    guard = instruction.guard
+    if guard is None:
+        return fragment.idx
+    chosen = predicate(machine, fragment, code.slot(guard.reg), guard.negated)
+    return fragment.idx[chosen]
+
+
+def _compile(code: Code, instruction: Instruction, pc: int) -> Op:
+    handler = _HANDLERS.get(instruction.opcode)
+    if handler is not None:
+        op = handler[0](code, instruction, pc)
+        if instruction.guard is None or handler[1]:
+            return op
+        return _guarded(code, instruction, op, pc)
+    built = meaning(instruction.opcode, instruction.modifiers)
+    if built is None:
+        return _refusal(code, pc, f"the interpreter does not know {instruction.name}")
+    op = arithmetic(code, instruction, built)
+    return op if instruction.guard is None else _guarded(code, instruction, op, pc)
+
+
+def _refusal(code: Code, pc: int, why: str) -> Op:
+    """Refused when it is reached: code that never runs does no harm."""
+
+    def run(machine: Machine, fragment: Fragment) -> int | None:
+        raise code.refuse(pc, why)
+
+    return run
+
+
+def translate(program: Program, function: Function) -> Code:
+    """Makes a function ready to run. The handlers must have been imported."""
+    body = function.body
+    cfg = build(body)
+    code = Code(program, function, cfg)
+    kernel = function.kind == "entry"
+    for variable in (*(() if kernel else (*function.returns, *function.params)), *body.variables):
+        if variable.space in ("local", "param"):
+            code.place(variable)
+    code.size = -(-code.size // 16) * 16
+    _find_labels(code, body.statements)
+    for block in cfg.blocks:
+        meet = cfg.ipdom.get(block.number, -1)
+        if meet >= 0:
+            code.joins[block.end - 1] = cfg.blocks[meet].start
+    for pc, instruction in enumerate(cfg.instructions):
+        try:
+            code.ops.append(_compile(code, instruction, pc))
+        except ValueError as error:
+            code.ops.append(_refusal(code, pc, f"{instruction.name}: {error}"))
+    count = len(cfg.instructions)
+    code.threads, code.warps = [0] * count, [0] * count
+    return code
+
+
+def _find_labels(code: Code, statements: tuple[Statement, ...]) -> None:
+    at = 0
+    for statement in statements:
+        if isinstance(statement, Instruction):
+            at += 1
+        elif isinstance(statement, Label):
+            code.labels[statement.name] = at

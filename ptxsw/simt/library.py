@@ -1,0 +1,124 @@
+"""Functions that programs call and no PTX holds: `vprintf`, `__assertfail`."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ptxsw.ir import Operand, Symbol
+from ptxsw.simt.memory import ARENA, LOCAL
+from ptxsw.simt.state import Fragment, Trap
+
+if TYPE_CHECKING:
+    from ptxsw.simt.machine import Machine
+
+Routine = Callable[["Machine", Fragment, tuple[Operand, ...], tuple[Operand, ...]], None]
+_CONVERSION = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>\d+|\*)?(?:\.(?P<precision>\d+|\*))?(?P<size>hh|h|ll|l|j|z|t)?"
+    r"(?P<kind>[diouxXeEfFgGaAcsp%])"
+)
+
+
+def _bytes_at(machine: Machine, thread: int, address: int, size: int) -> bytes:
+    """Bytes at a generic address as a thread sees it."""
+    if address >= ARENA:
+        start = address - ARENA
+        return machine.program.arena.region.data[start : start + size].tobytes()
+    start = thread * machine.local_size + address - LOCAL
+    return machine.local.data[start : start + size].tobytes()
+
+
+def _string_at(machine: Machine, thread: int, address: int) -> str:
+    data = machine.program.arena.region.data
+    start = address - ARENA
+    if not 0 <= start < len(data):
+        return f"<{address:#x}>"
+    end = start + int(np.argmax(data[start:] == 0))
+    return data[start:end].tobytes().decode("utf-8", "replace")
+
+
+def _argument(
+    machine: Machine, fragment: Fragment, operand: Operand, thread: int, size: int
+) -> int:
+    """An argument that lies in a variable of the caller's frame."""
+    assert isinstance(operand, Symbol)
+    offset = fragment.frame.base + fragment.frame.code.address(operand)[0]
+    return int.from_bytes(_bytes_at(machine, thread, offset, size), "little")
+
+
+def formatted(machine: Machine, thread: int, text: str, buffer: int) -> str:
+    """A format with its arguments, which lie in a buffer as a C struct would hold them."""
+    at = 0
+
+    def take(size: int) -> bytes:
+        nonlocal at
+        at = -(-at // size) * size
+        data = _bytes_at(machine, thread, buffer + at, size)
+        at += size
+        return data
+
+    def replace(match: re.Match[str]) -> str:
+        kind = match["kind"]
+        if kind == "%":
+            return "%"
+        width = match["width"] or ""
+        if width == "*":
+            width = str(struct.unpack("<i", take(4))[0])
+        precision = match["precision"]
+        if precision == "*":
+            precision = str(struct.unpack("<i", take(4))[0])
+        spec = "%" + match["flags"] + width + ("" if precision is None else "." + precision)
+        if kind in "eEfFgGaA":
+            (number,) = struct.unpack("<d", take(8))
+            return str(number.hex()) if kind in "aA" else (spec + kind) % number
+        if kind == "s":
+            address = int.from_bytes(take(8), "little")
+            return (spec + "s") % _string_at(machine, thread, address)
+        if kind == "p":
+            return f"{int.from_bytes(take(8), 'little'):#x}"
+        size = 8 if match["size"] in ("l", "ll", "j", "z", "t") else 4
+        value = int.from_bytes(take(size), "little", signed=kind in "di")
+        return (spec + ("c" if kind == "c" else "d" if kind in "diu" else kind)) % value
+
+    return _CONVERSION.sub(replace, text)
+
+
+def vprintf(
+    machine: Machine,
+    fragment: Fragment,
+    given: tuple[Operand, ...],
+    results: tuple[Operand, ...],
+) -> None:
+    """Keeps what each thread prints; the result is the number of arguments, which nobody reads."""
+    for thread in map(int, fragment.idx):
+        text = _string_at(machine, thread, _argument(machine, fragment, given[0], thread, 8))
+        buffer = _argument(machine, fragment, given[1], thread, 8)
+        machine.printed.append(formatted(machine, thread, text, buffer))
+    for result in results:
+        if isinstance(result, Symbol):
+            offset = fragment.frame.base + fragment.frame.code.address(result)[0] - LOCAL
+            table = machine.local.data.reshape(machine.threads, machine.local_size)
+            table[fragment.idx, offset : offset + 4] = 0
+
+
+def assertfail(
+    machine: Machine,
+    fragment: Fragment,
+    given: tuple[Operand, ...],
+    results: tuple[Operand, ...],
+) -> None:
+    """`__assertfail(message, file, line, function, size)` stops the kernel."""
+    thread = int(fragment.idx[0])
+    message, file = (
+        _string_at(machine, thread, _argument(machine, fragment, operand, thread, 8))
+        for operand in given[:2]
+    )
+    line = _argument(machine, fragment, given[2], thread, 4)
+    raise machine.error(Trap, fragment, thread, f"{file}:{line}: assertion `{message}` failed")
+
+
+LIBRARY: dict[str, Routine] = {"vprintf": vprintf, "__assertfail": assertfail}

@@ -1,0 +1,342 @@
+"""A module linked for one launch: addresses of its variables, their first values, its code."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ptxsw.errors import Unsupported
+from ptxsw.ir import (
+    Args,
+    Directive,
+    Function,
+    Mem,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Symbol,
+    Variable,
+    Vec,
+    type_width,
+)
+from ptxsw.simt.code import Code, align_of, size_of, translate
+from ptxsw.simt.memory import CODE, GARBAGE, SHARED, WINDOW, Arena, Array, Buffer
+
+_TOKEN = re.compile(r"\s*(?:([{},()+])|(-?[0-9][0-9A-Za-z.]*(?:[eE][+-]?[0-9]+)?)|([^\s{},()+]+))")
+
+
+class Program:
+    """One kernel of a module with its arguments, ready to run."""
+
+    def __init__(
+        self, module: Module, kernel: Function, args: Sequence[Any], dynamic_shared: int
+    ) -> None:
+        self.module, self.kernel = module, kernel
+        self.arena = Arena()
+        self.functions = _by_name(module)
+        self.numbers = {name: CODE + 16 * at for at, name in enumerate(self.functions)}
+        self.names = {address: name for name, address in self.numbers.items()}
+        self.symbols: dict[str, int] = {}
+        self.local_symbols: dict[tuple[str, str], int] = {}
+        self.parameters: dict[str, int] = {}
+        self.codes: dict[str, Code] = {}
+        self.shared_size = 0
+        self.static_shared = 0
+        used = self._reachable()
+        self._lay_out(used, dynamic_shared)
+        self._take_arguments(args)
+        for name in used:
+            if self.functions[name].body_span is not None:
+                self.codes[name] = translate(self, self.functions[name])
+
+    # ------------------------------------------------------------ what is used
+
+    def _reachable(self) -> list[str]:
+        """The kernel, and what it may call: functions named in bodies and in tables."""
+        work, seen = [self.kernel.name], [self.kernel.name]
+        tables = [v for v in self.module.variables if v.initialised]
+        text = self.module.source.text
+        for variable in tables:
+            for word in re.findall(r"[A-Za-z_$%][\w$]*", text[slice(*variable.span)]):
+                if word in self.functions and word not in seen:
+                    work.append(word)
+                    seen.append(word)
+        while work:
+            function = self.functions[work.pop()]
+            if function.body_span is None:
+                continue
+            for symbol in _symbols(function):
+                if symbol.name in self.functions and symbol.name not in seen:
+                    work.append(symbol.name)
+                    seen.append(symbol.name)
+        return seen
+
+    def _lay_out(self, used: list[str], dynamic_shared: int) -> None:
+        """Addresses for all variables; dynamic shared memory comes after the static."""
+        named = {
+            symbol.name
+            for name in used
+            if self.functions[name].body_span is not None
+            for symbol in _symbols(self.functions[name])
+        }
+        open_ones: list[str] = []
+        buffers: list[tuple[Variable, Buffer]] = []
+        for variable in self.module.variables:
+            if variable.space == "shared":
+                if variable.name in named:
+                    self._shared(variable, self.symbols, variable.name, open_ones)
+            elif variable.space in ("global", "const"):
+                size = max(size_of(variable), 1)
+                writable = variable.space == "global"
+                buffer = self.arena.add(variable.name, size, align_of(variable), writable)
+                self.symbols[variable.name] = buffer.address
+                buffers.append((variable, buffer))
+        for name in used:
+            if self.functions[name].body_span is not None:
+                buffers += self._lay_out_body(name, open_ones)
+        self.static_shared = self.shared_size
+        start = -(-self.shared_size // 16) * 16
+        for name in open_ones:
+            self.symbols[name] = SHARED + start
+        self.shared_size = -(-(start + dynamic_shared) // 16) * 16
+        if self.shared_size > WINDOW:
+            raise self._error(f"{self.shared_size} bytes of shared memory", self.kernel)
+        self._buffers = buffers
+
+    def _lay_out_body(self, name: str, open_ones: list[str]) -> list[tuple[Variable, Buffer]]:
+        found = []
+        for variable in self.functions[name].body.variables:
+            key = name, variable.name
+            if variable.space == "shared":
+                self._shared(variable, self.local_symbols, key, open_ones)
+            elif variable.space in ("global", "const"):
+                size = max(size_of(variable), 1)
+                writable = variable.space == "global"
+                buffer = self.arena.add(variable.name, size, align_of(variable), writable)
+                self.local_symbols[key] = buffer.address
+                found.append((variable, buffer))
+        return found
+
+    def _shared(
+        self, variable: Variable, table: dict[Any, int], key: Any, open_ones: list[str]
+    ) -> None:
+        if size_of(variable) == 0 or "extern" in variable.linkage:
+            open_ones.append(variable.name)
+            return
+        align = align_of(variable)
+        self.shared_size = -(-self.shared_size // align) * align
+        table[key] = SHARED + self.shared_size
+        self.shared_size += size_of(variable)
+
+    def address(self, name: str, function: Function) -> int:
+        """The address of a variable, kernel parameter or function. Raises ValueError."""
+        found = self.local_symbols.get((function.name, name))
+        if found is None and function is self.kernel:
+            found = self.parameters.get(name)
+        if found is None:
+            found = self.symbols.get(name, self.numbers.get(name))
+        if found is None:
+            raise ValueError(f"{name} has no address")
+        return found
+
+    # ------------------------------------------------------------ arguments
+
+    def _take_arguments(self, args: Sequence[Any]) -> None:
+        """Makes buffers of arrays, packs the parameters, and sets the first values."""
+        params = self.kernel.params
+        if len(args) != len(params):
+            raise self._error(f"{len(params)} parameters, but {len(args)} arguments", self.kernel)
+        self.outputs: list[tuple[Buffer, Array]] = []
+        packed: list[bytes] = []
+        for variable, value in zip(params, args, strict=True):
+            if isinstance(value, np.ndarray):
+                buffer = self.arena.add(variable.name, value.nbytes)
+                self.outputs.append((buffer, value))
+                value = buffer.address
+            packed.append(self._pack(variable, value))
+        at, places = 0, []
+        for variable, data in zip(params, packed, strict=True):
+            at = -(-at // align_of(variable)) * align_of(variable)
+            places.append(at)
+            at += len(data)
+        block = self.arena.add("parameters", max(at, 1), writable=False)
+        for variable, place in zip(params, places, strict=True):
+            self.parameters[variable.name] = block.address + place
+        self.parameter_offset = block.start  # the last buffer: all from here on is parameters
+        self.arena.build()
+        for place, data in zip(places, packed, strict=True):
+            self.arena.bytes_of(block)[place : place + len(data)] = np.frombuffer(data, np.uint8)
+        for buffer, array in self.outputs:
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self.arena.bytes_of(buffer)[:] = flat
+        for variable, buffer in self._buffers:
+            self._initialise(variable, buffer)
+
+    def _pack(self, variable: Variable, value: Any) -> bytes:
+        """An argument as the bytes of its parameter."""
+        size = size_of(variable)
+        if isinstance(value, bytes):
+            data = value
+        elif isinstance(value, np.void):
+            data = value.tobytes()
+        elif variable.dims:
+            raise self._error(f"parameter {variable.name} takes {size} bytes", self.kernel)
+        elif variable.type in ("f32", "f64"):
+            data = struct.pack("<f" if size == 4 else "<d", float(value))
+        elif isinstance(value, float | np.floating):
+            data = np.array([value], f"f{size}").tobytes()
+        else:
+            data = (int(value) % (1 << 8 * size)).to_bytes(size, "little")
+        if len(data) != size:
+            raise self._error(
+                f"parameter {variable.name} takes {size} bytes, not {len(data)}", self.kernel
+            )
+        return data
+
+    def _error(self, message: str, function: Function) -> Unsupported:
+        span = function.span
+        return Unsupported(f"{function.name}: {message}", self.module.source, span)
+
+    # ------------------------------------------------------------ first values
+
+    def _initialise(self, variable: Variable, buffer: Buffer) -> None:
+        text = self.module.source.slice(variable.span)
+        data = self.arena.bytes_of(buffer)
+        if not variable.initialised:
+            return
+        data[:] = 0
+        _, _, right = text.partition("=")
+        tokens = [m.group(m.lastindex or 0) for m in _TOKEN.finditer(right.rstrip(" ;\n"))]
+        size = max(type_width(variable.type) // 8, 1)
+        dims = [
+            *(d or 0 for d in variable.dims),
+            *([variable.vector] if variable.vector > 1 else []),
+        ]
+        values = list(self._values(variable, tokens, size, dims))
+        for at, value in values:
+            if at * size + size <= len(data):
+                part = (value % (1 << 8 * size)).to_bytes(size, "little")
+                data[at * size : at * size + size] = np.frombuffer(part, np.uint8)
+
+    def _values(
+        self, variable: Variable, tokens: list[str], size: int, dims: list[int]
+    ) -> Iterator[tuple[int, int]]:
+        """Positions and values of an initialiser's elements; braces begin a row."""
+        strides = [1] * (len(dims) + 1)
+        for at in reversed(range(len(dims))):
+            strides[at] = strides[at + 1] * max(dims[at], 1)
+        depth, position, starts = 0, 0, [0]
+        item: list[str] = []
+        parentheses = 0
+        for token in [*tokens, ","]:
+            parentheses += (token == "(") - (token == ")")
+            if token in ("{", "}") or (token == "," and parentheses == 0):
+                if item:
+                    yield position, self._value(variable, item, size)
+                    position += 1
+                    item = []
+                if token == "{":
+                    starts.append(position)
+                    depth += 1
+                elif token == "}":
+                    start = starts.pop()
+                    position = start + strides[min(max(depth - 1, 0), len(dims))]
+                    depth -= 1
+            else:
+                item.append(token)
+
+    def _value(self, variable: Variable, item: list[str], size: int) -> int:
+        """`7`, `0f3F800000`, `name`, `name+8`, `generic(name)+8`, `0xFF00(name)`."""
+        mask: int | None = None
+        total = 0
+        for at, token in enumerate(item):
+            if token in ("(", ")", "+", "generic"):
+                continue
+            if token[0].isdigit() or token[0] == "-":
+                number = _number(token, variable.type)
+                if at + 1 < len(item) and item[at + 1] == "(":
+                    mask = number
+                else:
+                    total += number
+            else:
+                try:
+                    total += self.address(token, self.kernel)
+                except ValueError as error:
+                    raise Unsupported(str(error), self.module.source, variable.span) from error
+        if mask is not None:
+            shift = (mask & -mask).bit_length() - 1
+            total = (total & mask) >> shift
+        return total
+
+    def shared_memory(self, blocks: int) -> Array:
+        """Fresh shared memory of so many blocks, of a content nobody should rely on."""
+        return np.full(blocks * self.shared_size, GARBAGE, np.uint8)
+
+
+def _number(token: str, type_: str) -> int:
+    """A literal as the bits of a type."""
+    low = token.lower()
+    if low.startswith(("0f", "0d")) and not low.startswith("0x"):
+        return int(low[2:], 16)
+    if low.startswith(("0x", "-0x")):
+        return int(low.rstrip("ul"), 16)
+    if "." in low or ("e" in low and not low.startswith("0b")):
+        value = float(low)
+    elif low.startswith("0b"):
+        return int(low.rstrip("ul"), 2)
+    else:
+        digits = low.rstrip("ul")
+        number = int(digits, 8) if digits.startswith("0") and len(digits) > 1 else int(digits)
+        if type_ not in ("f32", "f64"):
+            return number
+        value = float(number)
+    code = "<f" if type_ == "f32" else "<d"
+    return int.from_bytes(struct.pack(code, value), "little")
+
+
+def _by_name(module: Module) -> dict[str, Function]:
+    """Functions by name, definitions before declarations."""
+    found: dict[str, Function] = {}
+    for function in module.functions:
+        if function.name not in found or function.body_span is not None:
+            found[function.name] = function
+    return found
+
+
+def _symbols(function: Function) -> Iterator[Symbol]:
+    """All symbols among the operands of a function's instructions."""
+    seen: set[int] = set()
+    for instruction in function.body.instructions:
+        stack: list[Operand] = [o for o in instruction.operands if id(o) not in seen]
+        while stack:
+            operand = stack.pop()
+            seen.add(id(operand))
+            match operand:
+                case Symbol():
+                    yield operand
+                case Mem(base=base, extra=extra):
+                    stack += [base, *extra]
+                case Vec(elements=elements) | Args(elements=elements):
+                    stack += elements
+                case Pair(first=first, second=second):
+                    stack += [first, second]
+                case Not(operand=inner):
+                    stack.append(inner)
+                case _:
+                    pass
+
+
+def branch_targets(function: Function) -> dict[str, tuple[str, ...]]:
+    """Tables of `brx.idx`, by label."""
+    return {
+        statement.label: statement.names
+        for statement in function.body.statements
+        if isinstance(statement, Directive)
+        and statement.name == "branchtargets"
+        and statement.label is not None
+    }

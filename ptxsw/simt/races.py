@@ -1,0 +1,134 @@
+"""Finds races: two threads, the same byte, one of them writes, not both atomically, no order.
+
+What orders two threads: a barrier of their block that both have passed in between, or for lanes
+of one warp `bar.warp.sync`. A barrier of some warps of a block counts for those warps, but two
+different ones are not told apart. Threads of different blocks are never in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ptxsw.simt.state import Array, Fragment, Index, Race
+
+if TYPE_CHECKING:
+    from ptxsw.simt.access import Place
+    from ptxsw.simt.machine import Machine
+
+
+class _Track:
+    """For each byte of a region the last access of one kind: who, when, where, atomically?"""
+
+    def __init__(self, size: int) -> None:
+        self.thread = np.full(size, -1, np.int64)
+        self.epoch = np.zeros(size, np.int64)
+        self.warp_epoch = np.zeros(size, np.int64)
+        self.line = np.zeros(size, np.int32)
+        self.atomic = np.zeros(size, np.bool_)
+
+
+class Races:
+    """The shadow of all memory of a launch."""
+
+    def __init__(self) -> None:
+        self.shadows: dict[int, tuple[object, _Track, _Track, _Track]] = {}
+        self.epoch: Array = np.zeros(0, np.int64)
+        self.warp_epoch: Array = np.zeros(0, np.int64)
+
+    def begin(self, machine: Machine) -> None:
+        """A new chunk of blocks; what its threads do is not ordered with earlier chunks."""
+        self.epoch = np.zeros(machine.threads, np.int64)
+        self.warp_epoch = np.zeros(machine.threads, np.int64)
+        arena = id(machine.program.arena.region)
+        self.shadows = {key: value for key, value in self.shadows.items() if key == arena}
+
+    def blocks_met(self, machine: Machine, idx: Index) -> None:
+        """Threads have passed a barrier of their block."""
+        self.epoch[idx] += 1
+        # Those that took part in fewer barriers catch up: they are in order from now on.
+        blocks = machine.block_of(idx)
+        highest = np.zeros(machine.blocks, np.int64)
+        np.maximum.at(highest, blocks, self.epoch[idx])
+        self.epoch[idx] = highest[blocks]
+
+    def warps_met(self, machine: Machine, idx: Index) -> None:
+        """Lanes have passed a barrier of their warp."""
+        highest = np.zeros(machine.threads >> 5, np.int64)
+        np.maximum.at(highest, idx >> 5, self.warp_epoch[idx] + 1)
+        self.warp_epoch[idx] = highest[idx >> 5]
+
+    def record(
+        self,
+        machine: Machine,
+        fragment: Fragment,
+        place: Place,
+        size: int,
+        write: bool,
+        atomic: bool,
+    ) -> None:
+        """An access of `size` bytes by each thread of a place. Raises Race."""
+        if place.region is machine.local:
+            return
+        key = id(place.region)
+        if key not in self.shadows:
+            length = len(place.region.data)
+            self.shadows[key] = place.region, _Track(length), _Track(length), _Track(length)
+        _, writes, reads, others = self.shadows[key]
+        idx = fragment.idx if place.which is None else fragment.idx[place.which]
+        offsets = np.broadcast_to(place.offsets, len(idx))
+        if write and not atomic:
+            self._together(machine, fragment, idx, offsets, size)
+        for byte in range(size):
+            at = offsets + byte
+            self._check(machine, fragment, idx, at, writes, atomic)
+            if write:
+                self._check(machine, fragment, idx, at, reads, False)
+                self._check(machine, fragment, idx, at, others, False)
+                self._note(machine, fragment, idx, at, writes, atomic)
+            else:
+                own = machine.first * machine.padded + idx
+                moved = (reads.thread[at] != own) & (reads.thread[at] >= 0)
+                for name in ("thread", "epoch", "warp_epoch", "line", "atomic"):
+                    old, new = getattr(reads, name), getattr(others, name)
+                    new[at[moved]] = old[at[moved]]
+                self._note(machine, fragment, idx, at, reads, atomic)
+
+    def _note(
+        self, machine: Machine, fragment: Fragment, idx: Index, at: Index, track: _Track,
+        atomic: bool,
+    ) -> None:  # fmt: skip
+        track.thread[at] = machine.first * machine.padded + idx
+        track.epoch[at], track.warp_epoch[at] = self.epoch[idx], self.warp_epoch[idx]
+        span = machine.instruction(fragment).span
+        track.line[at], track.atomic[at] = machine.program.module.source.line(span.start), atomic
+
+    def _check(
+        self, machine: Machine, fragment: Fragment, idx: Index, at: Index, track: _Track,
+        atomic: bool,
+    ) -> None:  # fmt: skip
+        other = track.thread[at]
+        own = machine.first * machine.padded + idx
+        apart = (other >= 0) & (other != own)
+        if atomic:
+            apart &= ~track.atomic[at]
+        same_block = other // machine.padded == own // machine.padded
+        apart &= ~(same_block & (self.epoch[idx] > track.epoch[at]))
+        apart &= ~((other >> 5 == own >> 5) & (self.warp_epoch[idx] > track.warp_epoch[at]))
+        if apart.any():
+            first = int(np.flatnonzero(apart)[0])
+            name = machine.thread_name(int(other[first]) - machine.first * machine.padded)
+            what = f"a race with {name}, line {int(track.line[at[first]])}"
+            raise machine.error(Race, fragment, int(idx[first]), what)
+
+    def _together(
+        self, machine: Machine, fragment: Fragment, idx: Index, offsets: Index, size: int
+    ) -> None:
+        """Two threads of one instruction write the same bytes."""
+        order = np.argsort(offsets, kind="stable")
+        close = np.flatnonzero(np.diff(offsets[order]) < size)
+        if len(close):
+            one, two = int(idx[order[close[0]]]), int(idx[order[close[0] + 1]])
+            what = f"a race with {machine.thread_name(one)}, the same instruction"
+            raise machine.error(Race, fragment, two, what)

@@ -1,0 +1,117 @@
+"""`launch`: runs a kernel over numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptxsw.errors import Unsupported
+from ptxsw.ir import Function, Module
+from ptxsw.simt import access, atomics, control, warp  # noqa: F401  (their handlers)
+from ptxsw.simt.counters import Counters
+from ptxsw.simt.machine import Geometry, Machine
+from ptxsw.simt.program import Program
+from ptxsw.simt.races import Races
+from ptxsw.simt.schedule import Converging, Fuzzing, Schedule
+from ptxsw.simt.state import Array
+from ptxsw.source import Span
+
+RESIDENT = 1 << 16
+"""Threads that run at once: as many blocks as fit, at least one."""
+LIMIT = 1 << 30
+"""Instructions of groups of threads after which a launch is taken to run for ever."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a launch leaves behind."""
+
+    buffers: list[Array]  # the array arguments after the launch, in their order
+    counters: Counters | None
+    printed: list[str]  # by `printf`, in the order it happened
+    variables: Mapping[str, Array]  # the bytes of module variables in global memory
+
+
+def launch(
+    module: Module,
+    kernel: str | None,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    args: Sequence[Any],
+    *,
+    shared: int = 0,
+    seed: int | None = None,
+    schedule: Schedule | None = None,
+    merge_iterations: bool = False,
+    counters: bool = True,
+    races: bool = False,
+    resident: int = RESIDENT,
+    limit: int = LIMIT,
+) -> Result:
+    """Runs a kernel (None: the only one). Arrays among `args` are copied in and come back in the
+    result; other arguments are scalars, or bytes for structures. `shared` is the dynamic shared
+    memory in bytes. A `seed` asks for a fuzzed schedule; `resident` blocks' worth of threads run
+    at the same time.
+
+    Raises RunError for what the program does wrong, Unsupported for what is not modelled.
+    """
+    function = entry(module, kernel)
+    geometry = Geometry(_three(grid), _three(block))
+    if geometry.threads == 0 or geometry.blocks == 0 or geometry.threads > 1024:
+        raise Unsupported(
+            f"{function.name}: a block of {geometry.threads} threads", module.source, function.span
+        )
+    if schedule is None:
+        schedule = Converging() if seed is None else Fuzzing(seed, merge_iterations)
+    program = Program(module, function, args, shared)
+    counts = Counters() if counters else None
+    watch = Races() if races else None
+    printed: list[str] = []
+    at_once = max(1, resident // geometry.padded)
+    with np.errstate(all="ignore"):
+        for first in range(0, geometry.blocks, at_once):
+            blocks = min(at_once, geometry.blocks - first)
+            machine = Machine(program, geometry, first, blocks, schedule, counts, watch, limit)
+            if watch is not None:
+                watch.begin(machine)
+            machine.run()
+            printed += machine.printed
+    if counts is not None:
+        counts.add_codes(program.codes.values())
+    return Result(_read_back(program), counts, printed, _variables(program))
+
+
+def entry(module: Module, name: str | None) -> Function:
+    """The kernel of a name, or the only one. Raises Unsupported where there is none."""
+    kernels = [f for f in module.functions if f.kind == "entry" and f.body_span is not None]
+    for function in kernels:
+        if function.name == name or (name is None and len(kernels) == 1):
+            return function
+    names = ", ".join(function.name for function in kernels) or "none"
+    span = module.functions[0].span if module.functions else Span(0, 0)
+    raise Unsupported(f"no kernel {name!r}; there are: {names}", module.source, span)
+
+
+def _three(size: int | Sequence[int]) -> tuple[int, int, int]:
+    given = (size,) if isinstance(size, int) else tuple(size)
+    x, y, z = (*given, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _read_back(program: Program) -> list[Array]:
+    out = []
+    for buffer, array in program.outputs:
+        data = program.arena.bytes_of(buffer).copy()
+        out.append(data.view(array.dtype).reshape(array.shape))
+    return out
+
+
+def _variables(program: Program) -> dict[str, Array]:
+    return {
+        buffer.name: program.arena.bytes_of(buffer).copy()
+        for buffer in program.arena.buffers
+        if buffer.writable and program.symbols.get(buffer.name) == buffer.address
+    }

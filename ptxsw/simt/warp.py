@@ -1,0 +1,406 @@
+"""What the lanes of a warp tell each other: shuffles, votes, matches; and barriers of the block.
+
+PTX ISA 9.7.9.6 (shfl), 9.7.13 (bar, vote, match, activemask, redux, elect). The `.sync` forms wait
+for all living lanes of their mask; the old forms take the lanes that are there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptxsw.ir import Instruction, Int
+from ptxsw.simt.code import DONE, LANES, Code, Op, Read, destinations, handles, taking_part
+from ptxsw.simt.state import Array, Fragment, Index
+from ptxsw.simt.waiting import lane_bits
+
+if TYPE_CHECKING:
+    from ptxsw.simt.machine import Machine
+
+Perform = Callable[["Machine", Index, list[Array]], list[Array]]
+"""From the mask, the operands and a mark for undefined operands to results and their marks."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A `Rite`: reads operands of every lane, performs, writes as many results as there are
+    destinations; the last array brought, and the last result, mark what is undefined."""
+
+    name: str
+    mask: Read | None  # None: the lanes that are there
+    operands: tuple[tuple[Read, int], ...]  # with widths
+    slots: tuple[int | None, ...]
+    compute: Perform
+
+    def read(self, machine: Machine, fragment: Fragment) -> list[Array]:
+        count = fragment.count
+        if self.mask is None:
+            mask = lane_bits(machine, fragment.idx)[fragment.idx >> 5]
+        else:
+            mask, poison = self._value(machine, fragment, self.mask, 32)
+            if poison.any():
+                raise machine.poisoned(fragment, poison, "is a mask of lanes")
+        brought = [mask]
+        undefined = np.zeros(count, np.bool_)
+        for read, width in self.operands:
+            value, poison = self._value(machine, fragment, read, width)
+            brought.append(value)
+            undefined = undefined | poison
+        return [*brought, undefined]
+
+    def _value(
+        self, machine: Machine, fragment: Fragment, read: Read, width: int
+    ) -> tuple[Array, Array]:
+        value, poison = read(machine, fragment.frame, fragment.exact)
+        if isinstance(value, int):
+            value = LANES.const(value % (1 << width), width)
+        array = LANES.extract(value, 0, width).array if value.width > width else value.array
+        marks = np.zeros(1, np.bool_) if poison is None else np.asarray(poison)
+        count = fragment.count
+        return np.broadcast_to(array, count).copy(), np.broadcast_to(marks, count)
+
+    def perform(self, machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+        results = self.compute(machine, idx, brought)
+        outside = (brought[0] >> (idx & 31).astype(np.uint32)) & np.uint32(1) == 0
+        results[-1] = results[-1] | outside  # a lane that its own mask does not name
+        return results
+
+    def write(self, machine: Machine, fragment: Fragment, results: list[Array]) -> None:
+        undefined = results[-1]
+        poison = undefined if undefined.any() else None
+        for slot, result in zip(self.slots, results, strict=False):
+            if slot is not None:
+                fragment.frame.write(slot, fragment, result, poison, exact=True)
+
+
+def _meeting(code: Code, instruction: Instruction, pc: int, rite: Exchange) -> Op:
+    """An instruction that performs a rite among the lanes that its guard lets take part."""
+
+    def run(machine: Machine, fragment: Fragment) -> int | None:
+        going = taking_part(machine, fragment, code, instruction)
+        code.threads[pc] -= fragment.count - len(going)
+        if len(going) == 0:
+            return None
+        part = fragment if len(going) == fragment.count else fragment.part(going)
+        if rite.mask is None:
+            rite.write(machine, part, rite.perform(machine, part.idx, rite.read(machine, part)))
+            return None
+        return None if machine.meetings.hold(fragment, part, rite) else DONE
+
+    return run
+
+
+def _mask(code: Code, instruction: Instruction, at: int) -> Read | None:
+    """The membermask of a `.sync` form."""
+    return code.read(instruction.operands[at]) if "sync" in instruction.modifiers else None
+
+
+# ---------------------------------------------------------------- shuffles
+
+
+def _source_lane(mode: str, lane: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    """The lane to take from, and whether it is in range."""
+    clamp, segment = c & 31, c >> 8 & 31
+    low = lane & segment
+    last = low | (clamp & ~segment)
+    b = b & 31
+    if mode == "up":
+        source = lane - b
+        return source, source >= last
+    if mode == "down":
+        source = lane + b
+    elif mode == "bfly":
+        source = lane ^ b
+    else:
+        source = low | (b & ~segment)
+    return source, source <= last
+
+
+def shuffle(mode: str) -> Perform:
+    """d = a of another lane, own a where that is out of range; p tells which."""
+
+    def compute(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+        mask, a, b, c, undefined = brought
+        lane = idx & 31
+        source, inside = _source_lane(mode, lane, b.astype(np.int64), c.astype(np.int64))
+        source = np.where(inside, source, lane)
+        position = np.full(machine.threads, -1, np.int64)
+        position[idx] = np.arange(len(idx))
+        found = position[(idx & ~np.int64(31)) | source]
+        there = (found >= 0) & (mask[found] == mask)
+        there &= (mask >> source.astype(np.uint32)) & np.uint32(1) == 1
+        marks = ~there | undefined | undefined[found]
+        return [a[found], inside, marks & (inside | undefined)]
+
+    return compute
+
+
+@handles("shfl", guarded=True)
+def shfl(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.9.6."""
+    mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
+    slots = (*destinations(code, instruction.operands[0]), None)[:2]
+    operands = tuple((code.read(o), 32) for o in instruction.operands[1:4])
+    rite = Exchange(instruction.name, _mask(code, instruction, 4), operands, slots, shuffle(mode))
+    return _meeting(code, instruction, pc, rite)
+
+
+# ---------------------------------------------------------------- votes
+
+
+def vote_of(mode: str) -> Perform:
+    """Over the lanes that take part."""
+
+    def compute(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+        mask, truth, undefined = brought
+        warps = idx >> 5
+        named = (mask >> (idx & 31).astype(np.uint32)) & np.uint32(1) == 1
+        yes = lane_bits(machine, idx[truth & named])[warps]
+        everybody = lane_bits(machine, idx[named])[warps]
+        marks = (lane_bits(machine, idx[undefined & named]) != 0)[warps]
+        answers: dict[str, Any] = {
+            "ballot": yes, "any": yes != 0, "all": yes == everybody,
+            "uni": (yes == 0) | (yes == everybody),
+        }  # fmt: skip
+        return [answers[mode], marks]
+
+    return compute
+
+
+@handles("vote", guarded=True)
+def vote(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.13.8 and 9.7.13.9."""
+    mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
+    slots = tuple(destinations(code, instruction.operands[0]))
+    operands = ((code.read(instruction.operands[1]), 1),)
+    rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, vote_of(mode))
+    return _meeting(code, instruction, pc, rite)
+
+
+@handles("activemask")
+def activemask(code: Code, instruction: Instruction, pc: int) -> Op:
+    """The lanes that execute this very instruction; it waits for nobody."""
+    (slot,) = destinations(code, instruction.operands[0])
+
+    def run(machine: Machine, fragment: Fragment) -> None:
+        bits = lane_bits(machine, fragment.idx)[fragment.idx >> 5]
+        if slot is not None:
+            fragment.frame.write(slot, fragment, bits, None, exact=True)
+
+    return run
+
+
+# ---------------------------------------------------------------- by warp
+
+
+def _by_warp(idx: Index, brought: list[Array]) -> list[tuple[slice, int]]:
+    """The stretch of each warp within `idx`, and its mask."""
+    cuts = np.flatnonzero(np.diff(idx >> 5)) + 1
+    edges = [0, *map(int, cuts), len(idx)]
+    return [(slice(low, high), int(brought[0][low])) for low, high in itertools.pairwise(edges)]
+
+
+def match_of(everybody: bool) -> Perform:
+    """The lanes that hold the same value; or whether all do."""
+
+    def compute(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+        _, values, undefined = brought
+        bits = np.zeros(len(idx), np.uint32)
+        agreed = np.zeros(len(idx), np.bool_)
+        marks = undefined.copy()
+        weights = np.uint32(1) << (idx & 31).astype(np.uint32)
+        for stretch, _ in _by_warp(idx, brought):
+            own, weight = values[stretch], weights[stretch]
+            same = own[:, None] == own[None, :]
+            bits[stretch] = (same * weight[None, :]).sum(axis=1, dtype=np.uint32)
+            if everybody:
+                agreed[stretch] = same.all()
+                bits[stretch] *= np.uint32(same.all())
+            marks[stretch] = undefined[stretch].any()
+        return [bits, agreed, marks]
+
+    return compute
+
+
+@handles("match", guarded=True)
+def match(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.13.10."""
+    slots = (*destinations(code, instruction.operands[0]), None)[:2]
+    width = 64 if "b64" in instruction.modifiers else 32
+    operands = ((code.read(instruction.operands[1]), width),)
+    compute = match_of("all" in instruction.modifiers)
+    rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, compute)
+    return _meeting(code, instruction, pc, rite)
+
+
+def redux_of(operation: str, signed: bool) -> Perform:
+    """One value of all lanes that take part."""
+    functions: dict[str, Any] = {
+        "add": np.add, "min": np.minimum, "max": np.maximum,
+        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    }  # fmt: skip
+
+    def compute(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+        _, values, undefined = brought
+        view = values.view(np.int32) if signed else values
+        out, marks = np.empty_like(view), undefined.copy()
+        for stretch, _ in _by_warp(idx, brought):
+            out[stretch] = functions[operation].reduce(view[stretch], dtype=view.dtype)
+            marks[stretch] = undefined[stretch].any()
+        return [out.view(np.uint32), marks]
+
+    return compute
+
+
+@handles("redux", guarded=True)
+def redux(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.13.12, integers."""
+    operation = instruction.modifiers[1]
+    type_ = instruction.modifiers[-1]
+    if operation not in ("add", "min", "max", "and", "or", "xor") or type_ == "f32":
+        raise ValueError("floating-point redux is not modelled")
+    slots = tuple(destinations(code, instruction.operands[0]))
+    operands = ((code.read(instruction.operands[1]), 32),)
+    compute = redux_of(operation, type_ == "s32")
+    rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, compute)
+    return _meeting(code, instruction, pc, rite)
+
+
+def _elect(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+    leader = np.zeros(len(idx), np.uint32)
+    for stretch, _ in _by_warp(idx, brought):
+        leader[stretch] = idx[stretch][0] & 31
+    return [leader, leader == (idx & 31), np.zeros(len(idx), np.bool_)]
+
+
+@handles("elect", guarded=True)
+def elect(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.13.14: the lowest lane leads here; hardware may choose another."""
+    slots = tuple(destinations(code, instruction.operands[0]))
+    rite = Exchange(instruction.name, code.read(instruction.operands[1]), (), slots, _elect)
+    return _meeting(code, instruction, pc, rite)
+
+
+# ---------------------------------------------------------------- barriers
+
+
+def _nothing(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+    if machine.races is not None:
+        machine.races.warps_met(machine, idx)
+    return [np.zeros(len(idx), np.bool_)]
+
+
+def _warp_barrier(code: Code, instruction: Instruction, pc: int) -> Op:
+    rite = Exchange(instruction.name, code.read(instruction.operands[0]), (), (), _nothing)
+    return _meeting(code, instruction, pc, rite)
+
+
+@handles("bar", "barrier", guarded=True)
+def bar(code: Code, instruction: Instruction, pc: int) -> Op:
+    """PTX ISA 9.7.13.1 and 9.7.13.2: `.sync`, `.arrive`, `.red`, and `bar.warp.sync`."""
+    modifiers = instruction.modifiers
+    if "warp" in modifiers:
+        return _warp_barrier(code, instruction, pc)
+    if "cluster" in modifiers:
+        raise ValueError("clusters are not modelled")
+    operands = list(instruction.operands)
+    slot, vote_read = None, None
+    if "red" in modifiers:
+        (slot,) = destinations(code, operands.pop(0))
+        vote_read = code.read(operands.pop())
+    number = code.read(operands[0] if operands else Int(0))
+    expected = code.read(operands[1]) if len(operands) > 1 else None
+    kind = next((m for m in modifiers if m in ("popc", "and", "or")), "")
+    arrival = _Arrival(code, number, expected, vote_read, slot, kind, "arrive" not in modifiers)
+
+    def run(machine: Machine, fragment: Fragment) -> int | None:
+        going = taking_part(machine, fragment, code, instruction)
+        if len(going) == 0:
+            return None
+        part = fragment if len(going) == fragment.count else fragment.part(going)
+        if arrival.opens(machine, part):
+            return None
+        if part is not fragment:
+            rest = np.setdiff1d(fragment.idx, going, assume_unique=True)
+            machine.go(fragment, rest, pc + 1)
+        arrival.come(machine, part)
+        return DONE
+
+    return run
+
+
+@dataclass(frozen=True)
+class _Arrival:
+    """A barrier instruction."""
+
+    code: Code
+    number: Read
+    expected: Read | None
+    votes: Read | None
+    slot: int | None
+    kind: str
+    waits: bool
+
+    def _numbers(self, machine: Machine, part: Fragment, read: Read) -> Array:
+        value, poison = read(machine, part.frame, part.exact)
+        if poison is not None:
+            raise machine.poisoned(part, None, "is an operand of a barrier")
+        array = np.array([value]) if isinstance(value, int) else value.array
+        return np.broadcast_to(array, part.count)
+
+    def opens(self, machine: Machine, part: Fragment) -> bool:
+        """Everybody is here: no need to wait."""
+        numbers = self._numbers(machine, part, self.number)
+        expected = None if self.expected is None else self._numbers(machine, part, self.expected)
+        if not self.waits or (numbers != numbers[0]).any():
+            return False
+        count = None if expected is None else int(expected[0])
+        if expected is not None and (expected != count).any():
+            return False
+        if not machine.barriers.open_for(part, count):
+            return False
+        if self.votes is not None:
+            blocks = machine.block_of(part.idx)
+            yes = np.bincount(blocks, self._truth(machine, part), machine.blocks)
+            everybody = np.bincount(blocks, minlength=machine.blocks)
+            self.give(part, yes[blocks].astype(np.int64), everybody[blocks])
+        if machine.races is not None:
+            machine.races.blocks_met(machine, part.idx)
+        return True
+
+    def _truth(self, machine: Machine, part: Fragment) -> Array:
+        assert self.votes is not None
+        value, poison = self.votes(machine, part.frame, part.exact)
+        if poison is not None:
+            raise machine.poisoned(part, None, "is an operand of a barrier")
+        array = np.array([value]) if isinstance(value, int) else value.array
+        return np.broadcast_to(array, part.count).astype(np.int64)
+
+    def come(self, machine: Machine, part: Fragment) -> None:
+        """Arrives at the barriers that its threads name."""
+        numbers = self._numbers(machine, part, self.number).astype(np.int64)
+        counts = np.zeros(part.count, np.int64)
+        if self.expected is not None:
+            counts = self._numbers(machine, part, self.expected).astype(np.int64)
+        truth = np.zeros(part.count, np.int64) if self.votes is None else self._truth(machine, part)
+        for key in np.unique(numbers << 32 | counts):
+            chosen = (numbers << 32 | counts) == key
+            inner = part.part(part.idx[chosen])
+            write = None if self.votes is None else self.give
+            machine.barriers.arrive(
+                inner, int(key) >> 32, int(key) & 0xFFFFFFFF, self.waits, truth[chosen], write
+            )
+            if not self.waits:
+                machine.go(part, inner.idx, part.pc + 1)
+
+    def give(self, part: Fragment, yes: Array, everybody: Array) -> None:
+        """Writes the result of `bar.red`, from how many said yes among how many."""
+        answers: dict[str, Any] = {
+            "popc": yes.astype(np.uint32), "and": yes == everybody, "or": yes > 0,
+        }  # fmt: skip
+        if self.slot is not None:
+            part.frame.write(self.slot, part, answers[self.kind], None, exact=True)
