@@ -361,12 +361,18 @@ class Machine:
             return
         stuck = [*self.meetings.stuck(), *self.barriers.stuck()]
         if stuck:
-            fragment, idx, _ = stuck[0]
-            lines = [self._where(f, i, what) for f, i, what in stuck[:8]]
-            error = self.error(
-                Deadlock, fragment, int(idx[0]), "waits forever: " + "; ".join(lines)
-            )
-            raise error
+            raise self._deadlock(stuck)
+
+    def _deadlock(self, stuck: list[tuple[Fragment, Index, str]]) -> RunError:
+        """Who waits where, a line of the program at a time, the first thread first."""
+        groups: dict[tuple[int, str], tuple[Fragment, list[Index]]] = {}
+        for fragment, idx, what in stuck:
+            groups.setdefault((fragment.pc, what), (fragment, []))[1].append(idx)
+        told = [(fragment, union(pieces), key[1]) for key, (fragment, pieces) in groups.items()]
+        told.sort(key=lambda entry: int(entry[1][0]))
+        text = "; ".join(self._where(*entry) for entry in told[:8])
+        fragment, idx, _ = told[0]
+        return self.error(Deadlock, fragment, int(idx[0]), f"waits forever: {text}")
 
     def _where(self, fragment: Fragment, idx: Index, what: str) -> str:
         line = self.program.module.source.line(self.instruction(fragment).span.start)
