@@ -10,6 +10,8 @@ from ptxsw.ir import Guard, Instruction, Loc, Operand, Reg
 from ptxsw.parser import grammar
 from ptxsw.parser.operands import Builder, Misread
 from ptxsw.parser.scan import blank_comments
+from ptxsw.parser.variables import BadDeclaration, Declared
+from ptxsw.parser.variables import declaration as quick
 from ptxsw.source import Source, Span
 
 if TYPE_CHECKING:
@@ -92,11 +94,59 @@ def _guard(reader: Reader, name: Token, negated: bool) -> Guard:
     return Guard(reg, negated)
 
 
+def declaration(text: str) -> tuple[tuple[Declared, bool], ...]:
+    """What a declaration of an unusual form, `;` included, declares, and whether initialised.
+
+    Raises lark.exceptions.UnexpectedInput and BadDeclaration.
+    """
+    root = grammar.tree(text, "declaration")
+    names: list[Any] = [child.children[0] for child in root.find_data("declarator")]
+    starts = sorted(name.start_pos for name in names)
+    head = text[: starts[0]]
+    found: list[tuple[Declared, bool]] = []
+    for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
+        declarator, equals, _ = text[start:stop].partition("=")
+        found += [(d, bool(equals)) for d in quick(head + declarator.rstrip(" \t\r\n,;"))]
+    return tuple(found)
+
+
+def unusual_declaration(
+    source: Source, text: str, at: int, bad: BadDeclaration | None
+) -> tuple[tuple[Declared, bool], ...]:
+    """A declaration, `;` included, that is not of a usual form (`bad` says why) or initialises
+    several names. `text` stands at offset `at`. Raises ParseError."""
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        return declaration(text)
+    except UnexpectedInput as error:
+        if bad is None:
+            _refuse(source, text, at, error)
+    except BadDeclaration as worse:
+        bad = bad or worse
+    raise ParseError(bad.message, source, Span(at + bad.at, at + bad.at + 1)) from None
+
+
+def header_error(source: Source, text: str, at: int) -> ParseError:
+    """What is wrong with a function's header, whose text stands at offset `at`."""
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        grammar.tree(text, "header")
+    except UnexpectedInput as error:
+        offset = _offset(text, error)
+        stack = _unclosed(text[:offset])
+        message = _CLOSERS[stack[-1]] if stack else _HEADER
+        return ParseError(message, source, Span(at + offset, at + offset + 1))
+    return ParseError(_HEADER, source, Span(at, at + len(text.rstrip())))
+
+
 _CLOSERS = {
     "[": "expected ']' to close the address",
     "{": "expected ',' or '}' in the vector",
     "(": "expected ',' or ')' in the list",
 }
+_HEADER = "expected a function: .func (results) name (parameters) directives"
 _OPERAND = "expected an operand: a register, a name, a number, or '[', '{', '('"
 
 

@@ -8,19 +8,22 @@ anew.
 
 from __future__ import annotations
 
-import json
-import os
 from functools import cache
-from hashlib import sha256
-from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lark import Lark, Tree
 
-GRAMMAR = Path(__file__).with_name("ptx.lark")
-STARTS = ("instruction", "operand")
+STARTS = ("instruction", "operand", "declaration", "header")
+
+
+def grammar_file() -> Path:
+    """Where the grammar lies."""
+    from pathlib import Path
+
+    return Path(__file__).with_name("ptx.lark")
 
 
 def compile_grammar(text: str) -> Lark:
@@ -30,15 +33,34 @@ def compile_grammar(text: str) -> Lark:
     return Lark(text, parser="lalr", lexer="contextual", start=list(STARTS))
 
 
-def _tables(path: Path) -> Any:
+def _numbered(pairs: list[tuple[str, Any]]) -> dict[str | int, Any]:
+    """A JSON object with the numbers back that its keys were: Lark's tables are indexed so."""
+    return {int(key) if key.isdecimal() else key: value for key, value in pairs}
+
+
+def _stored(path: Path) -> Lark | None:
+    """The parser from its stored tables; None where there are none or they are damaged."""
     try:
-        return json.loads(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):
+        text = path.read_text(encoding="ascii")
+    except OSError:
         return None
+    import json
+
+    from lark import Lark
+
+    try:
+        loaded = Lark.__new__(Lark)._load(json.loads(text, object_pairs_hook=_numbered))
+    except (AssertionError, AttributeError, KeyError, TypeError, ValueError):
+        return None
+    assert isinstance(loaded, Lark)
+    return loaded
 
 
 def _keep(path: Path, lark: Lark) -> None:
     """Store the tables, or do without: a read-only installation only loses time."""
+    import json
+    import os
+
     from lark.grammar import Rule
     from lark.lexer import TerminalDef
 
@@ -55,17 +77,17 @@ def _keep(path: Path, lark: Lark) -> None:
 @cache
 def lark() -> Lark:
     """The parser of `ptx.lark`."""
-    text = GRAMMAR.read_text(encoding="ascii")
-    key = sha256(f"{version('lark')}\n{STARTS}\n{text}".encode()).hexdigest()[:16]
-    path = GRAMMAR.parent / "__pycache__" / f"ptx.lark-{key}.json"
-    stored = _tables(path)
-    if stored is not None:
-        from lark import Lark
+    from hashlib import sha256
 
-        try:
-            return Lark.__new__(Lark)._load(stored)
-        except (KeyError, TypeError, ValueError):
-            pass  # damaged: compile it anew
+    from lark import __version__
+
+    file = grammar_file()
+    text = file.read_text(encoding="ascii")
+    key = sha256(f"{__version__}\n{STARTS}\n{text}".encode()).hexdigest()[:16]
+    path = file.parent / "__pycache__" / f"ptx.lark-{key}.json"
+    stored = _stored(path)
+    if stored is not None:
+        return stored
     fresh = compile_grammar(text)
     _keep(path, fresh)
     return fresh

@@ -294,6 +294,15 @@ class Builder:
             return Mem(Symbol(at.name, 0, at.scope), at.offset, rest)
         return Mem(at, 0, rest)
 
+    def _marked(self, *parts: Any) -> Operand:
+        return Part(self._address(*parts[:-1]), str(parts[-1])[1:])
+
+    def _applied(self, name: Token, *_: Tree[Any] | None) -> Operand:
+        raise _misread(f"'{name}(...)' can only initialise a variable", name)
+
+    def _text(self, token: Token) -> Operand:
+        raise _misread("expected an operand, not a text", token)
+
     def _vector(self, *elements: Tree[Any] | None) -> Operand:
         return Vec(tuple(self.operand(e) for e in elements if e is not None))
 

@@ -10,7 +10,7 @@ from ptxsw.ir import Body, Directive, Function, Module, Variable
 from ptxsw.parser import careful
 from ptxsw.parser.scan import Braces, blank_comments, semicolon, skip_blank
 from ptxsw.parser.statements import Surroundings, read
-from ptxsw.parser.variables import LINKAGES, BadDeclaration, declaration
+from ptxsw.parser.variables import LINKAGES, BadDeclaration, declaration, usual_declaration
 from ptxsw.source import Source, Span
 
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
@@ -199,15 +199,19 @@ class _Parser:
             stop = -1 if stop == self.end else stop
         if stop < 0:
             raise self._error("expected ';' to end the declaration", at, self._word_end(at))
-        head, equals, _ = self.text[at:stop].partition("=")
-        found = self._declaration(blank_comments(head), at, Span(at, stop + 1), bool(equals))
+        text = self.text[at : stop + 1]
+        text = blank_comments(text) if "/" in text else text
+        usual = usual_declaration(text)
+        if usual is None or isinstance(usual, BadDeclaration):
+            usual = careful.unusual_declaration(self.source, text, at, usual)
+        found = [d.at(Span(at, stop + 1), 0, initialised) for d, initialised in usual]
         self.variables.extend(found)
         self.surroundings.add(found)
         return stop + 1
 
-    def _declaration(self, text: str, at: int, span: Span, initialised: bool) -> list[Variable]:
+    def _parameter(self, text: str, at: int, span: Span) -> list[Variable]:
         try:
-            return [d.at(span, 0, initialised) for d in declaration(text)]
+            return [d.at(span, 0, False) for d in declaration(text)]
         except BadDeclaration as bad:
             raise self._error(bad.message, at + bad.at) from None
 
@@ -229,11 +233,7 @@ class _Parser:
         text = blank_comments(self.text[header.start : header.end])
         match = _SIGNATURE.match(text)
         if match is None:
-            raise self._error(
-                "expected a function: .func (results) name (parameters)",
-                header.start,
-                self._word_end(header.start),
-            )
+            raise careful.header_error(self.source, text, header.start)
         words = _WORD.findall(match[1])
         directives = list(_DIRECTIVE.findall(match[3])) + self._directives(
             text, match.end(), header
@@ -271,7 +271,7 @@ class _Parser:
         for piece in text.split(","):
             lead = len(piece) - len(piece.lstrip())
             span = Span(at + lead, at + len(piece.rstrip()))
-            found += self._declaration(piece, at, span, False)
+            found += self._parameter(piece, at, span)
             at += len(piece) + 1
         return tuple(found)
 

@@ -38,7 +38,7 @@ from ptxsw.parser.make import (
 from ptxsw.parser.operands import Operands, Unreadable, is_name, split
 from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
 from ptxsw.parser.scope import Scope
-from ptxsw.parser.variables import BadDeclaration, Declared, declaration
+from ptxsw.parser.variables import BadDeclaration, Declared, usual_declaration
 from ptxsw.source import Source, Span
 
 new_tuple = tuple.__new__
@@ -125,7 +125,8 @@ class Surroundings:
         self.scope = Scope(0, None)
         self.types: dict[str, str] = {}
         self.opcodes = Opcodes()
-        self.declared: dict[str, tuple[Declared, ...]] = {}  # by the text of the declaration
+        # Declarations by their text, each with whether it initialises the name.
+        self.declared: dict[str, tuple[tuple[Declared, bool], ...]] = {}
 
     def add(self, variables: Iterable[Variable]) -> None:
         """Declare variables of the module."""
@@ -408,20 +409,17 @@ class Reader:
             self._declare(text, span)
             return
         names = tuple(name for name in _WORD.findall(text) if name)
-        skip = 1 if label is not None else 0
-        self._statements.append(Directive(word[1], span, label, names[skip:]))
+        self._statements.append(Directive(word[1], span, label, names))
 
     def _declare(self, text: str, span: Span) -> None:
         declared = self._surroundings.declared.get(text)
         if declared is None:
-            try:
-                declared = declaration(text[:-1].partition("=")[0])
-            except BadDeclaration as bad:
-                at = span.start + bad.at
-                raise ParseError(bad.message, self.source, Span(at, at + 1)) from None
-            self._surroundings.declared[text] = declared
-        scope, initialised = self.scope.number, "=" in text
-        found = [each.at(span, scope, initialised) for each in declared]
+            usual = usual_declaration(text)
+            if usual is None or isinstance(usual, BadDeclaration):
+                usual = careful.unusual_declaration(self.source, text, span.start, usual)
+            self._surroundings.declared[text] = declared = usual
+        scope = self.scope.number
+        found = [each.at(span, scope, initialised) for each, initialised in declared]
         late = bool(self._around)  # the table of a nested scope is small: always begin it anew
         for variable in found:
             self._types[variable.name] = variable.type

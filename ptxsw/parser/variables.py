@@ -122,3 +122,21 @@ def declaration(text: str) -> tuple[Declared, ...]:
         if text[at] != ",":
             raise BadDeclaration("expected ',' or ';' after the name", at)
         at += 1
+
+
+def usual_declaration(text: str) -> tuple[tuple[Declared, bool], ...] | BadDeclaration | None:
+    """What a declaration, `;` included, declares and whether it initialises it.
+
+    Where it is not of a usual form: what is wrong with it, or None where several names are
+    initialised.
+    """
+    head, equals, value = text[:-1].partition("=")
+    if "=" in value:
+        return None
+    try:
+        found = declaration(head)
+    except BadDeclaration as bad:
+        return bad
+    if equals and len(found) > 1:
+        return None
+    return tuple((each, bool(equals)) for each in found)
