@@ -11,8 +11,8 @@ import numpy as np
 from ptxsw.ir import Instruction, Mem, Operand, Reg, Symbol, type_width
 from ptxsw.simt.code import LANES, Code, Op, destinations, flatten, handles
 from ptxsw.simt.lanes import Bits
-from ptxsw.simt.memory import ARENA, LOCAL, SHARED, WINDOW, Region
-from ptxsw.simt.state import Array, Fragment, Index, MemoryFault
+from ptxsw.simt.memory import ARENA, LOCAL, SHARED, WINDOW, Place
+from ptxsw.simt.state import Array, Fragment, MemoryFault, Poison
 
 if TYPE_CHECKING:
     from ptxsw.simt.machine import Machine
@@ -84,16 +84,6 @@ def _fixed(code: Code, operand: Mem) -> Addresses:
 
 
 # ---------------------------------------------------------------- from addresses to bytes
-
-
-@dataclass
-class Place:
-    """Bytes of one region that some threads of a fragment access."""
-
-    region: Region
-    offsets: Index
-    which: Array | None  # positions within the fragment; None: all of it
-    arena: bool
 
 
 def locate(
@@ -191,10 +181,10 @@ def _fault(
 
 def load_values(
     machine: Machine, fragment: Fragment, addresses: Array, access: Access
-) -> list[Array]:
-    """What the threads of a fragment find, an array for each element."""
+) -> tuple[list[Array], list[Poison]]:
+    """What the threads of a fragment find, an array for each element, and what of it is
+    undefined."""
     places = locate(machine, fragment, addresses, access, machine.races is not None)
-    columns: list[Array] = []
     for place in places:
         if place.arena and machine.counters is not None:
             idx = fragment.idx if place.which is None else fragment.idx[place.which]
@@ -202,17 +192,23 @@ def load_values(
                 machine.counters.load(idx, place.offsets, access.bytes)
         if machine.races is not None:
             machine.races.record(machine, fragment, place, access.bytes, False, False)
-    if len(places) == 1 and places[0].which is None:
-        place = places[0]
-        for at in range(access.count):
-            columns.append(place.region.load(place.offsets + at * access.size, access.size))
-        return columns
+    columns: list[Array] = []
+    poisons: list[Poison] = []
     for at in range(access.count):
+        step = at * access.size
+        if len(places) == 1 and places[0].which is None:
+            columns.append(places[0].region.load(places[0].offsets + step, access.size))
+            poisons.append(machine.local_poison(places[0], step, access.size))
+            continue
         column = np.zeros(fragment.count, f"u{access.size}")
+        marks = np.zeros(fragment.count, np.bool_)
         for place in places:
-            column[place.which] = place.region.load(place.offsets + at * access.size, access.size)
+            column[place.which] = place.region.load(place.offsets + step, access.size)
+            undefined = machine.local_poison(place, step, access.size)
+            marks[place.which] = False if undefined is None else undefined
         columns.append(column)
-    return columns
+        poisons.append(marks if marks.any() else None)
+    return columns, poisons
 
 
 def _parameters(machine: Machine, place: Place) -> bool:
@@ -232,11 +228,11 @@ def load(code: Code, instruction: Instruction, pc: int) -> Op:
 
     def run(machine: Machine, fragment: Fragment) -> None:
         addresses = find(machine, fragment)
-        columns = load_values(machine, fragment, addresses, access)
-        for slot, column in zip(slots, columns, strict=True):
+        columns, poisons = load_values(machine, fragment, addresses, access)
+        for slot, column, poison in zip(slots, columns, poisons, strict=True):
             if slot is not None:
                 value = _widened(Bits(column, access.width), code.widths[slot], signed)
-                fragment.frame.write(slot, fragment, value.array, None, exact=True)
+                fragment.frame.write(slot, fragment, value.array, poison, exact=True)
 
     return run
 
@@ -252,33 +248,45 @@ def _widened(value: Bits, width: int, signed: bool) -> Bits:
 # ---------------------------------------------------------------- stores
 
 
+def read_source(
+    code: Code, operand: Operand, width: int
+) -> Callable[[Machine, Fragment], tuple[Array, Poison]]:
+    """How a source is read, as `width` bits: one element for each thread, or a single one."""
+    read = code.read(operand)
+
+    def find(machine: Machine, fragment: Fragment) -> tuple[Array, Poison]:
+        value, poison = read(machine, fragment.frame, fragment.exact)
+        if isinstance(value, int):
+            value = LANES.const(value % (1 << width), width)
+        return _widened(value, width, False).array, poison
+
+    return find
+
+
 def read_defined(
     code: Code, operand: Operand, width: int, what: str
 ) -> Callable[[Machine, Fragment], Array]:
-    """How a source that must be defined is read, as `width` bits: one element for each thread,
-    or a single one."""
-    read = code.read(operand)
+    """How a source that must be defined is read."""
+    read = read_source(code, operand, width)
 
     def find(machine: Machine, fragment: Fragment) -> Array:
-        value, poison = read(machine, fragment.frame, fragment.exact)
+        value, poison = read(machine, fragment)
         if poison is not None:
             undefined = poison if isinstance(poison, np.ndarray) else None
             raise machine.poisoned(fragment, undefined, what)
-        if isinstance(value, int):
-            value = LANES.const(value % (1 << width), width)
-        return _widened(value, width, False).array
+        return value
 
     return find
 
 
 @handles("st")
 def store(code: Code, instruction: Instruction, pc: int) -> Op:
-    """PTX ISA 9.7.9.11."""
+    """PTX ISA 9.7.9.11. Local memory, where registers are kept and arguments handed over, may
+    hold what is undefined; memory that others see may not."""
     access = access_of(instruction, True)
     find = addresses_of(code, instruction.operands[0], "is an address")
     sources = [
-        read_defined(code, operand, access.width, "is stored")
-        for operand in flatten(instruction.operands[1:2])
+        read_source(code, operand, access.width) for operand in flatten(instruction.operands[1:2])
     ]
     if len(sources) != access.count:
         raise ValueError("the source does not fit the type")
@@ -289,12 +297,26 @@ def store(code: Code, instruction: Instruction, pc: int) -> Op:
         for place in locate(machine, fragment, addresses, access, True):
             if machine.races is not None:
                 machine.races.record(machine, fragment, place, access.bytes, True, False)
-            for at, value in enumerate(values):
+            for at, (value, poison) in enumerate(values):
+                step = at * access.size
+                if place.region is machine.local:
+                    machine.mark_local(place, step, access.size, poison)
+                elif poison is not None:
+                    _refuse_poison(machine, fragment, place, poison)
                 if place.which is not None and len(value) > 1:
                     value = value[place.which]
-                place.region.store(place.offsets + at * access.size, access.size, value)
+                place.region.store(place.offsets + step, access.size, value)
 
     return run
+
+
+def _refuse_poison(machine: Machine, fragment: Fragment, place: Place, poison: Poison) -> None:
+    """Raises Poisoned if a thread of the place stores what is undefined."""
+    marks = np.broadcast_to(np.asarray(poison), fragment.count)
+    if place.which is not None:
+        marks = marks & np.isin(np.arange(fragment.count), np.flatnonzero(place.which))
+    if marks.any():
+        raise machine.poisoned(fragment, marks, "is stored")
 
 
 @handles("isspacep")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptxsw.ir import Instruction
-from ptxsw.simt.access import Access, Place, access_of, addresses_of, locate, read_defined
+from ptxsw.simt.access import Access, access_of, addresses_of, locate, read_defined
 from ptxsw.simt.code import LANES, Code, Op, destinations, handles
 from ptxsw.simt.lanes import Bits
-from ptxsw.simt.memory import Region
+from ptxsw.simt.memory import Place, Region
 from ptxsw.simt.state import Array, Fragment, Index
 
 if TYPE_CHECKING:

@@ -121,11 +121,15 @@ class Code:
         return Unsupported(why, self.program.module.source, self.instructions[pc].span)
 
     def place(self, variable: Variable) -> None:
-        """Gives a variable its place in the frame."""
+        """Gives a variable, or each of a family such as `%P<2>`, its place in the frame."""
         align = align_of(variable)
-        self.size = -(-self.size // align) * align
-        self.offsets[variable.name, variable.scope] = self.size
-        self.size += max(size_of(variable), 1)
+        names = [variable.name]
+        if variable.count is not None:
+            names = [f"{variable.name}{number}" for number in range(variable.count)]
+        for name in names:
+            self.size = -(-self.size // align) * align
+            self.offsets[name, variable.scope] = self.size
+            self.size += max(size_of(variable), 1)
 
     def address(self, symbol: Symbol) -> tuple[int, bool]:
         """The address of a symbol, and whether it counts from the base of the frame."""

@@ -250,13 +250,7 @@ def _pass(
     if source is None:
         raise ValueError("argument of an unknown kind")
     target = frame.base + frame.code.offsets[variable.name, 0]
-    copy_local(machine, part.idx, source, target, size_of(variable))
-
-
-def copy_local(machine: Machine, idx: Index, source: int, target: int, size: int) -> None:
-    """Copies bytes within the local windows of some threads."""
-    table = machine.local.data.reshape(machine.threads, machine.local_size)
-    table[idx, target : target + size] = table[idx, source : source + size]
+    machine.copy_local(part.idx, source, target, size_of(variable))
 
 
 def give_results(machine: Machine, frame: Frame, part: Fragment) -> None:
@@ -276,4 +270,4 @@ def give_results(machine: Machine, frame: Frame, part: Fragment) -> None:
         target = variable_at(caller, operand)
         assert target is not None
         source = frame.base + frame.code.offsets[variable.name, 0]
-        copy_local(machine, part.idx, source, target, size_of(variable))
+        machine.copy_local(part.idx, source, target, size_of(variable))

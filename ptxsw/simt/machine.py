@@ -17,7 +17,7 @@ from ptxsw.simt.code import Code
 from ptxsw.simt.counters import Counters
 from ptxsw.simt.floats import NoFunction
 from ptxsw.simt.lanes import Bits
-from ptxsw.simt.memory import GARBAGE, Region
+from ptxsw.simt.memory import GARBAGE, Place, Region
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
 from ptxsw.simt.schedule import Schedule
@@ -28,6 +28,7 @@ from ptxsw.simt.state import (
     Frame,
     Index,
     Join,
+    Poison,
     Poisoned,
     Runaway,
     RunError,
@@ -84,6 +85,7 @@ class Machine:
         self.shared = Region(program.shared_memory(blocks))
         self.local = Region(np.zeros(0, np.uint8))
         self.local_size = 0
+        self.local_marks: Array | None = None  # undefined bytes; None: there are none
         self.specials: dict[str, Array] = {}
         self.steps = 0
         self.runnable: list[Fragment] = []
@@ -194,7 +196,39 @@ class Machine:
         new = -(-max(size, 2 * self.local_size) // 16) * 16
         data = np.full((self.threads, new), GARBAGE, np.uint8)
         data[:, : self.local_size] = self.local.data.reshape(self.threads, self.local_size)
+        if self.local_marks is not None:
+            marks = np.zeros((self.threads, new), np.bool_)
+            marks[:, : self.local_size] = self.local_marks.reshape(self.threads, self.local_size)
+            self.local_marks = marks.reshape(-1)
         self.local, self.local_size = Region(data.reshape(-1)), new
+
+    def mark_local(self, place: Place, step: int, size: int, poison: Poison) -> None:
+        """Bytes of local memory now hold what is undefined, or something defined."""
+        if self.local_marks is None:
+            if poison is None:
+                return
+            self.local_marks = np.zeros(len(self.local.data), np.bool_)
+        marks: Any = False if poison is None else poison
+        if place.which is not None and isinstance(marks, np.ndarray):
+            marks = marks[place.which]
+        for byte in range(size):
+            self.local_marks[place.offsets + step + byte] = marks
+
+    def local_poison(self, place: Place, step: int, size: int) -> Array | None:
+        """Which threads would load undefined bytes."""
+        if self.local_marks is None or place.region is not self.local:
+            return None
+        marks = self.local_marks[place.offsets + step]
+        for byte in range(1, size):
+            marks = marks | self.local_marks[place.offsets + step + byte]
+        return marks if marks.any() else None
+
+    def copy_local(self, idx: Index, source: int, target: int, size: int) -> None:
+        """Copies bytes within the local windows of some threads, defined or not."""
+        for flat in (self.local.data, self.local_marks):
+            if flat is not None:
+                table = flat.reshape(self.threads, self.local_size)
+                table[idx, target : target + size] = table[idx, source : source + size]
 
     # ------------------------------------------------------------ running
 

@@ -50,6 +50,17 @@ _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
 
 
 @dataclass(frozen=True)
+class Place:
+    """Bytes of one region that some threads of a fragment access: an offset for each thread, or
+    one for all."""
+
+    region: Region
+    offsets: Index
+    which: Array | None  # positions within the fragment; None: all of it
+    arena: bool
+
+
+@dataclass(frozen=True)
 class Buffer:
     """`size` bytes at offset `start` of the arena."""
 

@@ -14,8 +14,8 @@ import numpy as np
 from ptxsw.simt.state import Array, Fragment, Index, Race
 
 if TYPE_CHECKING:
-    from ptxsw.simt.access import Place
     from ptxsw.simt.machine import Machine
+    from ptxsw.simt.memory import Place
 
 
 class _Track:

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from ptxsw.simt.machine import Machine
 
 Perform = Callable[["Machine", Index, list[Array]], list[Array]]
-"""From the mask, the operands and a mark for undefined operands to results and their marks."""
+"""From the mask, the operands and marks of undefined operands to results and their marks."""
 
 
 @dataclass(frozen=True)
 class Exchange:
     """A `Rite`: reads operands of every lane, performs, writes as many results as there are
-    destinations; the last array brought, and the last result, mark what is undefined."""
+    destinations. After the mask and the operands come marks of what is undefined, an array for
+    each operand; the last result marks what is undefined."""
 
     name: str
     mask: Read | None  # None: the lanes that are there
@@ -37,20 +38,14 @@ class Exchange:
     compute: Perform
 
     def read(self, machine: Machine, fragment: Fragment) -> list[Array]:
-        count = fragment.count
         if self.mask is None:
             mask = lane_bits(machine, fragment.idx)[fragment.idx >> 5]
         else:
             mask, poison = self._value(machine, fragment, self.mask, 32)
             if poison.any():
                 raise machine.poisoned(fragment, poison, "is a mask of lanes")
-        brought = [mask]
-        undefined = np.zeros(count, np.bool_)
-        for read, width in self.operands:
-            value, poison = self._value(machine, fragment, read, width)
-            brought.append(value)
-            undefined = undefined | poison
-        return [*brought, undefined]
+        pairs = [self._value(machine, fragment, read, width) for read, width in self.operands]
+        return [mask, *(value for value, _ in pairs), *(marks for _, marks in pairs)]
 
     def _value(
         self, machine: Machine, fragment: Fragment, read: Read, width: int
@@ -124,7 +119,8 @@ def shuffle(mode: str) -> Perform:
     """d = a of another lane, own a where that is out of range; p tells which."""
 
     def compute(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
-        mask, a, b, c, undefined = brought
+        mask, a, b, c, a_undefined, *others = brought
+        undefined = others[0] | others[1]
         lane = idx & 31
         source, inside = _source_lane(mode, lane, b.astype(np.int64), c.astype(np.int64))
         source = np.where(inside, source, lane)
@@ -133,8 +129,7 @@ def shuffle(mode: str) -> Perform:
         found = position[(idx & ~np.int64(31)) | source]
         there = (found >= 0) & (mask[found] == mask)
         there &= (mask >> source.astype(np.uint32)) & np.uint32(1) == 1
-        marks = ~there | undefined | undefined[found]
-        return [a[found], inside, marks & (inside | undefined)]
+        return [a[found], inside, ~there | undefined | a_undefined[found]]
 
     return compute
 

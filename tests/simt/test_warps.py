@@ -180,6 +180,33 @@ def test_poison_that_is_not_used_does_no_harm() -> None:
     assert result.buffers[0].tolist() == [*range(16), *[99] * 16]
 
 
+def test_a_shuffle_defines_what_was_undefined() -> None:
+    """Lanes may bring nothing as long as nobody takes it: GCC broadcasts from lane 0 so."""
+    module = from_body(
+        SHUFFLE + "setp.eq.u32 %p1, %r1, 0;\n@%p1 mov.u32 %r2, 7;\n"
+        "shfl.sync.idx.b32 %r2, %r2, 0, 31, 0xffffffff;\nst.global.u32 [%rd1], %r2;\nret;"
+    )
+    result = launch(module, "k", 1, 32, [np.zeros(32, np.uint32)])
+    assert result.buffers[0].tolist() == [7] * 32
+
+
+def test_local_memory_may_hold_what_is_undefined() -> None:
+    """It stays undefined there, until it is overwritten."""
+    body = (
+        ".local .b32 kept[2];\n" + SHUFFLE + "mov.u64 %rd3, kept;\n"
+        "st.local.v2.u32 [%rd3], {%r5, %r1};\nsetp.lt.u32 %p1, %r1, 3;\n"
+        "@%p1 st.local.u32 [%rd3], 5;\nld.local.v2.u32 {%r6, %r7}, [%rd3];\n"
+    )
+    with pytest.raises(Poisoned, match=r"thread \(3,0,0\)"):
+        launch(
+            from_body(body + "st.global.u32 [%rd1], %r6;\nret;"), "k", 1, 32,
+            [np.zeros(32, np.uint32)],
+        )  # fmt: skip
+    module = from_body(body + "st.global.u32 [%rd1], %r7;\nret;")
+    result = launch(module, "k", 1, 32, [np.zeros(32, np.uint32)])
+    assert result.buffers[0].tolist() == list(range(32))
+
+
 def test_registers_written_on_one_side_only() -> None:
     module = from_body(
         SHUFFLE + "setp.lt.u32 %p1, %r1, 16;\n@%p1 bra L;\nmov.u32 %r5, 1;\nL:\n"
