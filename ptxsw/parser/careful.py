@@ -131,14 +131,15 @@ def header_error(source: Source, text: str, at: int) -> ParseError:
     """What is wrong with a function's header, whose text stands at offset `at`."""
     from lark.exceptions import UnexpectedInput
 
+    offset, message = 0, _HEADER
     try:
         grammar.tree(text, "header")
     except UnexpectedInput as error:
         offset = _offset(text, error)
         stack = _unclosed(text[:offset])
-        message = _CLOSERS[stack[-1]] if stack else _HEADER
-        return ParseError(message, source, Span(at + offset, at + offset + 1))
-    return ParseError(_HEADER, source, Span(at, at + len(text.rstrip())))
+        named = re.search(r"\.(?:entry|func)\b.*[A-Za-z0-9_$]", text[:offset], re.DOTALL)
+        message = _CLOSERS[stack[-1]] if stack else _AFTER_HEADER if named else _HEADER
+    return ParseError(message, source, Span(at + offset, at + offset + 1))
 
 
 _CLOSERS = {
@@ -147,6 +148,7 @@ _CLOSERS = {
     "(": "expected ',' or ')' in the list",
 }
 _HEADER = "expected a function: .func (results) name (parameters) directives"
+_AFTER_HEADER = "expected '{', ';' or a directive such as .reqntid"
 _OPERAND = "expected an operand: a register, a name, a number, or '[', '{', '('"
 
 
@@ -168,6 +170,8 @@ def _offset(text: str, error: Any) -> int:
 def _expected(text: str, offset: int, error: Any) -> str:
     wanted = set(getattr(error, "expected", None) or getattr(error, "allowed", None) or ())
     if "OPCODE" in wanted:
+        if text.startswith("@"):
+            return "expected an instruction after its guard"
         return "expected an instruction, a label or a directive"
     if "IDENT" in wanted and "INTEGER" not in wanted:
         return "expected a predicate register after '@'"

@@ -222,14 +222,28 @@ class _Parser:
         if header is None:
             raise self._error("expected '{' or ';' after the function's name", at)
         stop = header.end()
-        body = None
+        close = stop
         if self.text[stop - 1] == "{":
-            body = Span(stop - 1, self._close(stop - 1, "body"))
-        span = Span(at, body.end if body is not None else stop)
-        self.functions.append(self._signature(Span(at, stop - 1), span, body))
-        return span.end
+            close = self.braces.close(stop - 1) + 1
+        body = Span(stop - 1, close) if close != stop else None
+        function = self._signature(Span(at, stop - 1), Span(at, close), body)
+        if not close:
+            raise self._unclosed(function, stop - 1)
+        self.functions.append(function)
+        return close
+
+    def _unclosed(self, function: Function, start: int) -> ParseError:
+        """What to say of a body without its `}`: a vector that is not closed looks the same."""
+        parameters = (*function.returns, *function.params)
+        try:
+            read(self.surroundings, Span(start, self.end + 1), parameters)
+        except ParseError as error:
+            if "vector" in error.message:
+                return error
+        return self._error("expected '}' to close the body that begins here", start)
 
     def _signature(self, header: Span, span: Span, body: Span | None) -> Function:
+        """The function whose header stands at `header`."""
         text = blank_comments(self.text[header.start : header.end])
         match = _SIGNATURE.match(text)
         if match is None:
@@ -256,10 +270,7 @@ class _Parser:
         while at < end:
             match = _DIRECTIVE.match(text, at)
             if match is None:
-                at += len(text[at:]) - len(text[at:].lstrip())
-                raise self._error(
-                    "expected '{', ';' or a directive such as .reqntid", header.start + at
-                )
+                raise careful.header_error(self.source, text, header.start)
             found.append((match[1], match[2]))
             at = match.end()
         return found

@@ -14,7 +14,6 @@ from ptxsw.parser.scan import blank_comments
 from ptxsw.source import Span
 from tests.real import CORPUS, FIXTURES, name_of, text_of
 
-
 _KEPT_ELSEWHERE = re.compile(
     r"""\.version\s+[0-9.]+|\.target\s+\w+(\s*,\s*\w+)*|\.address_size\s+\d+
     |\.file\s+\d+\s+"[^"]*"(\s*,\s*\d+\s*,\s*\d+)?|\.loc\s.*|[\s\0]+""",

@@ -1,0 +1,270 @@
+"""Names, scopes, literals and statements of a body."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxsw.ir import (
+    Args,
+    Body,
+    Close,
+    Directive,
+    Float,
+    Guard,
+    Instruction,
+    Int,
+    Label,
+    Loc,
+    Mem,
+    Not,
+    Open,
+    Operand,
+    Pair,
+    Part,
+    Reg,
+    Sink,
+    Special,
+    Sum,
+    Symbol,
+    Variable,
+    Vec,
+)
+from ptxsw.parser import body, parse
+from ptxsw.parser.make import opened
+from ptxsw.source import Source
+
+HEAD = ".version 8.3\n.target sm_80\n.address_size 64\n.global .u32 arr[16];\n"
+REGS = ".reg .b32 %r<5>, q;\n.reg .b64 %rd<3>;\n.reg .pred %p<3>;\n.reg .v2 .b64 %v;\n"
+
+
+def _body(text: str) -> Body:
+    module = parse(HEAD + ".entry k(.param .u64 pp, .param .u64 %in) {\n" + REGS + text + "\n}\n")
+    return module.functions[0].body
+
+
+def _operands(text: str) -> tuple[Operand, ...]:
+    return _body(f"op {text};").instructions[0].operands
+
+
+R1, R2, RD1 = Reg("%r1"), Reg("%r2"), Reg("%rd1")
+OPERANDS: dict[str, Operand] = {
+    "%r1": R1,
+    "q": Reg("q"),
+    "%r4": Reg("%r4"),
+    "%r5": Special("%r5"),  # past the end of the family
+    "%tid.x": Special("%tid.x"),
+    "%tid .x": Special("%tid.x"),
+    "%laneid": Special("%laneid"),
+    "WARP_SZ": Int(32),
+    "arr": Symbol("arr"),
+    "arr+4": Symbol("arr", 4),
+    "arr[3]": Symbol("arr", 12),
+    "pp": Symbol("pp"),
+    "%in": Symbol("%in"),
+    "LABEL": Symbol("LABEL"),
+    "$L__BB0_1": Symbol("$L__BB0_1"),
+    "0": Int(0),
+    "42": Int(42),
+    "-7": Int(-7),
+    "- 7": Int(-7),
+    "0x1F": Int(31),
+    "0X1fU": Int(31),
+    "017": Int(15),
+    "0b101": Int(5),
+    "2U": Int(2),
+    "18446744073709551615": Int(2**64 - 1),
+    "-9223372036854775808": Int(-(2**63)),
+    "3+4*2": Int(11),
+    "(3+4)*2": Int(14),
+    "-7/2": Int(-3),
+    "-7%2": Int(-1),
+    "1<<4|3": Int(19),
+    "~0": Int(-1),
+    "!3": Int(0),
+    "4>3?1:2": Int(1),
+    "1&&0||1": Int(1),
+    "(.u64)-1": Int(2**64 - 1),
+    "0f3F800000": Float(0x3F800000, 32),
+    "0F3f800000": Float(0x3F800000, 32),
+    "0dBFF0000000000000": Float(0xBFF0000000000000, 64),
+    "1.5": Float(0x3FF8000000000000, 64),
+    "-1.5": Float(0xBFF8000000000000, 64),
+    "1e3": Float(0x408F400000000000, 64),
+    "[%rd1]": Mem(RD1),
+    "[%rd1+8]": Mem(RD1, 8),
+    "[ %rd1 + 8 ]": Mem(RD1, 8),
+    "[%rd1+-8]": Mem(RD1, -8),
+    "[%rd1-8]": Mem(RD1, -8),
+    "[%rd1+4*2]": Mem(RD1, 8),
+    "[arr+0x10]": Mem(Symbol("arr"), 16),
+    "[arr+4+4]": Mem(Symbol("arr"), 8),
+    "[4]": Mem(Int(4)),
+    "[%rd1, {%r1, %r2}]": Mem(RD1, 0, (Vec((R1, R2)),)),
+    "[arr, %r1]": Mem(Symbol("arr"), 0, (R1,)),
+    "[%rd1].unified": Part(Mem(RD1), "unified"),
+    "{%r1, %r2}": Vec((R1, R2)),
+    "{%r1,%r2}": Vec((R1, R2)),
+    "{ %r1 }": Vec((R1,)),
+    "{_, 3, 0f00000000}": Vec((Sink(), Int(3), Float(0, 32))),
+    "%p1|%p2": Pair(Reg("%p1"), Reg("%p2")),
+    "_|%p2": Pair(Sink(), Reg("%p2")),
+    "%p1 | %p2": Pair(Reg("%p1"), Reg("%p2")),
+    "!%p1": Not(Reg("%p1")),
+    "_": Sink(),
+    "%v.x": Part(Reg("%v"), "x"),
+    "%r1.b0": Part(R1, "b0"),
+    "%r1+4": Sum(R1, 4),
+    "(%r1, pp)": Args((R1, Symbol("pp"))),
+    "()": Args(()),
+}
+
+
+@pytest.mark.parametrize("text", OPERANDS)
+def test_operand(text: str) -> None:
+    assert _operands(text) == (OPERANDS[text],)
+    # The same beside others, with a comment, and split over lines.
+    assert _operands(f"%r1, {text},%r2") == (R1, OPERANDS[text], R2)
+    assert _operands(f"%r1 /* ; */ ,\n\t{text} // }}\n, %r2") == (R1, OPERANDS[text], R2)
+
+
+def test_equal_texts_share_an_object() -> None:
+    first, second = _body("op [%rd1+8];\nop [%rd1+8];").instructions
+    assert first.operands[0] is second.operands[0]
+
+
+def test_guard_and_modifiers() -> None:
+    (line,) = _body("@!%p1 ld.global.L2::128B.v2.f32 {%r1, %r2}, [%rd1];").instructions
+    assert line.guard == Guard(Reg("%p1"), True)
+    assert (line.opcode, line.modifiers) == ("ld", ("global", "L2::128B", "v2", "f32"))
+    assert line.name == "ld.global.L2::128B.v2.f32"
+    assert _body("@ %p1 mov .u32 %r1, 2;").instructions[0].name == "mov.u32"
+
+
+def test_calls() -> None:
+    (call,) = _body("call.uni (q),\nf,\n(\n%r1,\npp\n)\n;").instructions
+    assert call.operands == (Args((Reg("q"),)), Symbol("f"), Args((R1, Symbol("pp"))))
+
+
+NESTED = """op q;
+{
+  .reg .b32 q; // shadows
+  op q;
+  {{
+    op q; .reg .b32 %r<2>; op %r1, %r2;
+  }}
+  .param .b32 q2; op q2;
+}
+op q, q2;
+"""
+
+
+def test_scopes() -> None:
+    found = _body(NESTED.replace("{{", "{").replace("}}", "}"))
+    operands = [i.operands for i in found.instructions]
+    assert operands == [
+        (Reg("q"),),
+        (Reg("q", 1),),
+        (Reg("q", 1),),
+        (Reg("%r1", 2), R2),
+        (Symbol("q2", 0, 1),),
+        (Reg("q"), Symbol("q2")),
+    ]
+    marks = [(type(s), s.scope) for s in found.statements if isinstance(s, Open | Close)]
+    assert marks == [(Open, 1), (Open, 2), (Close, 2), (Close, 1)]
+    assert found.width(Reg("q", 1)) == 32 and found.width(RD1) == 64
+    assert found.declaration(Reg("%r1", 2)) != found.declaration(R1)
+    assert found.declaration(Reg("%r9")) is None
+
+
+def test_a_late_declaration_shadows_from_there_on() -> None:
+    found = _body("{ op q; .reg .b32 q; op q; }")
+    assert [i.operands for i in found.instructions] == [(Reg("q"),), (Reg("q", 1),)]
+
+
+def test_labels_belong_to_their_scope() -> None:
+    found = _body("{ bra L; L: bra OUT; }\n{ L:\nbra L; }\nOUT: bra L;\nL: ret;")
+    assert [i.operands for i in found.instructions if i.operands] == [
+        (Symbol("L", 0, 1),),
+        (Symbol("OUT"),),
+        (Symbol("L", 0, 2),),
+        (Symbol("L"),),
+    ]
+    assert [(s.name, s.scope) for s in found.statements if type(s) is Label] == [
+        ("L", 1),
+        ("L", 2),
+        ("OUT", 0),
+        ("L", 0),
+    ]
+
+
+def test_other_statements() -> None:
+    found = _body(
+        '.loc 1 22 3\n.loc 2 5 7, function_name $L_s+4, inlined_at 1 2 3 // x\n.pragma "a;b";\n'
+        "ts: .branchtargets L1, L2;\nbrx.idx %r1, ts;\nL1: L2: ret;\n"
+        "p0 : .callprototype (.param .b32 _) _ (.param .b64 _);\n.shared .align 4 .b8 buf[8][];"
+    )
+    kinds = [s for s in found.statements if not isinstance(s, Variable)]
+    assert [(s.file, s.line, s.column) for s in kinds if type(s) is Loc] == [(1, 22, 3), (2, 5, 7)]
+    directives = [s for s in kinds if type(s) is Directive]
+    assert [(d.name, d.label, d.names) for d in directives] == [
+        ("pragma", None, ()),
+        ("branchtargets", "ts", ("L1", "L2")),
+        ("callprototype", "p0", ()),
+    ]
+    (buffer,) = (v for v in found.variables if v.space == "shared")
+    assert (buffer.align, buffer.type, buffer.dims) == (4, "b8", (8, None))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_line_ends(end: str) -> None:
+    text = HEAD + ".entry k() {\n\t.reg .b32 %r<3>;\n\tmov.u32 %r1, 1;\nL:\n\tbra L;\n}\n"
+    found = parse(text.replace("\n", end)).functions[0].body
+    assert [i.name for i in found.instructions] == ["mov.u32", "bra"]
+    assert found.instructions[0].operands == (R1, Int(1))
+
+
+def test_functions_and_module() -> None:
+    module = parse(
+        HEAD.replace("sm_80", "sm_90a, debug")
+        + '.file 1 "a {b.cu", 5, 6\n.extern .func (.param .b32 r) ext (.param .b64 a) .noreturn;\n'
+        ".visible .entry k(.param .u64 .ptr .global .align 16 p, .param .align 8 .b8 q[40])\n"
+        '.reqntid 32, 1, 1 .minnctapersm 2 .pragma "x;"; // {\n{ ret; }\n'
+        ".func g (.reg .u32 %a) { add.u32 %a, %a, 1; }\n"
+        ".weak .global .align 4 .u32 a = 1, b[2] = {2, 3};\n.alias f, g;\n"
+        '.section .debug_str { .b8 1, 2 }\n.newthing "in PTX 12"\n'
+    )
+    assert (module.version, module.targets, module.sm) == ((8, 3), ("sm_90a", "debug"), 90)
+    assert module.files == {1: "a {b.cu"}
+    ext, kernel, helper = module.functions
+    assert (ext.kind, ext.linkage, ext.body_span) == ("func", ("extern",), None)
+    assert ext.directives == (("noreturn", ""),) and ext.returns[0].name == "r"
+    assert ext.body.statements == ()
+    assert kernel.directives == (("reqntid", "32, 1, 1"), ("minnctapersm", "2"), ("pragma", '"x;"'))
+    assert kernel.params[0].attributes == ("ptr", "global", "align 16")
+    assert (kernel.params[0].align, kernel.params[1].align) == (None, 8)
+    assert helper.body.instructions[0].operands == (Reg("%a"), Reg("%a"), Int(1))
+    assert helper.body.width(Reg("%a")) == 32
+    assert [(v.name, v.initialised) for v in module.variables] == [
+        ("arr", False),
+        ("a", True),
+        ("b", True),
+    ]
+    assert [d.name for d in module.directives] == ["alias", "section", "newthing"]
+    assert body(module, kernel) is kernel.body
+    assert body(Source(module.source.text), kernel) == kernel.body
+
+
+def test_families_with_digits_in_their_stem() -> None:
+    found = _body(".reg .b32 t1<12>, %x2_<3>;\nop t111, t112, %x2_2;")
+    assert found.instructions[0].operands == (Reg("t111"), Symbol("t112"), Reg("%x2_2"))
+    assert found.width(Reg("t111")) == 32
+
+
+def test_nodes_made_quickly_are_nodes() -> None:
+    for node in (Instruction, Reg, Int, Mem, Vec, Float, Symbol, Guard, Label, Loc, Open, Close):
+        assert set(opened(node).__slots__) == set(node.__slots__)
+    (line,) = _body("@%p1 add.s32 %r1, %r2, 3;").instructions
+    made = Instruction("add", ("s32",), (R1, R2, Int(3)), Guard(Reg("%p1")), line.span)
+    assert line == made and hash(line) == hash(made) and repr(line) == repr(made)
+    with pytest.raises(AttributeError):
+        line.opcode = "sub"  # type: ignore[misc]

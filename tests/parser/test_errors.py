@@ -1,0 +1,134 @@
+"""What a reader is told about text that is not PTX: the whole message, place and caret."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxsw.errors import ParseError
+from ptxsw.parser import parse
+
+HEAD = ".version 8.3\n.target sm_80\n.address_size 64\n"
+BODY = HEAD + ".entry k(.param .u64 p)\n{\n\t.reg .b32 %r<5>;\n\t.reg .b64 %rd<5>;\n%s\n}\n"
+
+
+def _message(text: str) -> str:
+    with pytest.raises(ParseError) as caught:
+        for function in parse(text, "kernel.ptx").functions:
+            _ = function.body
+    return str(caught.value)
+
+
+INSTRUCTIONS = {
+    "\tld.global.u32 %r1, [%rd1+4;": (28, "expected ']' to close the address", ";"),
+    "\tmov.b64 %rd1, {%r1, %r2;": (25, "expected ',' or '}' in the vector", ";"),
+    "\tcall f, (%r1, %r2;": (19, "expected ',' or ')' in the list", ";"),
+    "\tadd.s32 %r1, %r2, %r3\n\tret;": (2, "expected ',' or ';' after the operand", "ret;"),
+    "\tadd.s32 %r1, , %r3;": (
+        15,
+        "expected an operand: a register, a name, a number, or '[', '{', '('",
+        ", %r3;",
+    ),
+    "\tadd.s32 %r1, #3;": (
+        15,
+        "expected an operand: a register, a name, a number, or '[', '{', '('",
+        "#3;",
+    ),
+    "\t@add.s32 %r1, %r2, 3;": (6, "expected an instruction after its guard", ".s32"),
+    "\t@%q9 ret;": (3, "'%q9' is no declared predicate register", "%q9"),
+    "\tmov.u32 %r1, 99999999999999999999999;": (
+        15,
+        "expected an integer of at most 64 bits",
+        "99999999999999999999999;",
+    ),
+    "\tmov.u32 %r1, -%r2;": (15, "expected a number after '-'", "-%r2;"),
+    "\t5 add;": (2, "expected an instruction, a label or a directive", "5 add;"),
+    "\t.reg .b32;": (11, "expected a name", ";"),
+    "\t.reg %r9;": (7, "expected a type such as .b32 before the name", "%r9;"),
+    "\t.loc one;": (2, "expected file, line and column numbers after .loc", ".loc one;"),
+    '\t.pragma "nounroll"': (2, "expected ';' to end the directive", '.pragma "nounroll"'),
+}
+
+
+@pytest.mark.parametrize("line", [line for line, expected in INSTRUCTIONS.items() if expected])
+def test_in_a_body(line: str) -> None:
+    expected = INSTRUCTIONS[line]
+    assert expected is not None
+    column, message, rest = expected
+    first, *others = _message(BODY.replace("%s", line)).split("\n")
+    number = 8 + line[: line.find(rest)].count("\n") if rest in line else 8
+    shown = line.split("\n")[number - 8]
+    assert first == f"kernel.ptx:{number}:{column}: {message}"
+    assert others[0] == f"{number:5d} | {shown}"
+    assert others[1].rstrip("^") == "      | " + "\t" + " " * (column - 2)
+    assert shown[column - 1 :].startswith(rest.split("\n")[0])
+
+
+def test_the_whole_text() -> None:
+    assert _message(BODY.replace("%s", "\tld.global.f32 %r1, [%rd1+4;")) == (
+        "kernel.ptx:8:28: expected ']' to close the address\n"
+        "    8 | \tld.global.f32 %r1, [%rd1+4;\n"
+        "      | \t                          ^"
+    )
+
+
+MODULES = {
+    "": "kernel.ptx:1:1: expected .version at the start of a PTX module\n    1 | \n      | ^",
+    "hello\n": (
+        "kernel.ptx:1:1: expected .version at the start of a PTX module\n    1 | hello\n      | ^"
+    ),
+    ".version eight\n": (
+        "kernel.ptx:1:1: expected a version such as .version 8.3\n"
+        "    1 | .version eight\n      | ^^^^^^^^"
+    ),
+    ".target sm_80\n": (
+        "kernel.ptx:1:1: expected .version before anything else\n"
+        "    1 | .target sm_80\n      | ^^^^^^^"
+    ),
+    "\ufeff" + HEAD: (
+        "kernel.ptx:1:1: byte order mark: PTX is plain ASCII, and ptxas takes none\n"
+        "    1 | \ufeff.version 8.3\n      | ^"
+    ),
+    HEAD + "add.s32 a, b, c;\n": (
+        "kernel.ptx:4:1: expected a directive such as .entry, .func or .global\n"
+        "    4 | add.s32 a, b, c;\n      | ^"
+    ),
+    HEAD + ".entry k()\n{\n\tret;\n": (
+        "kernel.ptx:5:1: expected '}' to close the body that begins here\n    5 | {\n      | ^"
+    ),
+    HEAD + ".entry k(.param .u64 a\n{\n\tret;\n}\n": (
+        "kernel.ptx:4:23: expected ',' or ')' in the list\n"
+        "    4 | .entry k(.param .u64 a\n      |                       ^"
+    ),
+    HEAD + ".entry k() 5 { ret; }\n": (
+        "kernel.ptx:4:12: expected '{', ';' or a directive such as .reqntid\n"
+        "    4 | .entry k() 5 { ret; }\n      |            ^"
+    ),
+    HEAD + ".global .u32 a\n": (
+        "kernel.ptx:4:1: expected ';' to end the declaration\n"
+        "    4 | .global .u32 a\n      | ^^^^^^^"
+    ),
+    HEAD + ".global .u32 a[4;\n": (
+        "kernel.ptx:4:15: expected ',' or ';' after the name\n"
+        "    4 | .global .u32 a[4;\n      |               ^"
+    ),
+    HEAD + ".section .debug_info\n.b8 1\n": (
+        "kernel.ptx:4:1: expected '{' after the name of the section\n"
+        "    4 | .section .debug_info\n      | ^^^^^^^^"
+    ),
+    HEAD + ".file one\n": (
+        'kernel.ptx:4:1: expected a number and a name: .file 1 "kernel.cu"\n'
+        "    4 | .file one\n      | ^^^^^"
+    ),
+    HEAD + ".entry k() { { ret; }\n": (
+        "kernel.ptx:4:12: expected '}' to close the body that begins here\n"
+        "    4 | .entry k() { { ret; }\n      |            ^"
+    ),
+    HEAD + "\0.entry k() { }\n": (
+        "kernel.ptx:4:1: NUL character inside the text\n    4 | \0.entry k() { }\n      | ^"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", list(MODULES), ids=range(len(MODULES)))
+def test_of_a_module(text: str) -> None:
+    assert _message(text) == MODULES[text]
