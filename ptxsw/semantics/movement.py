@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ptxsw.semantics.algebra import Algebra
 from ptxsw.semantics.integer import same_width
-from ptxsw.semantics.registry import AS_IS, Meaning, Modifiers, V, semantics
+from ptxsw.semantics.registry import AS_IS, Meaning, Modifiers, V, semantics, widen
 
 MOVABLE = (
     "pred", "b16", "b32", "b64", "b128",
@@ -33,9 +33,8 @@ class Move(Meaning):
         """One source and one destination: a copy. Else the first element is the lowest part."""
         total = self.results[0]
         if len(sources) == len(widths):
-            plain = Meaning((total,), (total,), _same, single=self.single)
             return tuple(
-                plain.run(algebra, (source,), (width,))[0]
+                self._copy(algebra, source, width)
                 for source, width in zip(sources, widths, strict=True)
             )
         parts = max(len(sources), len(widths))
@@ -49,6 +48,12 @@ class Move(Meaning):
             return (packed,)
         whole = self.fit(algebra, sources[0], total)
         return tuple(algebra.extract(whole, size * index, size) for index in range(parts))
+
+    def _copy(self, algebra: Algebra[V], source: V | int, width: int) -> V:
+        value = self.fit(algebra, source, self.results[0])
+        if width in (0, self.results[0]):
+            return value
+        return widen(algebra, value, self.results[0], width, False)
 
 
 @semantics("mov", "9.7.9.3")

@@ -128,21 +128,22 @@ class Meaning:
             if self.pair is not None and len(widths) == len(self.pair.results):
                 return self.pair.run(algebra, sources, widths, carry)
             raise ValueError(f"{len(widths)} destinations and {len(sources)} sources")
-        values: list[Any] = []
-        for source, width in zip(sources, inputs, strict=True):
-            if width:
-                source = self.fit(algebra, source, width)
-            values.append(source)
+        values: list[Any] = [
+            source
+            if not width or (not isinstance(source, int) and algebra.width(source) == width)
+            else self.fit(algebra, source, width)
+            for source, width in zip(sources, inputs, strict=True)
+        ]
         if self.reads_carry:
             assert carry is not None
             values.append(carry)
         out = self.compute(algebra, *values)
-        if len(results) == 1 and not self.writes_carry:
-            width = widths[0]
-            if width == 0 or width == results[0]:
-                return (out,)
-            return (_widen(algebra, out, results[0], width, self.signed),)
-        return _spread(algebra, out, results, widths, self.signed)
+        if len(results) > 1 or self.writes_carry:
+            return _spread(algebra, out, results, widths, self.signed)
+        width = widths[0]
+        if width and width != results[0]:
+            out = widen(algebra, out, results[0], width, self.signed)
+        return (out,)
 
     def fit(self, algebra: Algebra[V], source: V | int, width: int) -> V:
         """A source as a value of the width the instruction reads."""
@@ -168,7 +169,8 @@ def single_bits(double_bits: int) -> int:
     return int.from_bytes(packed, "little")
 
 
-def _widen(algebra: Algebra[V], value: V, have: int, want: int, signed: bool) -> V:
+def widen(algebra: Algebra[V], value: V, have: int, want: int, signed: bool) -> V:
+    """A result as the register of another width holds it."""
     if want < have:
         return algebra.extract(value, 0, want)
     return algebra.sext(value, want) if signed else algebra.zext(value, want)
@@ -182,7 +184,7 @@ def _spread(
     signed: bool,
 ) -> tuple[V, ...]:
     out = [
-        value if want in (0, have) else _widen(algebra, value, have, want, signed)
+        value if want in (0, have) else widen(algebra, value, have, want, signed)
         for value, have, want in zip(values, results, widths, strict=False)
     ]
     return (*out, *values[len(results) :])
