@@ -166,8 +166,9 @@ def _product64(a: Array, b: Array, shape: Shape) -> Array:
 def _fused32(a: Array, b: Array, c: Array, shape: Shape) -> Array:
     if shape.mode == "rn":
         return rounding.fused_single(a, b, c)
-    wide = rounding.fused_wide(a, b, c)
-    return rounding.narrow(wide, np.float32, shape.mode)
+    product, wide = a.astype(np.float64) * b.astype(np.float64), rounding.fused_wide(a, b, c)
+    total = rounding.narrow(wide, np.float32, shape.mode)
+    return np.where(wide == 0, _signed_zero(total, product, c, shape.mode), total)
 
 
 def _fused64(a: Array, b: Array, c: Array, shape: Shape) -> Array:
@@ -177,7 +178,9 @@ def _fused64(a: Array, b: Array, c: Array, shape: Shape) -> Array:
     product, low = rounding.two_product(a, b)
     top, tail = rounding.two_sum(product, c)
     error = ((top - rounded) + tail) + low
-    return rounding.direct(rounded, np.where(np.isfinite(error), error, 0.0), shape.mode)
+    total = rounding.direct(rounded, np.where(np.isfinite(error), error, 0.0), shape.mode)
+    cancelled = (top == 0) & (tail == 0) & (low == 0)
+    return np.where(cancelled, _signed_zero(total, product, c, shape.mode), total)
 
 
 def _quotient(a: Array, b: Array, shape: Shape) -> Array:
