@@ -101,7 +101,7 @@ def labels_by_scope(text: str, span: Span) -> Mapping[int, frozenset[str]]:
             if stack:
                 stack.pop()
         elif mark == ":":
-            if text[at] == ":":  # `shared::cta`
+            if text[at : at + 1] == ":":  # `shared::cta`
                 at += 1
             elif stack:
                 before = blank_comments(text[max(span.start, start - 256) : start]).split()

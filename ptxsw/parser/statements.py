@@ -146,6 +146,8 @@ class Reader:
         self._opcodes = surroundings.opcodes
         self._span = span
         self._statements: list[Statement] = []
+        # Registers made beforehand, no more than the text can use: counts may be hostile.
+        self._room = (span.end - span.start) // 8
         self._opened = 0  # nested scopes met so far
         self._types: dict[str, str] = {}
         self.scope = Scope(0, surroundings.scope)
@@ -289,7 +291,7 @@ class Reader:
             self.label(first[:-1], make_span(begin, begin + len(first)))
         elif (first == "{" or first == "}") and count == 1:
             self.brace(at + piece.index(first))
-        elif first == ".loc" and (count == 4 or words[4][:2] == "//"):
+        elif first == ".loc" and (count == 4 or (count > 4 and words[4][:2] == "//")):
             return self._short_loc(words, at, piece)
         elif (
             first in _DECLARING
@@ -331,11 +333,10 @@ class Reader:
     def _scan(self, at: int, end: int) -> int:
         """Read on from `at` as long as all is certain; the offset where it is not, or `end`."""
         append, opcodes = self._statements.append, self._opcodes
-        for match in _STATEMENT.finditer(self.source.text, at, end):
+        text = self.source.text
+        while (match := _STATEMENT.match(text, at, end)) is not None:
             guard, name, operands = match.group(1, 2, 3)
-            start, stop = match.span()
-            if start != at:
-                return at
+            stop = match.end()
             if name is None:
                 if not self._other(match):
                     return at
@@ -429,9 +430,9 @@ class Reader:
             self._guards.clear()
         for variable in found:
             if variable.count is not None and variable.space == "reg":
-                # A hostile count may not cost more than the text could use.
-                room = (self._span.end - self._span.start) // 8
-                self._operands.add_family(variable.name, min(variable.count, room))
+                known = min(variable.count, self._room)
+                self._room -= known
+                self._operands.add_family(variable.name, known)
         self._statements.extend(found)
 
     # ------------------------------------------------------------ the careful reading
