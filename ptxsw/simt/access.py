@@ -30,6 +30,7 @@ class Access:
     width: int  # bits of an element
     count: int  # elements
     write: bool
+    counted: bool = True  # may be a load of global memory
 
     @property
     def size(self) -> int:
@@ -47,6 +48,7 @@ def access_of(instruction: Instruction, write: bool) -> Access:
     if "shared::cluster" in instruction.modifiers:
         raise ValueError("memory of other blocks of a cluster is not modelled")
     space = next((name for name in names if name in SPACES), "")
+    counted = space in ("", "global")
     # A parameter is in the arena (a kernel's) or in the caller's frame: the address tells.
     space = "" if space == "param" else {"const": "global"}.get(space, space)
     type_ = next((name for name in reversed(names) if type_width(name)), "")
@@ -54,7 +56,7 @@ def access_of(instruction: Instruction, write: bool) -> Access:
     count = next((int(n[1:]) for n in names if n in ("v2", "v4", "v8")), 1)
     if width not in (8, 16, 32, 64):
         raise ValueError(f"accesses of type .{type_} are not modelled")
-    return Access(space, type_, width, count, write)
+    return Access(space, type_, width, count, write, counted)
 
 
 def addresses_of(code: Code, operand: Operand, what: str) -> Addresses:
@@ -186,10 +188,9 @@ def load_values(
     undefined."""
     places = locate(machine, fragment, addresses, access, machine.races is not None)
     for place in places:
-        if place.arena and machine.counters is not None:
+        if place.arena and access.counted and machine.counters is not None:
             idx = fragment.idx if place.which is None else fragment.idx[place.which]
-            if access.space == "global" or not _parameters(machine, place):
-                machine.counters.load(idx, place.offsets, access.bytes)
+            machine.counters.load(idx, place.offsets, access.bytes)
         if machine.races is not None:
             machine.races.record(machine, fragment, place, access.bytes, False, False)
     columns: list[Array] = []
@@ -209,11 +210,6 @@ def load_values(
         columns.append(column)
         poisons.append(marks if marks.any() else None)
     return columns, poisons
-
-
-def _parameters(machine: Machine, place: Place) -> bool:
-    """Are these the kernel's parameters, and so no load of global memory?"""
-    return len(place.offsets) == 1 and machine.program.parameter_offset <= int(place.offsets[0])
 
 
 @handles("ld", "ldu")

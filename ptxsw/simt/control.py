@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ptxsw.ir import Args, Instruction, Operand, Reg, Sink, Symbol, Variable
-from ptxsw.simt.code import DONE, Code, Op, handles, size_of, taking_part
+from ptxsw.simt.code import DONE, Code, Op, destinations, handles, size_of, taking_part
 from ptxsw.simt.library import LIBRARY
 from ptxsw.simt.memory import LOCAL
 from ptxsw.simt.program import branch_targets
@@ -143,6 +143,18 @@ def trap(code: Code, instruction: Instruction, pc: int) -> Op:
 def nothing(code: Code, instruction: Instruction, pc: int) -> Op:
     """Memory is in order here and caches do not exist."""
     return lambda machine, fragment: None
+
+
+@handles("createpolicy")
+def createpolicy(code: Code, instruction: Instruction, pc: int) -> Op:
+    """Cache policies are numbers that mean nothing here."""
+    (slot,) = destinations(code, instruction.operands[0])
+
+    def run(machine: Machine, fragment: Fragment) -> None:
+        if slot is not None:
+            fragment.frame.write(slot, fragment, np.zeros(1, np.uint64), None)
+
+    return run
 
 
 # ---------------------------------------------------------------- calls

@@ -20,7 +20,7 @@ Index = NDArray[np.int64]
 SHARED, LOCAL, CODE = 0x1000000, 0x2000000, 0x3000000
 WINDOW = 0x1000000  # bytes of each window
 ARENA = 0x700000000
-GAP = 512  # bytes between buffers that belong to nobody
+GAP = 0x10000  # bytes between buffers that belong to nobody: a stray row ends up there
 GARBAGE = 0xA5  # what memory holds that nobody wrote
 
 

@@ -167,7 +167,6 @@ class Program:
         block = self.arena.add("parameters", max(at, 1), writable=False)
         for variable, place in zip(params, places, strict=True):
             self.parameters[variable.name] = block.address + place
-        self.parameter_offset = block.start  # the last buffer: all from here on is parameters
         self.arena.build()
         for place, data in zip(places, packed, strict=True):
             self.arena.bytes_of(block)[place : place + len(data)] = np.frombuffer(data, np.uint8)

@@ -21,7 +21,7 @@ from ptxsw.source import Span
 
 RESIDENT = 1 << 16
 """Threads that run at once: as many blocks as fit, at least one."""
-LIMIT = 1 << 30
+LIMIT = 1 << 26
 """Instructions of groups of threads after which a launch is taken to run for ever."""
 
 

@@ -268,13 +268,14 @@ def redux(code: Code, instruction: Instruction, pc: int) -> Op:
 def _elect(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
     leader = np.zeros(len(idx), np.uint32)
     for stretch, _ in _by_warp(idx, brought):
-        leader[stretch] = idx[stretch][0] & 31
+        order = machine.schedule.order(len(idx[stretch]))
+        leader[stretch] = idx[stretch][0 if order is None else order[0]] & 31
     return [leader, leader == (idx & 31), np.zeros(len(idx), np.bool_)]
 
 
 @handles("elect", guarded=True)
 def elect(code: Code, instruction: Instruction, pc: int) -> Op:
-    """PTX ISA 9.7.13.14: the lowest lane leads here; hardware may choose another."""
+    """PTX ISA 9.7.13.14: the lowest lane leads, or the one the schedule likes."""
     slots = tuple(destinations(code, instruction.operands[0]))
     rite = Exchange(instruction.name, code.read(instruction.operands[1]), (), slots, _elect)
     return _meeting(code, instruction, pc, rite)

@@ -161,7 +161,7 @@ def test_exited_threads_are_not_waited_for() -> None:
         ("st.global.u32 [%rd1+64], %r1;", r"4 bytes past the end of buffer 'out'"),
         ("st.global.u32 [%rd1+-8], %r1;", r"8 bytes before buffer 'out'"),
         ("st.global.u32 [%rd1+2], %r1;", r"not aligned to 4 bytes"),
-        ("ld.global.u32 %r2, [%rd1+4096];", r"no buffer is near this address"),
+        ("ld.global.u32 %r2, [%rd1+4096];", r"4036 bytes past the end of buffer 'out'"),
         ("mov.u64 %rd2, 0; ld.global.u32 %r2, [%rd2];", r"no buffer is near this address"),
         ("mov.u64 %rd2, 7; ld.u8 %r2, [%rd2];", r"no buffer is near this address"),
         ("mov.u64 %rd2, out; st.u32 [%rd2], %r1;", r"buffer 'parameters' is read-only"),

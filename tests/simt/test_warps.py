@@ -216,6 +216,18 @@ def test_registers_written_on_one_side_only() -> None:
         launch(module, "k", 1, 32, [np.zeros(32, np.uint32)])
 
 
+@seeds
+def test_one_lane_is_elected(seed: int | None) -> None:
+    body = (
+        SHUFFLE + "mov.u32 %r3, 0;\nelect.sync %r2|%p1, 0x00ffffff;\n"
+        "@%p1 mov.u32 %r3, 100;\nadd.u32 %r3, %r3, %r2;\nst.global.u32 [%rd1], %r3;\nret;"
+    )
+    result = launch(from_body(body), "k", 1, 24, [np.zeros(24, np.uint32)], seed=seed)
+    out = result.buffers[0].tolist()
+    leader = min(out)
+    assert out == [leader + 100 * (lane == leader) for lane in range(24)]
+
+
 # ---------------------------------------------------------------- schedules
 
 UNIFORM = (
