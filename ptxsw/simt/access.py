@@ -47,6 +47,8 @@ def access_of(instruction: Instruction, write: bool) -> Access:
     names = [modifier.split("::")[0] for modifier in instruction.modifiers]
     if "shared::cluster" in instruction.modifiers:
         raise ValueError("memory of other blocks of a cluster is not modelled")
+    if "async" in names or "bulk" in names:
+        raise ValueError("asynchronous accesses are not modelled")
     space = next((name for name in names if name in SPACES), "")
     counted = space in ("", "global")
     # A parameter is in the arena (a kernel's) or in the caller's frame: the address tells.
