@@ -182,3 +182,8 @@ def make_variable(
     made.scope = scope
     made.__class__ = Variable
     return made  # type: ignore[no-any-return]
+
+
+def plain_variable(space: str, kind: str, name: str, span: Span) -> Variable:
+    """The variable of `.space .kind name` in the outermost scope."""
+    return make_variable(space, kind, name, span, None, (), 1, None, (), (), False, 0)

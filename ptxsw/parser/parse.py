@@ -8,6 +8,8 @@ from functools import partial
 from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Directive, Function, Module, Variable
 from ptxsw.parser import careful
+from ptxsw.parser.make import plain_variable
+from ptxsw.parser.operands import is_name
 from ptxsw.parser.scan import Braces, blank_comments, semicolon, skip_blank
 from ptxsw.parser.statements import Surroundings, read
 from ptxsw.parser.variables import LINKAGES, BadDeclaration, declaration, usual_declaration
@@ -244,7 +246,9 @@ class _Parser:
 
     def _signature(self, header: Span, span: Span, body: Span | None) -> Function:
         """The function whose header stands at `header`."""
-        text = blank_comments(self.text[header.start : header.end])
+        text = self.text[header.start : header.end]
+        if "/" in text:
+            text = blank_comments(text)
         match = _SIGNATURE.match(text)
         if match is None:
             raise careful.header_error(self.source, text, header.start)
@@ -282,9 +286,19 @@ class _Parser:
         for piece in text.split(","):
             lead = len(piece) - len(piece.lstrip())
             span = Span(at + lead, at + len(piece.rstrip()))
-            found += self._parameter(piece, at, span)
+            words = piece.split()
+            if len(words) == 3 and _is_plain(*words):
+                found.append(plain_variable(words[0][1:], words[1][1:], words[2], span))
+            else:
+                found += self._parameter(piece, at, span)
             at += len(piece) + 1
         return tuple(found)
+
+
+def _is_plain(space: str, kind: str, name: str) -> bool:
+    """Are these words `.param .b64 name` or `.reg .u32 name`?"""
+    spaced = space == ".param" or space == ".reg"
+    return spaced and kind[0] == "." and kind[1:].isalnum() and is_name(name) is not None
 
 
 def _load(surroundings: Surroundings, function: Function) -> Body:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from ptxsw.errors import ParseError
@@ -86,17 +86,15 @@ class Opcodes(dict[str, tuple[str, tuple[str, ...], int]]):
             self[text]
 
 
-def _columns(text: str, line_end: str) -> tuple[str, Iterator[str]]:
-    """Statements of a text, and by what each splits into its opcode and its operands.
-
-    What a compiler writes between opcode and operands is made like what it writes between
-    operands, by a text of the same length, so that one split does and offsets stay.
-    """
+def _separators(text: str) -> tuple[str, str]:
+    """What a compiler writes between opcode and operands, and between operands."""
     comma = ", " if ", " in text else ","
-    gap = " \t" if " \t" in text else "\t\t"
-    if len(comma) == 1:
-        gap = "\t" if text.count("\t") > text.count(" ") else " "
-    return comma, iter(text.replace(gap, comma).split(line_end))
+    if " \t" in text:
+        return " \t", comma
+    if "\t\t" in text:
+        return "\t\t", comma
+    # GCC and hand-written text: one blank, where lines are not indented by it.
+    return " ", comma
 
 
 class Guards(dict[str, Guard]):
@@ -109,10 +107,12 @@ class Guards(dict[str, Guard]):
         self._registers = registers
 
     def __missing__(self, text: str) -> Guard:
-        reg = self._registers[text.lstrip("@! \t")]
+        name = text[1:].lstrip()
+        negated = name[:1] == "!"
+        reg = self._registers[name[1:].lstrip() if negated else name]
         if type(reg) is not Reg:
             raise Unreadable(text)
-        self[text] = found = make_guard(reg, "!" in text)
+        self[text] = found = make_guard(reg, negated)
         return found
 
 
@@ -199,24 +199,25 @@ class Reader:
         step = len(line_end)
         append, opcodes = self._statements.append, self._opcodes
         known, read = opcodes.get, self._operands.__getitem__
-        comma, lines = _columns(text[at:end], line_end)
+        gap, comma = _separators(text[at:end])
+        lines = iter(text[at:end].split(line_end))
         for line in lines:
             stop = at + len(line) + step
-            word, *rest = line.split(comma)
+            if "\n" in line:
+                at += self._before(line, at)
+                line = text[at : min(stop - step, end)]
+                read = self._operands.__getitem__
+            word, _, tail = line.partition(gap)
             found = known(word)
             try:
-                if found is not None and "{" not in line:
+                if found is not None and tail and "{" not in tail:
                     opcode, modifiers, begin = found
-                    operands = tuple(map(read, rest))
+                    operands = tuple(map(read, tail.split(comma)))
                     guard = None
                 else:
-                    if "\n" in line:
-                        at += self._before(text, at, min(stop - step, end))
-                    elif found is None and "@" not in word and len(word.split()) == 1:
-                        opcodes.learn(word)
-                    parts = self._line(text[at : min(stop - step, end)], at, stop - step + 1)
-                    read = self._operands.__getitem__
+                    parts = self._line(line, word, at, stop - step + 1)
                     if parts is None:
+                        read = self._operands.__getitem__
                         at = stop
                         continue
                     begin, guard, opcode, modifiers, operands = parts
@@ -241,37 +242,39 @@ class Reader:
             at = stop
 
     def _line(
-        self, line: str, at: int, stop: int
+        self, line: str, word: str, at: int, stop: int
     ) -> tuple[int, Guard | None, str, tuple[str, ...], tuple[Operand, ...]] | None:
         """The parts of the instruction a line without its semicolon holds: offset of its first
         character, guard, opcode, modifiers, operands. None where it held a declaration, which
-        is read, or nothing. Raises Unreadable."""
+        is read, or nothing. `word` is what stands before the gap. Raises Unreadable."""
         words = line.split(None, 1)
         if not words:
             return None
         first, guard = words[0], None
         begin = line.index(first)
-        if first in _DECLARING:
-            if "/" in line or '"' in line or ";" in line:
+        if first[0] == ".":
+            if first not in _DECLARING or "/" in line or '"' in line or ";" in line:
                 raise Unreadable(line)
             self._declare(line[begin:] + ";", make_span(at + begin, stop))
             return None
         if first[0] == "@" and len(words) == 2:
             guard = self._guards[first]
             words = words[1].split(None, 1)
+        elif word[begin:].rstrip() == first:
+            self._opcodes.learn(word)
         opcode, modifiers, _ = self._opcodes[words[0]]
         if len(words) == 1:
             return begin, guard, opcode, modifiers, ()
         tail = words[1]
-        pieces = map(str.strip, tail.split(",") if "{" not in tail else split(tail))
-        operands = tuple(map(self._operands.__getitem__, pieces))
+        pieces = tail.split(",") if "{" not in tail else split(tail)
+        operands = tuple([self._operands[piece.strip()] for piece in pieces])
         return begin, guard, opcode, modifiers, operands
 
-    def _before(self, text: str, at: int, stop: int) -> int:
+    def _before(self, line: str, at: int) -> int:
         """Read the labels, `.loc`s, comments and braces on lines of their own that stand before
         an instruction; how many characters were read, whole lines."""
         done = 0
-        for piece in text[at:stop].split("\n")[:-1]:
+        for piece in line.split("\n")[:-1]:
             words = piece.split()
             if words and not self._short(words, at + done, piece):
                 break
@@ -281,39 +284,46 @@ class Reader:
     def _short(self, words: list[str], at: int, piece: str) -> bool:
         """Read one line that is no instruction, given as its words too; False if it is other."""
         first = words[0]
-        if len(words) > 1 and words[1][:2] == "//":
-            del words[1:]
         count = len(words)
-        if first[-1] == ":" and count == 1:
-            if is_name(first[:-1]) is None or _LABELLED.match(self.source.text, at + len(piece)):
-                return False
+        if first == ".loc":
+            return count > 3 and self._short_loc(words, at, piece)
+        if count > 1 and words[1][:2] == "//":
+            count = 1
+        if count == 1:
             begin = at + piece.index(first)
-            self.label(first[:-1], make_span(begin, begin + len(first)))
-        elif (first == "{" or first == "}") and count == 1:
-            self.brace(at + piece.index(first))
-        elif first == ".loc" and (count == 4 or (count > 4 and words[4][:2] == "//")):
-            return self._short_loc(words, at, piece)
-        elif (
-            first in _DECLARING
-            and piece.count(";") == 1
-            and piece.rstrip()[-1] == ";"
-            and "/" not in piece
-        ):
-            begin = at + piece.index(first)
-            stop = begin + len(piece.strip())
-            self._declare(piece.strip(), make_span(begin, stop))
-        elif first[:2] != "//":
+            if first[-1] == ":":
+                after = at + len(piece)
+                if is_name(first[:-1]) is None or _LABELLED.match(self.source.text, after):
+                    return False
+                self.label(first[:-1], make_span(begin, begin + len(first)))
+                return True
+            if first == "{" or first == "}":
+                self.brace(begin)
+                return True
+        if first[:2] == "//":
+            return True
+        if first not in _DECLARING or piece.count(";") != 1 or "/" in piece:
             return False
+        text = piece.strip()
+        if text[-1] != ";":
+            return False
+        begin = at + piece.index(first)
+        self._declare(text, make_span(begin, begin + len(text)))
         return True
 
     def _short_loc(self, words: list[str], at: int, piece: str) -> bool:
         _, file, line, column = words[:4]
+        rest = words[4:]
+        inlined = column[-1] == "," and rest[:1] == ["function_name"] and "inlined_at" in rest
+        if inlined:
+            column = column[:-1]
+        elif rest and rest[0][:2] != "//":
+            return False
         if not (file.isdecimal() and line.isdecimal() and column.isdecimal()):
             return False
-        begin = piece.index(first := words[0])
-        end = begin + len(first)
-        for word in words[1:4]:
-            end = piece.index(word, end) + len(word)
+        begin = piece.index(".loc")
+        comment = piece.find("//") if rest else -1
+        end = len((piece if comment < 0 else piece[:comment]).rstrip())
         span = make_span(at + begin, at + end)
         self._statements.append(make_loc(int(file), int(line), int(column), span))
         return True
