@@ -7,6 +7,7 @@ slots and no ban on assignment: an object is filled as such and then becomes the
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Any
 
 from ptxsw.ir import (
@@ -184,6 +185,8 @@ def make_variable(
     return made  # type: ignore[no-any-return]
 
 
-def plain_variable(space: str, kind: str, name: str, span: Span) -> Variable:
-    """The variable of `.space .kind name` in the outermost scope."""
-    return make_variable(space, kind, name, span, None, (), 1, None, (), (), False, 0)
+def plain_variable(space: str, kind: str, name: str, span: Span, scope: int) -> Variable:
+    """The variable of `.space .kind name`."""
+    return make_variable(
+        intern(space), intern(kind), name, span, None, (), 1, None, (), (), False, scope
+    )

@@ -66,17 +66,42 @@ class Misread(Exception):
         self.message, self.start, self.end = message, start, end
 
 
+class Pool:
+    """Operands that mean the same in every body of a module: literals, and the registers of
+    outermost scopes."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, Operand | None] = {}
+        self._families: dict[str, list[tuple[str, Reg]]] = {}
+
+    def number(self, text: str) -> Operand | None:
+        """A literal in its commonest forms; None for any other."""
+        found = self._numbers.get(text)
+        if found is None:
+            self._numbers[text] = found = _number(text)
+        return found
+
+    def registers(self, stem: str, count: int) -> list[tuple[str, Reg]]:
+        """Names and registers of a family such as `%r<5>`."""
+        family = self._families.setdefault(stem, [])
+        for index in range(len(family), count):
+            name = f"{stem}{index}"
+            family.append((name, make_reg(name, 0)))
+        return family if len(family) == count else family[:count]
+
+
 class Operands(dict[str, Operand]):
     """Operand text -> operand, in one scope. Equal texts share one object.
 
     Looking up a new text reads it; Unreadable where only the grammar can.
     """
 
-    __slots__ = ("outer", "scope")
+    __slots__ = ("outer", "pool", "scope")
 
-    def __init__(self, scope: Scope, outer: Operands | None = None) -> None:
+    def __init__(self, scope: Scope, pool: Pool, outer: Operands | None = None) -> None:
         super().__init__()
         self.scope = scope
+        self.pool = pool
         self.outer = outer  # the table of the scope around, None for the outermost
 
     def __missing__(self, text: str) -> Operand:
@@ -88,7 +113,7 @@ class Operands(dict[str, Operand]):
         if first == "[":
             operand = self._address(text)
         elif first in _DIGITS:
-            operand = _number(text)
+            operand = self.pool.number(text)
         elif first == "{":
             operand = self._vector(text)
         elif is_name(text) is not None:
@@ -132,9 +157,12 @@ class Operands(dict[str, Operand]):
     def add_family(self, stem: str, count: int) -> None:
         """Know `%r0` to `%r4` of `%r<5>` beforehand: nearly all of them are used."""
         number = self.scope.number
-        for index in range(count):
-            name = f"{stem}{index}"
-            self[name] = make_reg(name, number)
+        if number:
+            for index in range(count):
+                name = f"{stem}{index}"
+                self[name] = make_reg(name, number)
+        else:
+            self.update(self.pool.registers(stem, count))
 
     def _read(self, match: re.Match[str]) -> Operand:
         resolve = self.scope.resolve

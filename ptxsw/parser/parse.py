@@ -9,10 +9,15 @@ from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Directive, Function, Module, Variable
 from ptxsw.parser import careful
 from ptxsw.parser.make import plain_variable
-from ptxsw.parser.operands import is_name
 from ptxsw.parser.scan import Braces, blank_comments, semicolon, skip_blank
 from ptxsw.parser.statements import Surroundings, read
-from ptxsw.parser.variables import LINKAGES, BadDeclaration, declaration, usual_declaration
+from ptxsw.parser.variables import (
+    LINKAGES,
+    BadDeclaration,
+    declaration,
+    is_plain,
+    usual_declaration,
+)
 from ptxsw.source import Source, Span
 
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
@@ -287,18 +292,12 @@ class _Parser:
             lead = len(piece) - len(piece.lstrip())
             span = Span(at + lead, at + len(piece.rstrip()))
             words = piece.split()
-            if len(words) == 3 and _is_plain(*words):
-                found.append(plain_variable(words[0][1:], words[1][1:], words[2], span))
+            if len(words) == 3 and is_plain(*words):
+                found.append(plain_variable(words[0][1:], words[1][1:], words[2], span, 0))
             else:
                 found += self._parameter(piece, at, span)
             at += len(piece) + 1
         return tuple(found)
-
-
-def _is_plain(space: str, kind: str, name: str) -> bool:
-    """Are these words `.param .b64 name` or `.reg .u32 name`?"""
-    spaced = space == ".param" or space == ".reg"
-    return spaced and kind[0] == "." and kind[1:].isalnum() and is_name(name) is not None
 
 
 def _load(surroundings: Surroundings, function: Function) -> Body:

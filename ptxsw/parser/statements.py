@@ -34,11 +34,12 @@ from ptxsw.parser.make import (
     make_loc,
     make_open,
     make_span,
+    plain_variable,
 )
-from ptxsw.parser.operands import Operands, Unreadable, is_name, split
+from ptxsw.parser.operands import Operands, Pool, Unreadable, is_name, split
 from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
 from ptxsw.parser.scope import Scope
-from ptxsw.parser.variables import BadDeclaration, Declared, usual_declaration
+from ptxsw.parser.variables import BadDeclaration, Declared, is_plain, usual_declaration
 from ptxsw.source import Source, Span
 
 new_tuple = tuple.__new__
@@ -125,6 +126,7 @@ class Surroundings:
         self.scope = Scope(0, None)
         self.types: dict[str, str] = {}
         self.opcodes = Opcodes()
+        self.pool = Pool()
         # Declarations by their text, each with whether it initialises the name.
         self.declared: dict[str, tuple[tuple[Declared, bool], ...]] = {}
 
@@ -151,7 +153,7 @@ class Reader:
         self._opened = 0  # nested scopes met so far
         self._types: dict[str, str] = {}
         self.scope = Scope(0, surroundings.scope)
-        self._operands = Operands(self.scope)
+        self._operands = Operands(self.scope, surroundings.pool)
         self._guards = Guards(self._operands)
         self._around: list[tuple[Scope, Operands, Guards]] = []
         for variable in parameters:
@@ -164,13 +166,18 @@ class Reader:
 
     def _labels_in(self, at: int) -> frozenset[str]:
         """Labels of the scope whose `{` stands at `at`."""
-        text = self.source.text
         if self._surroundings.plain:
-            stop = min(at + 2000, self._span.end)
-            colon = text.find(":", at, stop)
-            stop = colon if colon >= 0 else stop
-            if text.count("{", at, stop) <= text.count("}", at, stop):
-                return frozenset()  # closed before the first colon
+            text, depth, after = self.source.text, 1, at + 1
+            for _ in range(8):  # short scopes are the rule
+                close = text.find("}", after, self._span.end)
+                if close < 0:
+                    break
+                depth += text.count("{", after, close) - 1
+                after = close + 1
+                if not depth:
+                    if text.find(":", at, close) < 0:
+                        return frozenset()
+                    break
         return self._labels.get(at, frozenset())
 
     def element_bytes(self, name: str) -> int:
@@ -260,7 +267,7 @@ class Reader:
         if first[0] == "@" and len(words) == 2:
             guard = self._guards[first]
             words = words[1].split(None, 1)
-        elif word[begin:].rstrip() == first:
+        elif word not in self._opcodes and word[begin:].rstrip() == first:
             self._opcodes.learn(word)
         opcode, modifiers, _ = self._opcodes[words[0]]
         if len(words) == 1:
@@ -402,7 +409,7 @@ class Reader:
             self._opened += 1
             self._around.append((self.scope, self._operands, self._guards))
             self.scope = Scope(self._opened, self.scope, self._labels_in(at))
-            self._operands = Operands(self.scope, self._operands)
+            self._operands = Operands(self.scope, self._operands.pool, self._operands)
             self._guards = Guards(self._operands)
             self._statements.append(make_open(self._opened, span))
             return
@@ -422,15 +429,25 @@ class Reader:
         names = tuple(name for name in _WORD.findall(text) if name)
         self._statements.append(Directive(word[1], span, label, names))
 
-    def _declare(self, text: str, span: Span) -> None:
+    def _read_declared(self, text: str, span: Span) -> tuple[tuple[Declared, bool], ...]:
+        """What a declaration declares, and whether it initialises it; read once per text."""
         declared = self._surroundings.declared.get(text)
         if declared is None:
             usual = usual_declaration(text)
             if usual is None or isinstance(usual, BadDeclaration):
                 usual = careful.unusual_declaration(self.source, text, span.start, usual)
             self._surroundings.declared[text] = declared = usual
+        return declared
+
+    def _declare(self, text: str, span: Span) -> None:
+        words = text[:-1].split()
         scope = self.scope.number
-        found = [each.at(span, scope, initialised) for each, initialised in declared]
+        if len(words) == 3 and is_plain(*words):
+            found = [plain_variable(words[0][1:], words[1][1:], words[2], span, scope)]
+        else:
+            found = [
+                each.at(span, scope, initial) for each, initial in self._read_declared(text, span)
+            ]
         late = bool(self._around)  # the table of a nested scope is small: always begin it anew
         for variable in found:
             self._types[variable.name] = variable.type
