@@ -82,7 +82,8 @@ class Converging:
 @dataclass
 class Fuzzing:
     """Seeded mischief. `merge_iterations` lets groups in different iterations of a loop become
-    one where they meet at the same instruction."""
+    one where they meet at the same instruction, and sees to it that they do: part of a group
+    runs ahead until it comes by where the rest still is."""
 
     seed: int
     merge_iterations: bool = False
@@ -90,6 +91,8 @@ class Fuzzing:
     merge: float = 0.5
     tracking: bool = True
     random: random.Random = field(init=False)
+    chase: tuple[Index, Index] | None = None  # threads that run ahead, threads that stay
+    chased: int = 0  # instructions since
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -104,22 +107,46 @@ class Fuzzing:
 
     def pick(self, runnable: list[Fragment]) -> Fragment:
         at = self.random.randrange(len(runnable))
+        if self.chase is not None:
+            ahead = [n for n, f in enumerate(runnable) if f.idx is self.chase[0]]
+            at = ahead[0] if ahead else at
+            self.chase = self.chase if ahead else None
         runnable[at], runnable[-1] = runnable[-1], runnable[at]
         return runnable.pop()
 
     def turn(self) -> int:
-        return self.random.randint(1, self.longest)
+        return 1 if self.chase is not None else self.random.randint(1, self.longest)
 
     def waits(self) -> bool:
         return self.random.random() < self.wait
 
     def pause(self, machine: Machine, fragment: Fragment) -> None:
+        if self.chase is not None and fragment.idx is self.chase[0]:
+            machine.runnable.append(self._caught_up(machine.runnable, fragment, self.chase[1]))
+            return
         if fragment.count > 1 and self.random.random() < self.split:
-            machine.runnable += self._split(fragment)
+            pieces = self._split(fragment)
+            machine.runnable += pieces
+            if self.merge_iterations and len(pieces) == 2 and self.random.random() < 0.5:
+                self.chase, self.chased = (pieces[0].idx, pieces[1].idx), 0
             return
         if self.random.random() < self.merge:
             fragment = self._merged(machine.runnable, fragment)
         machine.runnable.append(fragment)
+
+    def _caught_up(self, runnable: list[Fragment], fragment: Fragment, others: Index) -> Fragment:
+        """The fragment that runs ahead, together with those it left if it is where they are."""
+        self.chased += 1
+        if self.chased > 1000:
+            self.chase = None
+        for at, other in enumerate(runnable):
+            same = other.pc == fragment.pc and other.frame is fragment.frame
+            if other.idx is others and same and other.join is fragment.join:
+                self.chase = None
+                del runnable[at]
+                idx = union([fragment.idx, others])
+                return Fragment(fragment.frame, fragment.pc, idx, fragment.join, fragment.tag)
+        return fragment
 
     def _split(self, fragment: Fragment) -> list[Fragment]:
         """In two: a random half, one thread and the rest, or at a random place."""
