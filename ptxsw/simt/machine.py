@@ -7,7 +7,7 @@ that wait for others (in `waiting`), threads that end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from ptxsw.simt.state import (
     union,
 )
 from ptxsw.simt.waiting import Barriers, Meetings
+
+if TYPE_CHECKING:
+    from ptxsw.simt.copies import Copy
 
 _ONE = np.uint32(1)
 
@@ -93,6 +96,8 @@ class Machine:
         self.meetings = Meetings(self)
         self.barriers = Barriers(self)
         self.printed: list[str] = []
+        self.copies: list[Copy] = []
+        self.committed = np.zeros(self.threads, np.int64)  # groups of asynchronous copies
         self.alive_bits = self._alive_bits()
 
     # ------------------------------------------------------------ places and messages

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptxsw.errors import Unsupported
 from ptxsw.ir import Function, Module
-from ptxsw.simt import access, atomics, control, warp  # noqa: F401  (their handlers)
+from ptxsw.simt import access, atomics, control, copies, warp  # noqa: F401  (their handlers)
 from ptxsw.simt.counters import Counters
 from ptxsw.simt.machine import Geometry, Machine
 from ptxsw.simt.program import Program

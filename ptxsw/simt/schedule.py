@@ -89,6 +89,7 @@ class Fuzzing:
     merge_iterations: bool = False
     split: float = 0.3
     merge: float = 0.5
+    lockstep: bool = False  # as before sm_70: groups part at branches only, and meet again
     tracking: bool = True
     random: random.Random = field(init=False)
     chase: tuple[Index, Index] | None = None  # threads that run ahead, threads that stay
@@ -99,6 +100,8 @@ class Fuzzing:
         self.wait = self.random.choice((1.0, 0.7, 0.3, 0.0))
         self.longest = self.random.choice((1, 3, 12, 60))
         self.split *= self.random.choice((0.0, 0.3, 1.0))
+        if self.lockstep:
+            self.wait, self.split = 1.0, 0.0
 
     def begin(self, fragment: Fragment) -> list[Fragment]:
         """Every warp on its own."""

@@ -175,3 +175,23 @@ def test_memory_faults(body: str, message: str) -> None:
     text = str(caught.value)
     assert re.match(r"<ptx>:10:\d+: k: thread \(0,0,0\) of block \(0,0,0\): (ld|st)", text)
     assert "at 0x" in text
+
+
+@seeds
+def test_asynchronous_copies(seed: int | None) -> None:
+    data = np.random.default_rng(1).integers(0, 99, (3, 32, 4)).astype(np.int32)
+    result = launch(
+        program("copies"), "staged", 1, 32, [data, np.zeros(32, np.int32), 3, 0], seed=seed,
+        races=True,
+    )  # fmt: skip
+    arrived = data.copy()
+    arrived[1, :, 2:] = 0  # in the first round the last 8 bytes are zeros
+    want = (arrived * [1, 3, 5, 7]).sum(axis=2).sum(axis=0)[::-1]
+    assert np.array_equal(result.buffers[1], want)
+
+
+def test_a_copy_nobody_waits_for_has_not_arrived() -> None:
+    data = np.ones((1, 32, 4), np.int32)
+    result = launch(program("copies"), "staged", 1, 32, [data, np.zeros(32, np.int32), 1, 1])
+    garbage = int(np.array([0xA5A5A5A5], np.uint32).view(np.int32)[0])
+    assert (result.buffers[1] == np.int32((garbage * 16 + 2**31) % 2**32 - 2**31)).all()
