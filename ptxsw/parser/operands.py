@@ -33,7 +33,7 @@ _NUMBER = r"-?(?:0[xX][0-9A-Fa-f]{1,16}|0|[1-9][0-9]{0,17})"
 _FAST = re.compile(
     rf"""[ \t\r\n]*(?:
       ({_NAME}) (?:\.([xyzw]))?
-    | ({_NUMBER})
+    | ({_NUMBER})U?
     | 0[fF]([0-9A-Fa-f]{{8}})
     | 0[dD]([0-9A-Fa-f]{{16}})
     | \[[ ]*({_NAME}) [ ]*(?:\+[ ]*({_NUMBER}))?[ ]*\]
@@ -42,6 +42,7 @@ _FAST = re.compile(
     | !({_NAME})
     | ({_NAME}|_)[ ]*\|[ ]*({_NAME})
     | (_)
+    | ({_NAME})[ ]*\+[ ]*({_NUMBER})
     )[ \t\r\n]*""",
     re.VERBOSE | re.ASCII,
 )
@@ -188,12 +189,24 @@ class Operands(dict[str, Operand]):
             return Args(tuple(map(self.__getitem__, args.split(","))) if args.strip() else ())
         if negated is not None:
             return Not(self.scope.resolve(negated))
-        first, second, _ = rest
+        first, second, sink, base, offset = rest
+        if base is not None and offset is not None:
+            return _plus(self.scope.resolve(base), int(offset, 0))
         if first is None or second is None:
+            assert sink is not None
             return Sink()
         return Pair(
             Sink() if first == "_" else self.scope.resolve(first), self.scope.resolve(second)
         )
+
+
+def _plus(base: Operand, offset: int) -> Operand:
+    """`base+offset` outside an address. Raises Unreadable."""
+    if type(base) is Symbol:
+        return Symbol(base.name, offset, base.scope)
+    if type(base) is Reg:
+        return Sum(base, offset)
+    raise Unreadable("a sum of neither a register nor a symbol")
 
 
 def _number(text: str) -> Operand | None:
