@@ -62,6 +62,7 @@ class CommandLine:
         self.informing = False  # --version and the like: nothing is assembled
         self.arch: str | None = None
         self.output: str | None = None
+        self._output_index = -1
         self.debug = False
         self._read()
 
@@ -74,14 +75,15 @@ class CommandLine:
         nowhere = self.output == "/dev/null"
         return bool(self.inputs) and not (self.informing or checks_only or nowhere or self.debug)
 
-    def replace(self, values: dict[int, str]) -> list[str]:
-        """The arguments with new values for the inputs at these indices."""
+    def replace(self, values: dict[int, str], output: str | None = None) -> list[str]:
+        """The arguments with new values for the inputs at these indices, and for the output
+        where one is given and `output` too."""
         arguments = list(self.arguments)
         for item in self.inputs:
             if item.index in values:
-                old = arguments[item.index]
-                kept = old[: len(old) - len(item.value)]
-                arguments[item.index] = kept + values[item.index]
+                _exchange(arguments, item.index, item.value, values[item.index])
+        if self.output is not None and output is not None:
+            _exchange(arguments, self._output_index, self.output, output)
         return arguments
 
     def _read(self) -> None:
@@ -104,7 +106,7 @@ class CommandLine:
             case "--gpu-name":
                 self.arch = value
             case "--output-file":
-                self.output = value
+                self.output, self._output_index = value, index
             case "--device-debug":
                 self.debug = True
             case "--opt-level":
@@ -115,6 +117,12 @@ class CommandLine:
                 self.debug = True
             case long if long in _INFORMING:
                 self.informing = True
+
+
+def _exchange(arguments: list[str], index: int, old: str, new: str) -> None:
+    """Replaces a value that is an argument, or the end of one after `=`."""
+    argument = arguments[index]
+    arguments[index] = argument[: len(argument) - len(old)] + new
 
 
 def expand(arguments: Sequence[str], read: Callable[[str], str], depth: int = 8) -> list[str]:

@@ -1,0 +1,448 @@
+"""The command line. Each command imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ptxsw import __version__
+
+if TYPE_CHECKING:
+    from ptxsw.report import Report
+    from ptxsw.toolchain.arguments import CommandLine
+    from ptxsw.toolchain.cache import Cache
+
+BAD_INPUT = 2
+
+app = typer.Typer(
+    name="ptxsw",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+
+
+class Mode(StrEnum):
+    auto = "auto"
+    force = "force"
+
+
+class CommandError(Exception):
+    """Bad input or usage; the message is for the user."""
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
+) -> None:
+    """See what a CUDA kernel loads, and let neighbouring threads share it.
+
+    ptxsw reads PTX, finds out symbolically which address each thread of a warp touches, prints
+    it, and turns loads of what a neighbour has just loaded into shuffles, each one proved.
+
+    \b
+      ptxsw analyze kernel.ptx
+      ptxsw optimize kernel.ptx -o faster.ptx --mode force --report report.json
+      ptxsw assemble faster.ptx -o faster.cubin -arch=sm_80
+      ptxsw exec -- make              the same inside any build
+    """
+    if version:
+        typer.echo(f"ptxsw {__version__}")
+        raise typer.Exit
+
+
+def run() -> None:
+    """Runs the command line of this process: errors are drawn on stderr, never traced."""
+    from ptxsw.errors import PtxError
+
+    try:
+        app()
+    except (CommandError, PtxError) as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on; Python flushes at exit
+        sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _fail(message: str) -> None:
+    sys.stderr.write(f"{message}\n")
+    sys.exit(BAD_INPUT)
+
+
+# ---------------------------------------------------------------- files
+
+
+def _read(path: str) -> tuple[str, str]:
+    """The text of a file, `-` for standard input, and the name under which to speak of it."""
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    name = "<stdin>" if path == "-" else path
+    try:
+        return data.decode("utf-8"), name
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{name}: not a PTX text: byte {error.start} is no UTF-8") from error
+
+
+@contextmanager
+def _written(path: str) -> Iterator[Path]:
+    """A private path beside `path` that is renamed to it if all goes well, and removed if not."""
+    target = Path(path)
+    if target.exists() and not target.is_file():  # a device or a pipe is written as it is
+        yield target
+        return
+    private = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        yield private
+        private.replace(target)
+    finally:
+        private.unlink(missing_ok=True)
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    with _written(path) as private, private.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def _json(report: Report) -> str:
+    import json
+
+    from ptxsw.report import to_json
+
+    return json.dumps(to_json(report), indent=2) + "\n"
+
+
+# ---------------------------------------------------------------- analyze, optimize, assemble
+
+_File = Annotated[str, typer.Argument(metavar="FILE", help="PTX, or - for standard input.")]
+
+
+@app.command()
+def analyze(
+    file: _File,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="Only this kernel.")] = None,
+) -> None:
+    """Print every memory access: address, lane stride, coalescing.
+
+    \b
+      ptxsw analyze jacobi.ptx
+      ptxsw analyze jacobi.ptx --format json | jq '.kernels[].accesses[]'
+      nvcc -arch=sm_80 -ptx -o - jacobi.cu | ptxsw analyze - --kernel jacobi
+    """
+    from ptxsw import pipeline
+    from ptxsw.report.text import analysis_markdown, analysis_text
+
+    text, name = _read(file)
+    report = pipeline.analyze(text, name, kernel=kernel)
+    _check_kernel(report, kernel)
+    draw: dict[Format, Callable[[Report], str]] = {
+        Format.text: analysis_text,
+        Format.json: _json,
+        Format.markdown: analysis_markdown,
+    }
+    sys.stdout.write(draw[format](report))
+
+
+def _check_kernel(report: Report, wanted: str | None) -> None:
+    if wanted is not None and not report.kernels:
+        raise CommandError(f"{report.file}: no kernel {wanted!r} with a body")
+
+
+@app.command()
+def optimize(
+    file: _File,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="PTX, or -.")],
+    arch: Annotated[
+        str | None, typer.Option(metavar="sm_XX", help="Judge gains for this target.")
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option(help="auto: where it pays; force: whatever is proved.")
+    ] = Mode.auto,
+    scheme: Annotated[
+        str, typer.Option(metavar="NAME", help="Code for a shuffled load: auto, paper.")
+    ] = "auto",
+    form: Annotated[
+        str, typer.Option(metavar="NAME", help="Code around shuffled loads: auto, keep.")
+    ] = "auto",
+    max_delta: Annotated[
+        int, typer.Option(min=0, max=31, help="Take values from lanes at most this far away.")
+    ] = 31,
+    only: Annotated[str | None, typer.Option(metavar="NAME", help="Only this kernel.")] = None,
+    assume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="none, or some of lockstep-iterations, no-lane-race (both on by default), "
+            "no-index-wrap.",
+        ),
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="R.json", help="Say there what was done, as JSON.")
+    ] = None,
+    emit_smt2: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the proofs there, as SMT-LIB 2.")
+    ] = None,
+) -> None:
+    """Turn loads of what a neighbour has loaded into shuffles.
+
+    Whatever is not proved is left as it is, and said so. With nothing to do the output is the
+    input, byte for byte.
+
+    \b
+      ptxsw optimize jacobi.ptx -o out.ptx --mode force
+      ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme paper --report r.json
+      ptxsw optimize - -o - --assume none < in.ptx > out.ptx
+    """
+    from ptxsw import pipeline
+    from ptxsw.report.text import optimization_text
+
+    text, name = _read(file)
+    try:
+        options = pipeline.Options(
+            mode=mode.value, scheme=scheme, form=form, max_delta=max_delta, only=only, arch=arch,
+            assume=_assumptions(assume), smt2=emit_smt2 is not None,
+        )  # fmt: skip
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    result = pipeline.optimize(text, options, name)
+    _check_kernel(result.report, only)
+    _write(output, result.text)
+    if report is not None:
+        _write(report, _json(result.report))
+    if emit_smt2 is not None:
+        emit_smt2.mkdir(parents=True, exist_ok=True)
+        for file_name, proof in result.smt2.items():
+            _write(str(emit_smt2 / file_name), proof)
+    where = sys.stderr if "-" in (output, report) else sys.stdout
+    where.write(optimization_text(result.report))
+
+
+def _assumptions(text: str | None) -> frozenset[str]:
+    from ptxsw.toolchain.settings import parse_assume
+
+    try:
+        return parse_assume(text)
+    except ValueError as error:
+        raise CommandError(f"--assume: {error}") from error
+
+
+_RAW = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@app.command(context_settings=_RAW)
+def assemble(
+    arguments: Annotated[
+        list[str], typer.Argument(metavar="FILE -o CUBIN [PTXAS OPTIONS]", help="As for ptxas.")
+    ],
+) -> None:
+    """Assemble PTX with the real ptxas, wherever it is.
+
+    Without -arch the target is that of the PTX. The cubin appears whole or not at all.
+
+    \b
+      ptxsw assemble out.ptx -o out.cubin
+      ptxsw assemble out.ptx -o out.cubin -arch=sm_90 -v
+    """
+    from ptxsw.toolchain.arguments import CommandLine
+
+    line = CommandLine(arguments)
+    if not line.inputs or line.output is None:
+        raise CommandError("usage: ptxsw assemble FILE -o CUBIN [ptxas options]")
+    first, stdin = line.inputs[0], None
+    text, _ = ("", "") if first.is_text else _read(first.value)
+    if first.is_stdin:
+        stdin = text.encode()
+    own = [] if line.arch is not None else _own_target(text)
+    _ptxas(line, own, stdin)
+
+
+def _own_target(text: str) -> list[str]:
+    """The option that names the architecture for which a PTX text was made."""
+    import re
+
+    found = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
+    return [f"-arch={found[1]}"] if found else []
+
+
+def _ptxas(line: CommandLine, more: list[str], stdin: bytes | None) -> None:
+    """Runs ptxas; its words go to the user. Ends the program where it fails."""
+    import subprocess
+
+    from ptxsw.toolchain.ptxas import NoPtxas, locate
+
+    try:
+        program = locate()
+    except NoPtxas as error:
+        raise CommandError(str(error)) from error
+    with _cubin(str(line.output)) as private:
+        command = [program, *line.replace({}, str(private)), *more]
+        if subprocess.run(command, input=stdin, check=False).returncode != 0:
+            raise SystemExit(BAD_INPUT)
+
+
+@contextmanager
+def _cubin(output: str) -> Iterator[Path]:
+    """Where to write a cubin for `output`, which may be standard output."""
+    if output != "-":
+        with _written(output) as private:
+            yield private
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        path = Path(directory, "cubin")
+        yield path
+        sys.stdout.buffer.write(path.read_bytes())
+
+
+@app.command("exec", context_settings=_RAW)
+def exec_(command: Annotated[list[str], typer.Argument(metavar="-- COMMAND")]) -> None:
+    """Run a build in which every ptxas is the stand-in.
+
+    \b
+      ptxsw exec -- make -j8
+      PTXSW_MODE=force PTXSW_REPORT=reports ptxsw exec -- cmake --build build
+    """
+    from ptxsw.toolchain.standin import ToolkitError, build_environment
+
+    try:
+        environ = build_environment(os.environ)
+    except ToolkitError as error:
+        raise CommandError(str(error)) from error
+    try:
+        os.execvpe(command[0], command, environ)
+    except OSError as error:
+        raise CommandError(f"{command[0]}: {error.strerror}") from error
+
+
+# ---------------------------------------------------------------- the stand-in
+
+
+@app.command()
+def toolkit(
+    cuda: Annotated[Path, typer.Argument(metavar="CUDA", help="A CUDA toolkit.")],
+    destination: Annotated[Path, typer.Argument(metavar="DEST", help="Where to put its shadow.")],
+) -> None:
+    """Make a shadow of a CUDA toolkit with the stand-in as its ptxas.
+
+    All but bin/ptxas are links; the toolkit itself is not touched. Doing it again is harmless.
+
+    \b
+      ptxsw toolkit /usr/local/cuda ~/cuda-ptxsw
+      ~/cuda-ptxsw/bin/nvcc -arch=sm_80 -c kernel.cu
+    """
+    from ptxsw.toolchain.standin import ToolkitError, make_toolkit
+
+    try:
+        made = make_toolkit(cuda, destination)
+    except ToolkitError as error:
+        raise CommandError(str(error)) from error
+    typer.echo(f"{made}/bin/ptxas is the stand-in; everything else is {cuda}'s")
+
+
+@app.command()
+def env(
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOL", help="nvcc, clang, nvhpc, triton, cmake or jax.")
+    ],
+) -> None:
+    """Print the lines that lead a build tool to the stand-in.
+
+    \b
+      eval "$(ptxsw env nvcc)"
+    """
+    from ptxsw.toolchain.standin import ToolkitError, advice
+
+    try:
+        typer.echo(advice(tool, os.environ), nl=False)
+    except (ToolkitError, ValueError) as error:
+        raise CommandError(str(error)) from error
+
+
+@app.command()
+def doctor() -> None:
+    """Say which ptxas would be used, which settings hold, and what is wrong."""
+    from ptxsw.toolchain.doctor import examine
+
+    findings = list(examine(os.environ))
+    width = max(len(finding.subject) for finding in findings)
+    for finding in findings:
+        mark = " " if finding.good else "!"
+        typer.echo(f"{mark} {finding.subject.ljust(width)}  {finding.value}")
+    if not all(finding.good for finding in findings):
+        raise typer.Exit(1)
+
+
+cache_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Look at the stand-in's answers, or drop them.",
+)
+app.add_typer(cache_app, name="cache")
+
+
+@cache_app.command()
+def info() -> None:
+    """Print where the answers are, how many, and their size."""
+    cache = _cache()
+    entries, size = cache.size()
+    typer.echo(f"{cache.directory}: {entries} answers, {size / 1e6:.1f} MB")
+
+
+@cache_app.command()
+def clear() -> None:
+    """Remove all answers."""
+    cache = _cache()
+    typer.echo(f"{cache.directory}: {cache.clear()} answers removed")
+
+
+def _cache() -> Cache:
+    from ptxsw.toolchain.cache import Cache
+    from ptxsw.toolchain.settings import cache_directory
+
+    directory = cache_directory(os.environ)
+    if directory is None:
+        raise CommandError("the cache is off: PTXSW_CACHE")
+    cache = Cache(directory)
+    if cache.problem is not None:
+        raise CommandError(f"{directory} {cache.problem}")
+    return cache
+
+
+@app.command()
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What PTXSW_REPORT named.")],
+) -> None:
+    """Sum up the reports of a build.
+
+    \b
+      PTXSW_REPORT=reports ptxsw exec -- make
+      ptxsw report reports
+    """
+    from ptxsw.report.build import load, summary
+
+    build = load(directory)
+    for problem in build.problems:
+        sys.stderr.write(f"{problem}\n")
+    sys.stdout.write(summary(build))
+    if build.problems:
+        raise typer.Exit(BAD_INPUT)

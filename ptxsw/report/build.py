@@ -1,0 +1,74 @@
+"""The reports of a whole build, summed up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ptxsw.report.model import Report
+from ptxsw.report.serial import from_json
+from ptxsw.report.tables import Table
+from ptxsw.report.text import draw_text
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Reports, and the files that are none with what is wrong with them."""
+
+    reports: tuple[Report, ...]
+    problems: tuple[str, ...]
+
+
+def load(directory: Path) -> Build:
+    """All reports in a directory. Raises OSError where it can't be read."""
+    reports, problems = [], []
+    for path in sorted(directory.iterdir()):
+        if path.suffix != ".json" or path.name.startswith("."):
+            continue
+        try:
+            reports.append(from_json(json.loads(path.read_text())))
+        except ValueError as error:
+            problems.append(f"{path}: {error}")
+    return Build(tuple(reports), tuple(problems))
+
+
+def summary(build: Build) -> str:
+    """A line for each kernel, the totals, and why loads were left alone."""
+    kernels = [(report, kernel) for report in build.reports for kernel in report.kernels]
+    rows = [
+        (
+            report.file, report.arch or "?", kernel.name, str(kernel.loads),
+            str(kernel.shuffles or 0), str(kernel.copies or 0),
+        )
+        for report, kernel in kernels
+    ]  # fmt: skip
+    loads, shuffles, copies = (
+        sum(counts) for counts in (_column(rows, 3), _column(rows, 4), _column(rows, 5))
+    )
+    rows.append(("total", "", f"{len(kernels)} kernels", str(loads), str(shuffles), str(copies)))
+    header = ("file", "arch", "kernel", "loads", "shuffles", "copies")
+    lines = draw_text(Table(header, tuple(rows), frozenset(header[3:])))
+    reasons = _reasons(build.reports)
+    if reasons:
+        table = Table(("loads left alone", "because"), reasons, frozenset({"loads left alone"}))
+        lines += ["", *draw_text(table)]
+    seconds = sum(report.seconds or 0 for report in build.reports)
+    lines += ["", f"{len(build.reports)} files, {seconds:.1f} s of analysis"]
+    return "\n".join(lines) + "\n"
+
+
+def _column(rows: Iterable[tuple[str, ...]], index: int) -> Iterator[int]:
+    return (int(row[index]) for row in rows)
+
+
+def _reasons(reports: Iterable[Report]) -> tuple[tuple[str, str], ...]:
+    """How often loads were refused for what reason, the most frequent first."""
+    counts: dict[str, int] = {}
+    for report in reports:
+        for kernel in report.kernels:
+            for refusal in kernel.refusals or ():
+                counts[refusal.reason] = counts.get(refusal.reason, 0) + 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple((str(count), reason) for reason, count in ordered)

@@ -1,0 +1,105 @@
+"""What the stand-in would do on this machine, and what is wrong with that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+
+from ptxsw import __version__
+from ptxsw.toolchain import find, ptxas
+from ptxsw.toolchain.cache import Cache
+from ptxsw.toolchain.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the diagnosis."""
+
+    subject: str
+    value: str
+    good: bool = True
+
+
+def examine(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """All findings, in the order in which to print them."""
+    yield Finding("ptxsw", f"{__version__}, Python {sys.version.split()[0]} ({sys.executable})")
+    for package in ("z3-solver", "lark", "numpy"):
+        yield _package(package)
+    yield from _ptxas(environ)
+    first = shutil.which("ptxas", path=environ.get("PATH"))
+    if first is not None:
+        what = "the stand-in" if find.is_stand_in(first) else "not the stand-in"
+        yield Finding("first on PATH", f"{first} ({what})")
+    yield from _settings(environ)
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Finding(name, "not installed", good=False)
+
+
+def _ptxas(environ: Mapping[str, str]) -> Iterator[Finding]:
+    chosen = find.real_ptxas(environ)
+    if chosen is None:
+        yield Finding("real ptxas", "none found", good=False)
+    else:
+        yield _version(chosen)
+    for candidate in find.candidates(environ):
+        if chosen is not None and candidate.path == chosen.path:
+            break
+        yield Finding("passed over", f"{candidate.path} ({candidate.origin}) {candidate.problem}")
+
+
+def _version(chosen: find.Candidate) -> Finding:
+    try:
+        version = ptxas.version(chosen.path)
+    except OSError as error:
+        return Finding("real ptxas", f"{chosen.path}: {error.strerror}", good=False)
+    if not version:
+        return Finding("real ptxas", f"{chosen.path} does not tell its version", good=False)
+    return Finding("real ptxas", f"{chosen.path} ({chosen.origin}), version {version}")
+
+
+def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
+    for name in sorted(environ):
+        if name.startswith("PTXSW_"):
+            yield Finding(name, environ[name])
+    try:
+        settings = Settings(environ)
+    except ValueError as error:
+        yield Finding("settings", str(error), good=False)
+        return
+    if settings.disabled:
+        yield Finding("settings", "PTXSW_DISABLE is set: nothing is rewritten", good=False)
+    yield _cache(settings.cache)
+    for name, path in (("log", settings.log), ("reports", settings.report)):
+        if path is not None and not _writable(path):
+            yield Finding(name, f"{path} cannot be written", good=False)
+
+
+def _cache(directory: str | None) -> Finding:
+    if directory is None:
+        return Finding("cache", "off")
+    cache = Cache(directory)
+    if cache.problem is not None:
+        return Finding("cache", f"not used: {directory} {cache.problem}", good=False)
+    if not _writable(directory):
+        return Finding("cache", f"{directory} cannot be written", good=False)
+    entries, size = cache.size()
+    return Finding("cache", f"{directory}: {entries} answers, {size / 1e6:.1f} MB")
+
+
+def _writable(path: str) -> bool:
+    """Can this be written, or made where it is not there yet?"""
+    if os.path.exists(path):
+        return os.access(path, os.W_OK)
+    parent = os.path.dirname(os.path.abspath(path))
+    while not os.path.exists(parent):
+        parent = os.path.dirname(parent)
+    return os.path.isdir(parent) and os.access(parent, os.W_OK)

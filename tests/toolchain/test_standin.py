@@ -1,0 +1,218 @@
+"""The stand-in where build tools look for ptxas; real builds where there is a compiler."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ptxsw.toolchain import find, standin
+from ptxsw.toolchain.standin import ToolkitError, make_toolkit, write_script
+from tests.toolchain.conftest import ROOT, StandIn, run
+
+SOURCES = ROOT / "benchmarks" / "kernelgen" / "cuda"
+
+
+@pytest.fixture
+def cuda(tmp_path: Path) -> Path:
+    """Something with the shape of a toolkit."""
+    root = tmp_path / "cuda"
+    (root / "bin").mkdir(parents=True)
+    (root / "include").mkdir()
+    (root / "version.json").write_text("{}")
+    for name in ("ptxas", "nvcc"):
+        (root / "bin" / name).write_text(f"#!/bin/sh\necho real {name} $*\n")
+        (root / "bin" / name).chmod(0o755)
+    return root
+
+
+def output(program: Path, *arguments: str, **environ: str) -> str:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PTXSW_")}
+    return subprocess.run(
+        [program, *arguments], env={**kept, **environ}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_script(tmp_path: Path) -> None:
+    script = write_script(tmp_path / "a b" / "ptxas")
+    assert find.is_stand_in(str(script)) and os.access(script, os.X_OK)
+    before = script.stat().st_mtime_ns
+    assert write_script(script).stat().st_mtime_ns == before
+    assert [path.name for path in script.parent.iterdir()] == ["ptxas"]
+
+
+def test_shadow_toolkit(cuda: Path, tmp_path: Path) -> None:
+    shadow = make_toolkit(cuda, tmp_path / "shadow")
+    assert output(shadow / "bin" / "nvcc", "x") == "real nvcc x\n"
+    assert output(shadow / "bin" / "ptxas", "-v") == "real ptxas -v\n"
+    assert (shadow / "include").is_symlink() and (shadow / "version.json").read_text() == "{}"
+    assert not (shadow / "bin" / "ptxas").is_symlink()
+    assert (cuda / "bin" / "ptxas").read_text().startswith("#!/bin/sh\necho real")
+
+
+def test_making_it_again_follows_the_toolkit(cuda: Path, tmp_path: Path) -> None:
+    shadow = make_toolkit(cuda, tmp_path / "shadow")
+    (cuda / "version.json").unlink()
+    (cuda / "bin" / "nvlink").write_text("")
+    make_toolkit(cuda, shadow)
+    names = {path.name for path in shadow.iterdir()}
+    assert names == {"bin", "include", standin.MARKER}
+    assert {path.name for path in (shadow / "bin").iterdir()} == {"ptxas", "nvcc", "nvlink"}
+
+
+def test_refusals(cuda: Path, tmp_path: Path) -> None:
+    def refused(source: Path, destination: Path) -> str:
+        with pytest.raises(ToolkitError) as error:
+            make_toolkit(source, destination)
+        return str(error.value)
+
+    shadow = make_toolkit(cuda, tmp_path / "shadow")
+    assert "is a shadow toolkit" in refused(shadow, tmp_path / "other")
+    assert "no bin/ptxas" in refused(tmp_path, tmp_path / "other")
+    assert "the toolkit itself" in refused(cuda, cuda)
+    assert "exists and is no shadow" in refused(cuda, ROOT)
+    (tmp_path / "link").symlink_to(cuda)
+    assert "the toolkit itself" in refused(cuda, tmp_path / "link")
+    assert not (tmp_path / "other").exists()
+
+
+def test_finding_the_toolkit(cuda: Path, tmp_path: Path) -> None:
+    shadow = make_toolkit(cuda, tmp_path / "shadow")
+    assert standin.find_toolkit({"CUDA_HOME": str(cuda)}) == cuda
+    assert standin.find_toolkit({"CUDA_PATH": str(shadow)}) == cuda
+
+
+def test_advice(cuda: Path, tmp_path: Path) -> None:
+    environ = {"XDG_DATA_HOME": str(tmp_path), "CUDA_HOME": str(cuda), "PATH": ""}
+    script = tmp_path / "ptxsw" / "bin" / "ptxas"
+    assert f"NVCC_APPEND_FLAGS=--ptxas-prefix={script}\n" in standin.advice("nvcc", environ)
+    assert f"TRITON_PTXAS_BLACKWELL_PATH={script}\n" in standin.advice("triton", environ)
+    for tool in ("clang", "nvhpc", "cmake", "jax"):
+        lines = standin.advice(tool, environ).splitlines()
+        assert lines[0].startswith("# ") and all(line.startswith("export ") for line in lines[1:])
+        assert str(tmp_path / "ptxsw" / "toolkits") in lines[1]
+        subprocess.run(["sh", "-ec", "\n".join(lines)], check=True)
+    with pytest.raises(ValueError, match="no advice for 'make'"):
+        standin.advice("make", environ)
+
+
+def test_flags_are_appended_once(tmp_path: Path) -> None:
+    environ = {"XDG_DATA_HOME": str(tmp_path), "NVCC_APPEND_FLAGS": "-lineinfo", "PATH": ""}
+    once = standin.build_environment(environ)["NVCC_APPEND_FLAGS"]
+    twice = standin.build_environment({**environ, "NVCC_APPEND_FLAGS": once})["NVCC_APPEND_FLAGS"]
+    assert once == twice and once.startswith("-lineinfo --ptxas-prefix=")
+
+
+# ---------------------------------------------------------------- real builds
+
+PROJECT = sorted(SOURCES.glob("*.cu"))[:10]
+ROUTES = ("prefix", "shadow", "exec")
+
+
+@pytest.fixture(scope="session")
+def toolkit() -> Path:
+    """A CUDA toolkit with nvcc: the machine's, or the wheel's."""
+    found = standin.find_toolkit(os.environ)
+    if found is None:
+        wheel = next((c for c in find.candidates(os.environ) if "package" in c.origin), None)
+        found = Path(wheel.path).parents[1] if wheel is not None else None
+    if found is None or not (found / "bin" / "nvcc").exists() or shutil.which("g++") is None:
+        pytest.skip("no nvcc")
+    return found
+
+
+def build_environ(work: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PTXSW_", "NVCC_"))}
+    return {
+        **kept, "PTXSW_CACHE": str(work / "cache"), "XDG_DATA_HOME": str(work / "data"),
+        "PTXSW_LOG": str(work / "log"),
+    }  # fmt: skip
+
+
+def command(route: str, toolkit: Path, work: Path, environ: dict[str, str]) -> list[str]:
+    """How to call nvcc on this route."""
+    if route == "shadow":
+        return [str(make_toolkit(toolkit, work / "shadow") / "bin" / "nvcc")]
+    nvcc = str(toolkit / "bin" / "nvcc")
+    if route == "exec":
+        return [sys.executable, "-m", "ptxsw", "exec", "--", nvcc]
+    environ["NVCC_APPEND_FLAGS"] = f"--ptxas-prefix={standin.script(environ)}"
+    return [nvcc]
+
+
+OPTIONS = {
+    "plain": ["-arch=sm_80"],
+    "threads": ["-t", "4", "-gencode=arch=compute_80,code=sm_80",
+                "-gencode=arch=compute_90,code=sm_90"],
+    "rdc": ["-arch=sm_80", "-rdc=true"],
+    "debug": ["-arch=sm_80", "-G"],
+    "lineinfo": ["-arch=sm_80", "-lineinfo"],
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_nvcc_builds(route: str, options: str, toolkit: Path, work: Path) -> None:
+    environ = build_environ(work)
+    for source in PROJECT[4:5]:  # jacobi
+        nvcc = command(route, toolkit, work, environ)
+        out = work / f"{source.stem}.o"
+        done = run([*nvcc, *OPTIONS[options], "-c", str(source), "-o", str(out)], work, environ)
+        assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
+        assert out.stat().st_size > 0
+    met = (work / "cache").exists()
+    assert met is (options != "debug"), "the stand-in was (not) asked"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("route", ROUTES)
+def test_parallel_make(route: str, toolkit: Path, work: Path) -> None:
+    """A project of ten files; cubins of files with nothing to rewrite are those of nvcc alone."""
+    environ = build_environ(work)
+    nvcc = " ".join(command(route, toolkit, work, environ))
+    names = [path.stem for path in PROJECT]
+    (work / "Makefile").write_text(
+        f"all: {' '.join(f'{name}.cubin' for name in names)}\n"
+        f"%.cubin: {SOURCES}/%.cu\n\t$(NVCC) -arch=sm_80 -cubin $< -o $@\n"
+    )
+    make = ["make", "-s", "-j4", "-C", str(work)]
+    done = run([*make, f"NVCC={nvcc}"], work, {**environ, "PYTHONPATH": str(ROOT)})
+    assert (done.status, done.stderr) == (0, b"")
+    rewritten = {name: (work / f"{name}.cubin").read_bytes() for name in names}
+    plain = {k: v for k, v in environ.items() if k != "NVCC_APPEND_FLAGS"}
+    assert run([*make, "-B", f"NVCC={toolkit}/bin/nvcc"], work, plain).status == 0
+    for name in names:
+        assert (work / f"{name}.cubin").read_bytes() == rewritten[name]
+
+
+@pytest.mark.slow
+def test_force_changes_the_code(toolkit: Path, work: Path) -> None:
+    environ = build_environ(work)
+    nvcc = command("prefix", toolkit, work, environ)
+    arguments = ["-arch=sm_80", "-cubin", str(SOURCES / "jacobi.cu"), "-o"]
+    assert run([*nvcc, *arguments, "plain"], work, environ).status == 0
+    forced = {**environ, "PTXSW_MODE": "force", "PTXSW_REPORT": str(work / "reports")}
+    assert run([*nvcc, *arguments, "forced"], work, forced).status == 0
+    assert (work / "plain").read_bytes() != (work / "forced").read_bytes()
+    [report] = (work / "reports").iterdir()
+    assert report.name.startswith("jacobi.sm_80.")
+
+
+def test_clang(work: Path, ptxas: str, stand_in: StandIn) -> None:
+    """What clang calls, replayed: its assembly file ends in .s, and it names options at length."""
+    (work / "k-1.s").write_bytes((work / "add.ptx").read_bytes())
+    done = stand_in("-m64", "-O3", "--gpu-name", "sm_80", "--output-file", "k.cubin", "k-1.s", "-c")
+    assert (done.status, done.stderr) == (0, b"") and (work / "k.cubin").stat().st_size > 0
+    assert "rewritten" in (work / "log").read_text()
+
+
+def test_nvhpc(work: Path, stand_in: StandIn) -> None:
+    """NVHPC's arguments, replayed."""
+    done = stand_in("-arch=sm_80", "-w", "-m64", "-O3", "-o", "k.bin", "--compile-only", "add.ptx")
+    assert (done.status, done.stderr) == (0, b"") and (work / "k.bin").stat().st_size > 0
+    assert "rewritten" in (work / "log").read_text()
