@@ -11,7 +11,7 @@ import numpy as np
 from ptxsw.ir import Instruction, Mem, Operand, Reg, Symbol, type_width
 from ptxsw.simt.code import LANES, Code, Op, destinations, flatten, handles
 from ptxsw.simt.lanes import Bits
-from ptxsw.simt.memory import ARENA, LOCAL, SHARED, WINDOW, Place
+from ptxsw.simt.memory import FIRST, LOCAL, SHARED, WINDOW, Place
 from ptxsw.simt.state import Array, Fragment, MemoryFault, Poison
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def locate(
     if access.space in ("shared", "local"):
         return [_window(machine, fragment, addresses, None, access, access.space)]
     low = int(addresses.min())
-    if low >= ARENA:
+    if low >= FIRST:
         return [_arena(machine, fragment, addresses, None, access, all_threads)]
     addresses = np.broadcast_to(addresses, fragment.count)
     found: list[Place] = []
@@ -132,16 +132,13 @@ def _arena(
     chosen = addresses if which is None else addresses[which]
     if all_threads and len(chosen) == 1 and which is None:
         chosen = np.broadcast_to(chosen, fragment.count)
-    offsets = chosen.view(np.int64) - ARENA
-    bad = machine.program.arena.outside(offsets, access.bytes, access.write)
+    arena = machine.program.arena
+    offsets, bad = arena.offsets(chosen, access.bytes, access.write)
     if bad is not None:
-        marks = np.zeros(len(chosen), np.bool_)
-        marks[bad] = True
-        address = int(chosen[bad[0]])
-        why = machine.program.arena.describe(address, access.bytes, access.write)
+        why = arena.describe(int(chosen[np.argmax(bad)]), access.bytes, access.write)
         part = fragment if which is None else fragment.part(fragment.idx[which])
-        _fault(machine, part, chosen, marks, access, why)
-    return Place(machine.program.arena.region, offsets, which, True)
+        _fault(machine, part, chosen, bad, access, why)
+    return Place(arena.region, offsets, which, True)
 
 
 def _window(

@@ -7,10 +7,8 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ptxsw.ir import Operand, Symbol
-from ptxsw.simt.memory import ARENA, LOCAL
+from ptxsw.simt.memory import FIRST, LOCAL
 from ptxsw.simt.state import Fragment, Trap
 
 if TYPE_CHECKING:
@@ -25,20 +23,19 @@ _CONVERSION = re.compile(
 
 def _bytes_at(machine: Machine, thread: int, address: int, size: int) -> bytes:
     """Bytes at a generic address as a thread sees it."""
-    if address >= ARENA:
-        start = address - ARENA
-        return machine.program.arena.region.data[start : start + size].tobytes()
+    if address >= FIRST:
+        data = machine.program.arena.data_at(address)
+        return b"" if data is None else data[:size].tobytes()
     start = thread * machine.local_size + address - LOCAL
     return machine.local.data[start : start + size].tobytes()
 
 
 def _string_at(machine: Machine, thread: int, address: int) -> str:
-    data = machine.program.arena.region.data
-    start = address - ARENA
-    if not 0 <= start < len(data):
+    data = machine.program.arena.data_at(address)
+    if data is None:
         return f"<{address:#x}>"
-    end = start + int(np.argmax(data[start:] == 0))
-    return data[start:end].tobytes().decode("utf-8", "replace")
+    text: bytes = data.tobytes()
+    return text.partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def _argument(

@@ -8,7 +8,8 @@ with gaps between them. An address is the same number in its own space and in th
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ Index = NDArray[np.int64]
 
 SHARED, LOCAL, CODE = 0x1000000, 0x2000000, 0x3000000
 WINDOW = 0x1000000  # bytes of each window
-ARENA = 0x700000000
+FIRST = 0x4000000  # where buffers may begin
+ARENA = 0x700000000  # where they begin unless they are told
 GAP = 0x10000  # bytes between buffers that belong to nobody: a stray row ends up there
 GARBAGE = 0xA5  # what memory holds that nobody wrote
 
@@ -62,79 +64,111 @@ class Place:
 
 @dataclass(frozen=True)
 class Buffer:
-    """`size` bytes at offset `start` of the arena."""
+    """`size` bytes at an address, kept from offset `start` of the arena on."""
 
     name: str
+    address: int
     start: int
     size: int
     writable: bool
 
     @property
-    def address(self) -> int:
-        return ARENA + self.start
+    def end(self) -> int:
+        """The first address behind it."""
+        return self.address + self.size
 
 
-@dataclass
 class Arena:
-    """All named buffers of a launch."""
+    """All named buffers of a launch, at addresses far apart, in one array."""
 
-    buffers: list[Buffer] = field(default_factory=list)
-    end: int = GAP
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []  # by address once built
         self.region = Region(np.zeros(0, np.uint8))
-        self.starts: list[int] = []
-        self._starts = np.zeros(0, np.int64)
-        self._ends = np.zeros(0, np.int64)
+        self._next = ARENA
+        self._size = 0
+        self._addresses: list[int] = []
+        self._table: tuple[Array, ...] = ()
 
-    def add(self, name: str, size: int, align: int = 256, writable: bool = True) -> Buffer:
-        """Reserves a buffer; all are added before `build`."""
-        align = max(align, 16)
-        start = -(-self.end // align) * align
-        buffer = Buffer(name, start, size, writable)
+    def add(
+        self,
+        name: str,
+        size: int,
+        align: int = 256,
+        writable: bool = True,
+        address: int | None = None,
+    ) -> Buffer:
+        """Reserves a buffer, where it likes or at a given address; all are added before
+        `build`."""
+        if address is None:
+            align = max(align, 16)
+            address = -(-self._next // align) * align
+            self._next = address + size + GAP
+        # Words lie as they do in memory, and so do sectors.
+        start = self._size + (address - self._size) % 256
+        buffer = Buffer(name, address, start, size, writable)
         self.buffers.append(buffer)
-        self.end = start + size + GAP
+        self._size = start + size
         return buffer
 
     def build(self) -> None:
-        """Makes the memory, all zeros."""
-        self.region = Region(np.zeros(-(-self.end // 256) * 256, np.uint8))
-        self.starts = [b.start for b in self.buffers]
-        self._starts = np.array(self.starts, np.int64)
-        self._ends = np.array([b.start + b.size for b in self.buffers], np.int64)
+        """Makes the memory, all zeros. Raises ValueError where buffers overlap."""
+        self.region = Region(np.zeros(-(-self._size // 256) * 256 + 256, np.uint8))
+        self.buffers.sort(key=lambda buffer: buffer.address)
+        for one, two in pairwise(self.buffers):
+            if two.address < one.end:
+                raise ValueError(f"buffers {one.name!r} and {two.name!r} overlap")
+        for buffer in self.buffers:
+            if not FIRST <= buffer.address <= buffer.end <= 1 << 64:
+                raise ValueError(f"no buffer can be at {buffer.address:#x}")
+        self._addresses = [b.address for b in self.buffers]
+        self._table = (
+            np.array(self._addresses, np.uint64),
+            np.array([b.size for b in self.buffers], np.uint64),
+            np.array([b.start for b in self.buffers], np.uint64),
+            np.array([b.writable for b in self.buffers], np.bool_),
+        )
 
     def bytes_of(self, buffer: Buffer) -> Array:
         return self.region.data[buffer.start : buffer.start + buffer.size]
 
-    def outside(self, offsets: Index, size: int, write: bool) -> Index | None:
-        """Positions of accesses that no buffer holds (or allows); None if there are none."""
-        low, high = int(offsets.min()), int(offsets.max())
-        at = bisect_right(self.starts, low) - 1
+    def offsets(self, addresses: Array, size: int, write: bool) -> tuple[Index, Array | None]:
+        """Where accesses of `size` bytes are in the arena, and which of them no buffer holds or
+        allows (None: all are fine)."""
+        low, high = int(addresses.min()), int(addresses.max())
+        at = bisect_right(self._addresses, low) - 1
         if at >= 0:
             buffer = self.buffers[at]
-            if high + size <= buffer.start + buffer.size and (buffer.writable or not write):
-                return None
-        if not self.buffers:
-            return np.arange(len(offsets))
-        owner = np.searchsorted(self._starts, offsets, side="right") - 1
-        inside = (owner >= 0) & (offsets + size <= self._ends[owner])
+            if high + size <= buffer.end and (buffer.writable or not write):
+                delta = (buffer.start - buffer.address) % (1 << 64)
+                return (addresses + np.uint64(delta)).view(np.int64), None
+        first, length, start, writable = self._table
+        owner = np.searchsorted(first, addresses, side="right") - 1
+        known = owner >= 0
+        owner = np.where(known, owner, 0)
+        within = addresses - first[owner]
+        bad = ~known | (length[owner] < size) | (within > length[owner] - np.uint64(size))
         if write:
-            inside &= np.array([b.writable for b in self.buffers])[owner]
-        return None if inside.all() else np.flatnonzero(~inside)
+            bad |= ~writable[owner]
+        return (within + start[owner]).view(np.int64), bad if bad.any() else None
+
+    def data_at(self, address: int) -> Array | None:
+        """The bytes of a buffer from an address on."""
+        at = bisect_right(self._addresses, address) - 1
+        if at < 0 or address >= self.buffers[at].end:
+            return None
+        return self.bytes_of(self.buffers[at])[address - self.buffers[at].address :]
 
     def describe(self, address: int, size: int, write: bool) -> str:
         """What is wrong with an address, in terms of the nearest buffer."""
-        offset = address - ARENA
-        if not self.buffers or not 0 <= offset < self.end:
-            return "no buffer is near this address"
-        at = max(bisect_right(self.starts, offset) - 1, 0)
-        buffer = self.buffers[at]
-        after = offset + size - (buffer.start + buffer.size)
-        if offset < buffer.start:
-            return f"{buffer.start - offset} bytes before buffer {buffer.name!r}"
-        if after <= 0 and write and not buffer.writable:
-            return f"buffer {buffer.name!r} is read-only"
-        if at + 1 < len(self.buffers) and self.buffers[at + 1].start - offset < after:
-            following = self.buffers[at + 1]
-            return f"{following.start - offset} bytes before buffer {following.name!r}"
-        return f"{after} bytes past the end of buffer {buffer.name!r} ({buffer.size} bytes)"
+        at = bisect_right(self._addresses, address) - 1
+        before = self.buffers[at] if at >= 0 else None
+        after = self.buffers[at + 1] if at + 1 < len(self.buffers) else None
+        past = address + size - before.end if before is not None else FIRST
+        short = after.address - address if after is not None else FIRST
+        if before is not None and past <= 0:
+            return f"buffer {before.name!r} is read-only"
+        if after is not None and short < min(past, GAP):
+            return f"{short} bytes before buffer {after.name!r}"
+        if before is not None and past < GAP:
+            return f"{past} bytes past the end of buffer {before.name!r} ({before.size} bytes)"
+        return "no buffer is near this address"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,12 @@ class Program:
     """One kernel of a module with its arguments, ready to run."""
 
     def __init__(
-        self, module: Module, kernel: Function, args: Sequence[Any], dynamic_shared: int
+        self,
+        module: Module,
+        kernel: Function,
+        args: Sequence[Any],
+        dynamic_shared: int = 0,
+        memory: Mapping[int, Array] | None = None,
     ) -> None:
         self.module, self.kernel = module, kernel
         self.arena = Arena()
@@ -49,6 +54,13 @@ class Program:
         self.static_shared = 0
         used = self._reachable()
         self._lay_out(used, dynamic_shared)
+        self.placed = {
+            address: (
+                self.arena.add(f"memory at {address:#x}", array.nbytes, address=address),
+                array,
+            )
+            for address, array in (memory or {}).items()
+        }
         self._take_arguments(args)
         for name in used:
             if self.functions[name].body_span is not None:
@@ -167,10 +179,13 @@ class Program:
         block = self.arena.add("parameters", max(at, 1), writable=False)
         for variable, place in zip(params, places, strict=True):
             self.parameters[variable.name] = block.address + place
-        self.arena.build()
+        try:
+            self.arena.build()
+        except ValueError as error:
+            raise self._error(str(error), self.kernel) from error
         for place, data in zip(places, packed, strict=True):
             self.arena.bytes_of(block)[place : place + len(data)] = np.frombuffer(data, np.uint8)
-        for buffer, array in self.outputs:
+        for buffer, array in (*self.outputs, *self.placed.values()):
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self.arena.bytes_of(buffer)[:] = flat
         for variable, buffer in self._buffers:

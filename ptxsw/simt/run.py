@@ -13,6 +13,7 @@ from ptxsw.ir import Function, Module
 from ptxsw.simt import access, atomics, control, copies, warp  # noqa: F401  (their handlers)
 from ptxsw.simt.counters import Counters
 from ptxsw.simt.machine import Geometry, Machine
+from ptxsw.simt.memory import Buffer
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
 from ptxsw.simt.schedule import Converging, Fuzzing, Schedule
@@ -31,6 +32,7 @@ class Result:
 
     buffers: list[Array]  # the array arguments after the launch, in their order
     counters: Counters | None
+    memory: Mapping[int, Array]  # the buffers at given addresses
     printed: list[str]  # by `printf`, in the order it happened
     variables: Mapping[str, Array]  # the bytes of module variables in global memory
 
@@ -43,6 +45,7 @@ def launch(
     args: Sequence[Any],
     *,
     shared: int = 0,
+    memory: Mapping[int, Array] | None = None,
     seed: int | None = None,
     schedule: Schedule | None = None,
     merge_iterations: bool = False,
@@ -53,7 +56,8 @@ def launch(
 ) -> Result:
     """Runs a kernel (None: the only one). Arrays among `args` are copied in and come back in the
     result; other arguments are scalars, or bytes for structures. `shared` is the dynamic shared
-    memory in bytes. A `seed` asks for a fuzzed schedule; `resident` blocks' worth of threads run
+    memory in bytes; `memory` puts more buffers at addresses of the caller's choice, for pointers
+    given as integers. A `seed` asks for a fuzzed schedule; `resident` blocks' worth of threads run
     at the same time.
 
     Raises RunError for what the program does wrong, Unsupported for what is not modelled.
@@ -66,7 +70,7 @@ def launch(
         )
     if schedule is None:
         schedule = Converging() if seed is None else Fuzzing(seed, merge_iterations)
-    program = Program(module, function, args, shared)
+    program = Program(module, function, args, shared, memory)
     counts = Counters() if counters else None
     watch = Races() if races else None
     printed: list[str] = []
@@ -81,7 +85,9 @@ def launch(
             printed += machine.printed
     if counts is not None:
         counts.add_codes(program.codes.values())
-    return Result(_read_back(program), counts, printed, _variables(program))
+    buffers = [_read_back(program, *output) for output in program.outputs]
+    kept = {at: _read_back(program, *placed) for at, placed in program.placed.items()}
+    return Result(buffers, counts, kept, printed, _variables(program))
 
 
 def entry(module: Module, name: str | None) -> Function:
@@ -101,12 +107,9 @@ def _three(size: int | Sequence[int]) -> tuple[int, int, int]:
     return int(x), int(y), int(z)
 
 
-def _read_back(program: Program) -> list[Array]:
-    out = []
-    for buffer, array in program.outputs:
-        data = program.arena.bytes_of(buffer).copy()
-        out.append(data.view(array.dtype).reshape(array.shape))
-    return out
+def _read_back(program: Program, buffer: Buffer, array: Array) -> Array:
+    data = program.arena.bytes_of(buffer).copy()
+    return data.view(array.dtype).reshape(array.shape)
 
 
 def _variables(program: Program) -> dict[str, Array]:

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from ptxsw.errors import Unsupported
 from ptxsw.simt import Deadlock, MemoryFault, Race, Trap, launch
 from tests.simt.programs import SEEDS, from_body, program
 
@@ -175,6 +176,26 @@ def test_memory_faults(body: str, message: str) -> None:
     text = str(caught.value)
     assert re.match(r"<ptx>:10:\d+: k: thread \(0,0,0\) of block \(0,0,0\): (ld|st)", text)
     assert "at 0x" in text
+
+
+def test_buffers_at_given_addresses() -> None:
+    """An index that wraps from 2^31 - 1 to -2^31 reads 16 GiB apart."""
+    module = from_body(
+        "ld.param.u64 %rd1, [out];\nmov.u32 %r1, %tid.x;\nadd.s32 %r2, %r1, 2147483640;\n"
+        "mul.wide.s32 %rd2, %r2, 4;\nadd.s64 %rd2, %rd1, %rd2;\nld.global.u32 %r3, [%rd2];\n"
+        "add.u32 %r3, %r3, 1;\nst.global.u32 [%rd2], %r3;\nret;"
+    )
+    base, words = 1 << 40, np.arange(16, dtype=np.uint32)
+    high, low = base + 4 * (2**31 - 8), base - 4 * 2**31
+    result = launch(module, "k", 1, 16, [base], memory={high: words[:8], low: words[8:]})
+    assert result.memory[high].tolist() == list(range(1, 9))
+    assert result.memory[low].tolist() == list(range(9, 17))
+    with pytest.raises(MemoryFault, match=r"thread \(8,0,0\).*no buffer is near"):
+        launch(module, "k", 1, 16, [base], memory={high: words[:8]})
+    with pytest.raises(Unsupported, match="overlap"):
+        launch(module, "k", 1, 16, [base], memory={base: words, base + 8: words})
+    with pytest.raises(Unsupported, match="no buffer can be at 0x1000"):
+        launch(module, "k", 1, 16, [base], memory={0x1000: words})
 
 
 @seeds
