@@ -1,16 +1,19 @@
 """How fast the parser is, beside a bare regular expression over the same text.
 
-    python -m benchmarks.parse [FILE.ptx ...]
+    python -m benchmarks.parse [--collect] [FILE.ptx ...]
 
 For each file (by default the largest fixtures and, where it is there, the largest of the corpus):
 
 - *cold*: the first full parse of a fresh process, imports left out;
 - *lazily*: `parse(text)`, bodies found but not read; *fully*: every body read as well;
 - *yardstick*: one match of one compiled expression per statement, in the same run, which finds
-  guard, opcode with its modifiers and operands (`STATEMENT`); *lean* is the same for a expression
-  that only finds where an instruction's operands begin and end.
+  guard, opcode with its modifiers and operands (`STATEMENT`); *lean* is the same for an
+  expression that only finds where an instruction's operands begin and end.
 
-Then memory per byte of input, and the growth of time with size from 10 kB to 10 MB.
+Then memory per byte of input, and the growth of time with size from 10 kB to 10 MB. Python's
+collector of cycles is off, as a short-lived process would have it: the parser makes no cycles, and
+what the collector spends on walking the tree depends on the heap around it. `--collect` leaves it
+on.
 """
 
 from __future__ import annotations
@@ -158,7 +161,12 @@ def defaults() -> list[Path]:
 
 def main() -> None:
     """Measure the files of the command line."""
-    paths = [Path(name) for name in sys.argv[1:]] or defaults()
+    arguments = sys.argv[1:]
+    if "--collect" in arguments:
+        arguments.remove("--collect")
+    else:
+        gc.disable()
+    paths = [Path(name) for name in arguments] or defaults()
     for path in paths:
         measure(path)
     print("growth:")

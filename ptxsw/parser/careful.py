@@ -168,6 +168,8 @@ def _offset(text: str, error: Any) -> int:
 
 
 def _expected(text: str, offset: int, error: Any) -> str:
+    if text.startswith("/*", offset):
+        return "expected '*/' to end the comment that begins here"
     wanted = set(getattr(error, "expected", None) or getattr(error, "allowed", None) or ())
     if "OPCODE" in wanted:
         if text.startswith("@"):

@@ -138,22 +138,25 @@ class Operands(dict[str, Operand]):
 
     def _address(self, text: str) -> Operand | None:
         """`[%rd1]` or `[%rd1+8]`; None for any other form."""
-        base, plus, offset = text[1:-1].partition("+")
-        base, offset = base.strip(), offset.strip()
         if text[-1] != "]":
             return None
-        if not plus:
-            offset = "0"
-        elif not offset.isdecimal() or offset[0] == "0" != offset or len(offset) > 18:
-            return None
+        base, plus, digits = text[1:-1].partition("+")
+        offset = 0
+        if plus:
+            digits = digits.strip()
+            octal = digits[:1] == "0" and len(digits) > 1
+            if octal or not digits.isdecimal() or len(digits) > 18:
+                return None
+            offset = int(digits)
         known = self.get(base)
         if known is None:
+            base = base.strip()
             if is_name(base) is None:
                 return None
             self[base] = known = self.scope.resolve(base)
         elif type(known) not in _NAMED:
             return None
-        return make_mem(known, int(offset))
+        return make_mem(known, offset)
 
     def add_family(self, stem: str, count: int) -> None:
         """Know `%r0` to `%r4` of `%r<5>` beforehand: nearly all of them are used."""

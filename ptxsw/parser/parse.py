@@ -144,6 +144,8 @@ class _Parser:
             stop = self.end if stop < 0 else stop
             self.directives.append(Directive("@@DWARF", Span(at, stop)))
             return stop
+        if self.text.startswith("/*", at):
+            raise self._error("expected '*/' to end the comment that begins here", at, at + 2)
         if self.text[at] == "\ufeff":
             raise self._error("byte order mark: PTX is plain ASCII, and ptxas takes none", at)
         if self.text[at] == "\0":

@@ -268,3 +268,38 @@ def test_nodes_made_quickly_are_nodes() -> None:
     assert line == made and hash(line) == hash(made) and repr(line) == repr(made)
     with pytest.raises(AttributeError):
         line.opcode = "sub"  # type: ignore[misc]
+
+
+OLD = """\t.version 1.4
+\t.target sm_10, map_f64_to_f32
+\t// compiled with open64
+\t.tex .u32 image;
+\t.entry _Z3addPf (
+\t\t.param .u32 __cudaparm__Z3addPf_a)
+\t{
+\t.reg .u16 $rh<4>;
+\t.reg .u32 $r<6>;
+\t.reg .f32 $f<3>;
+\t.loc\t28\t3\t0
+$LBB1__Z3addPf:
+\tcvt.u32.u16 \t$r1, %tid.x;       \t//
+\tld.param.u32 \t$r2, [__cudaparm__Z3addPf_a];\t// id:9 __cudaparm__Z3addPf_a+0x0
+\tmad24.lo.u32 \t$r3, $r1, 4, $r2; \t// { not a brace
+\tld.global.f32 \t$f1, [$r3+0];    \t// id:10
+\tst.global.f32 \t[$r3+0], $f1;    \t// id:11
+\texit;                         \t//
+$LDWend__Z3addPf:
+\t} // _Z3addPf
+@@DWARF\t.section .debug_info
+@@DWARF\t.4byte 12
+"""
+
+
+def test_ptx_1() -> None:
+    module = parse(OLD)
+    assert (module.version, module.address_size, module.sm) == ((1, 4), 32, 10)
+    lines = module.functions[0].body.instructions
+    assert [i.opcode for i in lines] == ["cvt", "ld", "mad24", "ld", "st", "exit"]
+    assert lines[3].operands == (Reg("$f1"), Mem(Reg("$r3")))
+    assert [d.name for d in module.directives] == ["@@DWARF", "@@DWARF"]
+    assert module.variables[0].space == "tex"

@@ -41,6 +41,11 @@ INSTRUCTIONS = {
         "99999999999999999999999;",
     ),
     "\tmov.u32 %r1, -%r2;": (15, "expected a number after '-'", "-%r2;"),
+    "\tmov.u32 %r1, /* 3;": (
+        15,
+        "expected '*/' to end the comment that begins here",
+        "/* 3;",
+    ),
     "\t5 add;": (2, "expected an instruction, a label or a directive", "5 add;"),
     "\t.reg .b32;": (11, "expected a name", ";"),
     "\t.reg %r9;": (7, "expected a type such as .b32 before the name", "%r9;"),
@@ -87,6 +92,10 @@ MODULES = {
     "\ufeff" + HEAD: (
         "kernel.ptx:1:1: byte order mark: PTX is plain ASCII, and ptxas takes none\n"
         "    1 | \ufeff.version 8.3\n      | ^"
+    ),
+    HEAD + "/* .entry k() { ret; }\n": (
+        "kernel.ptx:4:1: expected '*/' to end the comment that begins here\n"
+        "    4 | /* .entry k() { ret; }\n      | ^^"
     ),
     HEAD + "add.s32 a, b, c;\n": (
         "kernel.ptx:4:1: expected a directive such as .entry, .func or .global\n"
