@@ -51,13 +51,15 @@ def launch(
     merge_iterations: bool = False,
     counters: bool = True,
     races: bool = False,
+    only: range | None = None,
     resident: int = RESIDENT,
     limit: int = LIMIT,
 ) -> Result:
     """Runs a kernel (None: the only one). Arrays among `args` are copied in and come back in the
     result; other arguments are scalars, or bytes for structures. `shared` is the dynamic shared
     memory in bytes; `memory` puts more buffers at addresses of the caller's choice, for pointers
-    given as integers. A `seed` asks for a fuzzed schedule; `resident` blocks' worth of threads run
+    given as integers. Of a large grid `only` some blocks may be run, by their numbers in order
+    (x first). A `seed` asks for a fuzzed schedule; `resident` blocks' worth of threads run
     at the same time.
 
     Raises RunError for what the program does wrong, Unsupported for what is not modelled.
@@ -76,8 +78,13 @@ def launch(
     printed: list[str] = []
     at_once = max(1, resident // geometry.padded)
     with np.errstate(all="ignore"):
-        for first in range(0, geometry.blocks, at_once):
-            blocks = min(at_once, geometry.blocks - first)
+        span = (
+            range(geometry.blocks)
+            if only is None
+            else range(geometry.blocks)[only.start : only.stop]
+        )
+        for first in range(span.start, span.stop, at_once):
+            blocks = min(at_once, span.stop - first)
             machine = Machine(program, geometry, first, blocks, schedule, counts, watch, limit)
             if watch is not None:
                 watch.begin(machine)

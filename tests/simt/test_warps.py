@@ -131,6 +131,20 @@ def test_lane_numbers(shape: tuple[int, int, int]) -> None:
     assert (out[:, 3] == -(-threads // 32)).all()
 
 
+def test_some_blocks_of_a_large_grid() -> None:
+    module = from_body(
+        "ld.param.u64 %rd1, [out];\nmov.u32 %r1, %ctaid.y;\nmov.u32 %r2, %ctaid.x;\n"
+        "mov.u32 %r3, %nctaid.x;\nmad.lo.u32 %r4, %r1, %r3, %r2;\nand.b32 %r5, %r4, 7;\n"
+        "mul.wide.u32 %rd2, %r5, 4;\nadd.s64 %rd1, %rd1, %rd2;\n"
+        "st.global.u32 [%rd1], %r4;\nret;"
+    )
+    result = launch(
+        module, "k", (1 << 20, 1 << 10), 1, [np.zeros(8, np.uint32)],
+        only=range(1 << 25, (1 << 25) + 3),
+    )  # fmt: skip
+    assert result.buffers[0].tolist() == [1 << 25, (1 << 25) + 1, (1 << 25) + 2, 0, 0, 0, 0, 0]
+
+
 # ---------------------------------------------------------------- what is undefined
 
 SHUFFLE = (
