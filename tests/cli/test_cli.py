@@ -217,7 +217,7 @@ def test_doctor(tmp_path: Path) -> None:
     ],
 )
 def test_doctor_names_what_is_wrong(name: str, value: str, problem: str) -> None:
-    done = ptxsw("doctor", **{name: value})
+    done = ptxsw("doctor", **{name: value})  # type: ignore[arg-type]
     assert done.returncode == 1
     assert any(
         line.startswith("!") or "passed over" in line

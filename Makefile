@@ -1,0 +1,44 @@
+# Needs Python 3.11 or later, pip and make; each target makes the environment it needs in .venv.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_FLAGS ?= -n 2
+
+.PHONY: demo test lint types imports check clean
+
+## demo: the whole way on one kernel (NAME=jacobi)
+demo: $(VENV)/demo.stamp
+	$(BIN)/python -m benchmarks.demo $(NAME)
+
+## test: the whole test suite
+test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+## check: style, types, import contracts
+check: lint types imports
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+imports: $(VENV)/dev.stamp
+	$(BIN)/lint-imports
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.stamp: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[ptxas]'
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ $(VENV)/demo.stamp
+
+clean:
+	rm -rf demo-out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
