@@ -54,6 +54,19 @@ def make_reg(name: str, scope: int) -> Reg:
     return made  # type: ignore[no-any-return]
 
 
+def make_family(stem: str, start: int, stop: int) -> list[tuple[str, Reg]]:
+    """Names and registers `stem` + start to `stem` + (stop - 1) of an outermost scope."""
+    found: list[tuple[str, Reg]] = []
+    append = found.append
+    for index in range(start, stop):
+        made = _Reg()
+        made.name = name = f"{stem}{index}"
+        made.scope = 0
+        made.__class__ = Reg
+        append((name, made))
+    return found
+
+
 def make_int(value: int) -> Int:
     made = _Int()
     made.value = value

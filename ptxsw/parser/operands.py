@@ -22,7 +22,7 @@ from ptxsw.ir import (
     Symbol,
     Vec,
 )
-from ptxsw.parser.make import make_float, make_int, make_mem, make_reg, make_vec
+from ptxsw.parser.make import make_family, make_float, make_int, make_mem, make_reg, make_vec
 from ptxsw.parser.scope import Scope
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ class Pool:
     def registers(self, stem: str, count: int) -> list[tuple[str, Reg]]:
         """Names and registers of a family such as `%r<5>`."""
         family = self._families.setdefault(stem, [])
-        for index in range(len(family), count):
-            name = f"{stem}{index}"
-            family.append((name, make_reg(name, 0)))
+        family += make_family(stem, len(family), count)
         return family if len(family) == count else family[:count]
 
 

@@ -10,8 +10,8 @@ from ptxsw.source import Span
 _TOKEN = re.compile(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|[{}]')
 _COMMENT = re.compile(r'(//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)|"[^"\n]*"')
 _DOUBTFUL = (
-    re.compile(r"//[^\n]*[{}]"),  # a brace in a comment
-    re.compile(r'"[^"\n]*[{}]'),  # a brace in a string
+    re.compile(r"//[^\n{}]*[{}]"),  # a brace in a comment
+    re.compile(r'"[^"\n{}]*[{}]'),  # a brace in a string
 )
 _NOT_BLANK = re.compile(r"[^\n\r\t ]")
 _END = re.compile(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|;|\Z')
