@@ -190,26 +190,25 @@ def build(body: Body) -> Cfg:
     """The flow graph of a body. An unguarded indirect branch without a known target list goes
     to every label."""
     instructions: list[Instruction] = []
-    label_at: dict[str, int] = {}
+    label_at: dict[tuple[str, int], int] = {}  # by name and scope: scopes may repeat a name
     tables: dict[str, tuple[str, ...]] = {}
     for statement in body.statements:
         match statement:
             case Instruction():
                 instructions.append(statement)
             case Label():
-                label_at[statement.name] = len(instructions)
+                label_at[statement.name, statement.scope] = len(instructions)
             case Directive(name="branchtargets", label=str(label)):
                 tables[label] = statement.names
             case _:
                 pass
     starts = sorted(
-        {0, *label_at.values()}
-        | {at + 1 for at, ins in enumerate(instructions) if ends_block(ins)}
+        {0, *label_at.values()} | {at + 1 for at, ins in enumerate(instructions) if ends_block(ins)}
     )
     starts = [at for at in starts if at < len(instructions)] or [0]
     block_at = {at: number for number, at in enumerate(starts)}
     labels: dict[int, list[str]] = {}
-    for name, at in label_at.items():
+    for (name, _), at in label_at.items():
         labels.setdefault(at, []).append(name)
     blocks = []
     for number, start in enumerate(starts):
@@ -235,7 +234,7 @@ def ends_block(instruction: Instruction) -> bool:
 
 def _targets(
     run: Sequence[Instruction],
-    label_at: Mapping[str, int],
+    label_at: Mapping[tuple[str, int], int],
     tables: Mapping[str, tuple[str, ...]],
     end: int,
 ) -> list[int]:
@@ -246,11 +245,13 @@ def _targets(
     fall = [end] if last.guard is not None else []
     if last.opcode in _EXITS:
         return fall
-    names = [o.name for o in last.operands if isinstance(o, Symbol)]
+    symbols = [o for o in last.operands if isinstance(o, Symbol)]
     if last.opcode == "brx":
-        known = [tables[name] for name in names if name in tables]
-        names = list(known[0]) if known else list(label_at)
-    return [label_at[name] for name in names if name in label_at] + fall
+        known = [tables[s.name] for s in symbols if s.name in tables]
+        named = known[0] if known else dict.fromkeys(name for name, _ in label_at)
+        return [at for n in named for (name, _), at in label_at.items() if name == n] + fall
+    keys = [(s.name, s.scope) for s in symbols]
+    return [label_at[key] for key in keys if key in label_at] + fall
 
 
 def _reverse_postorder(root: int, successors: Mapping[int, Sequence[int]]) -> list[int]:

@@ -91,7 +91,7 @@ class Code:
     dtypes: list[Any] = field(default_factory=list)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # in a frame
     size: int = 0  # bytes of a frame
-    labels: dict[str, int] = field(default_factory=dict)
+    labels: dict[tuple[str, int], int] = field(default_factory=dict)  # by name and scope
     joins: dict[int, int] = field(default_factory=dict)  # branch to where its sides meet
     threads: list[int] = field(default_factory=list)  # instructions done, counted by thread
     warps: list[int] = field(default_factory=list)  # and by warp
@@ -373,4 +373,4 @@ def _find_labels(code: Code, statements: tuple[Statement, ...]) -> None:
         if isinstance(statement, Instruction):
             at += 1
         elif isinstance(statement, Label):
-            code.labels[statement.name] = at
+            code.labels[statement.name, statement.scope] = at

@@ -26,7 +26,7 @@ def _without(idx: Index, some: Index) -> Index:
 def bra(code: Code, instruction: Instruction, pc: int) -> Op:
     """Where the guard differs between threads they part until the post-dominator."""
     (target,) = (o for o in instruction.operands if isinstance(o, Symbol))
-    there = code.labels[target.name]
+    there = code.labels[target.name, target.scope]
     meet = code.joins.get(pc)
     if instruction.guard is None:
         return lambda machine, fragment: there
@@ -49,6 +49,11 @@ def bra(code: Code, instruction: Instruction, pc: int) -> Op:
     return run
 
 
+def _label(code: Code, name: str, scope: int) -> int:
+    """A label as seen from a scope: its own, else the function's."""
+    return code.labels[(name, scope) if (name, scope) in code.labels else (name, 0)]
+
+
 @handles("brx", guarded=True)
 def brx(code: Code, instruction: Instruction, pc: int) -> Op:
     """A branch to the entry of a table that a register names."""
@@ -56,7 +61,7 @@ def brx(code: Code, instruction: Instruction, pc: int) -> Op:
     if not isinstance(table, Symbol):
         raise ValueError("no table of targets")
     names = branch_targets(code.function)[table.name]
-    targets = [code.labels[name] for name in names]
+    targets = [_label(code, name, table.scope) for name in names]
     read = code.read(index)
     meet = code.joins.get(pc)
 

@@ -119,6 +119,18 @@ def test_clocks_only_go_forward_and_repeat() -> None:
     assert second.buffers[0].tolist() == [a, b]
 
 
+def test_labels_of_scopes_are_apart() -> None:
+    """Inline assembly repeats its labels, each in its own braces."""
+    module = from_body(
+        "ld.param.u64 %rd1, [out];\nmov.u32 %r1, 1;\n"
+        "{\nL: add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 5;\n@%p1 bra L;\nbra M;\nM:\n}\n"
+        "{\nL: add.u32 %r1, %r1, 100;\nsetp.lt.u32 %p1, %r1, 300;\n@%p1 bra L;\nbra M;\nM:\n}\n"
+        "st.global.u32 [%rd1], %r1;\nret;"
+    )
+    result = launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
+    assert result.buffers[0].tolist() == [305]
+
+
 def test_registers_of_scopes_are_apart() -> None:
     module = from_body(
         "ld.param.u64 %rd1, [out];\nmov.u32 %r1, 1;\n{ .reg .b32 %r1; mov.u32 %r1, 2; }\n"
