@@ -169,7 +169,7 @@ class Reader:
         if self._surroundings.plain:
             text, depth, after = self.source.text, 1, at + 1
             for _ in range(8):  # short scopes are the rule
-                close = text.find("}", after, self._span.end)
+                close = text.find("}", after, at + 2000)
                 if close < 0:
                     break
                 depth += text.count("{", after, close) - 1
