@@ -13,10 +13,10 @@ import ptxsw
 from ptxsw.codegen.edit import Edit, apply
 from ptxsw.codegen.emit import emit
 from ptxsw.emulator.affine import Affine, constant
+from ptxsw.emulator.node import Variance
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Variance
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Function, Loc, Module
 from ptxsw.parser import parse
@@ -161,9 +161,7 @@ def _kernels(module: Module, only: str | None) -> Iterator[Function]:
 # ---------------------------------------------------------------- reporting
 
 
-def _report(
-    name: str, arch: str | None, begin: float, kernels: list[model.Kernel]
-) -> model.Report:
+def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kernel]) -> model.Report:
     return model.Report(
         ptxsw.__version__, name, arch, round(perf_counter() - begin, 6), tuple(kernels)
     )

@@ -165,9 +165,7 @@ class _Emitter:
     def _own(self, rewrite: Rewrite) -> str:
         """True in lanes that must make the load themselves."""
         part = self._partial(rewrite)
-        wraps = tuple(
-            self.wraps[g.index, g.reg, g.addend] for g in rewrite.proof.guards
-        )
+        wraps = tuple(self.wraps[g.index, g.reg, g.addend] for g in rewrite.proof.guards)
         lines = self.before.setdefault(rewrite.dest, [])
         segment = self.plan.segments[rewrite.dest]
         name = self._edge(segment, rewrite.delta, part, lines)

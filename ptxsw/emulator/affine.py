@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ptxsw.emulator.terms import Term, signed, split
+from ptxsw.emulator.node import Term, signed, split
 
 Monomial = tuple[Term, ...]
 Polynomial = Mapping[Monomial, int]  # the empty monomial holds the constant

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.state import State
-from ptxsw.emulator.terms import Term, Terms, Variance, walk
+from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 
 
@@ -89,32 +90,80 @@ def enter(facts: LoopFacts, state: State, terms: Terms) -> Entered:
     for reg, atom in facts.entry.items():
         if reg not in before:
             before[reg] = terms.atom(f"undefined({reg.name})", atom.width, Variance.LANE)
-    memo: dict[Term, Term] = {}
-    actual = {atom: before[reg] for reg, atom in facts.entry.items()}
-
-    def fill(term: Term) -> Term:
-        return terms.substitute(term, actual.get, memo)
-
     count = terms.atom(f"iter({facts.label})", 64, Variance.UNIFORM)
+    turn = _Turn(facts, before, count, terms)
     variance = _variances(facts, before)
     atoms: list[Term] = [count]
     for reg, atom in facts.entry.items():
         if reg not in facts.modified:
             continue
-        step = facts.steps.get(reg)
-        if step is not None:
-            turns = terms.extract(count, 0, atom.width)
-            state.env[reg] = terms.add(actual[atom], terms.mul(fill(step), turns))
-        else:
+        if reg in facts.steps:
+            state.env[reg] = turn.now(atom)
+            continue
+        followed = turn.follow(reg)
+        if followed is None:
             name = f"loop({facts.label}, {reg.name}{'@' * reg.scope})"
-            new = state.env[reg] = terms.atom(name, atom.width, variance[reg])
-            atoms.append(new)
+            followed = terms.atom(name, atom.width, variance[reg])
+            atoms.append(followed)
+        state.env[reg] = followed
     if facts.writes:
         mark = -1 - facts.header
         state.epochs = (mark, mark, mark)
-    _assume_again(facts, state, before, terms)
+    if facts.again is not None:
+        # A rotated loop tests at its end what its guard tested before the first turn: a condition
+        # that holds on entry and on the way back holds in every turn.
+        sides = turn.before_and_now(facts.again)
+        if sides is not None and sides[0] in state.conditions:
+            state.conditions = state.assume(sides[1])
     uniform = _uniform(facts, state, terms)
     return Entered({a: _left(a, terms, uniform) for a in atoms}, uniform)
+
+
+class _Turn:
+    """Any one turn of a loop that was entered with the values `before`."""
+
+    def __init__(
+        self, facts: LoopFacts, before: Mapping[Reg, Term], count: Term, terms: Terms
+    ) -> None:
+        self._facts, self._before, self._count, self._terms = facts, before, count, terms
+        self._unstable = {facts.entry[r] for r in facts.modified if r not in facts.steps}
+        self._first: dict[Term, Term] = {}  # the turn before the first
+        self._last: dict[Term, Term] = {}  # the turn before this one
+        self._now: dict[Term, Term] = {}
+        actual = {atom: before[reg] for reg, atom in facts.entry.items()}
+        memo: dict[Term, Term] = {}
+        for reg, atom in facts.entry.items():
+            value = before[reg]
+            self._first[atom] = self._last[atom] = self._now[atom] = value
+            if reg in facts.steps:
+                step = terms.substitute(facts.steps[reg], actual.get, memo)
+                turns = terms.extract(count, 0, atom.width)
+                now = terms.add(value, terms.mul(step, turns))
+                self._first[atom] = terms.sub(value, step)
+                self._last[atom] = terms.sub(now, step)
+                self._now[atom] = now
+
+    def now(self, atom: Term) -> Term:
+        """The value of an induction variable in this turn."""
+        return self._now[atom]
+
+    def before_and_now(self, after: Term) -> tuple[Term, Term] | None:
+        """What a term over one turn's entry atoms, taken behind the turn, would have been before
+        the loop, and is at the start of this turn; None where it is not known to follow the
+        induction variables."""
+        if not invariant(after, self._unstable):
+            return None
+        substitute = self._terms.substitute
+        return substitute(after, self._first.get), substitute(after, self._last.get)
+
+    def follow(self, reg: Reg) -> Term | None:
+        """The value of a register that is a function of induction variables on entry, and is
+        made the same function of them in every turn: `i - 2` kept beside `i`."""
+        after = self._facts.after.get(reg)
+        sides = None if after is None else self.before_and_now(after)
+        if sides is None or sides[0] is not self._before[reg]:
+            return None
+        return sides[1]
 
 
 def _left(atom: Term, terms: Terms, uniform: bool) -> Term:
@@ -157,32 +206,8 @@ def _variances(facts: LoopFacts, before: Mapping[Reg, Term]) -> dict[Reg, Varian
     return level
 
 
-def _assume_again(
-    facts: LoopFacts, state: State, before: Mapping[Reg, Term], terms: Terms
-) -> None:
-    """A rotated loop tests at its end what its guard tested before the first turn: a condition
-    that holds on entry and on the way back holds in every turn."""
-    unstable = {facts.entry[reg] for reg in facts.modified if reg not in facts.steps}
-    if facts.again is None or not invariant(facts.again, unstable):
-        return
-    memo: dict[Term, Term] = {}
-    actual = {atom: before[reg] for reg, atom in facts.entry.items()}
-    first: dict[Term, Term] = {}
-    now: dict[Term, Term] = {}
-    for reg, atom in facts.entry.items():
-        first[atom] = now[atom] = before[reg]
-        if reg in facts.steps:
-            step = terms.substitute(facts.steps[reg], actual.get, memo)
-            first[atom] = terms.sub(before[reg], step)
-            now[atom] = terms.sub(state.env[reg], step)
-    if terms.substitute(facts.again, first.get) in state.conditions:
-        state.conditions = state.assume(terms.substitute(facts.again, now.get))
-
-
 def _uniform(facts: LoopFacts, state: State, terms: Terms) -> bool:
     if facts.exits is None:
         return False
-    now = {
-        atom: state.env[reg] if reg in state.env else atom for reg, atom in facts.entry.items()
-    }
+    now = {atom: state.env.get(reg, atom) for reg, atom in facts.entry.items()}
     return all(terms.substitute(p, now.get).variance == Variance.UNIFORM for p in facts.exits)

@@ -14,9 +14,10 @@ from ptxsw import isa
 from ptxsw.cfg import Cfg, Loop, build
 from ptxsw.dataflow import liveness, slice_registers
 from ptxsw.emulator.loops import Entered, LoopFacts, enter, find_steps
+from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.state import CARRY, Machine, State, Step
-from ptxsw.emulator.terms import Term, Terms, Variance
+from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Statistics, Trace, Variant, Widening
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg, type_width
 
@@ -24,6 +25,7 @@ MAX_STATES = 16
 """States per block; more are widened into one."""
 
 _MAX_PREDICATES = 8
+_KINDS = {"ld": "load", "ldu": "load", "st": "store"}
 
 
 class _OutOfTime(Exception):
@@ -42,9 +44,7 @@ def emulate(
 
 
 class _Emulation:
-    def __init__(
-        self, module: Module, function: Function, budget_s: float, solver: Solver
-    ) -> None:
+    def __init__(self, module: Module, function: Function, budget_s: float, solver: Solver) -> None:
         self.module, self.function = module, function
         self.cfg: Cfg = build(function.body)
         self.terms = Terms()
@@ -103,13 +103,9 @@ class _Emulation:
     def _access(self, index: int) -> Access:
         instruction = self.cfg.instructions[index]
         effects = isa.effects(instruction.opcode, instruction.modifiers)
-        kind = "other"
-        if effects & isa.Effect.ATOMIC:
-            kind = "atomic"
-        elif instruction.opcode in ("ld", "ldu"):
-            kind = "load"
-        elif instruction.opcode == "st":
-            kind = "store"
+        kind = _KINDS.get(instruction.opcode)
+        if kind is None:
+            kind = "atomic" if effects & isa.Effect.ATOMIC else "other"
         return Access(
             index,
             instruction,
@@ -133,9 +129,7 @@ class _Emulation:
         carry = {CARRY} if any(s is not None and s.meaning is not None and s.meaning.reads_carry
                                for s in self.steps) else set()  # fmt: skip
         return {
-            number: tuple(
-                sorted((live & self.tracked) | carry, key=lambda r: (r.name, r.scope))
-            )
+            number: tuple(sorted((live & self.tracked) | carry, key=lambda r: (r.name, r.scope)))
             for number, live in facts.items()
         }
 
@@ -271,9 +265,7 @@ class _Emulation:
                 value = self.machine.read_reg(state, reg)
                 self.widenings.setdefault((index, reg), {})[value] = None
 
-    def _touched(
-        self, index: int, key: tuple[Term, Term], conditions: tuple[Term, ...]
-    ) -> None:
+    def _touched(self, index: int, key: tuple[Term, Term], conditions: tuple[Term, ...]) -> None:
         variants = self.found.setdefault(index, {})
         known = variants.get(key)
         facts = frozenset(conditions)
@@ -294,7 +286,7 @@ class _Emulation:
         fall = self.terms.not_(taken)
         if last.opcode != "bra":  # a guarded exit: those who stay
             return self._fork(state, [(s, fall) for s in block.successors])
-        sides = [(block.successors[0], taken)]
+        sides: list[tuple[int, Term | None]] = [(block.successors[0], taken)]
         if len(block.successors) == 2:
             sides.append((block.successors[1], fall))
         elif len(block.successors) == 1:
@@ -430,9 +422,7 @@ class _Emulation:
         for header in self.cfg.loops_around(number):
             if successor not in self.cfg.loops[header].blocks:
                 for entered in self.entered.get(header, ()):
-                    names.update(
-                        (a, b) for a, b in entered.atoms.items() if a is not b
-                    )
+                    names.update((a, b) for a, b in entered.atoms.items() if a is not b)
         if not names:
             return state
         memo: dict[Term, Term] = {}
@@ -446,9 +436,7 @@ class _Emulation:
 
 def _roots(instruction: Instruction) -> tuple[Reg, ...]:
     """Registers a trace needs: bases of addresses, and predicates of branches and accesses."""
-    roots = [
-        o.base for o in instruction.operands if isinstance(o, Mem) and isinstance(o.base, Reg)
-    ]
+    roots = [o.base for o in instruction.operands if isinstance(o, Mem) and isinstance(o.base, Reg)]
     if instruction.guard is not None and isa.effects(instruction.opcode, instruction.modifiers):
         roots.append(instruction.guard.reg)
     return tuple(roots)

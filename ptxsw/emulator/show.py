@@ -6,7 +6,7 @@ pulled out as a shift, sign and zero extensions left out unless asked for.
 
 from __future__ import annotations
 
-from ptxsw.emulator.terms import Term, signed, split
+from ptxsw.emulator.node import Term, signed, split
 
 _INFIX = {
     "udiv": "/u", "urem": "%u", "sdiv": "/", "srem": "%", "and": "&", "or": "|", "xor": "^",
@@ -77,7 +77,7 @@ def _scaled(atoms: list[Term], coefficient: int, extensions: bool) -> str:
     texts = [_show(a, extensions) for a in atoms]
     if coefficient == 1:
         return " + ".join(
-            t if a.kind != "zext" and a.kind != "sext" or extensions else _tight(a, extensions)
+            t if extensions or a.kind not in ("zext", "sext") else _tight(a, extensions)
             for a, t in zip(atoms, texts, strict=True)
         )
     inner = texts[0] if len(atoms) == 1 else " + ".join(_tight(a, extensions) for a in atoms)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from ptxsw.emulator.terms import Term, ones, walk
+from ptxsw.emulator.node import Term, ones, walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxsw import isa
-from ptxsw.emulator.terms import Term, Terms, Variance
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.terms import Terms
 from ptxsw.ir import (
-    Args, Body, Float, Function, Instruction, Int, Mem, Module, Not, Operand, Pair, Part, Reg,
-    Sink, Special, Sum, Symbol, Vec, type_width,
+    Args,
+    Body,
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Mem,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Part,
+    Reg,
+    Sink,
+    Special,
+    Sum,
+    Symbol,
+    Vec,
+    type_width,
 )  # fmt: skip
 from ptxsw.semantics import Meaning, meaning
 
@@ -258,15 +276,13 @@ class Machine:
             case Symbol(name, offset):
                 return self._symbol(name, offset)
             case Not(inner):
-                value = self.read(state, inner)
-                if isinstance(value, Term):
-                    return self.terms.not_(value)
-                return 1 - value
+                held = self.read(state, inner)
+                return 1 - held if isinstance(held, int) else self.terms.not_(held)
             case Sum(base, offset):
-                value = self.read(state, base)
-                if isinstance(value, Term):
-                    return self.terms.add(value, self.terms.const(offset, value.width))
-                return value + offset
+                held = self.read(state, base)
+                if isinstance(held, int):
+                    return held + offset
+                return self.terms.add(held, self.terms.const(offset, held.width))
             case Part():
                 return self.terms.fresh("part", 32)
             case _:
@@ -328,7 +344,7 @@ def _launch_bounds(function: Function) -> dict[str, int]:
     for name, text in function.directives:
         if name == "reqntid":
             sizes = [int(part, 0) for part in text.replace(",", " ").split()]
-            for axis, size in zip("xyz", sizes + [1, 1, 1], strict=False):
+            for axis, size in zip("xyz", [*sizes, 1, 1, 1], strict=False):
                 known[f"%ntid.{axis}"] = size
                 if size == 1:
                     known[f"%tid.{axis}"] = 0

@@ -9,48 +9,23 @@ Every rule here is exact modulo 2^width and is proved with Z3 in `tests/emulator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from ptxsw.emulator.node import (
+    Term,
+    Variance,
+    factors,
+    ones,
+    positive,
+    signed,
+    split,
+    truncated,
+)
 
 # Beyond these the normal form costs more than it tells: the product stays one opaque atom.
 _MAX_PRODUCTS = 64
 _MAX_DEGREE = 6
-
-
-class Variance(IntEnum):
-    """Over which threads of a warp a value is the same.
-
-    ROW values (`%tid.y`, `%tid.z`) are equal in a warp whose lanes lie in one row of the block.
-    """
-
-    UNIFORM = 0
-    ROW = 1
-    LANE = 2
-
-
-class Term:
-    """A node; made by `Terms` only. `value` is the payload of the kind:
-
-    const: the unsigned integer; atom: its name; sum: (constant, coefficients), one for each of
-    `args`; extract: the low bit; float: its name; apply: (its name, its own variance).
-    """
-
-    __slots__ = ("_ones", "args", "id", "kind", "size", "value", "variance", "width")
-
-    id: int
-    kind: str
-    width: int
-    args: tuple[Term, ...]
-    value: Any
-    variance: Variance
-    size: int  # nodes, counted as a tree and capped
-    _ones: int | None
-
-    def __repr__(self) -> str:
-        from ptxsw.emulator.show import show
-
-        return show(self)
 
 
 class Terms:
@@ -226,7 +201,7 @@ class Terms:
     def sdiv(self, a: Term, b: Term) -> Term:
         if b.kind == "const" and b.value != 0:
             if a.kind == "const":
-                return self.const(_truncated(signed(a), signed(b))[0], a.width)
+                return self.const(truncated(signed(a), signed(b))[0], a.width)
             if b.value == 1:
                 return a
         if positive(a) and positive(b) and b.kind == "const" and b.value != 0:
@@ -236,7 +211,7 @@ class Terms:
     def srem(self, a: Term, b: Term) -> Term:
         if b.kind == "const" and b.value != 0:
             if a.kind == "const":
-                return self.const(_truncated(signed(a), signed(b))[1], a.width)
+                return self.const(truncated(signed(a), signed(b))[1], a.width)
             if b.value == 1:
                 return self.const(0, a.width)
         if positive(a) and positive(b):
@@ -338,7 +313,7 @@ class Terms:
     # ------------------------------------------------------------ widths
 
     def extract(self, a: Term, low: int, width: int) -> Term:
-        assert 0 <= low and 0 < width and low + width <= a.width, (a, low, width)
+        assert low >= 0 and width > 0 and low + width <= a.width, (a, low, width)
         if width == a.width:
             return a
         match a.kind:
@@ -553,200 +528,9 @@ class Terms:
         return done[term]
 
 
-# ---------------------------------------------------------------- looking into terms
-
-
 def _id(term: Term) -> int:
     return term.id
 
 
 def _by_id(item: tuple[Term, int]) -> int:
     return item[0].id
-
-
-def split(term: Term) -> tuple[int, tuple[tuple[Term, int], ...]]:
-    """A term as `constant + Σ coefficient·atom`, all modulo 2^width."""
-    if term.kind == "sum":
-        constant, coefficients = term.value
-        return constant, tuple(zip(term.args, coefficients, strict=True))
-    if term.kind == "const":
-        return term.value, ()
-    return 0, ((term, 1),)
-
-
-def factors(term: Term) -> tuple[Term, ...]:
-    return term.args if term.kind == "mul" else (term,)
-
-
-def signed(term: Term) -> int:
-    """The value of a constant read as two's complement."""
-    value: int = term.value
-    return value - (1 << term.width) if value >> (term.width - 1) else value
-
-
-def positive(term: Term) -> bool:
-    """Is the sign bit known to be zero?"""
-    return ones(term) >> (term.width - 1) == 0
-
-
-def ones(term: Term) -> int:
-    """Mask of the bits that may be set; as a number, an upper bound of the unsigned value."""
-    known = term._ones
-    if known is None:
-        known = term._ones = _possible_ones(term)
-    return known
-
-
-def _possible_ones(term: Term) -> int:
-    full = (1 << term.width) - 1
-    match term.kind:
-        case "const":
-            return int(term.value)
-        case "zext":
-            return ones(term.args[0])
-        case "sext":
-            inner = term.args[0]
-            mask = ones(inner)
-            return mask | (full ^ ((1 << inner.width) - 1)) if mask >> (inner.width - 1) else mask
-        case "and":
-            return ones(term.args[0]) & ones(term.args[1])
-        case "or" | "xor":
-            return ones(term.args[0]) | ones(term.args[1])
-        case "ite":
-            return ones(term.args[1]) | ones(term.args[2])
-        case "extract":
-            return (ones(term.args[0]) >> int(term.value)) & full
-        case "concat":
-            return ones(term.args[0]) << term.args[1].width | ones(term.args[1])
-        case "sum":
-            return _ones_of_sum(term, full)
-        case "mul":
-            bound = 1
-            for factor in term.args:
-                bound *= ones(factor)
-            return full if bound > full else (1 << bound.bit_length()) - 1
-        case "urem" | "udiv" if term.args[1].kind == "const":
-            bound = ones(term.args[0])
-            if term.kind == "urem":
-                bound = min(bound, term.args[1].value - 1)
-            else:
-                bound //= term.args[1].value
-            return (1 << bound.bit_length()) - 1
-        case _:
-            return full
-
-
-def _ones_of_sum(term: Term, full: int) -> int:
-    """Low bits that every summand leaves zero stay zero; so do those above the largest total."""
-    constant, items = split(term)
-    bound = constant
-    low = constant & -constant if constant else full + 1
-    for atom, coefficient in items:
-        mask = ones(atom)
-        bound += coefficient * mask
-        step = (coefficient & -coefficient) * (mask & -mask)
-        low = min(low, step) if step else low
-    high = full if bound > full else (1 << bound.bit_length()) - 1
-    return high & ~(low - 1)
-
-
-def _truncated(a: int, b: int) -> tuple[int, int]:
-    """Quotient and remainder of a division that truncates toward zero."""
-    quotient = abs(a) // abs(b)
-    if (a < 0) != (b < 0):
-        quotient = -quotient
-    return quotient, a - quotient * b
-
-
-def walk(*terms: Term) -> Iterable[Term]:
-    """Every subterm once, arguments before the terms that hold them."""
-    seen: set[Term] = set()
-    stack = list(terms)
-    while stack:
-        node = stack[-1]
-        if node in seen:
-            stack.pop()
-            continue
-        missing = [a for a in node.args if a not in seen]
-        if missing:
-            stack.extend(missing)
-        else:
-            seen.add(node)
-            stack.pop()
-            yield node
-
-
-def evaluate(term: Term, values: Mapping[Term, int]) -> int:
-    """The unsigned value of a term whose atoms, loads and floating-point results are given."""
-    known: dict[Term, int] = {}
-    for node in walk(term):
-        if node in values:
-            known[node] = values[node] & ((1 << node.width) - 1)
-        else:
-            known[node] = _value(node, [known[a] for a in node.args])
-    return known[term]
-
-
-def _value(term: Term, args: list[int]) -> int:
-    width = term.width
-    mask = (1 << width) - 1
-    inner = term.args[0].width if term.args else width
-
-    def sign(value: int) -> int:
-        return value - (1 << inner) if value >> (inner - 1) else value
-
-    match term.kind:
-        case "const":
-            return int(term.value)
-        case "sum":
-            constant, coefficients = term.value
-            return (constant + sum(c * v for c, v in zip(coefficients, args, strict=True))) & mask
-        case "mul":
-            product = 1
-            for value in args:
-                product = product * value & mask
-            return product
-        case "udiv":
-            return mask if args[1] == 0 else args[0] // args[1]
-        case "urem":
-            return args[0] if args[1] == 0 else args[0] % args[1]
-        case "sdiv" | "srem":
-            a, b = sign(args[0]), sign(args[1])
-            if b == 0:
-                return (1 if a < 0 else mask) if term.kind == "sdiv" else args[0]
-            return _truncated(a, b)[0 if term.kind == "sdiv" else 1] & mask
-        case "and":
-            return args[0] & args[1]
-        case "or":
-            return args[0] | args[1]
-        case "xor":
-            return args[0] ^ args[1]
-        case "not":
-            return 1 - args[0]
-        case "shl":
-            return args[0] << args[1] & mask if args[1] < width else 0
-        case "lshr":
-            return args[0] >> args[1] if args[1] < width else 0
-        case "ashr":
-            return sign(args[0]) >> min(args[1], width - 1) & mask
-        case "extract":
-            return args[0] >> int(term.value) & mask
-        case "concat":
-            return args[0] << term.args[1].width | args[1]
-        case "zext":
-            return args[0]
-        case "sext":
-            return sign(args[0]) & mask
-        case "eq":
-            return int(args[0] == args[1])
-        case "ult":
-            return int(args[0] < args[1])
-        case "ule":
-            return int(args[0] <= args[1])
-        case "slt":
-            return int(sign(args[0]) < sign(args[1]))
-        case "sle":
-            return int(sign(args[0]) <= sign(args[1]))
-        case "ite":
-            return args[1] if args[0] else args[2]
-    raise KeyError(term)

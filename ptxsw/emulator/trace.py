@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptxsw.cfg import Cfg
-from ptxsw.emulator.terms import Term, Terms, Variance
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Function, Instruction, Module, Reg
 
 

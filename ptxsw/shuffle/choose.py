@@ -54,9 +54,7 @@ def choose(
                 refused = Kept(dest, candidate, why_not)
                 break
             rewrites.append(
-                Rewrite(
-                    dest.index, candidate.source.index, candidate.delta, scheme, form, verdict
-                )
+                Rewrite(dest.index, candidate.source.index, candidate.delta, scheme, form, verdict)
             )
             if candidate.delta:
                 shuffled.add(dest.index)

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ptxsw import isa
-from ptxsw.emulator.affine import Affine, Monomial, is_lane_atom
+from ptxsw.emulator.affine import Affine, Monomial, is_lane_atom, without_constant
 from ptxsw.emulator.trace import Access, Trace
 
-Class = frozenset[tuple[Monomial, int]]
+Key = frozenset[tuple[Monomial, int]]
+Class = frozenset[tuple[Key, int]]
 
 _SOURCES_TRIED = 4
 """Of several earlier loads at one address the newest few are tried."""
@@ -21,8 +22,8 @@ _SOURCES_TRIED = 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an access lies in its class: `offset` and `stride` in bytes; stride 0 where the
-    address does not grow with the lane."""
+    """Where an access lies in its class of addresses: `offset` and `stride` in bytes; stride 0
+    where the address does not grow with the lane."""
 
     key: Class
     offset: int
@@ -40,16 +41,15 @@ class Candidate:
 
 def global_loads(trace: Trace) -> tuple[Access, ...]:
     """Loads that may touch global memory, generic ones included."""
-    return tuple(
-        a for a in trace.accesses if a.kind == "load" and a.space in ("global", "generic")
-    )
+    return tuple(a for a in trace.accesses if a.kind == "load" and a.space in ("global", "generic"))
 
 
 def place(affine: Affine, access: Access) -> Place | None:
-    """The place of an access, the same on every path; None where paths differ in more than the
-    class, or the stride is no constant."""
-    places = set()
-    keys = set()
+    """The place of an access; None where the stride is no constant, or not the same on every
+    path. Where paths see different addresses, the class holds them all, each by its distance
+    from the lowest."""
+    views: set[tuple[Key, int]] = set()
+    strides = set()
     for variant in access.variants:
         polynomial = affine.polynomial(variant.address)
         stride = 0
@@ -58,14 +58,12 @@ def place(affine: Affine, access: Access) -> Place | None:
             if lanes and len(monomial) > 1:
                 return None
             stride += coefficient * lanes
-        keys.add(frozenset(item for item in polynomial.items() if item[0]))
-        places.add((polynomial.get((), 0), stride))
-    if len(places) != 1:
+        strides.add(stride)
+        views.add((without_constant(polynomial), polynomial.get((), 0)))
+    if len(strides) != 1:
         return None
-    offset, stride = places.pop()
-    # Two loads that see several classes are comparable where they see the same ones.
-    key = next(iter(keys)) if len(keys) == 1 else frozenset(((), hash(k)) for k in keys)
-    return Place(key, offset, stride)
+    lowest = min(offset for _, offset in views)
+    return Place(frozenset((k, o - lowest) for k, o in views), lowest, strides.pop())
 
 
 def candidates(trace: Trace, max_delta: int) -> Iterator[tuple[Access, list[Candidate]]]:

@@ -12,15 +12,22 @@ from dataclasses import dataclass
 
 from ptxsw import isa
 from ptxsw.cfg import Block
+from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.terms import Term, Variance
 from ptxsw.emulator.trace import Access, Trace, Variant
 from ptxsw.ir import Instruction, Reg
 from ptxsw.isa import Effect
 from ptxsw.shuffle.find import Candidate, is_plain
 from ptxsw.shuffle.plan import Proof, WrapGuard
 from ptxsw.shuffle.prove import (
-    Different, Guards, NoOverflow, apart, holds, neighbour_exists, no_overflow, pointer_bases,
+    Different,
+    Guards,
+    NoOverflow,
+    apart,
+    holds,
+    neighbour_exists,
+    no_overflow,
+    pointer_bases,
     same_bytes,
 )  # fmt: skip
 
@@ -271,9 +278,7 @@ class Judge:
         obligations: list[tuple[Term, frozenset[Term]]] = []
         for mine, theirs in self._pairs(candidate):
             known = self._known(mine, candidate.delta)
-            outcome = same_bytes(
-                self._terms, self._solver, theirs, mine, candidate.delta, known
-            )
+            outcome = same_bytes(self._terms, self._solver, theirs, mine, candidate.delta, known)
             if isinstance(outcome, Different):
                 return Refused(outcome.reason)
             granted: set[Term] = set()
@@ -301,9 +306,8 @@ class Judge:
         warp-uniform conditions tell the paths apart; for a copy, those of one path."""
         for mine in candidate.dest.variants:
             for theirs in candidate.source.variants:
-                if candidate.delta and not self._uniformly_apart(mine, theirs):
-                    yield mine, theirs
-                elif not self._contradict(mine, theirs):
+                together = candidate.delta == 0 or self._uniformly_apart(mine, theirs)
+                if not (together and self._contradict(mine, theirs)):
                     yield mine, theirs
 
     def _uniformly_apart(self, a: Variant, b: Variant) -> bool:
@@ -412,9 +416,7 @@ def _within(ordered: list[int], span: range) -> list[int]:
     return ordered[bisect_right(ordered, span.start - 1) : bisect_right(ordered, span.stop - 1)]
 
 
-def _reach(
-    start: Iterable[int], step: Callable[[int], Iterable[int]], barred: int
-) -> set[int]:
+def _reach(start: Iterable[int], step: Callable[[int], Iterable[int]], barred: int) -> set[int]:
     """Blocks reached from `start` without passing `barred`."""
     seen: set[int] = set()
     work = [n for n in start if n != barred]

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxsw.emulator.affine import is_lane_atom
+from ptxsw.emulator.node import Term, Variance, split, walk
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
-from ptxsw.emulator.terms import Term, Terms, Variance, split, walk
+from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace, Variant, Widening
 from ptxsw.shuffle.plan import WrapGuard
 
@@ -96,8 +97,9 @@ def same_bytes(
     claim = terms.eq(moved, dest.address)
     if difference.kind == "const":
         return Same(claim) if difference.value == 0 else Different("the addresses differ")
-    if any(n.kind == "atom" and str(n.value).startswith("other lane") for n in walk(difference)):
-        names = ", ".join(sorted({show(t) for t in shift.unknown})[:3])
+    own = {t for t in walk(difference) if t.kind == "apply" and t.variance == Variance.LANE}
+    if own or any(str(t.value).startswith("other lane") for t in walk(difference)):
+        names = ", ".join(sorted({show(t) for t in own or shift.unknown})[:2])
         return Different(f"the address depends on {names}, which differs from lane to lane")
     needs = _pair_up(terms, difference, dest.address)
     if needs is not None:
