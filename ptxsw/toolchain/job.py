@@ -10,7 +10,7 @@ import os
 import sys
 
 from ptxsw import __version__
-from ptxsw.toolchain import cache, isolated, screen
+from ptxsw.toolchain import cache, screen
 from ptxsw.toolchain.cache import Answer
 from ptxsw.toolchain.process import PrivateFile, run_captured, write_all
 
@@ -77,6 +77,8 @@ class Job:
         return found
 
     def _compute(self, text: bytes, display: str) -> Answer:
+        from ptxsw.toolchain import isolated
+
         def work() -> bytes:
             if "site" not in sys.modules:  # the quick path goes without installed packages
                 import site
@@ -131,7 +133,7 @@ class Job:
 
     def _refused(self, reason: str) -> None:
         if self._settings.strict:
-            raise isolated.Lost(reason)
+            raise ValueError(reason)
         self._target.log(reason)
 
     def _map_back(self, message: bytes, changed: dict[int, bytes], values: dict[int, str]) -> bytes:
