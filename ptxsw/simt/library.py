@@ -1,4 +1,4 @@
-"""Functions that programs call and no PTX holds: `vprintf`, `__assertfail`."""
+"""Functions that programs call and no PTX holds: `vprintf`, `__assertfail`, `malloc`, `free`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ptxsw.ir import Operand, Symbol
 from ptxsw.simt.memory import FIRST, LOCAL
@@ -95,11 +97,52 @@ def vprintf(
         text = _string_at(machine, thread, _argument(machine, fragment, given[0], thread, 8))
         buffer = _argument(machine, fragment, given[1], thread, 8)
         machine.printed.append(formatted(machine, thread, text, buffer))
+    _give(machine, fragment, results, [0] * fragment.count, 4)
+
+
+def _give(
+    machine: Machine,
+    fragment: Fragment,
+    results: tuple[Operand, ...],
+    values: list[int],
+    size: int,
+) -> None:
+    """Writes the result of each thread to the variable of the caller's frame it wants it in."""
     for result in results:
         if isinstance(result, Symbol):
             offset = fragment.frame.base + fragment.frame.code.address(result)[0] - LOCAL
-            table = machine.local.data.reshape(machine.threads, machine.local_size)
-            table[fragment.idx, offset : offset + 4] = 0
+            for thread, value in zip(map(int, fragment.idx), values, strict=True):
+                at = thread * machine.local_size + offset
+                data = np.frombuffer(value.to_bytes(size, "little"), np.uint8)
+                machine.local.data[at : at + size] = data
+
+
+def malloc(
+    machine: Machine,
+    fragment: Fragment,
+    given: tuple[Operand, ...],
+    results: tuple[Operand, ...],
+) -> None:
+    """New memory for each thread, 0 where the heap is full; nothing is ever used again."""
+    program, found = machine.program, []
+    for thread in map(int, fragment.idx):
+        size = -(-_argument(machine, fragment, given[0], thread, 8) // 16) * 16
+        heap = program.heap
+        if heap is None or program.heap_used + size > heap.size:
+            found.append(0)
+            continue
+        found.append(heap.address + program.heap_used)
+        program.heap_used += size
+    _give(machine, fragment, results, found, 8)
+
+
+def free(
+    machine: Machine,
+    fragment: Fragment,
+    given: tuple[Operand, ...],
+    results: tuple[Operand, ...],
+) -> None:
+    """Does nothing: an access after it is not noticed."""
 
 
 def assertfail(
@@ -118,4 +161,9 @@ def assertfail(
     raise machine.error(Trap, fragment, thread, f"{file}:{line}: assertion `{message}` failed")
 
 
-LIBRARY: dict[str, Routine] = {"vprintf": vprintf, "__assertfail": assertfail}
+LIBRARY: dict[str, Routine] = {
+    "vprintf": vprintf,
+    "__assertfail": assertfail,
+    "malloc": malloc,
+    "free": free,
+}

@@ -27,6 +27,7 @@ from ptxsw.ir import (
 from ptxsw.simt.code import Code, align_of, size_of, translate
 from ptxsw.simt.memory import CODE, GARBAGE, SHARED, WINDOW, Arena, Array, Buffer
 
+HEAP = 1 << 20  # bytes that `malloc` has to give, of programs that call it
 _TOKEN = re.compile(r"\s*(?:([{},()+])|(-?[0-9][0-9A-Za-z.]*(?:[eE][+-]?[0-9]+)?)|([^\s{},()+]+))")
 
 
@@ -61,6 +62,8 @@ class Program:
             )
             for address, array in (memory or {}).items()
         }
+        self.heap = self.arena.add("heap", HEAP) if "malloc" in used else None
+        self.heap_used = 0
         self._take_arguments(args)
         for name in used:
             if self.functions[name].body_span is not None:

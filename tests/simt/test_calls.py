@@ -68,6 +68,12 @@ def test_printf() -> None:
     ]
 
 
+@seeds
+def test_heap(seed: int | None) -> None:
+    result = launch(CALLS, "borrowed", 1, 20, [np.zeros(20, np.int32)], seed=seed, races=True)
+    assert result.buffers[0].tolist() == [i * i + 1 for i in range(20)]
+
+
 def test_textures_are_refused() -> None:
     with pytest.raises(Unsupported) as caught:
         launch(program("numbers"), "textured", 1, 4, [0, np.zeros(4, np.float32)])

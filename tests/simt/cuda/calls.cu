@@ -50,3 +50,10 @@ extern "C" __global__ void speak(const double *in) {
     if (threadIdx.x & 1) printf("thread %d of %u: %.3f %s %5lld|%-4c|%%\n", threadIdx.x, blockDim.x,
                                 in[threadIdx.x], "text", (long long)threadIdx.x << 40, 'x');
 }
+
+extern "C" __global__ void borrowed(int *out) {
+    int *p = (int *)malloc(8 + 8 * threadIdx.x);
+    for (int k = 0; k <= threadIdx.x; k++) p[k] = k * threadIdx.x;
+    out[threadIdx.x] = p[threadIdx.x] + (malloc(1 << 21) == 0);
+    free(p);
+}
