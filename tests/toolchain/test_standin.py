@@ -216,3 +216,49 @@ def test_nvhpc(work: Path, stand_in: StandIn) -> None:
     done = stand_in("-arch=sm_80", "-w", "-m64", "-O3", "-o", "k.bin", "--compile-only", "add.ptx")
     assert (done.status, done.stderr) == (0, b"") and (work / "k.bin").stat().st_size > 0
     assert "rewritten" in (work / "log").read_text()
+
+
+CLANG_KERNEL = """\
+extern "C" __attribute__((global)) void blur(const float *a, float *out)
+{
+    int i = __nvvm_read_ptx_sreg_tid_x();
+    out[i] = a[i] + a[i + 1] + a[i + 2];
+}
+"""
+
+
+def test_clang_builds(work: Path, ptxas: str) -> None:
+    """clang with --ptxas-path, without any CUDA toolkit."""
+    clang = shutil.which("clang")
+    if clang is None:
+        pytest.skip("no clang")
+    (work / "blur.cu").write_text(CLANG_KERNEL)
+    stand_in = write_script(work / "bin" / "ptxas", ptxas)
+    options = ["-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=sm_80", "-O2", "-w"]
+    call = [clang, *options, "--cuda-device-only", "-c", "blur.cu", "-o", "blur.o"]
+    done = run([*call, f"--ptxas-path={stand_in}"], work, build_environ(work))
+    if b"Unsupported" in done.stderr or b"unsupported" in done.stderr:
+        pytest.skip("a clang without NVPTX")
+    assert done.status == 0, done.stderr
+    assert (work / "blur.o").stat().st_size > 0
+    assert (work / "cache").exists(), "the stand-in was asked"
+
+
+@pytest.mark.slow
+def test_cmake_finds_a_compiler(toolkit: Path, work: Path) -> None:
+    """CMake's probes of CUDA and a build, through the shadow toolkit."""
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("no cmake")
+    (work / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(p LANGUAGES CXX CUDA)\n"
+        f"add_library(k OBJECT {SOURCES}/jacobi.cu)\n"
+    )
+    environ = build_environ(work)
+    nvcc = command("shadow", toolkit, work, environ)[0]
+    environ["CUDACXX"] = nvcc
+    configure = [cmake, "-S", ".", "-B", "build", "-DCMAKE_CUDA_ARCHITECTURES=80"]
+    for step in (configure, [cmake, "--build", "build"]):
+        done = run(step, work, environ)
+        assert done.status == 0, done.stdout + done.stderr
+    assert (work / "cache").exists(), "the stand-in was asked"
