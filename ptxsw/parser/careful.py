@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _GAP = r"(?:[ \t\r\n\f\v]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*"
 _LABEL = re.compile(rf"([A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+){_GAP}:(?!:)", re.ASCII)
 _BLANK = r"[ \t]+"
+_FILE = re.compile(
+    rf'\.file{_BLANK}[0-9]{{1,18}}{_BLANK}"[^"\n]*"(?:[ \t]*,[ \t]*[0-9]+){{0,2}}', re.ASCII
+)
 _LOC = re.compile(
     rf"""\.loc{_BLANK}([0-9]{{1,18}}){_BLANK}([0-9]{{1,18}})(?:{_BLANK}([0-9]{{1,18}}))?
     (?:[ \t]*,[^\n/]*)?""",
@@ -46,6 +49,12 @@ def location(source: Source, at: int, end: int) -> Loc | None:
         )
     file, line, column = match.groups()
     return Loc(int(file), int(line), int(column or 0), Span(at, match.end()))
+
+
+def file_end(text: str, at: int, end: int) -> int | None:
+    """The offset after the `.file` at `at`, which has no semicolon, or None if it is none."""
+    match = _FILE.match(text, at, end)
+    return match.end() if match is not None else None
 
 
 def instruction(reader: Reader, at: int, end: int) -> Instruction:

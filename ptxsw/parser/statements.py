@@ -485,6 +485,10 @@ class Reader:
         if loc is not None:
             self._statements.append(loc)
             return loc.span.end
+        file_end = careful.file_end(text, at, end)
+        if file_end is not None:
+            self._statements.append(Directive("file", Span(at, file_end)))
+            return file_end
         if stop == end:
             raise ParseError(
                 "expected ';' to end the directive", self.source, Span(at, min(at + 1, end))
