@@ -342,7 +342,7 @@ class Reader:
         least `stop`."""
         stop = min(stop, end)
         while True:
-            at = skip_blank(self.source.text, self._scan(at, stop), stop)
+            at = skip_blank(self.source.text, self._scan(at, stop), end)
             if at >= stop:
                 return at
             at = self._careful(at, end)

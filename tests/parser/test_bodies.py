@@ -303,3 +303,10 @@ def test_ptx_1() -> None:
     assert lines[3].operands == (Reg("$f1"), Mem(Reg("$r3")))
     assert [d.name for d in module.directives] == ["@@DWARF", "@@DWARF"]
     assert module.variables[0].space == "tex"
+
+
+def test_a_comment_that_holds_the_end_of_a_line() -> None:
+    module = parse(HEAD + ".entry k() {\n.reg .b32 r;\n/* a;\n b;\n */ mov.u32 r, 1;\nret;\n}\n")
+    first, second = module.functions[0].body.instructions
+    assert module.source.slice(first.span) == "mov.u32 r, 1;"
+    assert module.source.slice(second.span) == "ret;"
