@@ -1,0 +1,197 @@
+"""Two bodies side by side: which statements of the second are the first's, which were added.
+
+Rewriting only inserts: an added instruction is one that names a register which the original
+does not have. What is left must be the original, but for loads that are now guarded or whose
+register another instruction sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ptxsw import isa
+from ptxsw.ir import (
+    Args,
+    Body,
+    Close,
+    Directive,
+    Function,
+    Instruction,
+    Label,
+    Mem,
+    Not,
+    Open,
+    Operand,
+    Pair,
+    Part,
+    Reg,
+    Statement,
+    Sum,
+    Variable,
+    Vec,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """One instruction of the second body.
+
+    `kind` is "same" for an instruction of the first, "guarded" for one under a new guard,
+    "added" for a new one, and "replaces" for a new one that stands where a load was. `index` is
+    the position in the first body's instructions; for an added one, of the instruction that
+    follows it.
+    """
+
+    kind: str
+    instruction: Instruction
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Why two bodies cannot be aligned; `instruction` is of the second, where there is one."""
+
+    reason: str
+    instruction: Instruction | None = None
+
+
+def align(first: Function, second: Function) -> tuple[Aligned, ...] | Apart:
+    """The instructions of `second` in order, each with its part in `first`."""
+    if _header(first) != _header(second):
+        return Apart("the parameters or directives of the kernels differ")
+    known = {_variable(v) for v in first.body.variables}
+    more = [v for v in second.body.variables if _variable(v) not in known]
+    if len(second.body.variables) - len(more) != len(known) or any(v.space != "reg" for v in more):
+        return Apart("the variables of the kernels differ")
+    return _Aligner(first.body, second.body).run()
+
+
+def _header(function: Function) -> tuple[object, ...]:
+    return tuple(map(_variable, function.params)), function.directives, function.linkage
+
+
+def _variable(v: Variable) -> tuple[object, ...]:
+    return (v.space, v.type, v.name, v.count, v.dims, v.vector, v.align, v.attributes, v.scope)
+
+
+class _Aligner:
+    def __init__(self, first: Body, second: Body) -> None:
+        self._first = first
+        self._wanted = [s for s in first.statements if _counts(s)]
+        self._given = [s for s in second.statements if _counts(s)]
+        self._own: dict[Reg, bool] = {}
+        self._found: list[Aligned] = []
+        self._index = 0  # of the next instruction of the first body
+        self._at = 0  # of the next statement of the first body
+
+    def run(self) -> tuple[Aligned, ...] | Apart:
+        for number, statement in enumerate(self._given):
+            following = self._given[number + 1] if number + 1 < len(self._given) else None
+            refused = self._take(statement, following)
+            if refused is not None:
+                return refused
+        if self._at < len(self._wanted):
+            return Apart("the second kernel ends early")
+        return tuple(self._found)
+
+    def _take(self, given: Statement, following: Statement | None) -> Apart | None:
+        wanted = self._wanted[self._at] if self._at < len(self._wanted) else None
+        if wanted is not None and _same(wanted, given):
+            self._match("same", given)
+            return None
+        if not isinstance(given, Instruction):
+            return Apart("labels, scopes or directives of the kernels differ")
+        if not self._is_new(given):
+            return Apart("an instruction of the kernels differs", given)
+        if isinstance(wanted, Instruction) and _guarded(wanted, given):
+            self._match("guarded", given)
+            return None
+        return self._add(wanted, given, following)
+
+    def _add(
+        self, wanted: Statement | None, given: Instruction, following: Statement | None
+    ) -> Apart | None:
+        old = [r for r in isa.defs(given) if not self._fresh(r)]
+        if not old:
+            self._found.append(Aligned("added", given, self._index))
+            return None
+        load = isinstance(wanted, Instruction) and wanted.opcode == "ld" and wanted.guard is None
+        if not load or not isinstance(wanted, Instruction) or tuple(old) != isa.defs(wanted):
+            return Apart(f"an added instruction writes {old[0].name}", given)
+        guarded = isinstance(following, Instruction) and _guarded(wanted, following)
+        if guarded:
+            self._found.append(Aligned("added", given, self._index))
+        else:
+            self._match("replaces", given)
+        return None
+
+    def _match(self, kind: str, given: Statement) -> None:
+        self._at += 1
+        if isinstance(given, Instruction):
+            self._found.append(Aligned(kind, given, self._index))
+            self._index += 1
+
+    def _is_new(self, instruction: Instruction) -> bool:
+        return any(self._fresh(reg) for reg in registers(instruction))
+
+    def _fresh(self, reg: Reg) -> bool:
+        found = self._own.get(reg)
+        if found is None:
+            found = self._own[reg] = self._first.declaration(reg) is None
+        return found
+
+
+def _counts(statement: Statement) -> bool:
+    """Does the statement matter? Variables are compared apart; line numbers are not."""
+    return isinstance(statement, Instruction | Label | Directive | Open | Close)
+
+
+def _same(a: Statement, b: Statement) -> bool:
+    match a, b:
+        case Instruction(), Instruction():
+            return a.guard == b.guard and _same_work(a, b)
+        case Label(), Label():
+            return a.name == b.name and a.scope == b.scope
+        case Directive(), Directive():
+            return (a.name, a.label, a.names) == (b.name, b.label, b.names)
+        case _:
+            return type(a) is type(b)
+
+
+def _same_work(a: Instruction, b: Instruction) -> bool:
+    return a.opcode == b.opcode and a.modifiers == b.modifiers and a.operands == b.operands
+
+
+def _guarded(load: Instruction, given: Instruction) -> bool:
+    """The same load under a guard, where there was none?"""
+    return (
+        load.opcode == "ld"
+        and load.guard is None
+        and given.guard is not None
+        and _same_work(load, given)
+    )
+
+
+def registers(instruction: Instruction) -> Iterator[Reg]:
+    """All registers that an instruction names."""
+    if instruction.guard is not None:
+        yield instruction.guard.reg
+    stack: list[Operand] = list(instruction.operands)
+    while stack:
+        operand = stack.pop()
+        match operand:
+            case Reg():
+                yield operand
+            case Mem(base=base, extra=extra):
+                stack += [base, *extra]
+            case Vec(elements=elements) | Args(elements=elements):
+                stack += elements
+            case Pair(first=first, second=second):
+                stack += [first, second]
+            case Not(operand=inner):
+                stack.append(inner)
+            case Part(base=base) | Sum(base=base):
+                stack.append(base)
+            case _:
+                pass
