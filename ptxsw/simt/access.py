@@ -31,6 +31,7 @@ class Access:
     count: int  # elements
     write: bool
     counted: bool = True  # may be a load of global memory
+    constant: bool = False  # `.nc`: what it reads may not change while the kernel runs
 
     @property
     def size(self) -> int:
@@ -58,7 +59,7 @@ def access_of(instruction: Instruction, write: bool) -> Access:
     count = next((int(n[1:]) for n in names if n in ("v2", "v4", "v8")), 1)
     if width not in (8, 16, 32, 64):
         raise ValueError(f"accesses of type .{type_} are not modelled")
-    return Access(space, type_, width, count, write, counted)
+    return Access(space, type_, width, count, write, counted, "nc" in names)
 
 
 def addresses_of(code: Code, operand: Operand, what: str) -> Addresses:
@@ -192,6 +193,7 @@ def load_values(
             machine.counters.load(idx, place.offsets, access.bytes)
         if machine.races is not None:
             machine.races.record(machine, fragment, place, access.bytes, False, False)
+            machine.races.constant(machine, fragment, place, access.bytes, access.constant)
     columns: list[Array] = []
     poisons: list[Poison] = []
     for at in range(access.count):
@@ -292,6 +294,7 @@ def store(code: Code, instruction: Instruction, pc: int) -> Op:
         for place in locate(machine, fragment, addresses, access, True):
             if machine.races is not None:
                 machine.races.record(machine, fragment, place, access.bytes, True, False)
+                machine.races.changed(machine, fragment, place, access.bytes)
             for at, (value, poison) in enumerate(values):
                 step = at * access.size
                 if place.region is machine.local:

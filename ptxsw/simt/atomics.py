@@ -140,6 +140,7 @@ def atomic(code: Code, instruction: Instruction, pc: int) -> Op:
         for place in locate(machine, fragment, addresses, access, True):
             if machine.races is not None:
                 machine.races.record(machine, fragment, place, access.bytes, True, True)
+                machine.races.changed(machine, fragment, place, access.bytes)
             seen = _apply(machine, place, access, values, update, operation)
             old[slice(None) if place.which is None else place.which] = seen
         if slot is not None:

@@ -3,6 +3,8 @@
 What orders two threads: a barrier of their block that both have passed in between, or for lanes
 of one warp `bar.warp.sync`. A barrier of some warps of a block counts for those warps, but two
 different ones are not told apart. Threads of different blocks are never in order.
+
+Memory that is loaded by `.nc` may not be written while the kernel runs, by anybody in any order.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class Races:
 
     def __init__(self) -> None:
         self.shadows: dict[int, tuple[object, _Track, _Track, _Track]] = {}
+        self.fixed: Array = np.zeros(0, np.bool_)  # bytes of the arena loaded by `.nc`
         self.epoch: Array = np.zeros(0, np.int64)
         self.warp_epoch: Array = np.zeros(0, np.int64)
 
@@ -94,6 +97,36 @@ class Races:
                     old, new = getattr(reads, name), getattr(others, name)
                     new[at[moved]] = old[at[moved]]
                 self._note(machine, fragment, idx, at, reads, atomic)
+
+    def constant(
+        self, machine: Machine, fragment: Fragment, place: Place, size: int, constant: bool
+    ) -> None:
+        """A load; by `.nc` it is one of memory that nobody may write. Raises Race."""
+        if not constant:
+            return
+        _, writes, _, _ = self.shadows[id(place.region)]
+        if not len(self.fixed):
+            self.fixed = np.zeros(len(place.region.data), np.bool_)
+        idx = fragment.idx if place.which is None else fragment.idx[place.which]
+        for byte in range(size):
+            self.fixed[place.offsets + byte] = True
+            written = np.broadcast_to(writes.thread[place.offsets + byte] >= 0, len(idx))
+            if written.any():
+                thread = int(idx[np.argmax(written)])
+                what = "a load by .nc of what this kernel has written"
+                raise machine.error(Race, fragment, thread, what)
+
+    def changed(self, machine: Machine, fragment: Fragment, place: Place, size: int) -> None:
+        """A write, which may not be to memory that was loaded by `.nc`. Raises Race."""
+        if not place.arena or not len(self.fixed):
+            return
+        idx = fragment.idx if place.which is None else fragment.idx[place.which]
+        for byte in range(size):
+            fixed = np.broadcast_to(self.fixed[place.offsets + byte], len(idx))
+            if fixed.any():
+                thread = int(idx[np.argmax(fixed)])
+                what = "a write to memory that this kernel has loaded by .nc"
+                raise machine.error(Race, fragment, thread, what)
 
     def _note(
         self, machine: Machine, fragment: Fragment, idx: Index, at: Index, track: _Track,

@@ -59,6 +59,26 @@ def test_no_race(body: str) -> None:
     run(body)
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("ld.global.nc.u32 %r2, [%rd3];\nst.global.u32 [%rd3], %r2;", "a write to memory that"),
+        ("st.global.u32 [%rd3], %r1;\nld.global.nc.u32 %r2, [%rd3];", "a load by .nc of what"),
+        (
+            "ld.global.nc.u8 %r2, [%rd3+3];\nbar.sync 0;\nred.global.add.u32 [%rd3], 1;",
+            "a write to memory that this kernel has loaded by .nc",
+        ),
+    ],
+)
+def test_constant_memory_may_not_change(body: str, message: str) -> None:
+    with pytest.raises(Race, match=message):
+        run(body)
+
+
+def test_constant_memory_beside_memory_that_changes() -> None:
+    run("ld.global.nc.u32 %r2, [%rd3+512];\nst.global.u32 [%rd3], %r2;")
+
+
 def test_blocks_are_never_in_order() -> None:
     with pytest.raises(Race, match=r"thread \(0,0,0\) of block \(1,0,0\).*block \(0,0,0\)"):
         run("st.global.u32 [%rd3], %r9;\nbar.sync 0;", grid=2)
