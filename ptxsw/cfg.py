@@ -17,7 +17,8 @@ _EXITS = frozenset({"ret", "exit", "trap"})
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A run of instructions `body.instructions[start:end]` (never empty but for an empty body).
+    """A run of instructions `body.instructions[start:end]`. It is empty for an empty body, and
+    after the last instruction where a label stands: control that comes there returns.
 
     `successors` are block numbers; for a guarded direct branch the taken side comes first.
     """
@@ -205,7 +206,9 @@ def build(body: Body) -> Cfg:
     starts = sorted(
         {0, *label_at.values()} | {at + 1 for at, ins in enumerate(instructions) if ends_block(ins)}
     )
-    starts = [at for at in starts if at < len(instructions)] or [0]
+    last = len(instructions)
+    labelled_end = last in label_at.values()
+    starts = [at for at in starts if at < last or (at == last and labelled_end)] or [0]
     block_at = {at: number for number, at in enumerate(starts)}
     labels: dict[int, list[str]] = {}
     for (name, _), at in label_at.items():
@@ -213,7 +216,7 @@ def build(body: Body) -> Cfg:
     blocks = []
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else len(instructions)
-        targets = _targets(instructions[start:end], label_at, tables, end)
+        targets = _targets(instructions[start:end], label_at, tables, end) if start < last else []
         blocks.append(
             Block(
                 number,

@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import pytest
 
+from ptxsw.cfg import build
 from ptxsw.errors import Unsupported
 from ptxsw.simt import launch
 from tests.simt.programs import SEEDS, from_body, program
@@ -135,6 +136,20 @@ def test_labels_of_scopes_are_apart() -> None:
     )
     result = launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
     assert result.buffers[0].tolist() == [305]
+
+
+def test_a_label_after_the_last_instruction() -> None:
+    """Who branches there returns; who does not, runs what is before it."""
+    module = from_body(
+        "ld.param.u64 %rd1, [out];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\n"
+        "add.s64 %rd1, %rd1, %rd2;\nsetp.gt.u32 %p1, %r1, 3;\n@%p1 bra E;\n"
+        "st.global.u32 [%rd1], 7;\nE:"
+    )
+    result = launch(module, "k", 1, 6, [np.zeros(6, np.uint32)])
+    assert result.buffers[0].tolist() == [7, 7, 7, 7, 0, 0]
+    flow = build(module.functions[0].body)
+    assert [block.successors for block in flow.blocks] == [(2, 1), (2,), ()]
+    assert flow.ipdom[0] == 2
 
 
 def test_registers_of_scopes_are_apart() -> None:
