@@ -81,7 +81,8 @@ def _scaled(atoms: list[Term], coefficient: int, extensions: bool) -> str:
             for a, t in zip(atoms, texts, strict=True)
         )
     inner = texts[0] if len(atoms) == 1 else " + ".join(_tight(a, extensions) for a in atoms)
-    compound = len(atoms) > 1 or " " in inner
+    call = extensions and atoms[0].kind in ("zext", "sext")
+    compound = len(atoms) > 1 or (" " in inner and not call)
     inner = f"({inner})" if compound else inner
     if coefficient == -1:
         return f"(- {inner})"

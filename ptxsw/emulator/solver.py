@@ -254,14 +254,11 @@ def _boolean(z3: Any, node: Term, args: list[Any]) -> Any:
             return z3.BoolVal(bool(node.value))
         case "eq":
             return args[0] == args[1]
-        case "ult":
-            return z3.ULT(args[0], args[1])
-        case "ule":
-            return z3.ULE(args[0], args[1])
-        case "slt":
-            return args[0] < args[1]
-        case "sle":
-            return args[0] <= args[1]
+        case "ult" | "ule" | "slt" | "sle":
+            a, b = (_bits(z3, arg) for arg in args)
+            if node.kind in ("slt", "sle"):
+                return a < b if node.kind == "slt" else a <= b
+            return z3.ULT(a, b) if node.kind == "ult" else z3.ULE(a, b)
         case "not":
             return z3.Not(args[0])
         case "and" | "mul":

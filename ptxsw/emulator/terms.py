@@ -45,7 +45,8 @@ class Terms:
         value: Any = None,
         variance: Variance | None = None,
     ) -> Term:
-        key = (kind, width, value, args)
+        # Of two unknowns of one name that vary differently neither may stand for the other.
+        key = (kind, width, value, args if args else variance)
         found = self._table.get(key)
         if found is not None:
             return found
