@@ -58,10 +58,10 @@ extern "C" __global__ void after_varying_loop(const float *__restrict__ u, float
     int t = blockIdx.x * blockDim.x + threadIdx.x;
     int i = 0;
     float x = 1.0f;
-    while (x < (float)count[t]) {
+    do {
         x *= 1.5f;
         i += 32;
-    }
+    } while (x < (float)count[t]);
     v[t] = u[t + i] + u[t + i + 1] + x;
 }
 
@@ -79,7 +79,7 @@ extern "C" __global__ void doubles(const double *__restrict__ u, double *v)
     v[t] = u[t] * u[t + 1];
 }
 
-extern "C" __global__ void guarded_by_call(const float *u, float *v)
+extern "C" __global__ void fence_between(const float *u, float *v)
 {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
     float a = u[t];
@@ -97,4 +97,48 @@ extern "C" __global__ void other_type(const float *__restrict__ u, float *v)
 {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
     v[t] = u[t] * ((const short *)u)[2 * t + 2];
+}
+
+extern "C" __global__ void store_on_the_way(float *u, float *v)
+{
+    // Apart in one lane, a hit in the next: lane t stores what lane t + 1 loads.
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float a = u[t];
+    u[t] = 2.0f * a;
+    float b = u[t + 1];
+    v[t] = a * b;
+}
+
+extern "C" __global__ void acquire_between(const float *u, float *v, int *flag)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float a = u[t];
+    int ready;
+    do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(ready) : "l"(flag) : "memory");
+    } while (!ready);
+    float b = u[t + 1];
+    v[t] = a * b;
+}
+
+extern "C" __global__ void columns(const float *__restrict__ u, float *v, int n)
+{
+    // Neighbouring lanes read neighbouring rows: there is no constant distance.
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    v[t] = u[t * n] * u[(t + 1) * n];
+}
+
+extern "C" __global__ void masked_index(const float *__restrict__ u, float *v)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    v[t] = u[t & 1023] * u[(t + 1) & 1023];
+}
+
+extern "C" __global__ void loop_between(const float *u, float *v, int n)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float a = u[t], x = 0;
+    for (int i = 0; i < n; i++)
+        x += a * u[t + 1 + 64 * i];
+    v[t] = x;
 }

@@ -1,0 +1,168 @@
+"""The rules of `legal`, each in both directions: a kernel that is refused and why, and its
+neighbour without the detail that made it wrong, which is rewritten and runs as before."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ptxsw.parser import parse
+from ptxsw.pipeline import Options, Result, optimize
+from ptxsw.report.model import Kernel
+from ptxsw.simt import launch
+
+PTX = Path(__file__).parent / "ptx"
+
+REFUSED = {
+    "volatile_load": "ld.volatile.global.f32 is a volatile access",
+    "barrier_between": "bar.sync (line 76) stands between the two loads",
+    "store_between": "st.global.f32 (line 108) between the two loads may change it",
+    "atomic_between": "atom.global.add.u32 (line 139) stands between the two loads",
+    "source_in_if": "the source load is not on every path to this load",
+    "csr": "the address depends on load(csr_param_0 + (%ctaid.x * %ntid.x + %tid.x) << 0x2), "
+    "load(csr_param_0 + (0x1 + %ctaid.x * %ntid.x + %tid.x) << 0x2), "
+    "which differs from lane to lane",
+    "after_varying_loop": "the address depends on last iter($L__BB6_1), "
+    "which differs from lane to lane",
+    "own_store_before": "st.global.u32 (line 449) before the source may write the same array",
+    "doubles": "64-bit loads are not rewritten yet",
+    "fence_between": "membar.gl (line 510) stands between the two loads",
+    "other_type": "16-bit loads are not rewritten yet",
+    "store_on_the_way": "st.global.f32 (line 604) between the two loads may change it",
+    "acquire_between": "a loop lies between the two loads",
+}
+# No lane within reach has made these loads: there is nothing to refuse.
+WITHOUT_SOURCE = ("far", "columns", "masked_index", "loop_between")
+
+ALLOWED = {
+    "plain_load": -1,
+    "barrier_before": 1,
+    "barrier_between_read_only": 1,
+    "shared_store_between": 1,
+    "store_apart": 1,
+    "source_above_if": 1,
+    "uniform_row": 1,
+    "after_uniform_loop": -1,
+    "store_before_barrier": 1,
+    "near_enough": 31,
+    "reversed_rows": 1,
+    "pairs": 1,
+}
+
+
+@cache
+def rewritten(name: str) -> tuple[str, Result, dict[str, Kernel]]:
+    text = (PTX / f"{name}.ptx").read_text()
+    result = optimize(text, Options(mode="force"), f"{name}.ptx")
+    return text, result, {kernel.name: kernel for kernel in result.report.kernels}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    kernel = rewritten("refusals")[2][name]
+    assert (kernel.shuffles, kernel.copies) == (0, 0)
+    assert [refusal.reason for refusal in kernel.refusals or ()] == [REFUSED[name]]
+
+
+@pytest.mark.parametrize("name", WITHOUT_SOURCE)
+def test_no_source_in_reach(name: str) -> None:
+    kernel = rewritten("refusals")[2][name]
+    assert (kernel.shuffles, kernel.copies, kernel.refusals) == (0, 0, ())
+
+
+def test_every_kernel_is_judged_here() -> None:
+    assert set(rewritten("refusals")[2]) == {*REFUSED, *WITHOUT_SOURCE}
+    assert set(rewritten("allowed")[2]) == set(ALLOWED)
+
+
+def test_nothing_to_rewrite_leaves_the_text_alone() -> None:
+    text, result, _ = rewritten("refusals")
+    assert result.text is text
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_allowed(name: str) -> None:
+    kernel = rewritten("allowed")[2][name]
+    assert [rewrite.delta for rewrite in kernel.rewrites or ()] == [ALLOWED[name]]
+
+
+def arguments(name: str) -> list[object]:
+    u = np.random.default_rng(7).random(8192, dtype=np.float32)
+    v = np.zeros(8192, np.float32)
+    if name == "uniform_row":
+        return [np.array([5, 700], np.int32), u, v]
+    if name == "store_before_barrier":
+        return [u, 4096]
+    extra: dict[str, list[object]] = {
+        "plain_load": [70],
+        "source_above_if": [9],
+        "after_uniform_loop": [np.float32(40.0)],
+        "reversed_rows": [4000],
+    }
+    return [u, v, *extra.get(name, [])]
+
+
+@pytest.mark.parametrize("block", [(32, 1), (33, 1), (7, 1), (16, 16), (32, 2), (24, 3)])
+@pytest.mark.parametrize("name", ALLOWED)
+def test_allowed_runs_as_before(name: str, block: tuple[int, int]) -> None:
+    text, result, _ = rewritten("allowed")
+    before = launch(parse(text), name, 2, block, arguments(name))
+    after = launch(parse(result.text), name, 2, block, arguments(name))
+    for one, other in zip(before.buffers, after.buffers, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_strict_needs_no_lockstep_outside_loops() -> None:
+    text, _, _ = rewritten("allowed")
+    result = optimize(text, Options(mode="force", assume=frozenset()))
+    rewrites = {k.name: k.shuffles for k in result.report.kernels}
+    assert rewrites["plain_load"] == 1
+    assert all(
+        not rewrite.proof.assumptions
+        for kernel in result.report.kernels
+        for rewrite in kernel.rewrites or ()
+    )
+
+
+def test_assumed_indices_do_not_wrap() -> None:
+    text, _, _ = rewritten("allowed")
+    result = optimize(text, Options(mode="force", assume=frozenset({"no-index-wrap"})))
+    kernel = next(k for k in result.report.kernels if k.name == "pairs")
+    (rewrite,) = kernel.rewrites or ()
+    assert rewrite.proof.status == "assumed"
+    assert rewrite.proof.assumptions == ("no-index-wrap",)
+    assert "%sw_wrap" not in result.text
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "reason"),
+    [
+        ("6.1", "sm_60", "PTX 6.1 has no activemask; it takes .version 6.2"),
+        ("6.4", "sm_20", "the target sm_20 has no shuffle"),
+    ],
+)
+def test_old_modules_are_left_alone(version: str, target: str, reason: str) -> None:
+    text, _, _ = rewritten("allowed")
+    old = text.replace(".version 9.0", f".version {version}").replace("sm_80", target)
+    result = optimize(old, Options(mode="force"))
+    assert result.text is old
+    assert {r.reason for k in result.report.kernels for r in k.refusals or ()} == {reason}
+
+
+def test_auto_keeps_shuffles_for_a_measurement() -> None:
+    text, _, _ = rewritten("allowed")
+    result = optimize(text)
+    assert result.text is text
+    reasons = {r.reason for k in result.report.kernels for r in k.refusals or ()}
+    assert reasons == {"no measurement shows that a shuffle pays on sm_80; force rewrites it"}
+
+
+def test_spent_budget_leaves_the_kernel_alone() -> None:
+    text, _, _ = rewritten("allowed")
+    result = optimize(text, Options(mode="force", budget_s=0.0))
+    assert result.text is text
+    reasons = {r.reason for k in result.report.kernels for r in k.refusals or ()}
+    assert reasons <= {"the symbolic run took more than 0 s"}
