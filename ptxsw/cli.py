@@ -16,6 +16,7 @@ from ptxsw import __version__
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
+    from ptxsw.report.text import Paint
     from ptxsw.toolchain.arguments import CommandLine
     from ptxsw.toolchain.cache import Cache
 
@@ -35,6 +36,16 @@ class Format(StrEnum):
     text = "text"
     json = "json"
     markdown = "markdown"
+
+
+class Space(StrEnum):
+    """State spaces that `analyze --only` knows."""
+
+    global_ = "global"
+    shared = "shared"
+    local = "local"
+    const = "const"
+    generic = "generic"
 
 
 class Mode(StrEnum):
@@ -140,26 +151,48 @@ def analyze(
     file: _File,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
     kernel: Annotated[str | None, typer.Option(metavar="NAME", help="Only this kernel.")] = None,
+    only: Annotated[
+        list[Space] | None, typer.Option(help="Only this state space; may be given again.")
+    ] = None,
 ) -> None:
-    """Print every memory access: address, lane stride, coalescing.
+    """Print every memory access: address, lane stride, coalescing, reuse, bank conflicts.
+
+    \b
+    Columns, each about one request of a full warp:
+      stride      bytes from each lane's address to the next lane's
+      sectors     32-byte sectors of memory that are touched; 4 is best for 4-byte elements
+      used        how much of these sectors is asked for; "one": all lanes want the same
+      banks       shared memory: n-way conflicts take n passes
+      same bytes  an earlier load of the same bytes, by a lane nearby or by this thread
 
     \b
       ptxsw analyze jacobi.ptx
       ptxsw analyze jacobi.ptx --format json | jq '.kernels[].accesses[]'
-      nvcc -arch=sm_80 -ptx -o - jacobi.cu | ptxsw analyze - --kernel jacobi
+      ptxsw analyze jacobi.ptx --kernel jacobi --only global --only shared
+      nvcc -arch=sm_80 -lineinfo -ptx -o - jacobi.cu | ptxsw analyze -
     """
     from ptxsw import pipeline
-    from ptxsw.report.text import analysis_markdown, analysis_text
+    from ptxsw.report.text import analysis_markdown, analysis_text, only_spaces
 
     text, name = _read(file)
     report = pipeline.analyze(text, name, kernel=kernel)
     _check_kernel(report, kernel)
+    if only:
+        report = only_spaces(report, frozenset(space.value for space in only))
     draw: dict[Format, Callable[[Report], str]] = {
-        Format.text: analysis_text,
+        Format.text: lambda found: analysis_text(found, _paint()),
         Format.json: _json,
         Format.markdown: analysis_markdown,
     }
     sys.stdout.write(draw[format](report))
+
+
+def _paint() -> Paint:
+    """Colours on a terminal, none where the output goes elsewhere or NO_COLOR is set."""
+    from ptxsw.report.text import coloured, plain
+
+    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return coloured if wanted and os.environ.get("TERM") != "dumb" else plain
 
 
 def _check_kernel(report: Report, wanted: str | None) -> None:
@@ -233,7 +266,7 @@ def optimize(
         for file_name, proof in result.smt2.items():
             _write(str(emit_smt2 / file_name), proof)
     where = sys.stderr if "-" in (output, report) else sys.stdout
-    where.write(optimization_text(result.report))
+    where.write(optimization_text(result.report, *([_paint()] if where is sys.stdout else [])))
 
 
 def _assumptions(text: str | None) -> frozenset[str]:

@@ -6,21 +6,19 @@ parse, emulate each kernel, find candidates, judge them, choose, emit edits, spl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import ptxsw
 from ptxsw.codegen.edit import Edit, apply
 from ptxsw.codegen.emit import emit
-from ptxsw.emulator.affine import Affine, constant
-from ptxsw.emulator.node import Variance
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Function, Loc, Module
+from ptxsw.emulator.trace import Trace
+from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
 from ptxsw.report import model
+from ptxsw.report.describe import describe
 from ptxsw.shuffle.choose import Choice, choose
 from ptxsw.shuffle.find import candidates, global_loads
 from ptxsw.shuffle.legal import ASSUMPTIONS, LOCKSTEP, NO_RACE, Judge, segments
@@ -73,27 +71,28 @@ class Result:
 
 
 def analyze(text: str, name: str = "<ptx>", *, kernel: str | None = None) -> model.Report:
-    """What the memory accesses of every kernel are. Raises ParseError."""
-    begin = perf_counter()
-    module = parse(text, name)
-    kernels = []
-    for function in _kernels(module, kernel):
-        trace = emulate(module, function)
-        kernels.append(
-            model.Kernel(
-                function.name,
-                len(global_loads(trace)),
-                instructions=trace.statistics.instructions,
-                accesses=tuple(_accesses(trace)),
-            )
-        )
-    return _report(name, _arch(module), begin, kernels)
+    """What the memory accesses of every kernel are, and what `optimize` in mode force would do
+    with its loads. Raises ParseError."""
+    report = inspect(text, Options(mode="force", only=kernel), name).report
+    kernels = (
+        replace(k, shuffles=None, copies=None, mean_delta=None, rewrites=None, refusals=None)
+        for k in report.kernels
+    )
+    return replace(report, kernels=tuple(kernels))
+
+
+def inspect(text: str, options: Options | None = None, name: str = "<ptx>") -> Result:
+    """As `optimize`, with the accesses of `analyze` in the report. Raises ParseError."""
+    return _run(text, options or Options(), name, accesses=True)
 
 
 def optimize(text: str, options: Options | None = None, name: str = "<ptx>") -> Result:
     """Rewrite the loads that neighbouring lanes have made. Raises ParseError."""
+    return _run(text, options or Options(), name, accesses=False)
+
+
+def _run(text: str, options: Options, name: str, *, accesses: bool) -> Result:
     begin = perf_counter()
-    options = options or Options()
     module = parse(text, name)
     arch = options.arch or _arch(module)
     edits: list[Edit] = []
@@ -101,22 +100,25 @@ def optimize(text: str, options: Options | None = None, name: str = "<ptx>") -> 
     proofs: dict[str, str] = {}
     unfit = _unfit(module)
     for function in _kernels(module, options.only):
-        kernel, made = _kernel(module, function, options, arch, unfit, proofs)
+        solver = Solver()
+        trace = emulate(module, function, budget_s=options.budget_s, solver=solver)
+        kernel, made = _kernel(trace, solver, options, arch, unfit, proofs)
+        if accesses:
+            found, rows = describe(trace, kernel)
+            kernel = replace(kernel, accesses=found, rows=rows)
         kernels.append(kernel)
         edits.extend(made)
     return Result(apply(text, edits), _report(name, arch, begin, kernels), proofs)
 
 
 def _kernel(
-    module: Module,
-    function: Function,
+    trace: Trace,
+    solver: Solver,
     options: Options,
     arch: str | None,
     unfit: str | None,
     proofs: dict[str, str],
 ) -> tuple[model.Kernel, tuple[Edit, ...]]:
-    solver = Solver()
-    trace = emulate(module, function, budget_s=options.budget_s, solver=solver)
     if unfit is None and trace.statistics.timed_out:
         unfit = f"the symbolic run took more than {options.budget_s:g} s"
     if unfit is not None:
@@ -131,10 +133,10 @@ def _kernel(
         why_not=f"no measurement shows that a shuffle pays on {arch or 'this target'}; "
         "force rewrites it",
     )
-    plan = Plan(function, trace.cfg.instructions, choice.rewrites, segments(trace))
+    plan = Plan(trace.function, trace.cfg.instructions, choice.rewrites, segments(trace))
     if options.smt2:
         proofs.update(_proofs(trace, judge, solver, choice))
-    return _described(trace, choice), emit(module.source.text, plan)
+    return _described(trace, choice), emit(trace.module.source.text, plan)
 
 
 def _unfit(module: Module) -> str | None:
@@ -231,76 +233,6 @@ def _rewrite(trace: Trace, rewrite: Rewrite) -> model.Rewrite:
         rewrite.form,
         model.Proof(status, proof.assumptions, tuple(guards)),
     )
-
-
-def _accesses(trace: Trace) -> Iterator[model.Access]:
-    """The accesses to memory in program order, parameters left out."""
-    affine = Affine()
-    sources = _source_lines(trace)
-    for access in trace.accesses:
-        if access.space == "param":
-            continue
-        stride = _stride(affine, access)
-        yield model.Access(
-            _line(trace, access.index),
-            sources.get(access.index),
-            access.kind,
-            access.space,
-            access.instruction.name,
-            access.bytes or None,
-            show(access.variants[0].address) if len(access.variants) == 1 else None,
-            stride,
-            _sectors(access, stride),
-            _is_uniform(access),
-        )
-
-
-def _stride(affine: Affine, access: Access) -> int | None:
-    """Bytes from lane to lane, where it is one number on all paths."""
-    found = set()
-    for variant in access.variants:
-        step = affine.lane_step(variant.address)
-        found.add(None if step is None else constant(step))
-    return found.pop() if len(found) == 1 else None
-
-
-def _is_uniform(access: Access) -> bool:
-    """One address for the whole warp: no path's address varies, and if paths differ, all lanes
-    take the same."""
-    if any(v.address.variance != Variance.UNIFORM for v in access.variants):
-        return False
-    if len({v.address for v in access.variants}) == 1:
-        return True
-    return all(c.variance == Variance.UNIFORM for v in access.variants for c in v.conditions)
-
-
-def _sectors(access: Access, stride: int | None) -> int | None:
-    """32-byte sectors of global memory that a full warp touches when lane 0's address is
-    aligned to a sector; None where the stride is not known."""
-    if stride is None or not access.bytes or access.space not in ("global", "generic", "local"):
-        return None
-    touched: set[int] = set()
-    for lane in range(32):
-        first = lane * stride
-        touched.update(range(first // 32, (first + access.bytes - 1) // 32 + 1))
-    return len(touched)
-
-
-def _source_lines(trace: Trace) -> dict[int, str]:
-    """`file:line` of each instruction behind a `.loc`."""
-    files = trace.module.files
-    found: dict[int, str] = {}
-    current: Loc | None = None
-    index = 0
-    for statement in trace.function.body.statements:
-        if isinstance(statement, Loc):
-            current = statement
-        elif index < len(trace.cfg.instructions) and statement is trace.cfg.instructions[index]:
-            if current is not None and current.line > 0:
-                name = files.get(current.file, f"file {current.file}")
-                found[index] = f"{name}:{current.line}"
-            index += 1
-    return found
 
 
 def _proofs(trace: Trace, judge: Judge, solver: Solver, choice: Choice) -> dict[str, str]:

@@ -1,8 +1,19 @@
 """Reports: what was found in a PTX file and done to it, as data, JSON and text."""
 
-from ptxsw.report.model import Access, Kernel, Proof, Refusal, Report, Rewrite
+from ptxsw.report.model import (
+    Access,
+    Kernel,
+    Outlook,
+    Proof,
+    Refusal,
+    Report,
+    Reuse,
+    Rewrite,
+    Row,
+)
 from ptxsw.report.serial import from_json, to_json
 
 __all__ = [
-    "Access", "Kernel", "Proof", "Refusal", "Report", "Rewrite", "from_json", "to_json",
+    "Access", "Kernel", "Outlook", "Proof", "Refusal", "Report", "Reuse", "Rewrite", "Row",
+    "from_json", "to_json",
 ]  # fmt: skip

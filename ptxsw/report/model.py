@@ -12,6 +12,25 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Reuse:
+    """An earlier load of the same bytes: by lane i + `delta`, or by the same thread where 0."""
+
+    line: int
+    delta: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What `optimize --mode force` does with a load."""
+
+    action: str  # "shuffle", "copy", "source" (of others) or "keep"
+    source_line: int | None  # whose value it takes or would have taken
+    delta: int | None  # from lane i + delta
+    proof: str | None  # "proved", "guarded", "assumed"; None where kept
+    reason: str | None  # why it is kept although another load has its bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """One memory access in program order. None: not known."""
 
@@ -25,6 +44,26 @@ class Access:
     lane_stride: int | None  # bytes from one lane's address to the next lane's
     sectors: int | None  # 32-byte sectors that a full warp touches
     uniform: bool | None  # one address for all lanes of a warp
+    type: str | None = None  # of an element: "f32"
+    elements: int | None = None  # more than 1 for a vector
+    index: str | None = None  # the address as `base[index]`, in elements of the access
+    lane_step: str | None = None  # lane_stride as text, where it is a symbolic value: "4*param_0"
+    efficiency: float | None = None  # bytes asked for over bytes of all sectors touched
+    bank_conflicts: int | None = None  # shared memory: passes a warp needs; 1 is no conflict
+    row: str | None = None  # the name of its row in `Kernel.rows`
+    offset: int | None = None  # bytes from the start of the row
+    lanes: tuple[int, ...] | None = None  # bytes from lane 0's address, where lane_stride is None
+    reuse: tuple[Reuse, ...] = ()  # nearest lane first
+    optimizer: Outlook | None = None  # None for what is no global load
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Accesses whose addresses differ by constants only; `address` is that of offset 0."""
+
+    name: str
+    address: str
+    lines: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +111,7 @@ class Kernel:
     accesses: tuple[Access, ...] | None = None
     rewrites: tuple[Rewrite, ...] | None = None
     refusals: tuple[Refusal, ...] | None = None
+    rows: tuple[Row, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ptxsw.report.model import SCHEMA, Access, Kernel, Proof, Refusal, Report, Rewrite
+from ptxsw.report.model import (
+    SCHEMA,
+    Access,
+    Kernel,
+    Outlook,
+    Proof,
+    Refusal,
+    Report,
+    Reuse,
+    Rewrite,
+    Row,
+)
 
 Json = dict[str, Any]
 
@@ -33,11 +44,22 @@ def _kernel_to_json(kernel: Kernel) -> Json:
     if kernel.shuffles is not None:
         data.setdefault("mean_delta", None)
     if kernel.accesses is not None:
-        data["accesses"] = [_fields(access) for access in kernel.accesses]
+        data["accesses"] = [_access_to_json(access) for access in kernel.accesses]
     if kernel.rewrites is not None:
         data["rewrites"] = [_fields(r) | {"proof": _fields(r.proof)} for r in kernel.rewrites]
     if kernel.refusals is not None:
         data["refusals"] = [_fields(refusal) for refusal in kernel.refusals]
+    if kernel.rows is not None:
+        data["rows"] = [_fields(row) for row in kernel.rows]
+    return data
+
+
+def _access_to_json(access: Access) -> Json:
+    data = _fields(access) | {"reuse": [_fields(reuse) for reuse in access.reuse]}
+    if access.optimizer is None:
+        del data["optimizer"]
+    else:
+        data["optimizer"] = _fields(access.optimizer)
     return data
 
 
@@ -60,12 +82,25 @@ def from_json(data: object) -> Report:
 def _kernel_from_json(data: Json) -> Kernel:
     lists: Json = {}
     if "accesses" in data:
-        lists["accesses"] = tuple(Access(**access) for access in data["accesses"])
+        lists["accesses"] = tuple(_access_from_json(access) for access in data["accesses"])
     if "rewrites" in data:
         lists["rewrites"] = tuple(_rewrite_from_json(rewrite) for rewrite in data["rewrites"])
     if "refusals" in data:
         lists["refusals"] = tuple(Refusal(**refusal) for refusal in data["refusals"])
+    if "rows" in data:
+        lists["rows"] = tuple(
+            Row(row["name"], row["address"], tuple(row["lines"])) for row in data["rows"]
+        )
     return Kernel(**{**data, **lists})
+
+
+def _access_from_json(data: Json) -> Access:
+    more: Json = {"reuse": tuple(Reuse(**reuse) for reuse in data.get("reuse", ()))}
+    if data.get("lanes") is not None:
+        more["lanes"] = tuple(data["lanes"])
+    if "optimizer" in data:
+        more["optimizer"] = Outlook(**data["optimizer"])
+    return Access(**{**data, **more})
 
 
 def _rewrite_from_json(data: Json) -> Rewrite:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptxsw.report.model import Access, Kernel, Proof
+from ptxsw.report.model import Access, Kernel, Outlook, Proof, Row
 
 UNKNOWN = "?"
 
@@ -54,33 +54,92 @@ def _plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def access_table(accesses: tuple[Access, ...]) -> Table:
-    """Accesses in program order; the column of source lines only where there are any."""
-    with_source = any(access.source for access in accesses)
-    header: tuple[str, ...] = (
-        "line",
-        "kind",
-        "space",
-        "opcode",
-        "bytes",
-        "stride",
-        "sectors",
-        "uniform",
-        "address",
-    )
-    rows = [
-        tuple(
-            show(cell)
-            for cell in (
-                a.line, a.kind, a.space, a.opcode, a.bytes, a.lane_stride, a.sectors, a.uniform,
-                a.address,
-            )
-        )
-        for a in accesses
-    ]  # fmt: skip
-    if with_source:
-        header = ("line", "source", *header[1:])
-        rows = [(row[0], a.source or "", *row[1:]) for row, a in zip(rows, accesses, strict=True)]
-    return Table(header, tuple(rows), frozenset({"line", "bytes", "stride", "sectors"}))
+    """Accesses in program order; columns that would be empty are left out."""
+    columns: list[tuple[str, list[str]]] = [
+        ("line", [show(a.line) for a in accesses]),
+        ("source", [_file_name(a.source) for a in accesses]),
+        ("access", [a.opcode for a in accesses]),
+        ("bytes", [show(a.bytes) for a in accesses]),
+        ("stride", [_stride(a) for a in accesses]),
+        ("sectors", [_sectors(a) for a in accesses]),
+        ("used", [_used(a) for a in accesses]),
+        ("banks", [_banks(a) for a in accesses]),
+        ("address", [_place(a) for a in accesses]),
+        ("same bytes", [_reuse(a) for a in accesses]),
+        ("optimize --mode force", [_outlook(a.optimizer) for a in accesses]),
+    ]
+    kept = [(name, cells) for name, cells in columns if any(cells)]
+    rows = tuple(zip(*(cells for _, cells in kept), strict=True))
+    right = frozenset({"line", "bytes", "stride", "sectors", "used"})
+    return Table(tuple(name for name, _ in kept), rows, right)
+
+
+def row_table(rows: tuple[Row, ...]) -> Table:
+    """What the letters of the address column stand for."""
+    return Table(("row", "address"), tuple((row.name, row.address) for row in rows))
+
+
+def _file_name(source: str | None) -> str:
+    return source.rpartition("/")[2] if source else ""
+
+
+def _stride(access: Access) -> str:
+    if access.uniform:
+        return "uniform"
+    if access.lane_stride is not None:
+        return str(access.lane_stride)
+    if access.lanes is not None:
+        return "irregular"
+    return access.lane_step or "varies"
+
+
+def _sectors(access: Access) -> str:
+    if access.sectors is not None:
+        return str(access.sectors)
+    return "up to 32" if access.space in ("global", "generic") and access.bytes else ""
+
+
+def _used(access: Access) -> str:
+    """Of the bytes that are moved, how many are asked for."""
+    if access.sectors is not None and (access.uniform or access.lane_stride == 0):
+        return "one"
+    return "" if access.efficiency is None else f"{100 * access.efficiency:.0f}%"
+
+
+def _banks(access: Access) -> str:
+    if access.space != "shared":
+        return ""
+    ways = access.bank_conflicts
+    if ways is None:
+        return UNKNOWN
+    return "ok" if ways == 1 else f"{ways}-way conflict"
+
+
+def _place(access: Access) -> str:
+    if access.row is None or access.offset is None:
+        return access.index or "differs by path"
+    return access.row if not access.offset else f"{access.row}{access.offset:+d}"
+
+
+def _reuse(access: Access) -> str:
+    """The nearest load of the same bytes: as in "70 by lane +1"."""
+    if not access.reuse:
+        return ""
+    nearest = access.reuse[0]
+    who = f"lane {nearest.delta:+d}" if nearest.delta else "this thread"
+    return f"{nearest.line} by {who}"
+
+
+def _outlook(outlook: Outlook | None) -> str:
+    """As in "shuffle from 70 lane -1, guarded"."""
+    if outlook is None:
+        return ""
+    if outlook.action in ("shuffle", "copy"):
+        lane = f" lane {outlook.delta:+d}" if outlook.delta else ""
+        return f"{outlook.action} from {outlook.source_line}{lane}, {outlook.proof}"
+    if outlook.action == "source":
+        return "load, for others too"
+    return f"load: {outlook.reason}" if outlook.reason else "load"
 
 
 def rewrite_table(kernel: Kernel) -> Table:

@@ -3,26 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from ptxsw.report.model import Kernel, Report
-from ptxsw.report.tables import Table, access_table, counts, refusal_table, rewrite_table
+from ptxsw.report.tables import (
+    Table,
+    access_table,
+    counts,
+    refusal_table,
+    rewrite_table,
+    row_table,
+)
+
+Paint = Callable[[str, str, str], str]
+"""Column, cell and the cell as it is padded, to the text that is written."""
 
 Draw = Callable[[Table], list[str]]
 
+_RED, _GREEN, _CYAN, _DIM, _BOLD = "31", "32", "36", "2", "1"
 
-def draw_text(table: Table) -> list[str]:
+
+def plain(column: str, cell: str, padded: str) -> str:
+    """No colours."""
+    return padded
+
+
+def coloured(column: str, cell: str, padded: str) -> str:
+    """What costs in red, what is saved in green, what every lane shares dimmed."""
+    style = _style(column, cell)
+    return f"\x1b[{style}m{padded}\x1b[0m" if style else padded
+
+
+def _style(column: str, cell: str) -> str | None:
+    match column:
+        case "used" if cell.endswith("%") and int(cell[:-1]) < 50:
+            return _RED
+        case "banks" if cell.endswith("conflict"):
+            return _RED
+        case "sectors" if cell.startswith("up to"):
+            return _RED
+        case "same bytes" if cell:
+            return _CYAN
+        case "optimize --mode force" | "proof" if cell:
+            return _DIM if cell.startswith("load") else _GREEN
+        case "stride" if cell == "uniform":
+            return _DIM
+        case "reason":
+            return _DIM
+        case "heading":
+            return _BOLD
+    return None
+
+
+def draw_text(table: Table, paint: Paint = plain) -> list[str]:
     """Lines of aligned columns, two spaces apart."""
     lines = (table.header, *table.rows)
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.header))]
+    last = len(table.header) - 1
 
-    def draw(cells: tuple[str, ...]) -> str:
-        padded = (
-            cell.rjust(width) if name in table.right else cell.ljust(width)
-            for name, cell, width in zip(table.header, cells, widths, strict=True)
-        )
-        return "  ".join(padded).rstrip()
+    def draw(cells: tuple[str, ...], heading: bool) -> str:
+        parts = []
+        for i, (name, cell, width) in enumerate(zip(table.header, cells, widths, strict=True)):
+            padded = cell if i == last else cell.ljust(width)
+            padded = cell.rjust(width) if name in table.right else padded
+            parts.append(paint("heading" if heading else name, cell, padded))
+        return "  ".join(parts).rstrip()
 
-    return [draw(line) for line in lines]
+    return [draw(line, number == 0) for number, line in enumerate(lines)]
 
 
 def draw_markdown(table: Table) -> list[str]:
@@ -35,9 +82,9 @@ def draw_markdown(table: Table) -> list[str]:
     return [draw(table.header), f"|{rule}|", *(draw(row) for row in table.rows)]
 
 
-def analysis_text(report: Report) -> str:
+def analysis_text(report: Report, paint: Paint = plain) -> str:
     """What each kernel accesses, for a terminal."""
-    return _lines(report, lambda kernel: _analysis(kernel, _indented, str))
+    return _lines(report, lambda kernel: _analysis(kernel, _indented(paint), _title(paint)))
 
 
 def analysis_markdown(report: Report) -> str:
@@ -45,9 +92,9 @@ def analysis_markdown(report: Report) -> str:
     return _lines(report, lambda kernel: _analysis(kernel, draw_markdown, _heading))
 
 
-def optimization_text(report: Report) -> str:
+def optimization_text(report: Report, paint: Paint = plain) -> str:
     """What was rewritten and what was left alone, for a terminal."""
-    return _lines(report, lambda kernel: _optimization(kernel, _indented, str))
+    return _lines(report, lambda kernel: _optimization(kernel, _indented(paint), _title(paint)))
 
 
 def optimization_markdown(report: Report) -> str:
@@ -55,8 +102,24 @@ def optimization_markdown(report: Report) -> str:
     return _lines(report, lambda kernel: _optimization(kernel, draw_markdown, _heading))
 
 
-def _indented(table: Table) -> list[str]:
-    return [f"  {line}" for line in draw_text(table)]
+def only_spaces(report: Report, spaces: frozenset[str]) -> Report:
+    """The report without the accesses to other state spaces."""
+
+    def reduced(kernel: Kernel) -> Kernel:
+        kept = tuple(access for access in kernel.accesses or () if access.space in spaces)
+        names = {access.row for access in kept}
+        rows = tuple(row for row in kernel.rows or () if row.name in names)
+        return replace(kernel, accesses=kept, rows=rows)
+
+    return replace(report, kernels=tuple(reduced(kernel) for kernel in report.kernels))
+
+
+def _indented(paint: Paint) -> Draw:
+    return lambda table: [f"  {line}" for line in draw_text(table, paint)]
+
+
+def _title(paint: Paint) -> Callable[[str], str]:
+    return lambda line: paint("heading", line, line)
 
 
 def _heading(line: str) -> str:
@@ -73,6 +136,9 @@ def _analysis(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterat
     yield title(f"{kernel.name}: {counts(kernel)}")
     if kernel.accesses:
         yield from draw(access_table(kernel.accesses))
+    if kernel.accesses and kernel.rows:
+        yield ""
+        yield from draw(row_table(kernel.rows))
 
 
 def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterator[str]:

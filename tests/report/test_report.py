@@ -3,22 +3,58 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from importlib import resources
 from typing import Any
 
 import pytest
 
-from ptxsw.report import Access, Kernel, Proof, Refusal, Report, Rewrite, from_json, to_json
+from ptxsw.report import (
+    Access,
+    Kernel,
+    Outlook,
+    Proof,
+    Refusal,
+    Report,
+    Reuse,
+    Rewrite,
+    Row,
+    from_json,
+    to_json,
+)
 from ptxsw.report.text import (
     analysis_markdown,
     analysis_text,
+    coloured,
     optimization_markdown,
     optimization_text,
 )
 
 ACCESSES = (
-    Access(12, None, "load", "global", "ld.global.nc.f32", 4, "w0 + 4*tid.x", 4, 4, False),
+    Access(
+        12,
+        None,
+        "load",
+        "global",
+        "ld.global.nc.f32",
+        4,
+        "w0 + 4*tid.x",
+        4,
+        4,
+        False,
+        "f32",
+        1,
+        "w0[tid.x]",
+        "4",
+        1.0,
+        None,
+        "A",
+        4,
+        None,
+        (Reuse(10, 1), Reuse(9, 0)),
+        Outlook("shuffle", 10, 1, "guarded", None),
+    ),
     Access(13, None, "store", "generic", "st.f32", None, None, None, None, None),
 )
 REWRITES = (
@@ -33,7 +69,8 @@ REFUSALS = (
     Refusal(20, 10, 3, "a barrier stands between"),
     Refusal(22, None, None, "volatile"),
 )
-ANALYSED = Kernel("k", loads=1, instructions=7, accesses=ACCESSES)
+ROWS = (Row("A", "w0[tid.x - 1]", (10, 12)),)
+ANALYSED = Kernel("k", loads=1, instructions=7, accesses=ACCESSES, rows=ROWS)
 OPTIMIZED = Kernel("k", 5, 2, 1, 1.0, rewrites=REWRITES, refusals=REFUSALS)
 UNTOUCHED = Kernel("empty", 0, 0, 0, None, rewrites=(), refusals=())
 REPORT = Report("0.1.0", "a.ptx", "sm_80", 0.25, (ANALYSED, OPTIMIZED, UNTOUCHED))
@@ -59,7 +96,7 @@ def test_json_satisfies_the_schema() -> None:
 
 def test_absent_is_not_null() -> None:
     analysed, optimized, untouched = to_json(REPORT)["kernels"]
-    assert set(analysed) == {"name", "loads", "instructions", "accesses"}
+    assert set(analysed) == {"name", "loads", "instructions", "accesses", "rows"}
     assert set(optimized) == {
         "name", "loads", "shuffles", "copies", "mean_delta", "rewrites", "refusals",
     }  # fmt: skip
@@ -79,17 +116,31 @@ def test_other_json_is_refused(data: object) -> None:
 def test_analysis_text() -> None:
     assert analysis_text(Report("0.1.0", "a.ptx", None, None, (ANALYSED,))) == (
         "k: 1 global load, 7 instructions\n"
-        "  line  kind   space    opcode            bytes  stride  sectors  uniform  address\n"
-        "    12  load   global   ld.global.nc.f32      4       4        4  no       w0 + 4*tid.x\n"
-        "    13  store  generic  st.f32                ?       ?        ?  ?        ?\n"
+        "  line  access            bytes  stride  sectors  used  address          same bytes"
+        "     optimize --mode force\n"
+        "    12  ld.global.nc.f32      4       4        4  100%  A+4              10 by lane +1"
+        "  shuffle from 10 lane +1, guarded\n"
+        "    13  st.f32                ?  varies                 differs by path\n"
+        "\n"
+        "  row  address\n"
+        "  A    w0[tid.x - 1]\n"
     )
+
+
+def test_colours_change_no_letter() -> None:
+    report = Report("0.1.0", "a.ptx", None, None, (ANALYSED, OPTIMIZED))
+    for draw in (analysis_text, optimization_text):
+        painted = draw(report, coloured)
+        assert "\x1b[36m10 by lane +1" in painted or draw is optimization_text
+        stripped = re.sub(r"\x1b\[\d*m", "", painted)
+        assert [line.rstrip() for line in stripped.splitlines()] == draw(report).splitlines()
 
 
 def test_source_lines_are_a_column_where_known() -> None:
     accesses = (replace(ACCESSES[0], source="a.cu:3"), ACCESSES[1])
     text = analysis_text(Report("0", "a", None, None, (replace(ANALYSED, accesses=accesses),)))
     assert text.splitlines()[1].split()[:2] == ["line", "source"]
-    assert text.splitlines()[2].split()[:3] == ["12", "a.cu:3", "load"]
+    assert text.splitlines()[2].split()[:3] == ["12", "a.cu:3", "ld.global.nc.f32"]
 
 
 def test_optimization_text() -> None:
@@ -118,8 +169,9 @@ def test_markdown() -> None:
     assert analysis_markdown(report).splitlines()[:4] == [
         "## k: 1 global load, 7 instructions",
         "",
-        "| line | kind | space | opcode | bytes | stride | sectors | uniform | address |",
-        "|---:|---|---|---|---:|---:|---:|---|---|",
+        "| line | access | bytes | stride | sectors | used | address | same bytes "
+        "| optimize --mode force |",
+        "|---:|---|---:|---:|---:|---:|---|---|---|",
     ]
     lines = optimization_markdown(report).splitlines()
     assert "| 20 | 10 | +3 | a barrier stands between |" in lines

@@ -1,0 +1,13 @@
+// y = A * x for a sparse matrix in CSR form, one thread a row.
+extern "C" __global__ void csr(int rows, const int* __restrict__ start, const int* __restrict__ column,
+                               const float* __restrict__ value, const float* __restrict__ x,
+                               float* __restrict__ y)
+{
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float sum = 0.0f;
+#pragma unroll 1
+    for (int k = start[row]; k < start[row + 1]; k++)
+        sum += value[k] * x[column[k]];
+    y[row] = sum;
+}

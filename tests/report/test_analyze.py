@@ -1,0 +1,127 @@
+"""What `analyze` says of kernels whose accesses an expert knows by heart.
+
+The kernels are `tests/report/cuda/*.cu`, compiled by nvcc 13.0 for sm_80 with -lineinfo. The
+whole texts are held in `golden/`; after a wanted change write them anew with UPDATE_GOLDEN=1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from ptxsw import pipeline
+from ptxsw.report import Access, Report, from_json, to_json
+from ptxsw.report.text import analysis_text, only_spaces
+
+HERE = Path(__file__).parent
+KERNELGEN = HERE.parents[1] / "benchmarks" / "kernelgen" / "ptx"
+FILES = {path.stem: path for path in sorted((HERE / "ptx").glob("*.ptx"))}
+FILES |= {name: KERNELGEN / f"{name}.ptx" for name in ("gaussblur", "jacobi")}
+
+_KNOWN: dict[str, Report] = {}
+
+
+def analysis(name: str) -> Report:
+    if name not in _KNOWN:
+        _KNOWN[name] = pipeline.analyze(FILES[name].read_text(), f"{name}.ptx")
+    return _KNOWN[name]
+
+
+def accesses(name: str, kernel: str, space: str, kind: str) -> list[Access]:
+    [found] = [k for k in analysis(name).kernels if k.name == kernel]
+    return [a for a in found.accesses or () if (a.space, a.kind) == (space, kind)]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_whole_text(name: str) -> None:
+    text = analysis_text(analysis(name))
+    golden = HERE / "golden" / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_json(name: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    data = json.loads(json.dumps(to_json(analysis(name))))
+    schema = json.loads(resources.files("ptxsw.report").joinpath("schema.json").read_text())
+    jsonschema.validate(data, schema)
+    assert from_json(data) == analysis(name)
+
+
+def test_naive_product() -> None:
+    """The column of B is coalesced; the element of A is one for a row of threads."""
+    b, a = accesses("matmul", "naive", "global", "load")
+    assert (b.lane_stride, b.sectors, b.efficiency, b.source) == (4, 4, 1.0, "matmul.cu:12")
+    assert (a.lane_stride, a.sectors, a.efficiency) == (0, 1, 0.125)
+    assert not a.uniform and "tid.y" in (a.index or "")
+
+
+def test_tiled_product() -> None:
+    """Both tiles are filled by coalesced loads and read without conflicts."""
+    assert [a.sectors for a in accesses("matmul", "tiled", "global", "load")] == [4, 4]
+    shared = accesses("matmul", "tiled", "shared", "load")
+    assert [a.bank_conflicts for a in shared] == [1, 1]
+    assert sorted((a.index, a.lane_stride) for a in shared) == [
+        ("left[iter(BB1_3) + 32*tid.y]", 0), ("right[32*iter(BB1_3) + tid.x]", 4),
+    ]  # fmt: skip
+
+
+def test_transposition() -> None:
+    """Straight, the stores go down a column; through a tile only padding avoids conflicts."""
+    [store] = accesses("transpose", "straight", "global", "store")
+    assert (store.lane_stride, store.lane_step, store.sectors) == (None, "4*param_0", None)
+    for kernel, ways in (("conflicting", 32), ("padded", 1)):
+        assert [a.sectors for a in accesses("transpose", kernel, "global", "store")] == [4]
+        [read] = accesses("transpose", kernel, "shared", "load")
+        assert read.bank_conflicts == ways
+    [column] = accesses("transpose", "column", "global", "load")
+    assert (column.lane_stride, column.sectors, column.efficiency) == (4096, 32, 0.125)
+
+
+def test_reduction() -> None:
+    """Four words apart: four passes. Side by side: one."""
+    reads = accesses("reduce", "interleaved", "shared", "load")
+    assert [(a.lane_stride, a.bank_conflicts) for a in reads] == [(16, 4), (16, 4), (0, 1)]
+    assert [a.uniform for a in reads] == [False, False, True]
+    reads = accesses("reduce", "sequential", "shared", "load")
+    assert [(a.lane_stride, a.bank_conflicts) for a in reads] == [(4, 1), (4, 1), (0, 1)]
+
+
+def test_sparse_matrix() -> None:
+    """Row starts are shared by neighbours; columns and values are gathered."""
+    start, end, *gathered = accesses("csr", "csr", "global", "load")
+    assert (start.lane_stride, end.offset) == (4, 4)
+    assert [(r.line, r.delta) for r in end.reuse] == [(start.line, 1)]
+    assert end.optimizer is not None and end.optimizer.action == "shuffle"
+    assert [(a.lane_stride, a.sectors, a.uniform) for a in gathered] == [(None, None, False)] * 3
+    assert all(a.optimizer is not None and a.optimizer.action == "keep" for a in gathered)
+
+
+def test_stencil() -> None:
+    """Five rows of five loads: in each, four have bytes that another lane has loaded."""
+    loads = accesses("gaussblur", "gaussblur", "global", "load")
+    by_row: dict[str | None, list[Access]] = {}
+    for load in loads:
+        by_row.setdefault(load.row, []).append(load)
+    assert [len(row) for row in by_row.values()] == [5] * 5
+    for row in by_row.values():
+        assert not row[0].reuse and all(a.reuse for a in row[1:])
+        lowest = min(a.offset or 0 for a in row)
+        assert sorted((a.offset or 0) - lowest for a in row) == [0, 4, 8, 12, 16]
+    assert {a.sectors for a in loads} == {4}
+
+
+def test_only_one_space() -> None:
+    reduced = only_spaces(analysis("reduce"), frozenset({"shared"}))
+    assert all(a.space == "shared" for k in reduced.kernels for a in k.accesses or ())
+    assert [[row.address for row in k.rows or ()] for k in reduced.kernels] == [
+        ["data[tid.x]", "data[4*tid.x]", "data[0]"],
+        ["data[tid.x]", "data[loop(BB1_1, r13) + tid.x]", "data[0]"],
+    ]
