@@ -17,10 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ptxsw.codegen.edit import Edit, insert, insert_lines, line_end
+from ptxsw.codegen.edit import Edit, indentation, insert, insert_lines, line_end
 from ptxsw.ir import Instruction, Reg, Variable
 from ptxsw.shuffle.plan import Plan, Rewrite, WrapGuard
-from ptxsw.source import Span
 
 _PREFIX = "%sw_"
 
@@ -210,15 +209,15 @@ class _Emitter:
     def _head(self) -> Iterable[Edit]:
         """Declarations and what is computed once, behind the body's own declarations."""
         body = self.plan.function.body
-        at = body.span.start + 1
+        at, indent = body.span.start + 1, "\t"
         for statement in body.statements:
             if not isinstance(statement, Variable):
                 break
-            at = statement.span.end
+            at, indent = statement.span.end, indentation(self.text, statement.span.start)
         end = line_end(self.text)
         declared = [f".reg .{kind} {', '.join(names)};" for kind, names in self.registers.items()]
         lines = [*declared, *self.entry]
-        yield insert(at, "".join(f"{end}\t{line}" for line in lines))
+        yield insert(at, "".join(f"{end}{indent}{line}" for line in lines))
 
     def _body(self) -> Iterable[Edit]:
         for index in sorted(self.before.keys() | self.after.keys() | self.replaced.keys()):
@@ -248,6 +247,3 @@ def _destination(instruction: Instruction) -> str:
 def _signed(value: int, width: int) -> int:
     value &= (1 << width) - 1
     return value - (1 << width) if value >> (width - 1) else value
-
-
-__all__ = ["Edit", "Span", "emit", "fresh_prefix"]

@@ -299,9 +299,9 @@ class Machine:
         """The value of a special register (manual chapter 10)."""
         found = self._specials.get(name)
         if found is None:
-            if name not in _SPECIALS:
+            if name not in SPECIALS:
                 return self.terms.fresh(name, 64 if "64" in name else 32)
-            variance, ones = _SPECIALS[name]
+            variance, ones = SPECIALS[name]
             size = self._launch.get(name)
             if size is not None:
                 found = self.terms.const(size, 32)
@@ -321,7 +321,7 @@ class Machine:
 # Variance and the bits that may be set (manual 10.1 to 10.7; limits of CUDA's compute
 # capabilities). What is not here may change from read to read.
 _U, _R, _L = Variance.UNIFORM, Variance.ROW, Variance.LANE
-_SPECIALS: Mapping[str, tuple[Variance, int]] = {
+SPECIALS: Mapping[str, tuple[Variance, int]] = {
     "%tid.x": (_L, 0x3FF), "%tid.y": (_R, 0x3FF), "%tid.z": (_R, 0x3F),
     "%ntid.x": (_U, 0x7FF), "%ntid.y": (_U, 0x7FF), "%ntid.z": (_U, 0x7F),
     "%ctaid.x": (_U, 0x7FFFFFFF), "%ctaid.y": (_U, 0xFFFF), "%ctaid.z": (_U, 0xFFFF),

@@ -112,16 +112,15 @@ class Judge:
 
     def _surely_global(self, access: Access) -> bool:
         """A kernel parameter or a global symbol as base: the same byte for every thread."""
-        shared = {
-            v.name
-            for v in (*self._trace.module.variables, *self._trace.function.body.variables)
-            if v.space in ("shared", "local", "param")
+        function, module = self._trace.function, self._trace.module
+        fit = {p.name for p in function.params} | {
+            f"&{v.name}"
+            for v in (*module.variables, *function.body.variables)
+            if v.space == "global"
         }
         for variant in access.variants:
             bases = pointer_bases(variant.address)
-            if not bases or any(
-                base.kind != "atom" or str(base.value)[1:] in shared for base in bases
-            ):
+            if not bases or any(b.kind != "atom" or str(b.value) not in fit for b in bases):
                 return False
         return True
 

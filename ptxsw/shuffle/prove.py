@@ -14,6 +14,7 @@ from ptxsw.emulator.affine import is_lane_atom
 from ptxsw.emulator.node import Term, Variance, split, walk
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
+from ptxsw.emulator.state import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace, Variant, Widening
 from ptxsw.shuffle.plan import WrapGuard
@@ -263,14 +264,13 @@ class _Anyone:
 
 
 def pointer_bases(address: Term) -> Mapping[Term, int]:
-    """The pointers in a sum: parameters, symbols and loaded values of the address's width that
-    stand there once, unscaled."""
-    return {
-        t: c
-        for t, c in split(address)[1]
-        if c == 1
-        and (
-            (t.kind == "atom" and "(" not in str(t.value) and not str(t.value).startswith("%"))
-            or (t.kind == "apply" and t.value[0][0] == "load")
-        )
-    }
+    """The pointers in a sum: parameters, symbols and loaded values that stand there once,
+    unscaled."""
+    return {t: c for t, c in split(address)[1] if c == 1 and _may_point(t)}
+
+
+def _may_point(term: Term) -> bool:
+    if term.kind == "apply":
+        return bool(term.value[0][0] == "load")
+    name = str(term.value)
+    return term.kind == "atom" and name not in SPECIALS and "(" not in name
