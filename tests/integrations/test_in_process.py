@@ -46,7 +46,12 @@ def test_triton_hook(triton: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     seen = []
     before = []
-    monkeypatch.setattr(ours, "rewrite", lambda ptx, options: seen.append(options) or ptx + "// x")
+
+    def mark(ptx: str, options: Options | None) -> str:
+        seen.append(options)
+        return ptx + "// x"
+
+    monkeypatch.setattr(ours, "rewrite", mark)
 
     def other(*arguments: Any) -> Any:
         before.append(arguments)
