@@ -23,6 +23,7 @@ from ptxsw.shuffle.choose import Choice, choose
 from ptxsw.shuffle.find import candidates, global_loads
 from ptxsw.shuffle.legal import ASSUMPTIONS, LOCKSTEP, NO_RACE, Judge, segments
 from ptxsw.shuffle.plan import Plan, Rewrite
+from ptxsw.verify.local import check
 
 MODES = ("auto", "force")
 SCHEMES = ("auto", "paper")
@@ -95,34 +96,38 @@ def _run(text: str, options: Options, name: str, *, accesses: bool) -> Result:
     begin = perf_counter()
     module = parse(text, name)
     arch = options.arch or _arch(module)
-    edits: list[Edit] = []
-    kernels: list[model.Kernel] = []
-    proofs: dict[str, str] = {}
     unfit = _unfit(module)
+    made: list[_Made] = []
     for function in _kernels(module, options.only):
         solver = Solver()
         trace = emulate(module, function, budget_s=options.budget_s, solver=solver)
-        kernel, made = _kernel(trace, solver, options, arch, unfit, proofs)
-        if accesses:
-            found, rows = describe(trace, kernel)
-            kernel = replace(kernel, accesses=found, rows=rows)
-        kernels.append(kernel)
-        edits.extend(made)
-    return Result(apply(text, edits), _report(name, arch, begin, kernels), proofs)
+        made.append(_make(trace, solver, options, arch, unfit))
+    made = _checked(text, made)
+    kernels = [each.kernel for each in made]
+    if accesses:
+        kernels = [_with_accesses(each) for each in made]
+    proofs = {file: text for each in made for file, text in each.smt2.items()}
+    return Result(_spliced(text, made), _report(name, arch, begin, kernels), proofs)
 
 
-def _kernel(
-    trace: Trace,
-    solver: Solver,
-    options: Options,
-    arch: str | None,
-    unfit: str | None,
-    proofs: dict[str, str],
-) -> tuple[model.Kernel, tuple[Edit, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What becomes of one kernel."""
+
+    trace: Trace
+    kernel: model.Kernel
+    plan: Plan | None = None
+    edits: tuple[Edit, ...] = ()
+    smt2: Mapping[str, str] = field(default_factory=dict)
+
+
+def _make(
+    trace: Trace, solver: Solver, options: Options, arch: str | None, unfit: str | None
+) -> _Made:
     if unfit is None and trace.statistics.timed_out:
         unfit = f"the symbolic run took more than {options.budget_s:g} s"
     if unfit is not None:
-        return _left_alone(trace, unfit), ()
+        return _Made(trace, _left_alone(trace, unfit))
     judge = Judge(trace, solver, options.assume)
     choice = choose(
         candidates(trace, options.max_delta),
@@ -134,9 +139,33 @@ def _kernel(
         "force rewrites it",
     )
     plan = Plan(trace.function, trace.cfg.instructions, choice.rewrites, segments(trace))
-    if options.smt2:
-        proofs.update(_proofs(trace, judge, solver, choice))
-    return _described(trace, choice), emit(trace.module.source.text, plan)
+    smt2 = _proofs(trace, judge, solver, choice) if options.smt2 else {}
+    edits = emit(trace.module.source.text, plan)
+    return _Made(trace, _described(trace, choice), plan, edits, smt2)
+
+
+def _spliced(text: str, made: list[_Made]) -> str:
+    return apply(text, [edit for each in made for edit in each.edits])
+
+
+def _checked(text: str, made: list[_Made]) -> list[_Made]:
+    """Check that the spliced lines say what the plans say. Where they do not, which is a bug of
+    ours, the kernel stays as it was and the report says so."""
+    if not any(each.edits for each in made):
+        return made
+    rewritten = parse(_spliced(text, made), "the rewritten text")
+    good = []
+    for each in made:
+        problem = check(each.plan, rewritten) if each.plan is not None and each.edits else None
+        if problem is not None:
+            each = _Made(each.trace, _left_alone(each.trace, f"a bug of ptxsw: {problem}"))
+        good.append(each)
+    return good
+
+
+def _with_accesses(made: _Made) -> model.Kernel:
+    found, rows = describe(made.trace, made.kernel)
+    return replace(made.kernel, accesses=found, rows=rows)
 
 
 def _unfit(module: Module) -> str | None:
@@ -216,14 +245,13 @@ def _described(trace: Trace, choice: Choice) -> model.Kernel:
 def _rewrite(trace: Trace, rewrite: Rewrite) -> model.Rewrite:
     proof = rewrite.proof
     guards = [
-        f"{g.reg.name}{f' + {g.addend}' if g.addend else ''} + {g.step} does not overflow "
-        f"(tested at line {_line(trace, g.index)})"
+        f"{g.reg.name}{_added(g.addend)}{_added(g.step)} does not wrap (line {_line(trace, g.index)})"
         for g in proof.guards
     ]
     if proof.block_shape:
-        guards.append("the width of the block is a multiple of 32, or the block is one row")
+        guards.append("no row of the block wraps inside a warp")
     if rewrite.delta:
-        guards.append("all 32 lanes of the warp are active")
+        guards.append("whole warp")
     status = "guarded" if proof.guards else "assumed" if proof.assumptions else "proved"
     return model.Rewrite(
         _line(trace, rewrite.dest),
@@ -233,6 +261,10 @@ def _rewrite(trace: Trace, rewrite: Rewrite) -> model.Rewrite:
         rewrite.form,
         model.Proof(status, proof.assumptions, tuple(guards)),
     )
+
+
+def _added(value: int) -> str:
+    return f" {'-' if value < 0 else '+'} {abs(value)}" if value else ""
 
 
 def _proofs(trace: Trace, judge: Judge, solver: Solver, choice: Choice) -> dict[str, str]:
