@@ -1,0 +1,110 @@
+"""Arguments of a kernel as words: `3`, `0.5`, `random:1000:f32:7`, `zeros:64:u32+16`, `in.npy`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_DTYPES = {
+    "f16": "f2", "f32": "f4", "f64": "f8", "b16": "u2", "bf16": "u2", "b8": "u1",
+    **{f"u{bits}": f"u{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"s{bits}": f"i{bits // 8}" for bits in (8, 16, 32, 64)},
+    "b32": "u4", "b64": "u8",
+}  # fmt: skip
+_DATA = re.compile(r"(zeros|iota|random):(\d+)(?::(\w+))?(?::(\d+))?(?:\+(\d+))?")
+_FILE = re.compile(r"(.+\.npy)(?:\+(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A buffer: `count` elements of a PTX type; the pointer is to element number `first`.
+
+    "zeros"; "iota": 0, 1, 2, …; "random": floats from -1 to 1, integers from 0 to 63, so that
+    they can serve as indices; "file": an array as `.npy`.
+    """
+
+    kind: str
+    count: int = 0
+    type: str = "f32"
+    seed: int = 0
+    first: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        ahead = f"+{self.first}" if self.first else ""
+        if self.kind == "file":
+            return f"{self.path}{ahead}"
+        seed = f":{self.seed}" if self.seed else ""
+        return f"{self.kind}:{self.count}:{self.type}{seed}{ahead}"
+
+    @property
+    def bytes(self) -> int:
+        return int(self.array().nbytes)
+
+    @property
+    def before(self) -> int:
+        """Bytes before the pointer."""
+        return self.first * int(self.array().itemsize)
+
+    def array(self) -> Array:
+        """Its elements, not to be written to. Raises OSError and ValueError for a bad file."""
+        return _array(replace(self, first=0))
+
+    def longer(self, before: int, behind: int) -> Data:
+        """With so many more elements before the pointer and at the end."""
+        return replace(self, count=self.count + before + behind, first=self.first + before)
+
+
+Argument: TypeAlias = int | float | Data
+
+
+@lru_cache(maxsize=64)
+def _array(data: Data) -> Array:
+    dtype = np.dtype(_DTYPES.get(data.type, "u1"))
+    generator = np.random.default_rng(data.seed)
+    if data.kind == "file":
+        array: Array = np.load(data.path, allow_pickle=False)
+    elif data.kind == "zeros":
+        array = np.zeros(data.count, dtype)
+    elif data.kind == "iota":
+        array = np.arange(data.count).astype(dtype)
+    elif dtype.kind == "f":
+        array = (generator.random(data.count, np.float32) * 2 - 1).astype(dtype)
+    else:
+        array = generator.integers(0, 64, data.count).astype(dtype)
+    array.flags.writeable = False
+    return array
+
+
+def parse_argument(text: str) -> Argument:
+    """The argument a word stands for. Raises ValueError with a message for the user."""
+    found = _DATA.fullmatch(text)
+    if found is not None:
+        kind, count, type_, seed, first = found.groups()
+        if type_ is not None and type_ not in _DTYPES:
+            raise ValueError(f"{text}: no type {type_!r}; there are {', '.join(_DTYPES)}")
+        return Data(kind, int(count), type_ or "f32", int(seed or 0), int(first or 0))
+    file = _FILE.fullmatch(text)
+    if file is not None:
+        if not Path(file[1]).is_file():
+            raise ValueError(f"{file[1]}: no such file")
+        return Data("file", path=file[1], first=int(file[2] or 0))
+    try:
+        return int(text, 0)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no argument; it can be a number, FILE.npy, zeros:N:TYPE, iota:N:TYPE "
+            "or random:N:TYPE:SEED"
+        ) from None

@@ -1,0 +1,293 @@
+"""Two kernels run side by side on the same launches: all they leave behind must be equal.
+
+Both run with threads that meet again where paths join, and under fuzzed schedules. What the
+second does that no machine defines (an undefined value used, a deadlock, an access out of bounds)
+and the first does not is a difference, too. A launch in which the first kernel's own results
+depend on the schedule says nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxsw.ir import Module, type_width
+from ptxsw.simt import MemoryFault, RunError
+from ptxsw.simt import launch as simulate
+from ptxsw.verify.arguments import Argument, Data
+from ptxsw.verify.launches import BASE, STEP, Fields, Launch, amended, buffers
+
+Array = NDArray[Any]
+
+_ATTEMPTS = 12  # at a launch in which the original stays in bounds
+LIMIT = 1 << 21
+"""Steps of groups of threads after which a kernel is taken to run for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run left behind: the bytes of all buffers by name, or the error it ended with."""
+
+    buffers: tuple[tuple[str, Array], ...] = ()
+    printed: tuple[str, ...] = ()
+    error: RunError | None = None
+
+    def same(self, other: Outcome) -> bool:
+        return (
+            (self.error is None) == (other.error is None)
+            and sorted(self.printed) == sorted(other.printed)
+            and all(
+                a.tobytes() == b.tobytes()
+                for (_, a), (_, b) in zip(self.buffers, other.buffers, strict=True)
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two kernels part: `seed` is of the schedule, None for the converging one."""
+
+    launch: Launch
+    seed: int | None
+    what: str
+
+
+@dataclass
+class Comparison:
+    """What was run, and the first difference."""
+
+    difference: Difference | None = None
+    launches: int = 0  # on which both were compared
+    runs: int = 0
+    skipped: list[str] = field(default_factory=list)  # why a launch said nothing
+
+
+def run(module: Module, kernel: str, launch: Launch, seed: int | None = None) -> Outcome:
+    """One run of a kernel. Raises Unsupported for what the interpreter does not model."""
+    values, memory, names = _placed(module, kernel, launch)
+    try:
+        result = simulate(
+            module, kernel, launch.grid, launch.block, values, shared=launch.shared,
+            memory=memory, seed=seed, counters=False, limit=LIMIT,
+            only=None if launch.only is None else range(*launch.only),
+        )  # fmt: skip
+    except RunError as error:
+        return Outcome(error=error)
+    found = [(names[at], array) for at, array in sorted(result.memory.items())]
+    found += sorted(result.variables.items())
+    return Outcome(tuple(found), tuple(result.printed))
+
+
+def _placed(
+    module: Module, kernel: str, launch: Launch
+) -> tuple[list[Any], dict[int, Array], dict[int, str]]:
+    """The arguments with buffers at addresses of our own, the buffers, and their names."""
+    params = next(f.params for f in module.functions if f.name == kernel)
+    memory: dict[int, Array] = {}
+    names: dict[int, str] = {}
+    number = 0
+
+    def pointer(data: Data, name: str) -> int:
+        nonlocal number
+        address = BASE + number * STEP
+        number += 1
+        memory[address - data.before] = data.array()
+        names[address - data.before] = name
+        return address
+
+    values: list[Any] = []
+    for at, argument in enumerate(launch.args):
+        name = params[at].name if at < len(params) else str(at)
+        if isinstance(argument, Fields):
+            size = params[at].dims[0] or 1
+            values.append(_packed(argument, size * type_width(params[at].type) // 8, pointer, name))
+        else:
+            values.append(pointer(argument, name) if isinstance(argument, Data) else argument)
+    for address, data in launch.memory:
+        memory[address] = data.array()
+        names[address] = f"memory at {address:#x}"
+    return values, memory, names
+
+
+def _packed(argument: Fields, size: int, pointer: Any, name: str) -> bytes:
+    """A structure as its bytes."""
+    block = bytearray(size)
+    for at, type_, value in argument.fields:
+        data = _bytes(value, type_, pointer, f"{name}+{at}")
+        block[at : at + len(data)] = data
+    return bytes(block)
+
+
+def _bytes(value: Argument, type_: str, pointer: Any, name: str) -> bytes:
+    width = type_width(type_) // 8
+    if isinstance(value, Data):
+        return int(pointer(value, name)).to_bytes(width, "little")
+    if type_ in ("f32", "f64"):
+        return struct.pack("<f" if width == 4 else "<d", value)
+    number = int(value)
+    return (number % (1 << 8 * width)).to_bytes(width, "little")
+
+
+# ---------------------------------------------------------------- comparing
+
+
+def compare(
+    a: Module,
+    b: Module,
+    kernel: str,
+    launches: Iterable[Launch],
+    *,
+    seeds: Sequence[int] = (1, 2, 3),
+    amend: bool = True,
+) -> Comparison:
+    """Runs both on each launch until they differ. With `amend` a launch in which the first
+    leaves its buffers is changed until it does not.
+
+    Raises Unsupported for what the interpreter does not model.
+    """
+    found = Comparison()
+    compared: list[tuple[Launch, Outcome]] = []
+    for proposed in launches:
+        launch, first = _clean(a, kernel, proposed, amend)
+        found.runs += 1
+        if first.error is not None:
+            found.skipped.append(first.error.message)
+            continue
+        second = run(b, kernel, launch)
+        found.runs += 1
+        if second.same(first):
+            found.launches += 1
+            compared.append((launch, first))
+        elif _steady(found, a, kernel, launch, first, (*seeds, 1)[0]):
+            what = _described(b, kernel, launch, None, first, second)
+            found.difference = _smaller(a, b, kernel, Difference(launch, None, what))
+            return found
+    for launch, first in compared:
+        if launch.fuzz and seeds and _steady(found, a, kernel, launch, first, seeds[0]):
+            found.difference = _fuzzed(found, b, kernel, launch, first, seeds)
+            if found.difference is not None:
+                return found
+    return found
+
+
+def _clean(a: Module, kernel: str, launch: Launch, amend: bool) -> tuple[Launch, Outcome]:
+    """A launch in which the first kernel stays within its buffers, if one is found."""
+    outcome = run(a, kernel, launch)
+    for _ in range(_ATTEMPTS if amend else 0):
+        if not isinstance(outcome.error, MemoryFault):
+            break
+        other = amended(launch, str(outcome.error.message))
+        if other is None:
+            break
+        launch, outcome = other, run(a, kernel, other)
+    return launch, outcome
+
+
+def _steady(
+    found: Comparison, a: Module, kernel: str, launch: Launch, first: Outcome, seed: int
+) -> bool:
+    """Does the first kernel do the same under another schedule?"""
+    if not launch.fuzz:
+        return True  # too large to be run so
+    found.runs += 1
+    if run(a, kernel, launch, seed).same(first):
+        return True
+    found.skipped.append("the results of the first kernel depend on the schedule")
+    return False
+
+
+def _fuzzed(
+    found: Comparison, b: Module, kernel: str, launch: Launch, first: Outcome, seeds: Sequence[int]
+) -> Difference | None:
+    for seed in seeds:
+        outcome = run(b, kernel, launch, seed)
+        found.runs += 1
+        if not outcome.same(first):
+            what = _described(b, kernel, launch, seed, first, outcome)
+            return Difference(launch, seed, what)
+    return None
+
+
+def _smaller(a: Module, b: Module, kernel: str, difference: Difference) -> Difference:
+    """The same difference on fewer blocks, where it is there, too."""
+    for axis in range(3):
+        grid = list(difference.launch.grid)
+        if grid[axis] == 1 or difference.launch.only is not None:
+            continue
+        grid[axis] = 1
+        launch = replace(difference.launch, grid=(grid[0], grid[1], grid[2]))
+        first, second = run(a, kernel, launch), run(b, kernel, launch, difference.seed)
+        if first.error is None and not second.same(first):
+            what = _described(b, kernel, launch, difference.seed, first, second)
+            difference = Difference(launch, difference.seed, what)
+    return difference
+
+
+# ---------------------------------------------------------------- saying what differs
+
+
+def _described(
+    b: Module, kernel: str, launch: Launch, seed: int | None, first: Outcome, second: Outcome
+) -> str:
+    if second.error is not None:
+        return f"the second kernel fails:\n{second.error}"
+    if sorted(first.printed) != sorted(second.printed):
+        return "the kernels print different things"
+    for (name, one), (_, two) in zip(first.buffers, second.buffers, strict=True):
+        x, y = (np.ascontiguousarray(v).reshape(-1) for v in (one, two))
+        size = x.itemsize
+        apart = (x.view(np.uint8) != y.view(np.uint8)).reshape(-1, size).any(axis=1)
+        if apart.any():
+            at = int(np.flatnonzero(apart)[0])
+            more = int(np.count_nonzero(apart)) - 1
+            data = next((d for n, d in _named(b, kernel, launch) if n == name), None)
+            index = at - (data.first if data is not None else 0)
+            return (
+                f"{name}[{index}] is {x[at]!s} in the first and {y[at]!s} in the second"
+                + (f", and {more} more elements differ" if more else "")
+                + _writer(b, kernel, launch, seed, name, at)
+            )
+    raise AssertionError("nothing differs")
+
+
+def _named(module: Module, kernel: str, launch: Launch) -> Iterator[tuple[str, Data]]:
+    _, memory, names = _placed(module, kernel, launch)
+    for address, (_, data) in zip(memory, buffers(launch), strict=False):
+        yield names[address], data
+
+
+def _writer(
+    b: Module, kernel: str, launch: Launch, seed: int | None, name: str, element: int
+) -> str:
+    """Who stores the element: the kernel is run without its bytes, and the fault tells."""
+    values, memory, names = _placed(b, kernel, launch)
+    start = next((at for at, known in names.items() if known == name), None)
+    if start is None:
+        return ""
+    array = memory.pop(start).reshape(-1)
+    size = array.itemsize
+    for low, part in (
+        (start, array[:element]),
+        (start + (element + 1) * size, array[element + 1 :]),
+    ):
+        if len(part):
+            memory[low] = part
+    try:
+        simulate(
+            b, kernel, launch.grid, launch.block, values, shared=launch.shared, memory=memory,
+            seed=seed, counters=False, limit=LIMIT,
+            only=None if launch.only is None else range(*launch.only),
+        )  # fmt: skip
+    except MemoryFault as fault:
+        who = fault.message.partition(": ")[2].partition(": ")[0]
+        text = fault.source.slice(fault.span).strip()
+        verb = "loaded" if text.partition(" ")[0].startswith("ld") else "stored"
+        return f"; {verb} first by {who} at line {fault.line}: {text}"
+    except RunError:
+        pass
+    return ""
