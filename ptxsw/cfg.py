@@ -6,6 +6,7 @@ last. Branches, returns and exits end a block, guarded or not; calls and barrier
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +59,20 @@ class Cfg:
         for block in self.blocks:
             owner[block.start : block.end] = [block.number] * (block.end - block.start)
         return tuple(owner)
+
+    @cached_property
+    def _names(self) -> Mapping[int, str]:
+        uses = Counter(label for block in self.blocks for label in block.labels)
+        return {
+            b.number: (b.labels[0] if uses[b.labels[0]] == 1 else f"{b.labels[0]}@{b.number}")
+            if b.labels
+            else f"block {b.number}"
+            for b in self.blocks
+        }
+
+    def name(self, number: int) -> str:
+        """A name of a block that no other block has: its label, if it has one of its own."""
+        return self._names[number]
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:

@@ -9,7 +9,7 @@ state that enters it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxsw.emulator.node import Term, Variance, walk
@@ -84,16 +84,44 @@ def _fixed(atom: Term) -> bool:
     return "#" not in name and not name.startswith(("iter(", "loop(", "last ", "undefined("))
 
 
-def enter(facts: LoopFacts, state: State, terms: Terms) -> Entered:
-    """Put the values of any one turn into `state`, which comes from outside the loop."""
-    before = dict(state.env)
-    for reg, atom in facts.entry.items():
-        if reg not in before:
-            before[reg] = terms.atom(f"undefined({reg.name})", atom.width, Variance.LANE)
+def enter(
+    facts: LoopFacts, states: Sequence[State], terms: Terms, ways: Callable[[], Variance]
+) -> Entered:
+    """Put the values of any one turn into `states`, which come from outside the loop. `ways` tells
+    how much it varies over the lanes which of several states a lane is in."""
+    for state in states:
+        for reg, atom in facts.entry.items():
+            if reg not in state.env:
+                state.env[reg] = undefined(terms, reg, atom.width)
+    apart = ways() if len(states) > 1 else Variance.UNIFORM
+    level: dict[Reg, Variance] = dict.fromkeys(facts.modified, apart)
+    for state in states:
+        for reg, most in _variances(facts, state.env).items():
+            level[reg] = max(level[reg], most)
     count = terms.atom(f"iter({facts.label})", 64, Variance.UNIFORM)
+    atoms: dict[Term, None] = {count: None}
+    for state in states:
+        atoms.update(dict.fromkeys(_begin(facts, state, count, level, terms)))
+    uniform = apart is Variance.UNIFORM and all(_uniform(facts, s, terms) for s in states)
+    return Entered({a: a if uniform else last(a, terms) for a in atoms}, uniform)
+
+
+def undefined(terms: Terms, reg: Reg, width: int) -> Term:
+    """What a register holds that nobody has written."""
+    return terms.atom(f"undefined({_named(reg)})", width, Variance.LANE)
+
+
+def _named(reg: Reg) -> str:
+    return f"{reg.name}@{reg.scope}" if reg.scope else reg.name
+
+
+def _begin(
+    facts: LoopFacts, state: State, count: Term, level: Mapping[Reg, Variance], terms: Terms
+) -> list[Term]:
+    """Put the values of turn `count` into one state. Returns the atoms made for it."""
+    before = dict(state.env)
     turn = _Turn(facts, before, count, terms)
-    variance = _variances(facts, before)
-    atoms: list[Term] = [count]
+    atoms: list[Term] = []
     for reg, atom in facts.entry.items():
         if reg not in facts.modified:
             continue
@@ -102,8 +130,8 @@ def enter(facts: LoopFacts, state: State, terms: Terms) -> Entered:
             continue
         followed = turn.follow(reg)
         if followed is None:
-            name = f"loop({facts.label}, {reg.name}{'@' * reg.scope})"
-            followed = terms.atom(name, atom.width, variance[reg])
+            name = f"loop({facts.label}, {_named(reg)})"
+            followed = terms.atom(name, atom.width, level[reg])
             atoms.append(followed)
         state.env[reg] = followed
     if facts.writes:
@@ -113,10 +141,10 @@ def enter(facts: LoopFacts, state: State, terms: Terms) -> Entered:
         # A rotated loop tests at its end what its guard tested before the first turn: a condition
         # that holds on entry and on the way back holds in every turn.
         sides = turn.before_and_now(facts.again)
-        if sides is not None and sides[0] in state.conditions:
+        first = None if sides is None else sides[0]
+        if sides is not None and (first is terms.const(1, 1) or first in state.conditions):
             state.conditions = state.assume(sides[1])
-    uniform = _uniform(facts, state, terms)
-    return Entered({a: _left(a, terms, uniform) for a in atoms}, uniform)
+    return atoms
 
 
 class _Turn:
@@ -166,11 +194,9 @@ class _Turn:
         return sides[1]
 
 
-def _left(atom: Term, terms: Terms, uniform: bool) -> Term:
-    """An atom of the loop as it is named behind it: lanes that leave after different counts
+def last(atom: Term, terms: Terms) -> Term:
+    """An atom of a loop as it is named behind it, where lanes that leave after different counts
     carry different values away."""
-    if uniform:
-        return atom
     return terms.atom(f"last {atom.value}", atom.width, Variance.LANE)
 
 

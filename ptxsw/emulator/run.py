@@ -7,13 +7,14 @@ is run once for any turn (`loops`), irreducible flow bluntly: what it may write 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 
 from ptxsw import isa
-from ptxsw.cfg import Cfg, Loop, build
+from ptxsw.cfg import Cfg, Loop, build, ends_block
 from ptxsw.dataflow import liveness, slice_registers
-from ptxsw.emulator.loops import Entered, LoopFacts, enter, find_steps
+from ptxsw.emulator.loops import Entered, LoopFacts, enter, find_steps, last
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.state import CARRY, Machine, State, Step
@@ -58,11 +59,13 @@ class _Emulation:
         ]
         self.live = self._live_registers()
         self.facts: dict[int, LoopFacts] = {}
-        self.entered: dict[int, list[Entered]] = {}
+        self.entered: dict[int, Entered] = {}
+        self.states: dict[int, int] = {}  # in which a block was run, at most
         self.found: dict[int, dict[tuple[Term, Term], frozenset[Term]]] = {}
         self.widenings: dict[tuple[int, Reg], dict[Term, None]] = {}
         self.branches: dict[int, Variance] = {}
         self.registers: dict[Reg, Variance] = {}
+        self.defined: dict[tuple[int, Reg], Term] = {}
         self.predicates: dict[int, dict[Term, None]] = {}
         self.recording = False
         self.executed = self.visits = self.merged = self.widened = 0
@@ -74,8 +77,7 @@ class _Emulation:
         try:
             for loop in self.cfg.loops.values():  # inner loops come first
                 self.facts[loop.header] = self._analyse(loop)
-            self.entered.clear()
-            self.predicates.clear()
+            self._forget()
             self.recording = True
             self._flow(self.cfg.order, {0: [State({})]}, None)
         except _OutOfTime:
@@ -91,9 +93,7 @@ class _Emulation:
             )),
             self.branches,
             self.registers,
-            frozenset(
-                h for h, es in self.entered.items() if all(e.uniform for e in es)
-            ),
+            frozenset(h for h, entered in self.entered.items() if entered.uniform),
             Statistics(
                 len(self.cfg.instructions), self.executed, self.visits, self.merged,
                 self.widened, self.solver.questions, perf_counter() - self.begin, timed_out,
@@ -137,11 +137,11 @@ class _Emulation:
 
     def _analyse(self, loop: Loop) -> LoopFacts:
         """Run one turn of a loop from atoms, joins merged into one state."""
-        label = self._label(loop.header)
+        label = self.cfg.name(loop.header)
         live = self.live[loop.header]
         entry = {
             reg: self.terms.atom(
-                f"entry({label}, {reg.name}{'@' * reg.scope})",
+                f"entry({label}, {reg.name}@{reg.scope})",
                 self.machine.width(reg),
                 Variance.LANE,
             )
@@ -149,8 +149,7 @@ class _Emulation:
         }
         written = self._written(loop.blocks)
         modified = frozenset(written.intersection(live))
-        self.entered.clear()
-        self.predicates.clear()
+        self._forget()
         order = [n for n in self.cfg.order if n in loop.blocks]
         ends = self._flow(order, {loop.header: [State(dict(entry))]}, loop)
         latest = [state for _, state in ends.get(loop.header, [])]
@@ -184,9 +183,11 @@ class _Emulation:
 
     def _exit_predicates(self, loop: Loop) -> tuple[Term, ...] | None:
         """The predicates of all exits, if every lane still in the loop reaches each in every
-        turn; else None."""
+        turn; else None. Lanes may pass an exit within an inner loop a different number of times."""
         found: list[Term] = []
         for number in {source for source, _ in loop.exits}:
+            if self.cfg.loop_of[number] != loop.header:
+                return None
             if not all(self.cfg.dominates(number, latch) for latch in loop.latches):
                 return None
             if number not in self.predicates:
@@ -202,9 +203,11 @@ class _Emulation:
             return None
         return taken[0] if latch.successors[0] == loop.header else self.terms.not_(taken[0])
 
-    def _label(self, number: int) -> str:
-        labels = self.cfg.blocks[number].labels
-        return labels[0] if labels else f"block {number}"
+    def _forget(self) -> None:
+        """What is remembered of one walk over the blocks."""
+        self.entered.clear()
+        self.predicates.clear()
+        self.states.clear()
 
     # ------------------------------------------------------------ flow
 
@@ -219,12 +222,15 @@ class _Emulation:
         for number in order:
             states = self._merge(number, pending.pop(number, []), limit)
             if number in self.cfg.irreducible:
-                states = [self._blunt(number, s) for s in self._merge(number, states, 1)]
-            elif number in self.facts and (loop is None or number != loop.header):
-                for state in states:
-                    entered = enter(self.facts[number], state, self.terms)
-                    self.entered.setdefault(number, []).append(entered)
+                # It may be reached by a later block only, so it is run in any case.
+                merged = self._merge(number, states, 1) or [State({})]
+                states = [self._blunt(number, merged[0])]
+            elif states and number in self.facts and (loop is None or number != loop.header):
+                self.entered[number] = enter(
+                    self.facts[number], states, self.terms, partial(self._ways, number)
+                )
                 states = self._merge(number, states, limit)
+            self.states[number] = len(states)
             for state in states:
                 for successor, after in self._execute(number, state):
                     if loop is not None and successor not in loop.blocks:
@@ -258,12 +264,20 @@ class _Emulation:
     def _record(self, step: Step, state: State, index: int) -> None:
         for reg, _ in step.dests:
             if reg is not None and reg in state.env:
-                seen = self.registers.get(reg, Variance.UNIFORM)
-                self.registers[reg] = max(seen, state.env[reg].variance)
+                self._varies(reg, state.env[reg], index)
         for reg in step.widened:
             if reg not in [r for r, _ in step.dests]:
                 value = self.machine.read_reg(state, reg)
                 self.widenings.setdefault((index, reg), {})[value] = None
+
+    def _varies(self, reg: Reg, value: Term, index: int) -> None:
+        """Note how much a register varies at a place; where states give it different values, it
+        matters which lanes are in which."""
+        first = self.defined.setdefault((index, reg), value)
+        most = max(self.registers.get(reg, Variance.UNIFORM), value.variance)
+        if first is not value and most < Variance.LANE:
+            most = max(most, self._ways(self.cfg.block_of[index]))
+        self.registers[reg] = most
 
     def _touched(self, index: int, key: tuple[Term, Term], conditions: tuple[Term, ...]) -> None:
         variants = self.found.setdefault(index, {})
@@ -275,13 +289,16 @@ class _Emulation:
         """The successors that can be reached, each with its own state."""
         block = self.cfg.blocks[number]
         last = self.cfg.instructions[block.end - 1] if block.end > block.start else None
-        if last is None or last.guard is None or last.opcode == "brx":
-            self._note(number, None if last is None or last.opcode != "brx" else last)
+        if last is None or not ends_block(last) or last.guard is None or last.opcode == "brx":
+            if last is not None and last.opcode == "brx":
+                self._note_indirect(number)
             return self._fork(state, [(s, None) for s in block.successors])
         taken = self.machine.guard(state, last)
         self.predicates.setdefault(number, {})[taken] = None
         if self.recording:
             seen = self.branches.get(block.end - 1, Variance.UNIFORM)
+            if len(self.predicates[number]) > 1 and seen < Variance.LANE:
+                seen = max(seen, self._ways(number))
             self.branches[block.end - 1] = max(seen, taken.variance)
         fall = self.terms.not_(taken)
         if last.opcode != "bra":  # a guarded exit: those who stay
@@ -293,13 +310,11 @@ class _Emulation:
             sides = [(block.successors[0], None)]
         return self._fork(state, sides)
 
-    def _note(self, number: int, indirect: Instruction | None) -> None:
+    def _note_indirect(self, number: int) -> None:
         """An indirect branch goes where each lane's index says."""
-        if indirect is not None:
-            index = self.terms.fresh("brx", 1)
-            self.predicates.setdefault(number, {})[index] = None
-            if self.recording:
-                self.branches[self.cfg.blocks[number].end - 1] = Variance.LANE
+        self.predicates.setdefault(number, {})[self.terms.fresh("brx", 1)] = None
+        if self.recording:
+            self.branches[self.cfg.blocks[number].end - 1] = Variance.LANE
 
     def _fork(
         self, state: State, sides: Sequence[tuple[int, Term | None]]
@@ -387,12 +402,18 @@ class _Emulation:
             return self.terms.fresh(f"phi({reg.name})", width, most)
         return self.terms.apply(name, width, arguments, Variance.UNIFORM)
 
+    def _ways(self, number: int) -> Variance:
+        """How much it varies over lanes which of several states reaches a block."""
+        return max((p.variance for p in self._controls(number)), default=Variance.UNIFORM)
+
     def _controls(self, number: int) -> tuple[Term, ...]:
-        """The predicates of all branches between a block and its immediate dominator: which way
-        was taken depends on nothing else."""
+        """The predicates of all branches between a block and the next dominator that was run in
+        one state: which way was taken depends on nothing else."""
         stop = self.cfg.idom[number]
+        while self.states.get(stop, 1) > 1:
+            stop = self.cfg.idom[stop]
         seen: set[int] = set()
-        work = list(self.cfg.predecessors[number])
+        work = self._forward_into(number)
         found: dict[Term, None] = {}
         while work:
             block = work.pop()
@@ -400,38 +421,70 @@ class _Emulation:
                 continue
             seen.add(block)
             if len(self.cfg.blocks[block].successors) > 1:
-                found.update(self.predicates.get(block, {}) or {self.terms.fresh("way", 1): None})
+                names = self._names_behind(block, number)
+                predicates = self.predicates.get(block, {}) or {self.terms.fresh("way", 1): None}
+                found.update((names(p), None) for p in predicates)
             if block != stop:
-                work.extend(self.cfg.predecessors[block])
+                work.extend(self._forward_into(block))
             if len(found) > _MAX_PREDICATES:
                 return (self.terms.fresh("way", 1),)
         return tuple(found)
+
+    def _forward_into(self, number: int) -> list[int]:
+        """Predecessors but for the latches of a loop: in one turn nothing comes from them."""
+        back = self.cfg.retreating if number not in self.cfg.irreducible else ()
+        return [p for p in self.cfg.predecessors[number] if (p, number) not in back]
 
     def _blunt(self, number: int, state: State) -> State:
         """Irreducible flow: whatever any block may write is unknown here, and no earlier
         condition about it is kept."""
         env = dict(state.env)
-        for reg in self._written(self.cfg.order) & env.keys():
+        for reg in self._written(self.cfg.order).intersection(self.live[number]):
             env[reg] = self.terms.fresh(f"join({reg.name})", self.machine.width(reg))
         mark = -1 - len(self.cfg.blocks) - number
         return State(env, (), (mark, mark, mark))
 
     def _leave(self, number: int, successor: int, state: State) -> State:
         """Give the values of loops that this edge leaves the names they have behind them."""
-        names: dict[Term, Term] = {}
-        for header in self.cfg.loops_around(number):
-            if successor not in self.cfg.loops[header].blocks:
-                for entered in self.entered.get(header, ()):
-                    names.update((a, b) for a, b in entered.atoms.items() if a is not b)
-        if not names:
+        rename = self._names_behind(number, successor)
+        if rename is _same:
             return state
+        env = {reg: rename(value) for reg, value in state.env.items()}
+        if self.recording:
+            for reg, value in env.items():
+                self.registers[reg] = max(self.registers.get(reg, value.variance), value.variance)
+        return State(env, tuple(map(rename, state.conditions)), state.epochs)
+
+    def _names_behind(self, number: int, successor: int) -> Callable[[Term], Term]:
+        """How terms of block `number` read in block `successor`. Behind a loop that lanes leave
+        in different turns whatever was made in a turn varies: its count, those of loops in it,
+        and numbered atoms."""
+        left = [
+            header
+            for header in self.cfg.loops_around(number)
+            if successor not in self.cfg.loops[header].blocks
+            and header in self.entered
+            and not self.entered[header].uniform
+        ]
+        if not left:
+            return _same
+        inside = self.cfg.loops[left[-1]].blocks
+        names: dict[Term, Term] = {}
+        for header, entered in self.entered.items():
+            if header in inside:
+                names.update((a, last(a, self.terms)) for a in entered.atoms)
         memo: dict[Term, Term] = {}
 
-        def rename(term: Term) -> Term:
-            return self.terms.substitute(term, names.get, memo)
+        def leaf(node: Term) -> Term | None:
+            if node.variance < Variance.LANE and node.kind == "atom" and "#" in node.value:
+                return last(node, self.terms)
+            return names.get(node)
 
-        env = {reg: rename(value) for reg, value in state.env.items()}
-        return State(env, tuple(map(rename, state.conditions)), state.epochs)
+        return lambda term: self.terms.substitute(term, leaf, memo)
+
+
+def _same(term: Term) -> Term:
+    return term
 
 
 def _roots(instruction: Instruction) -> tuple[Reg, ...]:

@@ -258,7 +258,8 @@ class Machine:
     def read_reg(self, state: State, reg: Reg) -> Term:
         found = state.env.get(reg)
         if found is None:
-            found = self.terms.atom(f"undefined({reg.name})", self.width(reg), Variance.LANE)
+            name = f"{reg.name}@{reg.scope}" if reg.scope else reg.name
+            found = self.terms.atom(f"undefined({name})", self.width(reg), Variance.LANE)
             state.env[reg] = found
         return found
 

@@ -1,0 +1,195 @@
+"""Random small integer programs in PTX: straight lines, branches, loops of any shape."""
+
+from __future__ import annotations
+
+import random
+
+_HEAD = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u64 q, .param .u32 n, .param .u32 m)
+{
+.reg .pred %p<6>;
+.reg .b32 %r<9>;
+.reg .b64 %rd<9>;
+.shared .b8 tile[4096];
+ld.param.u64 %rd1, [p];
+ld.param.u64 %rd2, [q];
+ld.param.u32 %r7, [n];
+"""
+_TAIL = "$END:\nret;\n}\n"
+
+
+class Writer:
+    """Writes one program; every choice comes from `source`."""
+
+    def __init__(self, source: random.Random) -> None:
+        self.source = source
+        self.lines: list[str] = []
+        self.labels = 0
+
+    def label(self) -> str:
+        self.labels += 1
+        return f"$L{self.labels}"
+
+    def reg(self) -> str:
+        return f"%r{self.source.randrange(6)}"
+
+    def pred(self) -> str:
+        return f"%p{self.source.randrange(4)}"
+
+    def operand(self) -> str:
+        pick = self.source.random()
+        if pick < 0.45:
+            return self.reg()
+        if pick < 0.75:
+            return str(self.source.choice([0, 1, 1, 2, 3, 4, -1, -2, 7, 32]))
+        return "%r7" if pick < 0.9 else "%r8"
+
+    def emit(self, text: str, guarded: float = 0.15) -> None:
+        if self.source.random() < guarded:
+            text = f"@{self.source.choice(['', '!'])}{self.pred()} {text}"
+        self.lines.append(text)
+
+    # ------------------------------------------------------------ straight lines
+
+    def compute(self) -> None:
+        d, a, b = self.reg(), self.reg(), self.operand()
+        kinds = [
+            f"add.s32 {d}, {a}, {b};", f"add.s32 {d}, {d}, {b};", f"add.s32 {d}, {d}, 1;",
+            f"sub.s32 {d}, {a}, {b};", f"mov.u32 {d}, {b};", f"mov.u32 {d}, %tid.x;",
+            f"mul.lo.s32 {d}, {a}, {b};", f"and.b32 {d}, {a}, 3;", f"shl.b32 {d}, {a}, 1;",
+            f"min.s32 {d}, {a}, {b};", f"selp.b32 {d}, {a}, {b}, {self.pred()};",
+            f"xor.b32 {d}, {a}, {b};", f"shr.s32 {d}, {a}, 1;", f"mad.lo.s32 {d}, {a}, 4, {b};",
+            f"add.cc.u32 {d}, {a}, {b};", f"addc.u32 {d}, {a}, 0;",
+        ]  # fmt: skip
+        self.emit(self.source.choice(kinds))
+
+    def compare(self, pred: str | None = None) -> str:
+        pred = pred or self.pred()
+        test = self.source.choice(["lt", "ge", "eq", "ne", "gt"])
+        left = self.source.choice([self.reg(), self.reg(), "%tid.x", "%ctaid.x"])
+        self.lines.append(f"setp.{test}.s32 {pred}, {left}, {self.operand()};")
+        return pred
+
+    def access(self) -> None:
+        index, offset = self.reg(), 4 * self.source.randrange(-2, 3)
+        extend = self.source.choice(["u32", "s32"])
+        kind = self.source.choice(["ld", "ld", "ld", "nc", "st", "st", "shared", "shared_st"])
+        if kind.startswith("shared"):
+            self.lines += [f"and.b32 {index}, {index}, 255;", f"cvt.u64.u32 %rd3, {index};",
+                           "mov.u64 %rd4, tile;", "add.s64 %rd5, %rd3, %rd4;"]  # fmt: skip
+        else:
+            base = "%rd2" if kind == "nc" else "%rd1"
+            self.lines += [f"mul.wide.{extend} %rd3, {index}, 4;", f"add.s64 %rd5, {base}, %rd3;"]
+        at = f"[%rd5{offset:+d}]" if offset and not kind.startswith("shared") else "[%rd5]"
+        text = {
+            "ld": f"ld.global.u32 {self.reg()}, {at};",
+            "nc": f"ld.global.nc.u32 {self.reg()}, {at};",
+            "st": f"st.global.u32 {at}, {self.reg()};",
+            "shared": f"ld.shared.u32 {self.reg()}, {at};",
+            "shared_st": f"st.shared.u32 {at}, {self.reg()};",
+        }[kind]
+        self.emit(text)
+
+    def run(self) -> None:
+        for _ in range(self.source.randrange(1, 5)):
+            pick = self.source.random()
+            if pick < 0.6:
+                self.compute()
+            elif pick < 0.75:
+                self.compare()
+            else:
+                self.access()
+
+    # ------------------------------------------------------------ structured flow
+
+    def block(self, depth: int, leave: list[str]) -> None:
+        """`leave` are labels of the loops around, to break out to."""
+        for _ in range(self.source.randrange(1, 4)):
+            pick = self.source.random()
+            if depth == 0 or pick < 0.3:
+                self.run()
+            elif pick < 0.6:
+                self.branch(depth, leave)
+            elif pick < 0.9:
+                self.loop(depth, leave)
+            elif pick < 0.94:
+                self.lines.append(f"@{self.compare()} ret;")
+            elif leave:
+                self.lines.append(f"@{self.compare()} bra {self.source.choice(leave)};")
+
+    def branch(self, depth: int, leave: list[str]) -> None:
+        other, done = self.label(), self.label()
+        self.lines.append(f"@{self.compare()} bra{self.source.choice(['', '.uni'])} {other};")
+        self.block(depth - 1, leave)
+        if self.source.random() < 0.5:
+            self.lines += [f"bra {done};", f"{other}:"]
+            self.block(depth - 1, leave)
+            self.lines.append(f"{done}:")
+        else:
+            self.lines.append(f"{other}:")
+
+    def loop(self, depth: int, leave: list[str]) -> None:
+        head, done, again = self.label(), self.label(), self.label()
+        counter, step = f"%r{self.source.randrange(6)}", self.source.choice([1, 1, 2, -1])
+        bound = self.source.choice(["%r7", "%r8", "3", self.reg(), "%tid.x"])
+        rotated = self.source.random() < 0.5
+        if self.source.random() < 0.7:
+            self.lines.append(f"mov.u32 {counter}, {self.source.choice(['0', '1', '%tid.x'])};")
+        test = "lt" if step > 0 else "gt"
+        if rotated:
+            self.lines += [f"setp.{'ge' if step > 0 else 'le'}.s32 %p4, {counter}, {bound};",
+                           f"@%p4 bra {done};"]  # fmt: skip
+        self.lines.append(f"{head}:")
+        if not rotated:
+            self.lines += [f"setp.{test}.s32 %p4, {counter}, {bound};", f"@!%p4 bra {done};"]
+        self.block(depth - 1, [*leave, done, again])
+        self.lines += [f"{again}:", f"add.s32 {counter}, {counter}, {step};"]
+        if rotated:
+            self.lines += [f"setp.{test}.s32 %p5, {counter}, {bound};", f"@%p5 bra {head};"]
+        else:
+            self.lines.append(f"bra {head};")
+        self.lines.append(f"{done}:")
+
+    # ------------------------------------------------------------ any flow
+
+    def graph(self) -> None:
+        """Blocks that branch anywhere: irreducible flow, self loops, code nobody reaches."""
+        names = [self.label() for _ in range(self.source.randrange(3, 8))]
+        for name in names:
+            self.lines.append(f"{name}:")
+            if self.source.random() < 0.85:
+                self.run()
+            pick = self.source.random()
+            target = self.source.choice([*names, *names, "$END"])
+            if pick < 0.6:
+                guard = f"@{self.source.choice(['', '!'])}{self.compare()} "
+                self.lines.append(f"{guard}bra {target};")
+            elif pick < 0.7:
+                self.lines.append(f"bra {target};")
+            elif pick < 0.78:
+                self.lines.append(f"@{self.compare()} exit;")
+            elif pick < 0.84:
+                table = self.label()
+                chosen = [self.source.choice(names) for _ in range(2)]
+                self.lines += [f"and.b32 %r6, {self.reg()}, 1;",
+                               f"{table}: .branchtargets {chosen[0]}, {chosen[1]};",
+                               f"brx.idx %r6, {table};"]  # fmt: skip
+
+
+def program(seed: int) -> str:
+    """The text of the program of a seed."""
+    source = random.Random(seed)
+    writer = Writer(source)
+    for number in range(6):
+        if source.random() < 0.8:
+            value = source.choice(["0", "1", "%tid.x", "%r7", "%ctaid.x"])
+            writer.lines.append(f"mov.u32 %r{number}, {value};")
+    writer.lines.append("mov.u32 %r8, 4;" if source.random() < 0.5 else "ld.param.u32 %r8, [m];")
+    if source.random() < 0.65:
+        writer.block(3, [])
+    else:
+        writer.graph()
+    writer.access()
+    return _HEAD + "\n".join(writer.lines) + "\n" + _TAIL

@@ -1,0 +1,214 @@
+"""Random programs: what each thread does is among what the emulator says of it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import zlib
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from ptxsw.cfg import Cfg
+from ptxsw.emulator.evaluate import evaluate
+from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.trace import Access, Trace, Variant
+from ptxsw.ir import Module, Reg
+from ptxsw.parser import parse
+from tests.emulator.concrete import Event, Thread
+from tests.emulator.programs import program
+
+LANES = 6
+BATCHES, PER_BATCH = 16, 25
+
+
+def module_of(seed: int) -> Module:
+    return parse(program(seed))
+
+
+def params_of(seed: int) -> dict[str, int]:
+    source = random.Random(f"params {seed}")
+    return {
+        "p": 0x10000,
+        "q": 0x90000,
+        "n": source.choice([0, 1, 2, 3, 5, 40]),
+        "m": source.choice([0, 1, 2, 4]),
+    }
+
+
+def thread_of(module: Module, cfg: Cfg, params: Mapping[str, int], lane: int) -> Thread:
+    registers = [Reg(f"%r{i}") for i in range(9)] + [Reg(f"%p{i}") for i in range(6)]
+    initial = {
+        r: zlib.crc32(f"{r.name} {lane}".encode()) % (2 if "p" in r.name else 5) for r in registers
+    }
+    initial |= {Reg(f"%rd{i}"): 64 * i + lane for i in range(9)} | {Reg("%cc", -1): lane & 1}
+    specials = {"%tid.x": lane, "%ctaid.x": 2, "%laneid": lane}
+    return Thread(module, cfg, specials, params, initial, {})
+
+
+class Reading:
+    """What the unknowns of a trace stand for at one event of one thread."""
+
+    def __init__(self, trace: Trace, thread: Thread, event: Event) -> None:
+        self.event, self.thread = event, thread
+        self.headers = {trace.cfg.name(h): h for h in trace.cfg.loops}
+
+    def atom(self, node: Term) -> int | None:
+        """None where it stands for something the interpreter does not know."""
+        name = str(node.value)
+        while name.startswith("last "):
+            name = name[5:]
+        if name in self.thread.specials:
+            return self.thread.specials[name]
+        if name in self.thread.params:
+            return self.thread.params[name]
+        if name.startswith("&"):
+            return 0x1000 + sum(map(ord, name[1:]))
+        if name.startswith("iter("):
+            return self.event.counts.get(self.headers[name[5:-1]])
+        if name.startswith("loop("):
+            label, _, reg = name[5:-1].rpartition(", ")
+            head = self.event.heads.get(self.headers[label], {})
+            return head.get(Reg(reg, -1 if reg.startswith("%cc") else 0))
+        if name.startswith("undefined("):
+            reg = name[10:-1]
+            return self.thread.initial.get(Reg(reg, -1 if reg.startswith("%cc") else 0))
+        return None
+
+    def values(self, terms: tuple[Term, ...]) -> Iterator[dict[Term, int]]:
+        """All readings of the unknowns of some terms: a load is one of the values that the thread
+        has found at its address, a join one of its parts. Terms that hold anything else are
+        left out."""
+        known: dict[Term, int] = {}
+        choices: list[Term] = []
+        for node in walk(*terms):
+            if node.kind == "atom":
+                value = self.atom(node)
+                if value is not None:
+                    known[node] = value & ((1 << node.width) - 1)
+            elif node.kind == "apply":
+                choices.append(node)
+        yield from self._choose(known, choices)
+
+    def _choose(self, known: dict[Term, int], left: list[Term]) -> Iterator[dict[Term, int]]:
+        if not left:
+            yield known
+            return
+        node, rest = left[0], left[1:]
+        options: set[int] = set()
+        name = node.value[0]
+        try:
+            if name[0] == "load":
+                address = evaluate(node.args[0], known)
+                space = "shared" if name[1] == "shared" else "global"
+                options.update(self.event.loads.get((space, address), ()))
+        except KeyError:
+            pass
+        if not options:
+            yield from self._choose(known, rest)
+            return
+        for option in options:
+            yield from self._choose({**known, node: option}, rest)
+
+
+def truth(term: Term, values: Mapping[Term, int]) -> int | None:
+    try:
+        return evaluate(term, values)
+    except KeyError:
+        return None
+
+
+def fits(trace: Trace, variant: Variant, reading: Reading, address: int) -> bool:
+    """Does the variant tell this address, and do its guard and conditions hold?"""
+    terms = (variant.address, variant.guard, *variant.conditions)
+    for values in itertools.islice(reading.values(terms), 256):
+        if truth(variant.address, values) not in (None, address):
+            continue
+        if truth(variant.guard, values) == 0:
+            continue
+        if all(truth(c, values) != 0 for c in variant.conditions):
+            return True
+    return False
+
+
+class Uniform:
+    """Values that a warp must agree on, lanes in lockstep: the first lane's, by place and turn."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[object, ...], tuple[int, int]] = {}
+
+    def agree(self, key: tuple[object, ...], value: int, lane: int) -> None:
+        first, who = self.seen.setdefault(key, (value, lane))
+        assert first == value, f"{key}: {first} in lane {who}, {value} in lane {lane}"
+
+
+def check(seed: int) -> int:
+    """Runs one program both ways. Returns the number of accesses compared."""
+    module = module_of(seed)
+    trace = emulate(module, module.functions[-1])
+    assert not trace.statistics.timed_out
+    by_index = {a.index: a for a in trace.accesses}
+    params, uniform = params_of(seed), Uniform()
+    compared = 0
+    for lane in range(LANES):
+        thread = thread_of(module, trace.cfg, params, lane)
+        times: dict[tuple[object, ...], int] = {}
+        for event in thread.run():
+            place = (event.index, event.turns)
+            times[place] = times.get(place, 0) + 1
+            if times[place] > 1:
+                continue  # a cycle that is no loop: lanes need not be at the same turn of it
+            agree_on(trace, event, uniform, lane)
+            if event.address is None or event.index not in by_index:
+                assert event.address is None, f"{event} was not found"
+                continue
+            if by_index[event.index].space != "param":
+                compare(trace, by_index[event.index], thread, event, uniform, lane)
+                compared += 1
+    return compared
+
+
+def agree_on(trace: Trace, event: Event, uniform: Uniform, lane: int) -> None:
+    """Registers and branches that are called uniform are."""
+    place = (event.index, event.turns)
+    if event.taken is not None and trace.branches.get(event.index) == Variance.UNIFORM:
+        uniform.agree(("branch", *place), event.taken, lane)
+    for reg, value in event.written:
+        if trace.registers.get(reg) == Variance.UNIFORM:
+            uniform.agree((reg.name, *place), value, lane)
+
+
+def compare(
+    trace: Trace, access: Access, thread: Thread, event: Event, uniform: Uniform, lane: int
+) -> None:
+    assert event.address is not None
+    reading = Reading(trace, thread, event)
+    matching = [v for v in access.variants if fits(trace, v, reading, event.address)]
+    told = "\n".join(
+        f"  {v.address} if {v.guard} and {', '.join(map(str, v.conditions))}"
+        for v in access.variants
+    )
+    assert matching, f"lane {lane}, {access.instruction.name} {event}:\n{told}"
+    if len(matching) > 1:
+        return
+    place = (event.index, event.turns)
+    for variant in matching:
+        for node in walk(variant.address):
+            if node.kind == "atom" and node.variance == Variance.UNIFORM:
+                value = reading.atom(node)
+                if value is not None:
+                    uniform.agree((str(node.value), *place), value, lane)
+        if variant.address.variance == Variance.UNIFORM:
+            uniform.agree(("address", variant.address.id, *place), event.address, lane)
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_random_programs(batch: int) -> None:
+    compared = 0
+    for seed in range(batch * PER_BATCH, (batch + 1) * PER_BATCH):
+        try:
+            compared += check(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}\n{program(seed)}") from error
+    assert compared > 100
