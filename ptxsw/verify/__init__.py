@@ -1,10 +1,13 @@
 """Are two PTX texts equal? A proof where one is found, the machine otherwise.
 
-`ptxsw.verify.local` is the quick check of what `optimize` wrote; importing it imports no numpy.
+`ptxsw.verify(a, b)` is `ptxsw.verify.verdict.verify(a, b)`. `ptxsw.verify.local` is the quick check
+of what `optimize` wrote; importing it imports no numpy.
 """
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,3 +22,15 @@ def __getattr__(name: str) -> Any:
 
         return getattr(verdict, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Callable(ModuleType):
+    """The package under the name that the Python interface promises for a function."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        from ptxsw.verify.verdict import verify
+
+        return verify(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

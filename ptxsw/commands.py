@@ -1,0 +1,116 @@
+"""What `ptxsw verify` and `ptxsw run` do, without the command line around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptxsw.ir import Function, Module
+from ptxsw.parser import parse
+from ptxsw.simt import Counters, Result, launch
+from ptxsw.simt.run import entry
+from ptxsw.verify.arguments import Data, parse_argument
+from ptxsw.verify.launches import Launch, from_json, shape
+from ptxsw.verify.verdict import Different, Equal, Verdict, verify
+
+EQUAL, DIFFERENT, UNDECIDED = 0, 1, 3
+
+
+def compare(
+    texts: tuple[str, str],
+    names: tuple[str, str],
+    kernel: str | None,
+    launches: str | None,
+    seeds: int,
+) -> tuple[Verdict, int]:
+    """The verdict on two texts and its exit code; `launches` is JSON. Raises ValueError for
+    launches that make no sense, ParseError."""
+    given: tuple[Launch, ...] | None = None
+    if launches is not None:
+        given = from_json(launches)
+    verdict = verify(*texts, kernel=kernel, launches=given, seeds=range(1, seeds + 1), names=names)
+    if isinstance(verdict, Equal):
+        return verdict, EQUAL
+    return verdict, DIFFERENT if isinstance(verdict, Different) else UNDECIDED
+
+
+def size(text: str) -> tuple[int, int, int]:
+    """`32`, `16x16` or `8,8,4`. Raises ValueError."""
+    try:
+        return shape([int(part) for part in text.replace("x", ",").split(",")])
+    except ValueError:
+        raise ValueError(f"{text!r} is no size; write 32, 16x16 or 8,8,4") from None
+
+
+def run(
+    text: str,
+    name: str,
+    kernel: str | None,
+    grid: str,
+    block: str,
+    arguments: Sequence[str],
+    *,
+    shared: int,
+    seed: int | None,
+    races: bool,
+    out: Path | None,
+) -> str:
+    """Runs a kernel; what it counted and printed. Writes its buffers as `.npy` below `out`.
+
+    Raises ParseError, Unsupported, RunError; ValueError for what makes no sense.
+    """
+    module = parse(text, name)
+    function = entry(module, kernel)
+    values = [_value(word) for word in arguments]
+    result = launch(
+        module, function.name, size(grid), size(block), values, shared=shared, seed=seed,
+        races=races,
+    )  # fmt: skip
+    if out is not None:
+        _write(module, function, values, result, out)
+    assert result.counters is not None
+    printed = "".join(line if line.endswith("\n") else line + "\n" for line in result.printed)
+    return printed + _counted(result.counters)
+
+
+def _value(word: str) -> Any:
+    argument = parse_argument(word)
+    if not isinstance(argument, Data):
+        return argument
+    if argument.first:
+        raise ValueError(f"{word}: a buffer's pointer is to its first element here")
+    return argument.array()
+
+
+def _write(
+    module: Module, function: Function, values: Sequence[Any], result: Result, out: Path
+) -> None:
+    """Array arguments under the names of their parameters."""
+    out.mkdir(parents=True, exist_ok=True)
+    names = [
+        p.name for p, v in zip(function.params, values, strict=True) if isinstance(v, np.ndarray)
+    ]
+    for name, array in zip(names, result.buffers, strict=True):
+        np.save(out / f"{name}.npy", array)
+
+
+def _counted(counters: Counters) -> str:
+    rows = [("thread instructions", counters.thread_instructions)]
+    rows += [
+        (f"warp instructions, {kind}", count) for kind, count in counters.warp_instructions.items()
+    ]
+    rows += [
+        ("global loads by warps", counters.warp_loads),
+        ("32-byte sectors loaded", counters.load_sectors),
+        ("shuffles", counters.shuffles),
+        ("divergent branches", counters.divergent_branches),
+    ]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name.ljust(width)}  {count}" for name, count in rows]
+    if counters.warp_loads:
+        per_load = counters.load_sectors / counters.warp_loads
+        lines.append(f"{'sectors per warp load'.ljust(width)}  {per_load:.2f}")
+    return "\n".join(lines) + "\n"
