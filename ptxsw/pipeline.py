@@ -64,11 +64,13 @@ class Result:
     """The rewritten text (the very input where nothing was rewritten), and the report.
 
     `smt2` holds the proofs by file name, where they were asked for: each is unsatisfiable.
+    `edits` are those that made the text from the input.
     """
 
     text: str
     report: model.Report
     smt2: Mapping[str, str] = field(default_factory=dict)
+    edits: tuple[Edit, ...] = ()
 
 
 def analyze(text: str, name: str = "<ptx>", *, kernel: str | None = None) -> model.Report:
@@ -107,7 +109,8 @@ def _run(text: str, options: Options, name: str, *, accesses: bool) -> Result:
     if accesses:
         kernels = [_with_accesses(each) for each in made]
     proofs = {file: text for each in made for file, text in each.smt2.items()}
-    return Result(_spliced(text, made), _report(name, arch, begin, kernels), proofs)
+    edits = tuple(edit for each in made for edit in each.edits)
+    return Result(apply(text, edits), _report(name, arch, begin, kernels), proofs, edits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +248,8 @@ def _described(trace: Trace, choice: Choice) -> model.Kernel:
 def _rewrite(trace: Trace, rewrite: Rewrite) -> model.Rewrite:
     proof = rewrite.proof
     guards = [
-        f"{g.reg.name}{_added(g.addend)}{_added(g.step)} does not wrap (line {_line(trace, g.index)})"
+        f"{g.reg.name}{_added(g.addend)}{_added(g.step)} does not wrap "
+        f"(line {_line(trace, g.index)})"
         for g in proof.guards
     ]
     if proof.block_shape:
@@ -272,8 +276,8 @@ def _proofs(trace: Trace, judge: Judge, solver: Solver, choice: Choice) -> dict[
     texts: dict[str, str] = {}
     for rewrite in choice.rewrites:
         obligations = judge.obligations[rewrite.dest, rewrite.source, rewrite.delta]
-        for number, (claim, given) in enumerate(obligations):
+        for number, proved in enumerate(obligations):
             line, other = _line(trace, rewrite.dest), _line(trace, rewrite.source)
             stem = f"{trace.function.name}-{line}-from-{other}-{number}"
-            texts[f"{stem}.smt2"] = solver.smt2(claim, given)
+            texts[f"{stem}.smt2"] = solver.smt2(proved.claim, proved.given)
     return texts

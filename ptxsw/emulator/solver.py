@@ -91,7 +91,7 @@ class Solver:
         for exact in (False, True):
             with _Scope(self._solver):
                 self._state(facts, claim, negate=True, exact=exact)
-                if exact or self._solver.check() == self._z3.unsat:
+                if exact or self._timed(10 * GENERAL_MS) == self._z3.unsat:
                     return "(set-logic QF_BV)\n" + str(self._solver.to_smt2())
         raise AssertionError("the exact form was not reached")
 
