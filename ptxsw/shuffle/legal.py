@@ -23,13 +23,13 @@ from ptxsw.shuffle.prove import (
     Different,
     Guards,
     NoOverflow,
+    Obligation,
     apart,
-    holds,
     neighbour_exists,
-    no_overflow,
     pointer_bases,
     same_bytes,
-)  # fmt: skip
+    settle,
+)
 
 LOCKSTEP = "lockstep-iterations"
 NO_WRAP = "no-index-wrap"
@@ -63,8 +63,8 @@ class Judge:
         self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
         self._reaching: dict[int, tuple[int, ...]] = {}
         self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
-        # What was proved for each pair and delta: claims, each with what it stands on.
-        self.obligations: dict[tuple[int, int, int], list[tuple[Term, frozenset[Term]]]] = {}
+        # What was proved for each destination, source and delta.
+        self.obligations: dict[tuple[int, int, int], list[Obligation]] = {}
 
     def legal(self, candidate: Candidate) -> Proof | Refused:
         """May `dest` take the value that `source` gave lane i + delta?"""
@@ -274,26 +274,25 @@ class Judge:
 
     def _same_bytes(self, candidate: Candidate, assumptions: list[str]) -> Proof | Refused:
         guards: list[WrapGuard] = []
-        obligations: list[tuple[Term, frozenset[Term]]] = []
+        obligations: list[Obligation] = []
         for mine, theirs in self._pairs(candidate):
             known = self._known(mine, candidate.delta)
             outcome = same_bytes(self._terms, self._solver, theirs, mine, candidate.delta, known)
             if isinstance(outcome, Different):
                 return Refused(outcome.reason)
-            granted: set[Term] = set()
+            obligations.append(outcome.proved)
             for need in outcome.needs:
-                settled = self._discharge(need, known, candidate)
-                if isinstance(settled, Refused):
-                    return settled
-                if isinstance(settled, WrapGuard):
-                    guards.append(settled)
-                elif settled:
-                    assumptions.append(settled)
-                if settled:
-                    granted.add(no_overflow(self._terms, need))
-            obligations.append((outcome.claim, known | granted))
+                match self._discharge(need, known, candidate):
+                    case Refused() as refused:
+                        return refused
+                    case WrapGuard() as guard:
+                        guards.append(guard)
+                    case Obligation() as proved:
+                        obligations.append(proved)
+                    case assumed:
+                        assumptions.append(assumed)
         key = (candidate.dest.index, candidate.source.index, candidate.delta)
-        self.obligations[key] = obligations
+        self.obligations[key] = list(dict.fromkeys(obligations))
         return Proof(
             tuple(dict.fromkeys(guards)),
             candidate.delta != 0 and not self._one_row(),
@@ -325,10 +324,11 @@ class Judge:
 
     def _discharge(
         self, need: NoOverflow, known: frozenset[Term], candidate: Candidate
-    ) -> WrapGuard | Refused | str:
-        """Prove, else guard, else assume; "" where proved, the assumption's name if assumed."""
-        if holds(self._terms, self._solver, need, known):
-            return ""
+    ) -> Obligation | WrapGuard | Refused | str:
+        """Prove, else guard, or assume what the user said: the assumption's name."""
+        proved = settle(self._terms, self._solver, need, known)
+        if proved is not None:
+            return proved
         if need.signed and NO_WRAP in self._assume:
             return NO_WRAP
         guard = self._guards.place(need, candidate.dest.index)

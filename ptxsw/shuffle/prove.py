@@ -30,10 +30,18 @@ class NoOverflow:
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
-    """`claim` (the addresses are equal) holds wherever no sum of `needs` overflows."""
+class Obligation:
+    """What was proved: `claim` holds wherever all of `given` do."""
 
     claim: Term
+    given: frozenset[Term] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The addresses are equal wherever no sum of `needs` overflows."""
+
+    proved: Obligation
     needs: tuple[NoOverflow, ...] = ()
 
 
@@ -97,27 +105,34 @@ def same_bytes(
     difference = terms.sub(moved, dest.address)
     claim = terms.eq(moved, dest.address)
     if difference.kind == "const":
-        return Same(claim) if difference.value == 0 else Different("the addresses differ")
+        equal = difference.value == 0
+        return Same(Obligation(claim)) if equal else Different("the addresses differ")
     own = {t for t in walk(difference) if t.kind == "apply" and t.variance == Variance.LANE}
     if own or any(str(t.value).startswith("other lane") for t in walk(difference)):
         names = ", ".join(sorted({show(t) for t in own or shift.unknown})[:2])
         return Different(f"the address depends on {names}, which differs from lane to lane")
-    needs = _pair_up(terms, difference, dest.address)
-    if needs is not None:
-        return Same(claim, tuple(needs))
+    same = _pair_up(terms, difference, dest.address)
+    if same is not None:
+        return same
     if isinstance(solver.prove(claim, known), Proved):
-        return Same(claim)
+        return Same(Obligation(claim, known))
     return Different("the addresses are not provably equal")
 
 
-def _pair_up(terms: Terms, difference: Term, address: Term) -> list[NoOverflow] | None:
+def _pair_up(terms: Terms, difference: Term, address: Term) -> Same | None:
     """Read `difference == 0` as: extended indices that are a constant apart, and that constant
-    cancels what was added outside, provided that no index sum overflows."""
+    cancels what was added outside, provided that no index sum overflows.
+
+    The obligation is about each index as one unknown: how it is made up does not matter.
+    """
     constant, items = split(difference)
-    mask = (1 << difference.width) - 1
-    open_items = [(t, c) for t, c in items]
+    width = difference.width
+    mask = (1 << width) - 1
+    open_items = list(items)
+    general = terms.const(constant, width)
     total = constant
     needs: list[NoOverflow] = []
+    given: set[Term] = set()
     while open_items:
         term, coefficient = open_items.pop()
         if term.kind not in ("sext", "zext"):
@@ -131,8 +146,17 @@ def _pair_up(terms: Terms, difference: Term, address: Term) -> list[NoOverflow] 
         step = _signed(terms.sub(theirs.args[0], ours.args[0]))
         sign = coefficient if theirs is term else -coefficient
         total += sign * step
+        extend = terms.sext if ours.kind == "sext" else terms.zext
+        index = terms.fresh("index", ours.args[0].width)
+        moved = extend(terms.add(index, terms.const(step, index.width)), width)
+        apart = terms.sub(moved, extend(index, width))
+        general = terms.add(general, terms.scale(apart, sign))
         needs.append(NoOverflow(ours.args[0], step, ours.kind == "sext"))
-    return needs if total & mask == 0 else None
+        given.add(no_overflow(terms, NoOverflow(index, step, ours.kind == "sext")))
+    if total & mask:
+        return None
+    claim = terms.eq(general, terms.const(0, width))
+    return Same(Obligation(claim, frozenset(given)), tuple(needs))
 
 
 def _partner(
@@ -161,16 +185,20 @@ def _signed(term: Term) -> int:
 # ---------------------------------------------------------------- discharging
 
 
-def holds(terms: Terms, solver: Solver, need: NoOverflow, conditions: frozenset[Term]) -> bool:
-    """Is the sum proved not to overflow, from the path's conditions?
+def settle(
+    terms: Terms, solver: Solver, need: NoOverflow, conditions: frozenset[Term]
+) -> Obligation | None:
+    """The proof that the sum does not overflow, from the path's conditions, if there is one.
 
     Z3 is asked only where a condition bounds this very index: it is compared up to a constant.
     """
     claim = no_overflow(terms, need)
     if claim.kind == "const":
-        return bool(claim.value)
-    bounds = [c for c in conditions if _bounds(terms, c, need.value)]
-    return bool(bounds) and isinstance(solver.prove(claim, bounds), Proved)
+        return Obligation(claim) if claim.value else None
+    bounds = frozenset(c for c in conditions if _bounds(terms, c, need.value))
+    if bounds and isinstance(solver.prove(claim, bounds), Proved):
+        return Obligation(claim, bounds)
+    return None
 
 
 def no_overflow(terms: Terms, need: NoOverflow) -> Term:
