@@ -52,7 +52,7 @@ class _Emitter:
     def __post_init__(self) -> None:
         self.prefix = fresh_prefix(self.text)
         self.sources: dict[int, str] = {}
-        self.wraps: dict[tuple[int, Reg, int], str] = {}
+        self.wraps: dict[tuple[int, Reg, int, bool], str] = {}
         self.own: dict[tuple[int, int, tuple[str, ...]], str] = {}
         self.parts: dict[tuple[int, bool], str] = {}
         self.masks: dict[int, str] = {}
@@ -112,7 +112,7 @@ class _Emitter:
         merged: dict[tuple[int, Reg, int, bool], tuple[WrapGuard, int, int]] = {}
         for rewrite in self.plan.rewrites:
             for guard in rewrite.proof.guards:
-                key = (guard.index, guard.reg, guard.addend, guard.signed)
+                key = _key(guard)
                 _, low, high = merged.get(key, (guard, 0, 0))
                 merged[key] = (guard, min(low, guard.step), max(high, guard.step))
         return list(merged.values())
@@ -132,7 +132,7 @@ class _Emitter:
                 f"setp.gt.u{width} {name}, {moved}, {span};",
             ]
         )
-        self.wraps[guard.index, guard.reg, guard.addend] = name
+        self.wraps[_key(guard)] = name
 
     def _source(self, index: int) -> str:
         """The copy of a source's value, made right behind it."""
@@ -164,7 +164,7 @@ class _Emitter:
     def _own(self, rewrite: Rewrite) -> str:
         """True in lanes that must make the load themselves."""
         part = self._partial(rewrite)
-        wraps = tuple(self.wraps[g.index, g.reg, g.addend] for g in rewrite.proof.guards)
+        wraps = tuple(self.wraps[_key(g)] for g in rewrite.proof.guards)
         lines = self.before.setdefault(rewrite.dest, [])
         segment = self.plan.segments[rewrite.dest]
         name = self._edge(segment, rewrite.delta, part, lines)
@@ -236,6 +236,11 @@ class _Emitter:
         indent = lead if not lead.strip(" \t") else " "
         end = line_end(self.text) if not lead.strip(" \t") else ""
         return f"{end}{indent}".join(lines)
+
+
+def _key(guard: WrapGuard) -> tuple[int, Reg, int, bool]:
+    """Guards that one test serves have one key."""
+    return guard.index, guard.reg, guard.addend, guard.signed
 
 
 def _destination(instruction: Instruction) -> str:

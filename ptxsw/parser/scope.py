@@ -6,6 +6,7 @@ from ptxsw.ir import Int, Operand, Special, Variable
 from ptxsw.parser.make import make_reg, make_symbol
 
 _DIGITS = "0123456789"
+_LONGEST = 20  # digits of a member's number; no family has as many members
 
 
 class Scope:
@@ -25,7 +26,7 @@ class Scope:
         self.labels = labels
         self.seen: set[str] = set()  # names resolved here, so that a late declaration is noticed
         self._names: dict[str, bool] = {}  # name -> is a register
-        self._families: dict[str, int] = {}  # `%r` of `%r<5>` -> 5
+        self._families: dict[str, tuple[int, bool]] = {}  # `%r` of `%r<5>` -> 5, a register
         self._initials: set[str] = set()  # first characters of families
 
     def declare(self, variable: Variable) -> bool:
@@ -34,14 +35,9 @@ class Scope:
         if variable.count is None:
             self._names[variable.name] = register
             return variable.name in self.seen
-        if register:
-            self._families[variable.name] = variable.count
-            self._initials.add(variable.name[0])
-            return bool(self.seen)
-        late = bool(self.seen)
-        for index in range(variable.count):
-            self._names[f"{variable.name}{index}"] = False
-        return late
+        self._families[variable.name] = (variable.count, register)
+        self._initials.add(variable.name[0])
+        return bool(self.seen)
 
     def foreign(self, text: str) -> bool:
         """Is it certain that no name in an operand text is declared in this very scope?"""
@@ -60,9 +56,9 @@ class Scope:
         if name[0] not in self._initials or name[-1] not in _DIGITS:
             return None
         for cut in range(len(name.rstrip(_DIGITS)), len(name)):
-            count = self._families.get(name[:cut])
-            if count is not None and int(name[cut:]) < count:
-                return True
+            count, register = self._families.get(name[:cut], (0, False))
+            if len(name) - cut < _LONGEST and int(name[cut:]) < count:
+                return register
         return None
 
     def resolve(self, name: str) -> Operand:

@@ -106,6 +106,8 @@ class Judge:
                 if access.bytes != 4
                 else "a load into a wider or narrower register is not rewritten yet"
             )
+        if set(isa.defs(instruction)) & set(isa.uses(instruction)):
+            return Refused("the load overwrites its own address")
         if access.space == "generic" and not self._surely_global(access):
             return Refused("the generic address is not known to be in global memory")
         return None

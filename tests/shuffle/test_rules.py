@@ -166,3 +166,86 @@ def test_spent_budget_leaves_the_kernel_alone() -> None:
     assert result.text is text
     reasons = {r.reason for k in result.report.kernels for r in k.refusals or ()}
     assert reasons <= {"the symbolic run took more than 0 s"}
+
+
+OWN_ADDRESS = """.version 7.0
+.target sm_70
+.address_size 32
+.visible .entry chase(.param .u32 from, .param .u32 to)
+{
+	.reg .b32 %r<6>;
+	ld.param.u32 %r1, [from];
+	ld.param.u32 %r2, [to];
+	mov.u32 %r3, %tid.x;
+	shl.b32 %r3, %r3, 2;
+	add.u32 %r4, %r1, %r3;
+	ld.global.nc.u32 %r5, [%r4];
+	ld.global.nc.u32 %r4, [%r4+4];
+	add.u32 %r4, %r4, %r5;
+	add.u32 %r2, %r2, %r3;
+	st.global.u32 [%r2], %r4;
+	ret;
+}
+"""
+
+
+def test_a_load_over_its_own_address_is_refused() -> None:
+    """The corner load would find its address overwritten by the shuffle."""
+    result = optimize(OWN_ADDRESS, Options(mode="force"))
+    (kernel,) = result.report.kernels
+    assert [r.reason for r in kernel.refusals or ()] == ["the load overwrites its own address"]
+    other = OWN_ADDRESS.replace("%r4, [%r4+4]", "%r2, [%r4+4]")
+    assert optimize(other, Options(mode="force")).report.kernels[0].shuffles == 1
+
+
+BOTH_SIGNS = """.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry both(.param .u64 from, .param .u64 to, .param .u32 first)
+{
+	.reg .f32 %f<8>;
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<9>;
+	ld.param.u64 %rd1, [from];
+	ld.param.u64 %rd2, [to];
+	ld.param.u32 %r1, [first];
+	mov.u32 %r2, %tid.x;
+	add.s32 %r3, %r1, %r2;
+	mul.wide.s32 %rd3, %r3, 4;
+	mul.wide.u32 %rd7, %r3, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	add.s64 %rd8, %rd1, %rd7;
+	ld.global.nc.f32 %f1, [%rd4];
+	ld.global.nc.f32 %f2, [%rd4+4];
+	ld.global.nc.f32 %f4, [%rd8+4096];
+	ld.global.nc.f32 %f5, [%rd8+4100];
+	sub.f32 %f3, %f1, %f2;
+	sub.f32 %f6, %f4, %f5;
+	add.f32 %f3, %f3, %f6;
+	mul.wide.u32 %rd5, %r2, 4;
+	add.s64 %rd6, %rd2, %rd5;
+	st.global.f32 [%rd6], %f3;
+	ret;
+}
+"""
+
+
+def test_signed_and_unsigned_indices_have_tests_of_their_own() -> None:
+    """One register extended both ways: it may wrap as one and not as the other."""
+    text = optimize(BOTH_SIGNS, Options(mode="force")).text
+    assert text.count("shfl.sync") == 2
+    pointer = 1 << 40
+    values = np.random.default_rng(5).random(1 << 12, dtype=np.float32)
+    for first in ((1 << 31) - 16, (1 << 32) - 16, 0):
+        reached = {(first + lane) % (1 << 32) for lane in range(32)}
+        signed = {index - (1 << 32) if index >> 31 else index for index in reached}
+        pages = sorted({(pointer + 4 * index) >> 12 for index in reached | signed})
+        pages = sorted({page + more for page in pages for more in (-1, 0, 1, 2)})
+        memory = {page << 12: values[:1024] * (page % 89) for page in pages}
+        outcomes = []
+        for version in (BOTH_SIGNS, text):
+            out = np.zeros(32, np.float32)
+            args = [np.uint64(pointer), out, np.uint32(first)]
+            result = launch(parse(version), "both", 1, 32, args, memory=memory)
+            outcomes.append(result.buffers[0].tobytes())
+        assert outcomes[0] == outcomes[1]
