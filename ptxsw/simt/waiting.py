@@ -257,7 +257,9 @@ class Barriers:
             onward.setdefault(key, []).append(fragment)
         self.waiters = still
         for pieces in onward.values():
-            machine.go(pieces[0], union([piece.idx for piece in pieces]), pieces[0].pc + 1)
+            together = pieces[0].part(union([piece.idx for piece in pieces]))
+            for part in machine.schedule.begin(together):  # behind a barrier warps part again
+                machine.go(part, part.idx, part.pc + 1)
 
     def recheck(self) -> None:
         """Threads have ended: nobody waits for them any more."""
