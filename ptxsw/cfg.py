@@ -154,9 +154,15 @@ class Cfg:
                 latches.setdefault(successor, []).append(number)
         bodies = {header: self._loop_body(header, ends) for header, ends in latches.items()}
         inner_first = sorted(bodies, key=lambda h: (len(bodies[h]), -self.rank[h]))
+        parents: dict[int, int | None] = {}
+        depths: dict[int | None, int] = {None: 0}
+        innermost: dict[int, int] = {}  # of the loops seen so far, outer ones first
+        for header in reversed(inner_first):
+            parents[header] = parent = innermost.get(header)
+            depths[header] = depths[parent] + 1
+            innermost.update(dict.fromkeys(bodies[header], header))
         found: dict[int, Loop] = {}
-        for at, header in enumerate(inner_first):
-            around = [h for h in inner_first[at + 1 :] if header in bodies[h]]
+        for header in inner_first:
             exits = tuple(
                 (n, s)
                 for n in sorted(bodies[header])
@@ -168,8 +174,8 @@ class Cfg:
                 frozenset(bodies[header]),
                 tuple(latches[header]),
                 exits,
-                around[0] if around else None,
-                len(around) + 1,
+                parents[header],
+                depths[header],
             )
         return found
 

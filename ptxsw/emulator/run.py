@@ -7,7 +7,9 @@ is run once for any turn (`loops`), irreducible flow bluntly: what it may write 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 
@@ -41,7 +43,21 @@ def emulate(
     Raises ParseError where its body does not parse. Past `budget_s` seconds the trace holds what
     was found so far and `statistics.timed_out` is set; nothing may be concluded from it.
     """
-    return _Emulation(module, function, budget_s, solver or Solver()).trace()
+    with _no_collection():
+        return _Emulation(module, function, budget_s, solver or Solver()).trace()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Terms and states hold no cycles; the collector would only walk the growing table again and
+    again, which makes time grow faster than the code."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class _Emulation:
@@ -150,7 +166,7 @@ class _Emulation:
         written = self._written(loop.blocks)
         modified = frozenset(written.intersection(live))
         self._forget()
-        order = [n for n in self.cfg.order if n in loop.blocks]
+        order = sorted(loop.blocks, key=self.cfg.rank.__getitem__)
         ends = self._flow(order, {loop.header: [State(dict(entry))]}, loop)
         latest = [state for _, state in ends.get(loop.header, [])]
         steps, after = find_steps(entry, modified, [s.env for s in latest], self.terms)

@@ -92,7 +92,22 @@ class Writer:
         }[kind]
         self.emit(text)
 
+    def neighbours(self) -> None:
+        """Two loads that neighbouring lanes may share, if nothing comes between that forbids it."""
+        first = self.reg()
+        for number in range(2):
+            offset = 4 * self.source.randrange(3)
+            again = first if self.source.random() < 0.8 else self.reg()
+            self.lines += ["mov.u32 %r6, %tid.x;", "cvt.u64.u32 %rd3, %r6;",
+                           f"cvt.s64.s32 %rd6, {again};", "add.s64 %rd3, %rd3, %rd6;",
+                           "shl.b64 %rd3, %rd3, 2;", "add.s64 %rd5, %rd1, %rd3;",
+                           f"ld.global.u32 %r6, [%rd5+{offset}];"]  # fmt: skip
+            if number == 0 and self.source.random() < 0.5:
+                self.compute() if self.source.random() < 0.5 else self.block(1, [])
+
     def run(self) -> None:
+        if self.source.random() < 0.12:
+            self.neighbours()
         for _ in range(self.source.randrange(1, 5)):
             pick = self.source.random()
             if pick < 0.6:
@@ -192,4 +207,5 @@ def program(seed: int) -> str:
     else:
         writer.graph()
     writer.access()
+    writer.neighbours()
     return _HEAD + "\n".join(writer.lines) + "\n" + _TAIL
