@@ -279,7 +279,8 @@ class _Emulation:
 
     def _record(self, step: Step, state: State, index: int) -> None:
         for reg, _ in step.dests:
-            if reg is not None and reg in state.env:
+            if reg in self.tracked:  # others are not followed through every instruction
+                assert reg is not None
                 self._varies(reg, state.env[reg], index)
         for reg in step.widened:
             if reg not in [r for r, _ in step.dests]:

@@ -268,7 +268,7 @@ def test_random_programs(batch: int) -> None:
 
 
 def test_proved_pairs_of_random_programs() -> None:
-    assert run_all(range(60), shuffled) > 100
+    assert run_all(range(60), shuffled) > 50
 
 
 @pytest.mark.slow
