@@ -545,14 +545,32 @@ def _cache() -> Cache:
 
 @app.command()
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="What PTXSW_REPORT named.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE|DIR", help="PTX, or the directory of PTXSW_REPORT.")
+    ],
+    html: Annotated[
+        str | None, typer.Option(metavar="OUT.html", help="Write one self-contained page.")
+    ] = None,
 ) -> None:
-    """Sum up the reports of a build.
+    """Show all about one PTX file, or sum up the reports of a build.
+
+    The page needs no network: the PTX with every rewrite, the lanes and memory lines of each
+    access, which lane serves which, the proofs. Rewrites are those of optimize --mode force.
 
     \b
+      ptxsw report jacobi.ptx --html jacobi.html
       PTXSW_REPORT=reports ptxsw exec -- make
       ptxsw report reports
     """
+    if path.is_dir() or not (path.exists() or str(path) == "-"):
+        if html is not None:
+            raise CommandError(f"{path}: --html takes a PTX file")
+        _report_build(path)
+    else:
+        _report_file(str(path), html)
+
+
+def _report_build(directory: Path) -> None:
     from ptxsw.report.build import load, summary
 
     build = load(directory)
@@ -561,3 +579,19 @@ def report(
     sys.stdout.write(summary(build))
     if build.problems:
         raise typer.Exit(BAD_INPUT)
+
+
+def _report_file(path: str, html: str | None) -> None:
+    from ptxsw import pipeline
+    from ptxsw.report.text import analysis_text, optimization_text
+
+    text, name = _read(path)
+    options = pipeline.Options(mode="force", smt2=html is not None)
+    result = pipeline.inspect(text, options, name)
+    if html is None:
+        sys.stdout.write(analysis_text(result.report, _paint()))
+        sys.stdout.write("\n" + optimization_text(result.report, _paint()))
+        return
+    from ptxsw.report.html import page
+
+    _write(html, page(result.report, text, result.edits, result.smt2))

@@ -1,0 +1,108 @@
+"""The page of `ptxsw report --html`: what is in it, and how it behaves in a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ptxsw import pipeline
+from ptxsw.report.html import page
+from tests.report.browser import Browser, available
+
+KERNELGEN = Path(__file__).parents[2] / "benchmarks" / "kernelgen" / "ptx"
+
+
+def made(text: str, name: str) -> str:
+    result = pipeline.inspect(text, pipeline.Options(mode="force", smt2=True), name)
+    return page(result.report, text, result.edits, result.smt2)
+
+
+def long_text(lines: int) -> str:
+    """One PTX of many kernels."""
+    text = (KERNELGEN / "tricubic.ptx").read_text()
+    start = text.index(".visible")
+    parts, body = [text[:start]], text[start:]
+    for number in range(lines // body.count("\n") + 1):
+        parts.append(body.replace("tricubic", f"tricubic{number}").replace("BB0", f"BB{number}"))
+    return "".join(parts)
+
+
+@pytest.fixture(scope="module")
+def jacobi(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("html") / "jacobi.html"
+    path.write_text(made((KERNELGEN / "jacobi.ptx").read_text(), "<jacobi & co>.ptx"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if not available():
+        pytest.skip("no chromium with chromedriver")
+    browser = Browser(tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.close()
+
+
+def test_the_page_needs_nothing_else(jacobi: Path) -> None:
+    text = jacobi.read_text()
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:|//)|@import|url\(""", text)
+    assert "&lt;jacobi &amp; co&gt;.ptx" in text and "<jacobi" not in text
+    assert text.count("(set-logic QF_BV)") == 6
+
+
+def test_every_line_is_there(jacobi: Path) -> None:
+    source = (KERNELGEN / "jacobi.ptx").read_text().splitlines()
+    assert len(re.findall(r'<li id=."L\d+', jacobi.read_text().replace("\\u003c", "<"))) == len(
+        source
+    )
+
+
+def test_clicking_a_load_shows_its_lanes(browser: Browser, jacobi: Path, tmp_path: Path) -> None:
+    browser.open(jacobi)
+    browser.click("#L76")
+    detail = browser.run("return document.getElementById('detail').innerText")
+    assert "jacobi, line 76: ld.global.nc.f32" in detail and "param_5[" in detail
+    assert "line 70, by lane i-1" in detail and "lockstep-iterations" in detail
+    count = "return document.querySelectorAll('#detail svg {}').length"
+    assert browser.run(count.format(".used")) == 32  # bytes asked for
+    assert browser.run(count.format(".arrow")) == 31  # lanes that are served
+    assert browser.run(count.format(".own")) == 1
+    assert browser.run("return document.querySelector('.after').textContent").count("shfl") == 1
+    assert browser.run("return document.querySelector('.smt2').textContent").startswith("(set-")
+    assert browser.run("return document.querySelectorAll('#ptx .mate').length") == 2
+    assert browser.complaints() == []
+    browser.screenshot(tmp_path / "jacobi.png")
+    assert (tmp_path / "jacobi.png").stat().st_size > 10_000
+
+
+def test_keys_are_enough(browser: Browser, jacobi: Path) -> None:
+    browser.open(jacobi)
+    title = "return (document.querySelector('#detail h2') || {}).textContent"
+    assert browser.run(title) is None
+    browser.run("document.getElementById('L75').focus()")
+    browser.keys("\ue007")  # Enter
+    assert browser.run(title) == "jacobi, line 75: ld.global.nc.f32"
+    browser.keys("j")
+    assert browser.run("return document.activeElement.id") == "L76"
+    browser.keys("kk")
+    assert browser.run(title) == "jacobi, line 70: ld.global.nc.f32"
+    browser.click("#diff")
+    visible = "return getComputedStyle(document.querySelector('.new')).display"
+    assert browser.run(visible) == "none"
+    assert browser.complaints() == []
+
+
+def test_a_long_file_opens_quickly(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "long.html"
+    text = long_text(5000)
+    assert text.count("\n") >= 5000
+    path.write_text(made(text, "long.ptx"))
+    assert path.stat().st_size < 5_000_000
+    assert min(browser.open(path) for _ in range(3)) < 2
+    browser.run("document.querySelector('.kernel:last-of-type summary').click()")
+    browser.click(".kernel:last-of-type table:nth-of-type(3) tr:nth-of-type(2) a")
+    assert browser.run("return document.querySelectorAll('#detail .arrow').length") > 20
+    assert browser.complaints() == []
