@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?= -n 2
 
-.PHONY: demo test lint types imports check clean
+.PHONY: demo test verify-all lint types imports check clean
 
 ## demo: the whole way on one kernel (NAME=jacobi)
 demo: $(VENV)/demo.stamp
@@ -14,6 +14,10 @@ demo: $(VENV)/demo.stamp
 ## test: the whole test suite
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+## verify-all: every rewritten KernelGen operator on all launches, and all mutants (an hour or so)
+verify-all: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -m slow tests/verify
 
 ## check: style, types, import contracts
 check: lint types imports
