@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False  # `typing` itself would double what the stand-in costs a build
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
