@@ -1,6 +1,10 @@
 """ptxsw: symbolic execution of PTX, memory traces, and proved shuffle synthesis.
 
-`parse`, `analyze`, `optimize` and `verify` are imported when they are first asked for.
+    report = ptxsw.analyze(text)                            # a Report
+    result = ptxsw.optimize(text, ptxsw.Options(mode="force"))
+    result.text, result.report
+
+Whatever is named here is imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -11,9 +15,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "analyze", "optimize", "parse", "verify"]
+__all__ = [
+    "Options", "ParseError", "PtxError", "Report", "Result", "Unsupported", "__version__",
+    "analyze", "optimize", "parse", "verify",
+]  # fmt: skip
 
-_HOMES = {"parse": "ptxsw.parser", "analyze": "ptxsw.pipeline", "optimize": "ptxsw.pipeline"}
+_HOMES = {
+    "parse": "ptxsw.parser", "analyze": "ptxsw.pipeline", "optimize": "ptxsw.pipeline",
+    "Options": "ptxsw.pipeline", "Result": "ptxsw.pipeline", "Report": "ptxsw.report",
+    "ParseError": "ptxsw.errors", "PtxError": "ptxsw.errors", "Unsupported": "ptxsw.errors",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

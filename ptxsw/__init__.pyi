@@ -1,0 +1,15 @@
+"""The types of the Python interface; `__init__.py` imports them when they are first asked for."""
+
+from ptxsw import verify as verify
+from ptxsw.errors import ParseError as ParseError
+from ptxsw.errors import PtxError as PtxError
+from ptxsw.errors import Unsupported as Unsupported
+from ptxsw.parser import parse as parse
+from ptxsw.pipeline import Options as Options
+from ptxsw.pipeline import Result as Result
+from ptxsw.pipeline import analyze as analyze
+from ptxsw.pipeline import optimize as optimize
+from ptxsw.report import Report as Report
+
+__version__: str
+__all__: list[str]
