@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ptxsw.ir import Module, type_width
 from ptxsw.simt import MemoryFault, RunError
 from ptxsw.simt import launch as simulate
+from ptxsw.simt.run import RESIDENT
 from ptxsw.verify.arguments import Argument, Data
 from ptxsw.verify.launches import BASE, STEP, Fields, Launch, amended, buffers
 
@@ -36,6 +37,7 @@ class Outcome:
     buffers: tuple[tuple[str, Array], ...] = ()
     printed: tuple[str, ...] = ()
     error: RunError | None = None
+    idle: bool = False  # nothing was changed or printed
 
     def same(self, other: Outcome) -> bool:
         return (
@@ -67,20 +69,30 @@ class Comparison:
     skipped: list[str] = field(default_factory=list)  # why a launch said nothing
 
 
-def run(module: Module, kernel: str, launch: Launch, seed: int | None = None) -> Outcome:
+def run(
+    module: Module,
+    kernel: str,
+    launch: Launch,
+    seed: int | None = None,
+    *,
+    resident: int = RESIDENT,
+) -> Outcome:
     """One run of a kernel. Raises Unsupported for what the interpreter does not model."""
     values, memory, names = _placed(module, kernel, launch)
     try:
         result = simulate(
             module, kernel, launch.grid, launch.block, values, shared=launch.shared,
-            memory=memory, seed=seed, counters=False, limit=LIMIT,
+            memory=memory, seed=seed, counters=False, limit=LIMIT, resident=resident,
             only=None if launch.only is None else range(*launch.only),
         )  # fmt: skip
     except RunError as error:
         return Outcome(error=error)
     found = [(names[at], array) for at, array in sorted(result.memory.items())]
     found += sorted(result.variables.items())
-    return Outcome(tuple(found), tuple(result.printed))
+    idle = not result.printed and all(
+        result.memory[at].tobytes() == array.tobytes() for at, array in memory.items()
+    )
+    return Outcome(tuple(found), tuple(result.printed), None, idle)
 
 
 def _placed(
@@ -160,18 +172,19 @@ def compare(
             continue
         second = run(b, kernel, launch)
         found.runs += 1
-        if second.same(first):
+        if second.same(first) and first.idle:
+            found.skipped.append("the first kernel does nothing that can be seen")
+        elif second.same(first):
             found.launches += 1
             compared.append((launch, first))
-        elif _steady(found, a, kernel, launch, first, (*seeds, 1)[0]):
+        elif _steady(found, a, kernel, launch, first, seeds):
             what = _described(b, kernel, launch, None, first, second)
             found.difference = _smaller(a, b, kernel, Difference(launch, None, what))
             return found
     for launch, first in compared:
-        if launch.fuzz and seeds and _steady(found, a, kernel, launch, first, seeds[0]):
-            found.difference = _fuzzed(found, b, kernel, launch, first, seeds)
-            if found.difference is not None:
-                return found
+        found.difference = _fuzzed(found, a, b, kernel, launch, first, seeds)
+        if found.difference is not None:
+            return found
     return found
 
 
@@ -189,27 +202,31 @@ def _clean(a: Module, kernel: str, launch: Launch, amend: bool) -> tuple[Launch,
 
 
 def _steady(
-    found: Comparison, a: Module, kernel: str, launch: Launch, first: Outcome, seed: int
+    found: Comparison, a: Module, kernel: str, launch: Launch, first: Outcome, seeds: Sequence[int]
 ) -> bool:
-    """Does the first kernel do the same under another schedule?"""
-    if not launch.fuzz:
-        return True  # too large to be run so
-    found.runs += 1
-    if run(a, kernel, launch, seed).same(first):
+    """Does the first kernel do the same however its threads are scheduled? Asked only once the
+    second differs. Blocks are run one after the other, and under more schedules."""
+    same = run(a, kernel, launch, resident=1).same(first)
+    more = (*seeds, *range(1, 6)) if launch.fuzz else ()
+    if same and all(run(a, kernel, launch, seed).same(first) for seed in dict.fromkeys(more)):
         return True
     found.skipped.append("the results of the first kernel depend on the schedule")
     return False
 
 
 def _fuzzed(
-    found: Comparison, b: Module, kernel: str, launch: Launch, first: Outcome, seeds: Sequence[int]
-) -> Difference | None:
-    for seed in seeds:
+    found: Comparison, a: Module, b: Module, kernel: str, launch: Launch, first: Outcome,
+    seeds: Sequence[int],
+) -> Difference | None:  # fmt: skip
+    for seed in seeds if launch.fuzz else ():
         outcome = run(b, kernel, launch, seed)
         found.runs += 1
-        if not outcome.same(first):
-            what = _described(b, kernel, launch, seed, first, outcome)
-            return Difference(launch, seed, what)
+        if outcome.same(first):
+            continue
+        if not _steady(found, a, kernel, launch, first, (seed, *seeds)):
+            found.launches -= 1
+            return None
+        return Difference(launch, seed, _described(b, kernel, launch, seed, first, outcome))
     return None
 
 

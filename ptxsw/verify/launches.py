@@ -135,15 +135,15 @@ def shape(given: Any) -> Shape:
 
 # ---------------------------------------------------------------- invented
 
-# Grid, block and the integers among the arguments, in turn. Small launches come first, and may be
-# run under fuzzed schedules.
+# Grid, block and the integers among the arguments, in turn: enough for two points of margin on each
+# side. Small launches come first, and may be run under fuzzed schedules.
 _SMALL: tuple[tuple[Shape, Shape, tuple[int, ...]], ...] = (
-    ((1, 1, 1), (7, 1, 1), (18, 5, 4, 6, 3)),
-    ((1, 1, 1), (32, 1, 1), (70, 4, 4, 6, 3)),
-    ((1, 1, 1), (33, 1, 1), (70, 4, 4, 6, 3)),
-    ((1, 1, 1), (16, 4, 1), (36, 5, 4, 6, 3)),
-    ((2, 1, 1), (48, 1, 1), (101, 5, 5, 6, 3)),
-    ((1, 2, 1), (32, 2, 1), (70, 5, 5, 6, 3)),
+    ((1, 1, 1), (7, 1, 1), (15, 5, 5, 6, 3)),
+    ((1, 1, 1), (32, 1, 1), (45, 5, 5, 6, 3)),
+    ((1, 1, 1), (33, 1, 1), (45, 5, 5, 6, 3)),
+    ((1, 1, 1), (16, 4, 1), (24, 5, 5, 6, 3)),
+    ((2, 1, 1), (48, 1, 1), (60, 6, 5, 6, 3)),
+    ((1, 2, 1), (32, 2, 1), (45, 5, 6, 6, 3)),
 )
 _WIDE: tuple[tuple[Shape, Shape, tuple[int, ...]], ...] = (
     ((3, 2, 2), (32, 1, 1), (131, 7, 6, 5, 4)),

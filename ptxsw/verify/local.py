@@ -249,12 +249,35 @@ class _Checker:
                 if not any(self.terms.not_(f) in more for f in more):
                     self._value(at, rewrite, arm, loaded, more)
             return
-        if value in self.shuffles:
-            self._shuffled(at, rewrite, value, facts)
+        moved = self._moved(value)
+        if moved is not None:
+            for shuffle, source in moved:
+                self._shuffled(at, rewrite, shuffle, source, facts)
             return
         if self.loads.get(value) != rewrite.source or rewrite.delta:
             raise _Wrong(at, "the register does not hold the planned value")
         self._wraps(at, rewrite, facts)
+
+    def _moved(self, value: Term) -> list[tuple[Term, Term]] | None:
+        """A value put together from shuffles: each with the load of which it must move this very
+        part. 64 bits are two words, 16 bits the low half of one."""
+        words = list(value.args[::-1]) if value.kind == "concat" else [value]
+        if value.kind == "extract" and value.value == 0 and value.width == 16:
+            words = [value.args[0]]
+        if not all(word in self.shuffles for word in words):
+            return None
+        found = []
+        for at, word in enumerate(words):
+            sent = word.args[0]
+            if value.width == 64 and (sent.kind, sent.value) == ("extract", 32 * at):
+                found.append((word, sent.args[0]))
+            elif value.width == 32:
+                found.append((word, sent))
+            elif value.width == 16 and self.terms.extract(sent, 0, 16) in self.loads:
+                found.append((word, self.terms.extract(sent, 0, 16)))
+            else:
+                return None
+        return found
 
     def _parts(self, fact: Term) -> list[Term]:
         """A condition as conditions that all hold."""
@@ -265,9 +288,14 @@ class _Checker:
         return [fact]
 
     def _shuffled(
-        self, at: Instruction, rewrite: Rewrite, value: Term, facts: frozenset[Term]
+        self,
+        at: Instruction,
+        rewrite: Rewrite,
+        value: Term,
+        source: Term,
+        facts: frozenset[Term],
     ) -> None:
-        source, distance, clamp, mask = value.args
+        _, distance, clamp, mask = value.args
         mode = value.value[0][1]
         delta = rewrite.delta
         way, last = ("up", 0) if delta < 0 else ("down", 31)
