@@ -11,7 +11,7 @@ and so all stores have the same addresses, values and conditions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ptxsw import isa
 from ptxsw.emulator.run import emulate
@@ -21,7 +21,7 @@ from ptxsw.ir import Function, Instruction, Int, Module, Reg
 from ptxsw.shuffle.find import Candidate
 from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge, Refused, segments
 from ptxsw.shuffle.plan import Plan, Rewrite
-from ptxsw.verify.align import Aligned, Apart, align
+from ptxsw.verify.align import Aligned, Apart, align, registers
 from ptxsw.verify.local import check
 
 ASSUME = frozenset({LOCKSTEP, NO_RACE})
@@ -106,50 +106,44 @@ class _Claim:
 
 
 def _claims(first: Function, aligned: tuple[Aligned, ...]) -> Iterator[_Claim | Open]:
-    """What the text claims of each load that is not as it was."""
-    loaded: dict[Reg, int] = {}  # registers that hold the value of a load of the original
-    shuffled: dict[Reg, tuple[int, int]] = {}  # or a neighbour's
+    """What the text seems to claim of each load that is not as it was. A claim read wrongly is
+    one that the text does not carry out."""
+    origin: dict[Reg, tuple[int, int]] = {}  # load and lane distance of what a register holds
     for one in aligned:
         instruction = one.instruction
-        dest = instruction.operands[0] if instruction.operands else None
+        made = _origin(instruction, origin) if one.kind in ("added", "replaces") else None
         if one.kind in ("guarded", "replaces"):
-            held = instruction.operands[1] if one.kind == "replaces" else dest
-            if isinstance(held, Reg) and one.kind == "replaces" and held in loaded:
-                yield _Claim(one.index, loaded[held], 0)
-            elif isinstance(held, Reg) and held in shuffled:
-                yield _Claim(one.index, *shuffled[held])
-            else:
+            dest = instruction.operands[0]
+            held = made if one.kind == "replaces" else None
+            if one.kind == "guarded" and isinstance(dest, Reg):
+                held = origin.get(dest)
+            if held is None:
                 yield Open("where a load gets its value from is not read")
-        made = _shuffle_of(instruction, loaded) if one.kind == "added" else None
-        copied = _copied(instruction, loaded) if one.kind == "added" else None
+            else:
+                yield _Claim(one.index, *held)
+            made = (one.index, 0)
+        elif one.kind == "same" and instruction.opcode == "ld":
+            made = (one.index, 0)
         for reg in isa.defs(instruction):
-            loaded.pop(reg, None)
-            shuffled.pop(reg, None)
-        if isinstance(dest, Reg):
+            origin.pop(reg, None)
             if made is not None:
-                shuffled[dest] = made
-            elif copied is not None:
-                loaded[dest] = copied
-            elif one.kind in ("guarded", "replaces") or instruction.opcode == "ld":
-                loaded[dest] = one.index
+                origin[reg] = made
 
 
-def _shuffle_of(instruction: Instruction, loaded: dict[Reg, int]) -> tuple[int, int] | None:
-    """Source load and lane distance of a shuffle."""
-    if instruction.opcode != "shfl" or len(instruction.operands) != 5:
+def _origin(instruction: Instruction, origin: dict[Reg, tuple[int, int]]) -> tuple[int, int] | None:
+    """The one load, and the distance, that an added instruction's sources come from."""
+    count = isa.destinations(instruction) if isa.known(instruction) else 0
+    rest = replace(instruction, operands=instruction.operands[count:], guard=None)
+    found = {origin[reg] for reg in registers(rest) if reg in origin}
+    if len(found) != 1:
         return None
-    _, source, distance, *_ = instruction.operands
-    if not isinstance(source, Reg) or source not in loaded or not isinstance(distance, Int):
+    (load, delta) = found.pop()
+    if instruction.opcode != "shfl":
+        return load, delta
+    distance = instruction.operands[2] if len(instruction.operands) == 5 else None
+    if not isinstance(distance, Int) or delta:
         return None
-    sign = -1 if "up" in instruction.modifiers else 1
-    return loaded[source], sign * distance.value
-
-
-def _copied(instruction: Instruction, loaded: dict[Reg, int]) -> int | None:
-    if instruction.opcode != "mov" or instruction.guard is not None:
-        return None
-    source = instruction.operands[1]
-    return loaded.get(source) if isinstance(source, Reg) else None
+    return load, -distance.value if "up" in instruction.modifiers else distance.value
 
 
 def _judged(trace: Trace, judge: Judge, claims: list[_Claim], b: Module) -> Proof | Open:
