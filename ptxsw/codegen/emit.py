@@ -9,12 +9,13 @@
     ld.global.nc.f32 %f6, [%rd6+-4];           @%sw_own1 ld.global.nc.f32 %f6, [%rd6+-4];
 
 `%sw_own1` is true in lanes that must load for themselves: no such neighbour in the warp, a warp
-that is not whole, a block whose rows wrap inside a warp, an index that would wrap.
+that is not whole, a block whose rows wrap inside a warp, an index that would wrap. Values of 64
+bits take two shuffles, values of 16 bits travel twice in one word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ptxsw.codegen.edit import Edit, indentation, insert, insert_lines, line_end
@@ -51,7 +52,8 @@ class _Emitter:
 
     def __post_init__(self) -> None:
         self.prefix = fresh_prefix(self.text)
-        self.sources: dict[int, str] = {}
+        self.sources: dict[int, tuple[str, ...]] = {}
+        self.copies: dict[int, str] = {}
         self.wraps: dict[tuple[int, Reg, int, bool], str] = {}
         self.own: dict[tuple[int, int, tuple[str, ...]], str] = {}
         self.parts: dict[tuple[int, bool], str] = {}
@@ -134,14 +136,33 @@ class _Emitter:
         )
         self.wraps[_key(guard)] = name
 
-    def _source(self, index: int) -> str:
-        """The copy of a source's value, made right behind it."""
-        name = self.sources.get(index)
-        if name is None:
-            name = self.sources[index] = self._new("src", "b32")
-            register = _destination(self.plan.instructions[index])
-            self.after.setdefault(index, []).append(f"mov.b32 {name}, {register};")
-        return name
+    def _kept(self, index: int) -> str:
+        """A copy of what load `index` gave, made right behind it."""
+        if index not in self.copies:
+            register, width = self._destination(index)
+            name = self.copies[index] = self._new("keep", f"b{width}")
+            self.after.setdefault(index, []).append(f"mov.b{width} {name}, {register};")
+        return self.copies[index]
+
+    def _words(self, index: int) -> tuple[str, ...]:
+        """What load `index` gave, in 32-bit registers, low word first."""
+        if index not in self.sources:
+            register, width = self._destination(index)
+            words = tuple(self._new("src", "b32") for _ in range(max(1, width // 32)))
+            self.sources[index] = words
+            made = {
+                16: f"mov.b32 {words[0]}, {{{register}, {register}}};",
+                32: f"mov.b32 {words[0]}, {register};",
+                64: f"mov.b64 {{{', '.join(words)}}}, {register};",
+            }
+            self.after.setdefault(index, []).append(made[width])
+        return self.sources[index]
+
+    def _destination(self, index: int) -> tuple[str, int]:
+        """The register a load writes and its width in bits."""
+        reg = self.plan.instructions[index].operands[0]
+        assert isinstance(reg, Reg), reg
+        return reg.name, self.plan.function.body.width(reg)
 
     def _partial(self, rewrite: Rewrite) -> str:
         """True where the warp is not whole here, or its lanes are no row; set before the first
@@ -189,20 +210,29 @@ class _Emitter:
         return self.own[key]
 
     def _rewrite(self, rewrite: Rewrite) -> None:
-        instruction = self.plan.instructions[rewrite.dest]
-        source = self._source(rewrite.source)
-        dest = _destination(instruction)
+        dest, width = self._destination(rewrite.dest)
         if rewrite.delta == 0:
-            self.replaced[rewrite.dest] = [f"mov.b32 {dest}, {source};"]
+            self.replaced[rewrite.dest] = [f"mov.b{width} {dest}, {self._kept(rewrite.source)};"]
             return
         own = self._own(rewrite)
+        span = self.plan.instructions[rewrite.dest].span
+        self.replaced[rewrite.dest] = [
+            *self._shuffles(rewrite, dest, width),
+            f"@{own} {self.text[span.start : span.end]}",
+        ]
+
+    def _shuffles(self, rewrite: Rewrite, dest: str, width: int) -> Iterator[str]:
+        """Bring the neighbour's value into `dest`, a word at a time."""
+        words = self._words(rewrite.source)
         mask = self.masks[self.plan.segments[rewrite.dest]]
         way, clamp = ("up", 0) if rewrite.delta < 0 else ("down", 31)
-        load = self.text[instruction.span.start : instruction.span.end]
-        self.replaced[rewrite.dest] = [
-            f"shfl.sync.{way}.b32 {dest}, {source}, {abs(rewrite.delta)}, {clamp}, {mask};",
-            f"@{own} {load}",
-        ]
+        into = (dest,) if width == 32 else tuple(self._new("got", "b32") for _ in words)
+        for got, word in zip(into, words, strict=True):
+            yield f"shfl.sync.{way}.b32 {got}, {word}, {abs(rewrite.delta)}, {clamp}, {mask};"
+        if width == 64:
+            yield f"mov.b64 {dest}, {{{', '.join(into)}}};"
+        elif width == 16:
+            yield f"mov.b32 {{{dest}, {self._new('high', 'b16')}}}, {into[0]};"
 
     # ------------------------------------------------------------ edits
 
@@ -241,12 +271,6 @@ class _Emitter:
 def _key(guard: WrapGuard) -> tuple[int, Reg, int, bool]:
     """Guards that one test serves have one key."""
     return guard.index, guard.reg, guard.addend, guard.signed
-
-
-def _destination(instruction: Instruction) -> str:
-    reg = instruction.operands[0]
-    assert isinstance(reg, Reg), instruction
-    return reg.name
 
 
 def _signed(value: int, width: int) -> int:

@@ -72,7 +72,7 @@ class Judge:
         refused = (
             self.loadable(dest)
             or self.loadable(source)
-            or _same_shape(source, dest)
+            or self._same_shape(source, dest)
             or self._same_instance(source, dest)
             or self._nothing_between(source, dest)
         )
@@ -100,16 +100,29 @@ class Judge:
             return Refused(f"{instruction.name} is a {kind} access")
         if instruction.guard is not None:
             return Refused("the load is guarded by a predicate")
-        if access.elements != 1 or access.bits != 32 or _wide(instruction, self._trace):
-            return Refused(
-                f"{access.bytes * 8}-bit loads are not rewritten yet"
-                if access.bytes != 4
-                else "a load into a wider or narrower register is not rewritten yet"
-            )
+        if access.elements != 1:
+            return Refused("vector loads are not rewritten yet")
+        if self._register_width(access) not in (16, 32, 64) or access.bits > 64:
+            return Refused("the load is not into one register of 16, 32 or 64 bits")
         if set(isa.defs(instruction)) & set(isa.uses(instruction)):
             return Refused("the load overwrites its own address")
         if access.space == "generic" and not self._surely_global(access):
             return Refused("the generic address is not known to be in global memory")
+        return None
+
+    def _register_width(self, access: Access) -> int:
+        dest = access.instruction.operands[0]
+        return self._trace.function.body.width(dest) if isinstance(dest, Reg) else 0
+
+    def _same_shape(self, source: Access, dest: Access) -> Refused | None:
+        """The same bytes must give the same register contents."""
+        width = self._register_width(source)
+        if width != self._register_width(dest):
+            return Refused("the loads fill registers of different widths")
+        if source.bits != dest.bits:
+            return Refused("the loads have different types")
+        if source.bits < width and _signed(source) != _signed(dest):
+            return Refused("one load extends the sign, the other does not")
         return None
 
     def _surely_global(self, access: Access) -> bool:
@@ -373,22 +386,8 @@ def segments(trace: Trace) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _same_shape(source: Access, dest: Access) -> Refused | None:
-    if _type(source) != _type(dest):
-        return Refused("the loads have different types")
-    return None
-
-
-def _type(access: Access) -> tuple[int, int, str]:
-    """Width, elements, and how the register above the width is filled."""
-    name = isa.access_type(access.instruction) or ""
-    extended = "s" if name.startswith("s") and access.bits < 32 else ""
-    return access.bits, access.elements, extended
-
-
-def _wide(instruction: Instruction, trace: Trace) -> bool:
-    dest = instruction.operands[0]
-    return not isinstance(dest, Reg) or trace.function.body.width(dest) != 32
+def _signed(access: Access) -> bool:
+    return (isa.access_type(access.instruction) or "").startswith("s")
 
 
 def _read_only(access: Access) -> bool:

@@ -39,8 +39,8 @@ TABLE_2 = {
 }
 
 
-def rewrite(name: str) -> tuple[str, Result]:
-    text = (PTX / f"{name}.ptx").read_text()
+def rewrite(name: str, folder: str = "") -> tuple[str, Result]:
+    text = (PTX / folder / f"{name}.ptx").read_text()
     return text, optimize(text, Options(mode="force", scheme="paper"), f"{name}.ptx")
 
 
@@ -50,6 +50,13 @@ def test_as_many_shuffles_as_the_paper(name: str) -> None:
     (kernel,) = result.report.kernels
     assert (kernel.shuffles, kernel.loads) == TABLE_2[name]
     assert (result.text is text) == (kernel.shuffles == 0)
+
+
+@pytest.mark.parametrize("name", TABLE_2)
+def test_as_many_in_double_precision(name: str) -> None:
+    _, result = rewrite(name, "double")
+    (kernel,) = result.report.kernels
+    assert kernel.shuffles == TABLE_2[name][0]
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
@@ -83,6 +90,21 @@ def test_results_are_equal(name: str, block: tuple[int, int, int], seed: int | N
     args = [*sizes, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
     before = launch(parse(text), operator.entry, (1, 1, 1), block, args)
     after = launch(parse(result.text), operator.entry, (1, 1, 1), block, args, seed=seed)
+    for one, other in zip(before.buffers, after.buffers, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("block", [(32, 1, 1), (33, 1, 1), (16, 4, 1)])
+@pytest.mark.parametrize("name", ["jacobi", "gaussblur", "wave13pt"])
+def test_results_are_equal_in_double_precision(name: str, block: tuple[int, int, int]) -> None:
+    operator = operators.OPERATORS[name]
+    text, result = rewrite(name, "double")
+    sizes = (40, 7, 7)[: operator.dims]
+    arrays = operators.make_inputs(operator, sizes, np.dtype("f8"))
+    scalars = operator.scalars
+    args = [*sizes, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
+    before = launch(parse(text), operator.entry, (1, 1, 1), block, args)
+    after = launch(parse(result.text), operator.entry, (1, 1, 1), block, args)
     for one, other in zip(before.buffers, after.buffers, strict=True):
         assert one.tobytes() == other.tobytes()
 

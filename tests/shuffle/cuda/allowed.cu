@@ -99,3 +99,33 @@ extern "C" __global__ void pairs(const float *__restrict__ u, float *v)
     int t = blockIdx.x * blockDim.x + threadIdx.x;
     v[t] = u[2 * t] * u[2 * t + 2];
 }
+
+extern "C" __global__ void doubles(const double *__restrict__ u, double *v)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    v[t] = u[t] * u[t + 1];
+}
+
+extern "C" __global__ void longs(const long long *__restrict__ u, long long *v)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    v[t] = u[t] ^ (3 * u[t + 2]);
+}
+
+extern "C" __global__ void shorts(const short *__restrict__ u, int *v)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    v[t] = u[t] - 3 * u[t + 1];
+}
+
+extern "C" __global__ void bytes(const unsigned char *__restrict__ u, unsigned char *v)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    v[t] = (u[t] + 2 * u[t + 1] + u[t + 2]) / 4;
+}
+
+extern "C" __global__ void other_sign(const short *__restrict__ u, int *v)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    v[t] = u[t] * ((const unsigned short *)u)[t + 1];
+}

@@ -73,10 +73,11 @@ extern "C" __global__ void own_store_before(float *u, int n)
     u[t + n] = a * b;
 }
 
-extern "C" __global__ void doubles(const double *__restrict__ u, double *v)
+extern "C" __global__ void vectors(const float2 *__restrict__ u, float *v)
 {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
-    v[t] = u[t] * u[t + 1];
+    float2 a = u[t], b = u[t + 1];
+    v[t] = a.x * b.y - a.y * b.x;
 }
 
 extern "C" __global__ void fence_between(const float *u, float *v)
