@@ -340,9 +340,11 @@ class Reader:
     def _region(self, at: int, stop: int, end: int) -> int:
         """Read the statements that begin between `at` and `stop`; the offset after them, at
         least `stop`."""
-        stop = min(stop, end)
+        stop, text = min(stop, end), self.source.text
         while True:
-            at = skip_blank(self.source.text, self._scan(at, stop), end)
+            at = skip_blank(text, self._scan(at, stop), stop)
+            if at < stop:  # a comment may go on past the stop
+                at = skip_blank(text, at, end)
             if at >= stop:
                 return at
             at = self._careful(at, end)
