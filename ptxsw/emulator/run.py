@@ -133,6 +133,9 @@ class _Emulation:
                 Variant(address, guard, conditions)
                 for (address, guard), conditions in self.found[index].items()
             ),
+            self._ways(self.cfg.block_of[index])
+            if len(self.found[index]) > 1
+            else Variance.UNIFORM,
         )
 
     def _live_registers(self) -> Mapping[int, tuple[Reg, ...]]:

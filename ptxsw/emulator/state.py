@@ -39,6 +39,8 @@ _MAX_SIZE = 4000
 # Facts beyond the newest are forgotten, which is always sound.
 _MAX_CONDITIONS = 96
 
+_WINDOWS = frozenset({"shared", "shared::cta", "shared::cluster", "local", "const"})
+
 Epochs = tuple[int, int, int]
 _SPACES = {"global": 0, "shared": 1, "local": 2}
 
@@ -79,6 +81,7 @@ class Step:
     space: str | None
     clobbers: tuple[str, ...]  # spaces whose epoch ends
     widened: tuple[Reg, ...]  # narrower register sources of an extension
+    opaque: bool = False  # nothing is known of what it writes
 
 
 class Machine:
@@ -90,6 +93,7 @@ class Machine:
         self._function = function
         self._body: Body = function.body
         self._params = {p.name: p for p in function.params}
+        self._overwritten = _named_outside_loads(self._body)
         self._widths: dict[Reg, int] = {}
         self._specials: dict[str, Term] = {}
         self._launch = _launch_bounds(function)
@@ -121,7 +125,9 @@ class Machine:
         dests = tuple(self._destination(o) for o in _flat(instruction.operands[:count]))
         address = next((o for o in instruction.operands if isinstance(o, Mem)), None)
         sources = tuple(_flat(instruction.operands[count:]))
-        if sense is None and instruction.opcode != "ld":
+        partial = any(isinstance(o, Part) for o in _flat(instruction.operands[:count]))
+        if partial or (sense is None and instruction.opcode != "ld"):
+            sense = None
             # What an unmodelled instruction may write is every register that it names.
             dests = tuple((reg, self.width(reg)) for reg in isa.defs(instruction))
         return Step(
@@ -133,6 +139,7 @@ class Machine:
             space,
             _clobbers(effects, space),
             self._widened(sense, dests, sources),
+            partial,
         )
 
     def _destination(self, operand: Operand) -> tuple[Reg | None, int]:
@@ -182,6 +189,8 @@ class Machine:
     def _values(
         self, step: Step, state: State, touch: Touch | None, index: int
     ) -> tuple[Term, ...]:
+        if step.instruction.opcode == "cvta":
+            return (self._converted(step, state),)
         if step.meaning is not None:
             sources = [self.read(state, o) for o in step.sources]
             carry = self.read_reg(state, CARRY) if step.meaning.reads_carry else None
@@ -190,10 +199,25 @@ class Machine:
                 return step.meaning.run(self.terms, sources, widths, carry)
             except ValueError:
                 pass  # operands of a shape the table does not know: nothing is known of it
-        elif step.instruction.opcode == "ld" and touch is not None:
+        elif step.instruction.opcode == "ld" and touch is not None and not step.opaque:
             return tuple(self._loaded(step, state, touch, index))
         name = step.instruction.opcode
         return tuple(self.terms.fresh(name, width or 32) for _, width in step.dests)
+
+    def _converted(self, step: Step, state: State) -> Term:
+        """`cvta` (manual 9.7.9.20): global memory and parameters are where they are; the other
+        spaces are windows of the generic one."""
+        width = step.dests[0][1] or 64
+        value = self.read(state, step.sources[0])
+        if isinstance(value, int):
+            value = self.terms.const(value, width)
+        value = self.terms.extract(self.terms.zext(value, max(width, value.width)), 0, width)
+        space = next((m for m in step.instruction.modifiers if m in _WINDOWS), None)
+        if space is None:
+            return value
+        window = self.terms.atom(f"window({space})", width, Variance.LANE)
+        to_space = "to" in step.instruction.modifiers
+        return self.terms.sub(value, window) if to_space else self.terms.add(value, window)
 
     def _loaded(self, step: Step, state: State, touch: Touch, index: int) -> Iterator[Term]:
         type_name = isa.access_type(step.instruction) or ""
@@ -235,8 +259,10 @@ class Machine:
             if base.kind == "atom" or self._function.kind != "entry":
                 return self.terms.fresh("param", bits)
             return self.terms.apply(("load", "param"), bits, (address,), Variance.UNIFORM)
-        name = f"{name}+{offset}" if offset else name
         entry = self._function.kind == "entry"
+        if not entry and name in self._overwritten:
+            return self.terms.fresh("param", bits)
+        name = f"{name}+{offset}" if offset else name
         return self.terms.atom(name, bits, Variance.UNIFORM if entry else Variance.LANE)
 
     # ------------------------------------------------------------ operands
@@ -274,8 +300,8 @@ class Machine:
                 return bits
             case Special(name):
                 return self.special(name)
-            case Symbol(name, offset):
-                return self._symbol(name, offset)
+            case Symbol(name, offset, scope):
+                return self._symbol(name, offset, scope)
             case Not(inner):
                 held = self.read(state, inner)
                 return 1 - held if isinstance(held, int) else self.terms.not_(held)
@@ -289,11 +315,13 @@ class Machine:
             case _:
                 return self.terms.fresh("operand", 32)
 
-    def _symbol(self, name: str, offset: int) -> Term:
+    def _symbol(self, name: str, offset: int, scope: int) -> Term:
+        """The address of a variable. Those of nested scopes may share a name."""
         width = self._module.address_size
-        local = any(v.name == name and v.space in ("local", "param") for v in self._body.variables)
-        own = local and name not in self._params
-        base = self.terms.atom(f"&{name}", width, Variance.LANE if own else Variance.UNIFORM)
+        spaces = {v.space for v in self._body.variables if v.name == name and v.scope == scope}
+        shown = f"&{name}@{scope}" if scope and spaces else f"&{name}"
+        own = bool(spaces & {"local", "param"}) and (scope > 0 or name not in self._params)
+        base = self.terms.atom(shown, width, Variance.LANE if own else Variance.UNIFORM)
         return self.terms.add(base, self.terms.const(offset, width)) if offset else base
 
     def special(self, name: str) -> Term:
@@ -301,7 +329,7 @@ class Machine:
         found = self._specials.get(name)
         if found is None:
             if name not in SPECIALS:
-                return self.terms.fresh(name, 64 if "64" in name else 32)
+                return self.terms.fresh(name, 64)
             variance, ones = SPECIALS[name]
             size = self._launch.get(name)
             if size is not None:
@@ -362,6 +390,19 @@ def _clobbers(effects: isa.Effect, space: str | None) -> tuple[str, ...]:
             return (space,)
         return () if space == "param" else tuple(_SPACES)
     return ()
+
+
+def _named_outside_loads(body: Body) -> frozenset[str]:
+    """Symbols whose memory may be written, here or through their address: a device function may
+    do that to its parameters."""
+    found: set[str] = set()
+    for instruction in body.instructions:
+        if instruction.opcode != "ld":
+            for operand in _flat(instruction.operands):
+                base = operand.base if isinstance(operand, Mem) else operand
+                if isinstance(base, Symbol):
+                    found.add(base.name)
+    return frozenset(found)
 
 
 def _flat(operands: Sequence[Operand]) -> Iterator[Operand]:

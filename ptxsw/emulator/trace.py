@@ -32,6 +32,7 @@ class Access:
     bits: int
     elements: int
     variants: tuple[Variant, ...]
+    ways: Variance = Variance.LANE  # how much it varies over lanes which variant is theirs
 
     @property
     def bytes(self) -> int:
@@ -71,6 +72,6 @@ class Trace:
     accesses: tuple[Access, ...]
     widenings: tuple[Widening, ...]
     branches: Mapping[int, Variance]  # variance of the predicate of each branch, by instruction
-    registers: Mapping[Reg, Variance]  # of each tracked register, over all its definitions
+    registers: Mapping[Reg, Variance]  # of each tracked register, wherever it is defined or used
     uniform_loops: frozenset[int]  # headers of loops that all lanes leave together
     statistics: Statistics

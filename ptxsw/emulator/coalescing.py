@@ -1,0 +1,45 @@
+"""How the lanes of a warp spread over memory in one access.
+
+A stride is what the address grows by from lane to lane in a row of the block, as long as no index
+overflows; nothing is rewritten on its word.
+"""
+
+from __future__ import annotations
+
+from ptxsw.emulator.affine import Affine, constant
+from ptxsw.emulator.node import Variance
+from ptxsw.emulator.trace import Access
+
+LANES = 32
+SECTOR = 32  # bytes
+
+
+def lane_stride(affine: Affine, access: Access) -> int | None:
+    """Bytes from lane to lane; None where that is no constant, or not the same on all paths."""
+    if len({v.address for v in access.variants}) > 1 and access.ways is not Variance.UNIFORM:
+        return None
+    found = set()
+    for variant in access.variants:
+        step = affine.lane_step(variant.address)
+        found.add(None if step is None else constant(step))
+    return found.pop() if len(found) == 1 else None
+
+
+def is_uniform(access: Access) -> bool:
+    """One address for the whole warp: it varies on no path, and where paths have different ones
+    all lanes take the same path."""
+    if any(v.address.variance is not Variance.UNIFORM for v in access.variants):
+        return False
+    return len({v.address for v in access.variants}) == 1 or access.ways is Variance.UNIFORM
+
+
+def sectors(access: Access, stride: int | None) -> int | None:
+    """32-byte sectors that a full warp touches where lane 0's address is aligned to one; None
+    where the stride is not known or the space has no sectors."""
+    if stride is None or not access.bytes or access.space not in ("global", "generic", "local"):
+        return None
+    touched: set[int] = set()
+    for lane in range(LANES):
+        first = lane * stride
+        touched.update(range(first // SECTOR, (first + access.bytes - 1) // SECTOR + 1))
+    return len(touched)
