@@ -1,0 +1,106 @@
+"""The documents are true: links lead somewhere, the README's code and the errors are real."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+INPUTS = Path(__file__).parent / "inputs"
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+KERNELS = ROOT / "benchmarks" / "kernelgen" / "ptx"
+
+_LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+_BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def ptxsw(
+    command: str, cwd: Path, more: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PTXSW_")}
+    arguments = shlex.split(command)[1:]
+    return subprocess.run(
+        [sys.executable, "-m", "ptxsw", *arguments], cwd=cwd, env=kept | (more or {}),
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links(document: Path) -> None:
+    text = document.read_text()
+    for target in _LINK.findall(text):
+        if target.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = document if not path else (document.parent / path)
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
+
+
+def test_the_readme_shows_real_code(tmp_path: Path) -> None:
+    """Before and after, line for line, but for our comments."""
+    readme = (ROOT / "README.md").read_text()
+    section = readme.partition("## Before and after")[2].partition("\n## ")[0]
+    before, after = re.findall(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    [command] = re.findall(r"`(ptxsw optimize [^`]+)`", section)
+    assert ptxsw(command.replace("out.ptx", str(tmp_path / "out.ptx")), ROOT).returncode == 0
+    shown = [re.sub(r"\s*//.*", "", line) for line in after.splitlines()]
+    rewritten = (tmp_path / "out.ptx").read_text()
+    assert before in (KERNELS / "laplacian.ptx").read_text()
+    assert "\n".join(shown) in rewritten
+
+
+def examples() -> list[tuple[str, str]]:
+    """Commands of docs/errors.md with what they print."""
+    found = []
+    for block in _BLOCK.findall((ROOT / "docs" / "errors.md").read_text()):
+        first, _, rest = block.partition("\n")
+        found.append((first.removeprefix("$ "), rest))
+    return found
+
+
+@pytest.mark.parametrize(("command", "shown"), examples(), ids=lambda text: text[:60])
+def test_errors_are_as_documented(command: str, shown: str, tmp_path: Path) -> None:
+    for path in INPUTS.iterdir():
+        shutil.copy(path, tmp_path)
+    text = (KERNELS / "jacobi.ptx").read_text()
+    (tmp_path / "jacobi.ptx").write_text(text)
+    (tmp_path / "broken.ptx").write_text(text.replace("[%rd6+4];", "[%rd6+4;"))
+    (tmp_path / "latin.ptx").write_bytes(b"// \xe9")
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "other.json").write_text("{}")
+    more = {}
+    while re.match(r"[A-Z_]+=", command):
+        setting, _, command = command.partition(" ")
+        name, _, value = setting.partition("=")
+        more[name] = value
+    done = ptxsw(command, tmp_path, more)
+    assert done.returncode == 2
+    assert done.stderr.replace(f"{tmp_path}", "/home/you") == shown
+
+
+def test_the_python_of_getting_started(tmp_path: Path) -> None:
+    shutil.copy(KERNELS / "jacobi.ptx", tmp_path / "kernel.ptx")
+    text = (ROOT / "docs" / "getting-started.md").read_text()
+    [program] = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == "" and done.stdout.splitlines()[-1].startswith("6 ")
+
+
+def test_every_command_is_one(tmp_path: Path) -> None:
+    """No document names a command or an option of ptxsw that does not exist."""
+    known = ptxsw("ptxsw --help", ROOT).stdout
+    for document in DOCUMENTS:
+        for command in re.findall(r"(?:^ {4}|`)ptxsw ([a-z]+)", document.read_text(), re.MULTILINE):
+            assert re.search(rf"^  {command} ", known, re.MULTILINE), (document.name, command)
