@@ -20,18 +20,45 @@ from ptxsw.toolchain.target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import NoReturn
 
     from ptxsw.toolchain.cache import Answer
 
-NOT_FOUND = 127  # what a shell says of a command that it does not find
+    Read = Callable[[Sequence[str]], CommandLine]
+
+NOT_RUN, NOT_FOUND = 126, 127  # what a shell says of a command that it can't run, or find
 
 
 def main() -> NoReturn:
     """Acts as ptxas with the arguments of this process; does not return."""
+    prefix, arguments = find.split_prefix(sys.argv[1:])
+    found = find.real_ptxas(os.environ, prefix)
+    if found is None:
+        _missing("ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` says where it was looked for)")
+    _run(found.path, arguments, "ptxas", _ptxas_line)
+
+
+def nvptx_as() -> NoReturn:
+    """Acts as GCC's nvptx-none-as with the arguments of this process; does not return."""
+    from ptxsw.toolchain import gcc
+
+    found = gcc.real_nvptx_as(os.environ)
+    if found is None:
+        _missing(gcc.NAME, gcc.VARIABLE)
+    _run(found.path, sys.argv[1:], found.path, gcc.AsCommandLine)
+
+
+def _missing(name: str, variable: str, more: str = "") -> NoReturn:
+    sys.stderr.write(
+        f"ptxsw: no {name} found besides the stand-in; set {variable} to its path{more}\n"
+    )
+    sys.exit(NOT_FOUND)
+
+
+def _run(path: str, arguments: Sequence[str], called: str, read: Read) -> NoReturn:
     try:
-        _main(sys.argv[1:])
+        _stand_in(path, arguments, called, read)
     except KeyboardInterrupt:
         import signal
 
@@ -39,37 +66,36 @@ def main() -> NoReturn:
 
         end_by(signal.SIGINT)
         sys.exit(1)
+    except OSError as error:  # the real one could not be started, which is all that was left to do
+        sys.stderr.write(f"ptxsw: {path}: {error.strerror}\n")
+        sys.exit(NOT_RUN)
 
 
-def _main(arguments: Sequence[str]) -> NoReturn:
-    prefix, arguments = find.split_prefix(arguments)
-    found = find.real_ptxas(os.environ, prefix)
-    if found is None:
-        sys.stderr.write(
-            "ptxsw: no ptxas found besides the stand-in; set PTXSW_REAL_PTXAS to its path "
-            "(`ptxsw doctor` says where it was looked for)\n"
-        )
-        sys.exit(NOT_FOUND)
+def _stand_in(path: str, arguments: Sequence[str], called: str, read: Read) -> NoReturn:
     strict = bool(os.environ.get("PTXSW_STRICT"))  # until the settings are known to make sense
-    target = Target(found.path, arguments, os.environ.get("PTXSW_LOG"), strict=strict)
+    log = os.environ.get("PTXSW_LOG")
+    target = Target(path, arguments, log, strict=strict, called=called)
     try:
         settings = Settings(os.environ)
-        target = Target(found.path, arguments, settings.log, strict=settings.strict)
+        target = Target(path, arguments, settings.log, strict=settings.strict, called=called)
         if not settings.disabled and not os.environ.get(find.TRIED):
-            _work(settings, target)
+            _work(settings, target, read)
     except Exception as error:  # the one place for it: no mistake of ours may stop a build
         plain = type(error).__name__ in ("Lost", "ValueError")
         target.leave_alone(str(error) if plain else f"{type(error).__name__}: {error}")
     target.replace_us()
 
 
-def _work(settings: Settings, target: Target) -> None:
-    """Does the job with rewritten inputs and ends; returns where there is nothing to rewrite."""
-    arguments: Sequence[str] = target.arguments
+def _ptxas_line(arguments: Sequence[str]) -> CommandLine:
     if has_options_file(arguments):
         arguments = expand(arguments, _read_text)
-    line = CommandLine(arguments)
-    if line.informing:
+    return CommandLine(arguments)
+
+
+def _work(settings: Settings, target: Target, read: Read) -> None:
+    """Does the job with rewritten inputs and ends; returns where there is nothing to rewrite."""
+    line = read(target.arguments)
+    if line.informing and target.called == "ptxas":
         _version(settings, target, line)
     if not line.worthwhile:
         return

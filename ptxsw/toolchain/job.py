@@ -84,7 +84,8 @@ class Job:
                 import site
 
                 site.main()
-            os.environ["PTXSW_REAL_PTXAS"] = self._target.path
+            if self._target.called == "ptxas":
+                os.environ["PTXSW_REAL_PTXAS"] = self._target.path
             return cache.encode(self._optimize(text.decode("ascii"), display, self._line.arch))
 
         answer = cache.decode(isolated.call(work, self._settings.timeout))
@@ -117,7 +118,7 @@ class Job:
             else:
                 files[item.index] = PrivateFile(changed[item.index])
                 values[item.index] = files[item.index].path
-        arguments = ["ptxas", *self._line.replace(values)]
+        arguments = [self._target.called, *self._line.replace(values)]
         done = run_captured(self._target.path, arguments, self._target.environ)
         if done.status != 0:
             for index in changed:

@@ -14,15 +14,16 @@ from pathlib import Path
 
 from ptxsw.toolchain import find
 from ptxsw.toolchain.cache import key
+from ptxsw.toolchain.gcc import NAME, VARIABLE, real_nvptx_as
 
 MARKER = ".ptxsw-toolkit"  # in the top directory of every shadow toolkit: the real one's path
 
 _SCRIPT = """\
 #!/bin/sh
-# ptxas with ptxsw in front. Written by ptxsw; it may be deleted and made again.
+# {name} with ptxsw in front. Written by ptxsw; it may be deleted and made again.
 {real}exec {python} -I -S -c {program} {root} "$@"
 """
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ptxsw.shim import main; main()"
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ptxsw.shim import {0}; {0}()"
 
 
 class ToolkitError(Exception):
@@ -37,18 +38,21 @@ def data_directory(environ: Mapping[str, str]) -> Path:
     return Path(base) / "ptxsw"
 
 
-def write_script(path: Path, real: str | None = None) -> Path:
-    """Writes the stand-in as a script; `real` is its ptxas unless `PTXSW_REAL_PTXAS` is set.
+def write_script(path: Path, real: str | None = None, *, gcc: bool = False) -> Path:
+    """Writes the stand-in for ptxas, or GCC's assembler, as a script. `real` is the program to
+    start unless `PTXSW_REAL_PTXAS` (`PTXSW_REAL_NVPTX_AS`) is set.
 
     The script is complete or not there, also for builds that run meanwhile. Raises OSError.
     """
     default = ""
+    name, variable = (NAME, VARIABLE) if gcc else ("ptxas", "PTXSW_REAL_PTXAS")
     if real is not None:
-        default = f'[ -n "$PTXSW_REAL_PTXAS" ] || export PTXSW_REAL_PTXAS={shlex.quote(real)}\n'
+        default = f'[ -n "${variable}" ] || export {variable}={shlex.quote(real)}\n'
     text = _SCRIPT.format(
+        name=name,
         real=default,
         python=shlex.quote(sys.executable),
-        program=shlex.quote(_PROGRAM),
+        program=shlex.quote(_PROGRAM.format("nvptx_as" if gcc else "main")),
         root=shlex.quote(str(Path(__file__).parents[2])),
     )
     if not path.is_symlink() and path.exists() and path.read_text() == text:
@@ -192,13 +196,30 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
             "# Triton takes the first for architectures below sm_90, the second from there on.\n"
             f"export TRITON_PTXAS_PATH={stand_in}\nexport TRITON_PTXAS_BLACKWELL_PATH={stand_in}\n"
         )
+    if tool == "gcc":
+        return _gcc_advice(environ)
     if tool not in _WITH_TOOLKIT:
-        known = ", ".join(sorted((*_WITH_TOOLKIT, "nvcc", "triton")))
+        known = ", ".join(sorted((*_WITH_TOOLKIT, "gcc", "nvcc", "triton")))
         raise ValueError(f"no advice for {tool!r}; there is some for {known}")
     cuda = shadow(environ)
     if cuda is None:
         raise ToolkitError("no CUDA toolkit found: set CUDA_HOME")
     return _WITH_TOOLKIT[tool].format(cuda=shlex.quote(str(cuda)))
+
+
+def _gcc_advice(environ: Mapping[str, str]) -> str:
+    real = real_nvptx_as(environ)
+    if real is None:
+        raise ToolkitError(f"no {NAME} found: install GCC's nvptx offloading, or set {VARIABLE}")
+    path = data_directory(environ) / "gcc" / "as"
+    if shlex.quote(str(path)) != str(path):
+        raise ToolkitError(f"{path}: GCC takes no such path in -B; set XDG_DATA_HOME to another")
+    write_script(path, os.path.abspath(real.path), gcc=True)
+    flag = f"-foffload-options=nvptx-none=-B{path.parent}"
+    return (
+        "# GCC compiles offloaded code when it links, with the `as` of this directory.\n"
+        f'export LDFLAGS="$LDFLAGS {flag}"\n'
+    )
 
 
 _WITH_TOOLKIT = {

@@ -1,4 +1,4 @@
-"""The real ptxas of one call: becoming it, and a line in the log about it."""
+"""The real ptxas (or other assembler) of one call: becoming it, a line in the log about it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,16 @@ class Target:
     """The real ptxas, its arguments, and what to do where we can't do our part."""
 
     def __init__(
-        self, path: str, arguments: Sequence[str], log: str | None = None, *, strict: bool = False
+        self,
+        path: str,
+        arguments: Sequence[str],
+        log: str | None = None,
+        *,
+        strict: bool = False,
+        called: str = "ptxas",
     ) -> None:
         self.path: Final = path
+        self.called: Final = called  # its own argv[0]
         self.arguments: Final = tuple(arguments)
         self.stdin = 0  # a descriptor with what was read from standard input, or 0
         self._log: Final = log
@@ -40,7 +47,7 @@ class Target:
         if self.stdin != 0:
             os.lseek(self.stdin, 0, os.SEEK_SET)
             os.dup2(self.stdin, 0)
-        os.execve(self.path, ["ptxas", *self.arguments], self.environ)
+        os.execve(self.path, [self.called, *self.arguments], self.environ)
 
     def leave_alone(self, reason: str) -> NoReturn:
         """Leaves the job to the real ptxas, or with `PTXSW_STRICT` says why and fails."""

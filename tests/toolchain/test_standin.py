@@ -96,6 +96,8 @@ def test_advice(cuda: Path, tmp_path: Path) -> None:
         assert lines[0].startswith("# ") and all(line.startswith("export ") for line in lines[1:])
         assert str(tmp_path / "ptxsw" / "toolkits") in lines[1]
         subprocess.run(["sh", "-ec", "\n".join(lines)], check=True)
+    with pytest.raises(ToolkitError, match="no nvptx-none-as found"):
+        standin.advice("gcc", {**environ, "PTXSW_REAL_NVPTX_AS": "/none/as"})
     with pytest.raises(ValueError, match="no advice for 'make'"):
         standin.advice("make", environ)
 
