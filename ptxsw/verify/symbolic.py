@@ -17,7 +17,7 @@ from ptxsw import isa
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
-from ptxsw.ir import Function, Instruction, Int, Module, Reg
+from ptxsw.ir import Directive, Function, Instruction, Int, Module, Reg
 from ptxsw.shuffle.find import Candidate
 from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge, Refused, segments
 from ptxsw.shuffle.plan import Plan, Rewrite
@@ -53,6 +53,8 @@ def prove(a: Module, b: Module, kernel: str, assume: frozenset[str] = ASSUME) ->
     if isinstance(aligned, Apart):
         at = "" if aligned.instruction is None else f" (line {_line(b, aligned.instruction)})"
         return Open(f"{aligned.reason}{at}")
+    if _directives(a, first) != _directives(b, second):
+        return Open("the directives in the kernels differ")
     if all(one.kind == "same" for one in aligned):
         return Proof(0)
     claims = list(_claims(first, aligned))
@@ -69,6 +71,12 @@ def prove(a: Module, b: Module, kernel: str, assume: frozenset[str] = ASSUME) ->
 
 def _function(module: Module, name: str) -> Function:
     return next(f for f in module.functions if f.name == name and f.body_span is not None)
+
+
+def _directives(module: Module, function: Function) -> list[str]:
+    """Pragmas, branch targets, prototypes, as written."""
+    found = [s for s in function.body.statements if isinstance(s, Directive)]
+    return [module.source.slice(directive.span) for directive in found]
 
 
 def _line(module: Module, instruction: Instruction) -> int:
