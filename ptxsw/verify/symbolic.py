@@ -11,7 +11,7 @@ and so all stores have the same addresses, values and conditions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ptxsw import isa
 from ptxsw.emulator.run import emulate
@@ -21,7 +21,7 @@ from ptxsw.ir import Directive, Function, Instruction, Int, Module, Reg
 from ptxsw.shuffle.find import Candidate
 from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge, Refused, segments
 from ptxsw.shuffle.plan import Plan, Rewrite
-from ptxsw.verify.align import Aligned, Apart, align, registers
+from ptxsw.verify.align import Aligned, Apart, align
 from ptxsw.verify.local import check
 
 ASSUME = frozenset({LOCKSTEP, NO_RACE})
@@ -140,9 +140,8 @@ def _claims(first: Function, aligned: tuple[Aligned, ...]) -> Iterator[_Claim | 
 
 def _origin(instruction: Instruction, origin: dict[Reg, tuple[int, int]]) -> tuple[int, int] | None:
     """The one load, and the distance, that an added instruction's sources come from."""
-    count = isa.destinations(instruction) if isa.known(instruction) else 0
-    rest = replace(instruction, operands=instruction.operands[count:], guard=None)
-    found = {origin[reg] for reg in registers(rest) if reg in origin}
+    read = [reg for reg in isa.uses(instruction) if isinstance(reg, Reg)]
+    found = {origin[reg] for reg in read if reg in origin}
     if len(found) != 1:
         return None
     (load, delta) = found.pop()
