@@ -156,7 +156,7 @@ def proof_text(proof: Proof) -> str:
     """As in: guarded by a; b, assuming c."""
     text = proof.status
     if proof.guards:
-        text += f" by {'; '.join(proof.guards)}"
+        text += f" {'where' if proof.status == 'proved' else 'by'} {'; '.join(proof.guards)}"
     if proof.assumptions:
         text += (
             f"{'' if proof.status == 'assumed' else ', assuming'} {', '.join(proof.assumptions)}"

@@ -23,6 +23,7 @@ from ptxsw.report import (
     from_json,
     to_json,
 )
+from ptxsw.report.tables import proof_text
 from ptxsw.report.text import (
     analysis_markdown,
     analysis_text,
@@ -158,6 +159,13 @@ def test_optimization_text() -> None:
         "\n"
         "empty: 0 global loads, 0 shuffles, 0 copies\n"
     )
+
+
+def test_what_a_proof_rests_on_reads_as_words() -> None:
+    assert proof_text(Proof("proved")) == "proved"
+    assert proof_text(Proof("proved", (), ("whole warp",))) == "proved where whole warp"
+    assert proof_text(Proof("guarded", ("a",), ("b", "c"))) == "guarded by b; c, assuming a"
+    assert proof_text(Proof("assumed", ("a",))) == "assumed a"
 
 
 def test_no_kernel() -> None:
