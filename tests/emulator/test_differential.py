@@ -15,6 +15,7 @@ from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace, Variant
+from ptxsw.emulator.uniformity import register_variance
 from ptxsw.ir import Module, Reg
 from ptxsw.parser import parse
 from ptxsw.shuffle.find import candidates
@@ -154,6 +155,7 @@ def check(seed: int) -> int:
     assert not trace.statistics.timed_out
     by_index = {a.index: a for a in trace.accesses}
     params, uniform = params_of(seed), Uniform()
+    levels = register_variance(trace)
     compared = 0
     for lane in range(LANES):
         thread = thread_of(module, trace.cfg, params, lane)
@@ -163,7 +165,7 @@ def check(seed: int) -> int:
             times[place] = times.get(place, 0) + 1
             if times[place] > 1:
                 continue  # a cycle that is no loop: lanes need not be at the same turn of it
-            agree_on(trace, event, uniform, lane)
+            agree_on(trace, levels, event, uniform, lane)
             if event.address is None or event.index not in by_index:
                 assert event.address is None, f"{event} was not found"
                 continue
@@ -173,13 +175,15 @@ def check(seed: int) -> int:
     return compared
 
 
-def agree_on(trace: Trace, event: Event, uniform: Uniform, lane: int) -> None:
+def agree_on(
+    trace: Trace, levels: Mapping[Reg, Variance], event: Event, uniform: Uniform, lane: int
+) -> None:
     """Registers and branches that are called uniform are."""
     place = (event.index, event.turns)
     if event.taken is not None and trace.branches.get(event.index) == Variance.UNIFORM:
         uniform.agree(("branch", *place), event.taken, lane)
     for reg, value in event.written:
-        if trace.registers.get(reg) == Variance.UNIFORM:
+        if levels.get(reg) == Variance.UNIFORM:
             uniform.agree((reg.name, *place), value, lane)
 
 
