@@ -1,0 +1,158 @@
+"""One line of the table: a kernel rewritten by a scheme in a form, and what can be said of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.kernelgen.cases import Case, Run
+from benchmarks.kernelgen.occupancy import occupancy
+from benchmarks.kernelgen.operators import Array
+from ptxsw.parser import parse
+from ptxsw.pipeline import Options, optimize
+from ptxsw.simt.run import launch
+from ptxsw.toolchain.ptxas import NoPtxas, assemble
+from ptxsw.verify import verify
+from ptxsw.verify.verdict import Equal
+
+ARCHS = ("sm_75", "sm_80", "sm_90")
+SEED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """What ptxas makes of a kernel for one architecture."""
+
+    registers: int
+    spilled: int  # bytes stored and loaded again, per thread
+    occupancy: float
+
+
+@dataclass(frozen=True, slots=True)
+class PerWarp:
+    """Executed per warp, where every warp does one iteration."""
+
+    loads: float  # load instructions in which some lane took part
+    lane_loads: float  # loads of single lanes, in warps' worth (32 lanes)
+    sectors: float
+    shuffles: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel under a scheme and form; the scheme "original" is the text as it was."""
+
+    name: str
+    scheme: str
+    form: str
+    shuffles: int
+    copies: int
+    loads: int
+    delta: float | None
+    seconds: float  # to analyse and rewrite, imports left out
+    verified: str
+    numpy: str
+    per_warp: PerWarp
+    reasons: tuple[str, ...] = ()
+    assembled: dict[str, Assembled] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        """Nothing found wrong with it."""
+        return self.verified in ("proved", "same", "-") and self.numpy == "equal"
+
+
+def measure(case: Case, scheme: str, form: str, real: str) -> tuple[Row, Row]:
+    """The original's row and that of the rewritten kernel."""
+    text = case.path(real).read_text()
+    runs = case.runs(real)
+    options = Options(mode="force", scheme=scheme, form=form)
+    begin = perf_counter()
+    result = optimize(text, options, case.path(real).name)
+    seconds = perf_counter() - begin
+    (kernel,) = result.report.kernels
+    before = [_outputs(text, case, run, None) for run in runs]
+    after = before
+    verified = "same"
+    if result.text != text:
+        after = [_outputs(result.text, case, run, None) for run in runs]
+        verified = _verified(text, result.text, case, runs[1], before, after)
+    reasons = tuple(refusal.reason for refusal in kernel.refusals or ())
+    original = Row(
+        case.name, "original", "", 0, 0, kernel.loads, None, 0.0, "-",
+        _like_numpy(case, runs, before),
+        _per_warp(before[0][1], runs[0]), (), _assembled(text),
+    )  # fmt: skip
+    rewritten = Row(
+        case.name, scheme, form, kernel.shuffles or 0, kernel.copies or 0, kernel.loads,
+        kernel.mean_delta, seconds, verified, _like_numpy(case, runs, after),
+        _per_warp(after[0][1], runs[0]), reasons, _assembled(result.text),
+    )  # fmt: skip
+    return original, rewritten
+
+
+_Outcome = tuple[list[Array], Any]
+
+
+def _outputs(text: str, case: Case, run: Run, seed: int | None) -> _Outcome:
+    done = launch(parse(text), case.entry, run.grid, run.block, run.args, seed=seed)
+    return done.buffers, done.counters
+
+
+def _verified(
+    text: str,
+    rewritten: str,
+    case: Case,
+    ragged: Run,
+    before: list[_Outcome],
+    after: list[_Outcome],
+) -> str:
+    """ "proved" where `verify` has a proof and all runs (one more under a fuzzed schedule) agree,
+    "runs" where only they do; else what is wrong."""
+    fuzzed = _outputs(rewritten, case, ragged, SEED)
+    for one, other in zip([*before, before[1]], [*after, fuzzed], strict=True):
+        if any(a.tobytes() != b.tobytes() for a, b in zip(one[0], other[0], strict=True)):
+            return "DIFFERS"
+    verdict = verify(text, rewritten, launches=())
+    return "proved" if isinstance(verdict, Equal) and verdict.proved else "runs"
+
+
+def _like_numpy(case: Case, runs: tuple[Run, Run], outcomes: list[_Outcome]) -> str:
+    for run, (buffers, _) in zip(runs, outcomes, strict=True):
+        for name, expected in run.expected.items():
+            got = buffers[run.arrays.index(name)]
+            if case.tolerance == 0 and got.tobytes() == expected.tobytes():
+                continue
+            try:
+                np.testing.assert_array_max_ulp(got, expected, max(case.tolerance, 0))
+            except AssertionError:
+                return f"{name} DIFFERS"
+    return "equal"
+
+
+def _per_warp(counters: Any, run: Run) -> PerWarp:
+    warps = int(np.prod(run.grid)) * -(-int(np.prod(run.block)) // 32)
+    return PerWarp(
+        counters.warp_loads / warps,
+        counters.lane_loads / 32 / warps,
+        counters.load_sectors / warps,
+        counters.shuffles / warps,
+    )
+
+
+def _assembled(text: str) -> dict[str, Assembled]:
+    """By architecture, in a copy with its `.target`; nothing where there is no ptxas."""
+    found: dict[str, Assembled] = {}
+    for arch in ARCHS:
+        aimed = re.sub(r"(?m)^\.target\s+sm_\d+", f".target {arch}", text)
+        try:
+            (used,) = assemble(aimed, arch).resources
+        except NoPtxas:
+            return {}
+        spilled = used.spill_stores + used.spill_loads
+        found[arch] = Assembled(used.registers, spilled, occupancy(arch, used.registers, 128))
+    return found
