@@ -1,6 +1,6 @@
 """The paper's Table 2 beside our figures.
 
-    python -m benchmarks.kernelgen [NAME ...] [--real double]
+    python -m benchmarks.kernelgen [NAME ...] [--real double] [--programs]
         [--csv FILE] [--markdown FILE] [--plot FILE.png|FILE.svg] [--save]
 
 Exit 0 where every rewritten kernel agrees with the original and with numpy, 1 where one does not.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import ptxsw
 from benchmarks.kernelgen import show
-from benchmarks.kernelgen.cases import CASES
+from benchmarks.kernelgen.cases import CASES, Case
 from benchmarks.kernelgen.measure import Row, measure
 from ptxsw.pipeline import FORMS, SCHEMES, Options, optimize
 from ptxsw.toolchain.find import real_ptxas
@@ -31,7 +31,7 @@ Job = tuple[str, str, str, str]
 
 def main(argv: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(argv)
-    cases = CASES
+    cases = suite(asked.programs)
     unknown = set(asked.name) - set(cases)
     if unknown:
         print(f"no operator {min(unknown)!r}; there are: {', '.join(cases)}", file=sys.stderr)
@@ -41,14 +41,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     jobs: list[Job] = [
         (name, scheme, form, asked.real)
         for name in names
-        if asked.real in cases[name].reals
+        if asked.programs or asked.real in cases[name].reals
         for scheme, form in kinds
     ]
-    rows = gather(jobs, asked.jobs)
+    rows = gather(jobs, asked.jobs, asked.programs)
     notes = _notes(argv)
     print(show.plain(rows))
     _write(asked, rows, notes)
     return 0 if all(row.good for row in rows) else 1
+
+
+def suite(programs: bool) -> dict[str, Case]:
+    """The operators, or the further programs."""
+    if not programs:
+        return CASES
+    from benchmarks.programs.cases import PROGRAMS
+
+    return PROGRAMS
 
 
 def _fits(scheme: str, form: str) -> bool:
@@ -59,11 +68,11 @@ def _fits(scheme: str, form: str) -> bool:
     return True
 
 
-def gather(jobs: Sequence[Job], workers: int) -> list[Row]:
+def gather(jobs: Sequence[Job], workers: int, programs: bool) -> list[Row]:
     """The rows in the order of the jobs, the original's once before its rewritten ones."""
     found: dict[Job, tuple[Row, Row]] = {}
     with ProcessPoolExecutor(workers, initializer=_warm) as pool:
-        waiting = {pool.submit(_measure, job): job for job in jobs}
+        waiting = {pool.submit(_measure, job, programs): job for job in jobs}
         step = _progress(len(jobs))
         for done in as_completed(waiting):
             found[waiting[done]] = done.result()
@@ -83,9 +92,9 @@ def _warm() -> None:
     optimize(CASES["jacobi"].path("float").read_text(), Options(mode="force"))
 
 
-def _measure(job: Job) -> tuple[Row, Row]:
+def _measure(job: Job, programs: bool) -> tuple[Row, Row]:
     name, scheme, form, real = job
-    return measure(CASES[name], scheme, form, real)
+    return measure(suite(programs)[name], scheme, form, real)
 
 
 def _progress(total: int) -> Callable[[str], None]:
@@ -128,7 +137,7 @@ def _notes(argv: Sequence[str] | None) -> list[str]:
 
 
 def _write(asked: argparse.Namespace, rows: Sequence[Row], notes: Sequence[str]) -> None:
-    stem = f"kernelgen-{asked.real}"
+    stem = "programs" if asked.programs else f"kernelgen-{asked.real}"
     folder = RESULTS / machine()
     if asked.save:
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("name", nargs="*", help="operators (default: all)")
     parser.add_argument("--real", choices=("float", "double"), default="float")
+    parser.add_argument("--programs", action="store_true", help="the further programs instead")
     parser.add_argument("--csv", type=Path, metavar="FILE")
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG, by its suffix")
