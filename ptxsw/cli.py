@@ -85,6 +85,8 @@ def run() -> None:
         app()
     except (CommandError, PtxError) as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        _fail(f"{error.name} is not installed for {sys.executable} (`ptxsw doctor` says more)")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on; Python flushes at exit
         sys.exit(0)
@@ -477,7 +479,7 @@ def toolkit(
 @app.command()
 def env(
     tool: Annotated[
-        str, typer.Argument(metavar="TOOL", help="nvcc, clang, nvhpc, triton, cmake or jax.")
+        str, typer.Argument(metavar="TOOL", help="nvcc, clang, nvhpc, gcc, triton, cmake or jax.")
     ],
 ) -> None:
     """Print the lines that lead a build tool to the stand-in.

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     Read = Callable[[Sequence[str]], CommandLine]
 
-NOT_RUN, NOT_FOUND = 126, 127  # what a shell says of a command that it can't run, or find
+NOT_RUN = 126  # what a shell says of a command that it can't run
+NOT_FOUND = 127  # and of one that it does not find
 
 
 def main() -> NoReturn:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
+
+from ptxsw.toolchain.process import end_with_parent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
-
-_PR_SET_PDEATHSIG = 1
 
 
 class Lost(Exception):
@@ -52,7 +51,7 @@ def _run(function: Callable[[], bytes], writing: int, timeout: float, parent: in
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
         signal.setitimer(signal.ITIMER_REAL, timeout)
-        _end_with_parent(parent)
+        end_with_parent(parent)  # a build that is killed leaves no analysis behind
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
@@ -65,13 +64,3 @@ def _run(function: Callable[[], bytes], writing: int, timeout: float, parent: in
         os._exit(0)
     finally:  # never back into the caller's code, whatever was raised
         os._exit(1)
-
-
-def _end_with_parent(parent: int) -> None:
-    """A build that is killed leaves no analysis behind. (Linux; elsewhere the timer does it.)"""
-    if sys.platform.startswith("linux"):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Final
+    from typing import Final, NoReturn
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_PR_SET_PDEATHSIG = 1
+NOT_RUN = 126  # what a shell says of a command that it can't run
 
 
 class PrivateFile:
@@ -48,11 +51,8 @@ def run_captured(
 ) -> Finished:
     """Runs a program to its end. Signals that end us reach it first; then we end by them."""
     stdout, stderr = PrivateFile(b""), PrivateFile(b"")
-    actions = [
-        (os.POSIX_SPAWN_DUP2, stdin, 0),
-        (os.POSIX_SPAWN_DUP2, stdout.descriptor, 1),
-        (os.POSIX_SPAWN_DUP2, stderr.descriptor, 2),
-    ]
+    streams = (stdin, stdout.descriptor, stderr.descriptor)
+    end_with_parent(0)  # imports what the child will need
     caught: list[int] = []
     child = 0
 
@@ -61,9 +61,13 @@ def run_captured(
         if child:
             os.kill(child, number)
 
-    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+    wanted = [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, pass_on) for number in wanted}
     try:
-        child = os.posix_spawn(path, list(arguments), environ, file_actions=actions)
+        parent = os.getpid()
+        child = os.fork()
+        if child == 0:
+            _become(path, arguments, environ, streams, parent)
         if caught:
             os.kill(child, caught[0])
         _, status = os.waitpid(child, 0)
@@ -73,6 +77,40 @@ def run_captured(
     if caught:
         end_by(caught[0])
     return Finished(os.waitstatus_to_exitcode(status), stdout.read(), stderr.read())
+
+
+def _become(
+    path: str,
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    streams: tuple[int, int, int],
+    parent: int,
+) -> NoReturn:
+    """Turns this fork into a program that does not outlive `parent`."""
+    try:
+        for number in _PASSED_ON:
+            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+                signal.signal(number, signal.SIG_DFL)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+            signal.signal(number, signal.SIG_DFL)
+        end_with_parent(parent)
+        for descriptor, wanted in zip(streams, (0, 1, 2), strict=True):
+            os.dup2(descriptor, wanted)
+        os.execve(path, list(arguments), environ)
+    finally:  # never back into the caller's code, whatever was raised
+        os._exit(NOT_RUN)
+
+
+def end_with_parent(parent: int) -> None:
+    """Has the kernel kill this process when `parent` is gone, however that ends; for 0 nothing
+    is asked for. (Linux only.)"""
+    if sys.platform.startswith("linux"):
+        import ctypes
+
+        if parent:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
 
 
 def end_by(number: int) -> None:

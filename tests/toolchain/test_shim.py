@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -286,32 +285,6 @@ def test_a_loop_ends(work: Path, stand_in: StandIn) -> None:
     path = f"{work / 'bin'}:{os.environ['PATH']}"
     done = stand_in("--version", PTXSW_REAL_PTXAS=str(script), PATH=path)
     assert done.status in (0, 127) and b"Traceback" not in done.stderr
-
-
-def test_unreadable_input_and_read_only_directory(
-    work: Path, plain: StandIn, stand_in: StandIn
-) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root can read and write everything")
-    (work / "add.ptx").chmod(0)
-    arguments = ("-arch=sm_80", "add.ptx", "-o", "out")
-    assert stand_in(*arguments) == plain(*arguments)
-    (work / "add.ptx").chmod(0o600)
-    work.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    try:
-        assert stand_in(*arguments) == plain(*arguments)
-    finally:
-        work.chmod(0o700)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_full_disk(work: Path, plain: StandIn, stand_in: StandIn) -> None:
-    """Neither a log nor a cache nor an output that can't be written changes what is said."""
-    arguments = ("-arch=sm_80", "add.ptx", "-o", "/dev/full")
-    assert stand_in(*arguments, PTXSW_LOG="/dev/full") == plain(*arguments)
-    arguments = ("-arch=sm_80", "add.ptx", "-o", "out")
-    done = stand_in(*arguments, PTXSW_CACHE="/dev/full/cache", PTXSW_REPORT="/dev/full/report")
-    assert (done.status, done.stderr) == (0, b"") and (work / "out").stat().st_size > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
