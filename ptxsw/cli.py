@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ptxsw.report.text import Paint
     from ptxsw.toolchain.arguments import CommandLine
     from ptxsw.toolchain.cache import Cache
+    from ptxsw.toolchain.doctor import Finding
 
 BAD_INPUT = 2
 
@@ -500,13 +501,32 @@ def doctor() -> None:
     """Say which ptxas would be used, which settings hold, and what is wrong."""
     from ptxsw.toolchain.doctor import examine
 
-    findings = list(examine(os.environ))
+    findings = [*examine(os.environ), *_unknown_to_pipeline()]
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
         mark = " " if finding.good else "!"
         typer.echo(f"{mark} {finding.subject.ljust(width)}  {finding.value}")
     if not all(finding.good for finding in findings):
+        typer.echo("The lines marked ! say what is wrong.")
         raise typer.Exit(1)
+    typer.echo("Nothing is wrong.")
+
+
+def _unknown_to_pipeline() -> Iterator[Finding]:
+    """What the variables may ask for, but this version cannot do."""
+    from ptxsw.toolchain.doctor import Finding
+    from ptxsw.toolchain.settings import Settings
+
+    try:
+        settings = Settings(os.environ)
+    except ValueError:  # has been said
+        return
+    from ptxsw import pipeline
+
+    try:
+        pipeline.Options(mode=settings.mode, scheme=settings.scheme)
+    except ValueError as error:
+        yield Finding("settings", f"every file is left alone: {error}", good=False)
 
 
 cache_app = typer.Typer(

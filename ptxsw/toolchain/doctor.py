@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from ptxsw import __version__
-from ptxsw.toolchain import find, ptxas
+from ptxsw.toolchain import find, gcc, ptxas
 from ptxsw.toolchain.cache import Cache
 from ptxsw.toolchain.settings import Settings
 
@@ -32,8 +32,15 @@ def examine(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from _ptxas(environ)
     first = shutil.which("ptxas", path=environ.get("PATH"))
     if first is not None:
-        what = "the stand-in" if find.is_stand_in(first) else "not the stand-in"
+        way = "`ptxsw exec -- COMMAND` or `ptxsw env TOOL` puts the stand-in before it"
+        what = "the stand-in" if find.is_stand_in(first) else way
         yield Finding("first on PATH", f"{first} ({what})")
+    for variable in ("NVCC_APPEND_FLAGS", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+        if environ.get(variable):
+            yield Finding(variable, environ[variable])
+    nvptx_as = gcc.real_nvptx_as(environ)
+    if nvptx_as is not None:
+        yield Finding("GCC's real as", f"{nvptx_as.path} ({nvptx_as.origin})")
     yield from _settings(environ)
 
 
@@ -47,7 +54,8 @@ def _package(name: str) -> Finding:
 def _ptxas(environ: Mapping[str, str]) -> Iterator[Finding]:
     chosen = find.real_ptxas(environ)
     if chosen is None:
-        yield Finding("real ptxas", "none found", good=False)
+        advice = "set PTXSW_REAL_PTXAS to its path, or `pip install nvidia-cuda-nvcc`"
+        yield Finding("real ptxas", f"none found: {advice}", good=False)
     else:
         yield _version(chosen)
     for candidate in find.candidates(environ):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ptxsw import pipeline
 from ptxsw.toolchain import find
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +106,37 @@ def test_optimize(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"out.ptx", "r.json"}
 
 
+def test_optimize_writes_its_proofs(tmp_path: Path) -> None:
+    """One SMT-LIB 2 text for each kind of proof, ready for any solver."""
+    done = ptxsw(
+        "optimize", JACOBI, "-o", tmp_path / "o", "--mode", "force",
+        "--emit-smt2", tmp_path / "new" / "proofs",
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr == b""
+    proofs = sorted((tmp_path / "new" / "proofs").iterdir())
+    assert proofs and all(path.suffix == ".smt2" for path in proofs)
+    for path in proofs:
+        text = path.read_text()
+        assert "(assert" in text and text.rstrip().endswith("(check-sat)")
+
+
+CONTRACT = {"scheme": ("paper", "early", "halo"), "form": ("keep", "versioned", "uniform")}
+NOT_YET = [
+    (option, name)
+    for option, names in CONTRACT.items()
+    for name in names
+    if name not in {"scheme": pipeline.SCHEMES, "form": pipeline.FORMS}[option]
+]
+
+
+@pytest.mark.parametrize(("option", "name"), [*NOT_YET, ("scheme", "x"), ("form", "x")])
+def test_what_optimize_does_not_know_it_says(option: str, name: str, tmp_path: Path) -> None:
+    done = ptxsw("optimize", JACOBI, "-o", tmp_path / "out", f"--{option}", name)
+    assert done.returncode == 2 and done.stdout == b""
+    assert done.stderr.decode().startswith(f"{option} is {name!r}; it can be auto, ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_optimize_through_pipes(tmp_path: Path) -> None:
     text = (KERNELS / "vecadd.ptx").read_bytes()
     done = ptxsw("optimize", "-", "-o", "-", stdin=text)
@@ -136,7 +168,7 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
         (["report", "none"], "none: No such file or directory"),
         (["toolkit", ".", "shadow"], "no CUDA toolkit: there is no bin/ptxas"),
         (["exec", "no-such-command"], "no-such-command: No such file or directory"),
-        (["env", "gcc"], "no advice for 'gcc'"),
+        (["env", "make"], "no advice for 'make'"),
     ],
     ids=" ".join,
 )
@@ -204,6 +236,16 @@ def test_assemble_without_ptxas(tmp_path: Path) -> None:
 def test_doctor(tmp_path: Path) -> None:
     done = ptxsw("doctor", PTXSW_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 0 and b"real ptxas" in done.stdout and b"version 1" in done.stdout
+    assert done.stdout.splitlines()[-1] == b"Nothing is wrong."
+
+
+def test_doctor_names_a_scheme_that_is_not_there_yet() -> None:
+    missing = sorted({"early", "halo"} - set(pipeline.SCHEMES))
+    if not missing:
+        pytest.skip("all schemes are there")
+    done = ptxsw("doctor", PTXSW_SCHEME=missing[0])
+    assert done.returncode == 1
+    assert "! settings" in done.stdout.decode() and f"scheme is '{missing[0]}'" in str(done.stdout)
 
 
 @pytest.mark.parametrize(
