@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -146,60 +148,79 @@ def command(route: str, toolkit: Path, work: Path, environ: dict[str, str]) -> l
     return [nvcc]
 
 
+ARCH = ["-arch=sm_80"]
+TWO = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"]
 OPTIONS = {
-    "plain": ["-arch=sm_80"],
-    "threads": ["-t", "4", "-gencode=arch=compute_80,code=sm_80",
-                "-gencode=arch=compute_90,code=sm_90"],
-    "rdc": ["-arch=sm_80", "-rdc=true"],
-    "debug": ["-arch=sm_80", "-G"],
-    "lineinfo": ["-arch=sm_80", "-lineinfo"],
-}  # fmt: skip
+    "plain": ARCH,
+    "threads": [*TWO, "-t", "4"],
+    "gencode": TWO,
+    "rdc": [*ARCH, "-rdc=true"],
+    "debug": [*ARCH, "-G"],
+    "lineinfo": [*ARCH, "-lineinfo"],
+}
+
+
+def make_all(
+    work: Path, nvcc: str, options: str, environ: dict[str, str], sources: list[Path]
+) -> dict[str, bytes]:
+    """Cubins of sources by `make -j4`, by name. nvcc is made to keep them under known names:
+    a cubin holds the command line that made it."""
+    names = [path.stem for path in sources]
+    (work / "Makefile").write_text(
+        f"all: {' '.join(f'{name}.o' for name in names)}\n"
+        f"%.o: {SOURCES}/%.cu\n\tmkdir -p kept/$*\n"
+        f"\t$(NVCC) {' '.join(OPTIONS[options])} --keep --keep-dir kept/$* -c $< -o $@\n"
+    )
+    done = run(["make", "-s", "-j4", "-C", str(work), f"NVCC={nvcc}"], work, environ)
+    assert (done.status, done.stderr) == (0, b"")
+    assert all((work / f"{name}.o").stat().st_size > 0 for name in names)
+    return {path.name: path.read_bytes() for path in (work / "kept").rglob("*.cubin")}
+
+
+@pytest.fixture(scope="module")
+def plain_cubins(
+    toolkit: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], dict[str, bytes]]:
+    """What nvcc alone makes of the project with some options; made once."""
+
+    @cache
+    def make(options: str) -> dict[str, bytes]:
+        work = tmp_path_factory.mktemp("plain")
+        return make_all(work, f"{toolkit}/bin/nvcc", options, build_environ(work), PROJECT)
+
+    return make
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("options", OPTIONS)
-def test_nvcc_builds(route: str, options: str, toolkit: Path, work: Path) -> None:
-    environ = build_environ(work)
-    for source in PROJECT[4:5]:  # jacobi
-        nvcc = command(route, toolkit, work, environ)
-        out = work / f"{source.stem}.o"
-        done = run([*nvcc, *OPTIONS[options], "-c", str(source), "-o", str(out)], work, environ)
-        assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
-        assert out.stat().st_size > 0
+def test_nvcc_builds(
+    options: str,
+    route: str,
+    toolkit: Path,
+    work: Path,
+    plain_cubins: Callable[[str], dict[str, bytes]],
+) -> None:
+    """Ten files under `make -j4`: nothing is rewritten, so all cubins are nvcc's own."""
+    environ = {**build_environ(work), "PYTHONPATH": str(ROOT)}
+    nvcc = " ".join(command(route, toolkit, work, environ))
+    made = make_all(work, nvcc, options, environ, PROJECT)
+    assert len(made) == (20 if TWO[0] in OPTIONS[options] else 10)
+    assert made == plain_cubins(options)
     met = (work / "cache").exists()
     assert met is (options != "debug"), "the stand-in was (not) asked"
 
 
-def make_all(work: Path, nvcc: str, environ: dict[str, str]) -> dict[str, bytes]:
-    """Cubins of the project's ten files, by `make -j4`."""
-    names = [path.stem for path in PROJECT]
-    (work / "Makefile").write_text(
-        f"all: {' '.join(f'{name}.cubin' for name in names)}\n"
-        f"%.cubin: {SOURCES}/%.cu\n\t$(NVCC) -arch=sm_80 -cubin $< -o $@\n"
-    )
-    done = run(["make", "-s", "-j4", "-C", str(work), f"NVCC={nvcc}"], work, environ)
-    assert (done.status, done.stderr) == (0, b"")
-    return {name: (work / f"{name}.cubin").read_bytes() for name in names}
-
-
-@pytest.fixture(scope="module")
-def plain_cubins(toolkit: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What nvcc makes of the project alone."""
-    work = tmp_path_factory.mktemp("plain")
-    return make_all(work, f"{toolkit}/bin/nvcc", build_environ(work))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("route", ROUTES)
-def test_parallel_make(
-    route: str, toolkit: Path, work: Path, plain_cubins: dict[str, bytes]
-) -> None:
-    """Cubins of files with nothing to rewrite are those of nvcc alone, byte for byte."""
-    environ = {**build_environ(work), "PYTHONPATH": str(ROOT)}
-    nvcc = " ".join(command(route, toolkit, work, environ))
-    assert make_all(work, nvcc, environ) == plain_cubins
+def test_nvcc_build(toolkit: Path, work: Path) -> None:
+    """One file by one route: the matrix above in short."""
+    environ = build_environ(work)
+    nvcc = command("prefix", toolkit, work, environ)
+    jacobi = [SOURCES / "jacobi.cu"]
+    made = make_all(work, " ".join(nvcc), "plain", environ, jacobi)
     assert (work / "cache").exists(), "the stand-in was asked"
+    shutil.rmtree(work / "kept")
+    (work / "jacobi.o").unlink()
+    assert made == make_all(work, nvcc[0], "plain", {**environ, "PTXSW_DISABLE": "1"}, jacobi)
 
 
 @pytest.mark.slow
