@@ -1,4 +1,7 @@
-"""Compile the operators to PTX with nvcc: `python -m benchmarks.kernelgen.make [NAME ...]`.
+"""Compile the operators to PTX: `python -m benchmarks.kernelgen.make [--with COMPILER] [NAME ...]`.
+
+With nvcc (the default), with clang (the CUDA sources, no CUDA headers needed), or with GCC's
+OpenACC (gcc-12, gcc-12-offload-nvptx, nvptx-tools; the sources in `openacc/`).
 
 The PTX is committed, so that nothing else needs nvcc. `-fmad=false` keeps products and sums
 apart: each operation is then one correctly rounded IEEE operation, which numpy has too, and the
@@ -12,6 +15,7 @@ import argparse
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -36,17 +40,60 @@ def compile_operator(nvcc: str, name: str, real: str) -> Path:
     return out
 
 
+CLANG = (
+    "-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib",
+    "-O3", "-ffp-contract=off", "-S", "-include", "../clang.h",
+)  # fmt: skip
+GCC = (
+    "-std=gnu11", "-O3", "-ffp-contract=off", "-fopenacc", "-foffload=nvptx-none",
+    "-foffload-options=nvptx-none=-O3 -misa=sm_80 -mptx=7.0", "-foffload-options=nvptx-none=-lm",
+    "-save-temps", "-shared", "-fPIC",
+)  # fmt: skip
+
+
+def compile_with_clang(clang: str, name: str) -> Path:
+    """Writes `ptx/clang/NAME.ptx`. Raises subprocess.CalledProcessError."""
+    out = HERE / "ptx" / "clang" / f"{name}.ptx"
+    command = [clang, *CLANG, f"{name}.cu", "-o", str(out)]
+    subprocess.run(command, cwd=HERE / "cuda", check=True, stderr=subprocess.DEVNULL)
+    return out
+
+
+def compile_with_gcc(gcc: str, name: str) -> Path:
+    """Writes `ptx/gcc/NAME.ptx`. Raises subprocess.CalledProcessError.
+
+    PATH is cut, since nvptx-as would ask a ptxas found there, and new ones refuse sm_35.
+    """
+    out = HERE / "ptx" / "gcc" / f"{name}.ptx"
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as folder:
+        command = [gcc, *GCC, "-dumpdir", f"{folder}/", f"{name}.c", "-o", f"{folder}/{name}.so"]
+        subprocess.run(
+            command, cwd=HERE / "openacc", check=True, env={"PATH": "/usr/bin:/bin"},
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        (made,) = Path(folder).glob("*mkoffload.s")
+        out.write_text(made.read_text())
+    return out
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Compile the operators to PTX with nvcc.")
+    parser = argparse.ArgumentParser(description="Compile the operators to PTX.")
     parser.add_argument("name", nargs="*", help="operators (default: all)")
-    chosen = parser.parse_args().name or names()
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        print("nvcc is not on PATH; the committed PTX needs it only to be made anew")
+    parser.add_argument("--with", dest="by", choices=("nvcc", "clang", "gcc-12"), default="nvcc")
+    asked = parser.parse_args()
+    compiler = shutil.which(asked.by)
+    if compiler is None:
+        print(f"{asked.by} is not on PATH; the committed PTX needs it only to be made anew")
         return 2
-    for name in chosen:
-        for real in ("float", "double"):
-            print(compile_operator(nvcc, name, real).relative_to(HERE))
+    for name in asked.name or names():
+        if asked.by == "nvcc":
+            made = [compile_operator(compiler, name, real) for real in ("float", "double")]
+        elif asked.by == "clang":
+            made = [compile_with_clang(compiler, name)]
+        else:
+            made = [compile_with_gcc(compiler, name)]
+        for path in made:
+            print(path.relative_to(HERE))
     return 0
 
 

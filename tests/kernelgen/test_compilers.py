@@ -1,0 +1,35 @@
+"""The operators as other compilers write them, and that the OpenACC sources are all there."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.kernelgen.make import HERE
+from benchmarks.kernelgen.operators import OPERATORS
+from ptxsw.pipeline import Options, optimize
+
+
+@pytest.mark.parametrize("folder", ["openacc", "ptx/clang", "ptx/gcc"])
+def test_all_sixteen(folder: str) -> None:
+    found = {path.stem for path in (HERE / folder).iterdir() if path.suffix in (".c", ".ptx")}
+    assert found == set(OPERATORS)
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("jacobi", 6), ("laplacian", 2), ("whispering", 5), ("vecadd", 0)]
+)
+def test_clang(name: str, least: int) -> None:
+    text = (HERE / "ptx" / "clang" / f"{name}.ptx").read_text()
+    (kernel,) = optimize(text, Options(mode="force", scheme="paper")).report.kernels
+    assert kernel.shuffles is not None
+    assert kernel.shuffles >= least
+
+
+def test_gcc_loads_through_generic_addresses() -> None:
+    text = (HERE / "ptx" / "gcc" / "jacobi.ptx").read_text()
+    (kernel,) = optimize(text, Options(mode="force", scheme="paper")).report.kernels
+    assert kernel.name == "jacobi$_omp_fn$0"
+    assert kernel.loads >= 9
+    if kernel.shuffles == 0:
+        reasons = {refusal.reason for refusal in kernel.refusals or ()}
+        assert reasons == {"the generic address is not known to be in global memory"}
