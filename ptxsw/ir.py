@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ptxsw.source import Source, Span
 
@@ -133,9 +133,11 @@ class Guard:
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """One PTX instruction: `@guard opcode.modifiers operands;`"""
+class Instruction(NamedTuple):
+    """One PTX instruction: `@guard opcode.modifiers operands;`
+
+    A named tuple, as `Span` is: nothing frozen is made faster, and a text has most of these.
+    """
 
     opcode: str  # "ld"
     modifiers: tuple[str, ...]  # ("global", "nc", "f32"); "shared::cluster" is one modifier
@@ -260,7 +262,7 @@ class Body:
         if plain is not None:
             return plain
         name = reg.name
-        stem = len(name.rstrip("0123456789"))
+        stem = max(len(name.rstrip("0123456789")), len(name) - 19)  # no count has more digits
         for cut in range(stem, len(name)):  # `t1<3>` declares t10, so every split is tried
             family = self._families.get((name[:cut], reg.scope))
             if family is not None and int(name[cut:]) < (family.count or 0):

@@ -34,7 +34,8 @@ _FILE = re.compile(r'\.file\s+([0-9]{1,9})\s+"([^"\n]*)"(?:\s*,\s*[0-9]+\s*,\s*[
 _SECTION = re.compile(r'\.section\s+[^{};/"]*\{', re.ASCII)
 _HEADER_PLAIN = re.compile(r'[^{};/"]*+[{;]')
 _HEADER = re.compile(
-    r'(?:\.pragma\s*"[^"\n]*"\s*;|"[^"\n]*"|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|[^{};/"])*+[{;]'
+    r'(?:[^{};/".]++|\.pragma\s*"[^"\n]*"\s*;|\.|//[^\n]*+|"[^"\n]*"|/\*(?:[^*]|\*(?!/))*\*/)*+'
+    r"[{;]"
 )
 _SIGNATURE = re.compile(
     rf"""((?:\s*\.[A-Za-z_][A-Za-z0-9_]*(?:\s*\([^()]*\)(?=\s*\.))?)*?)\s*

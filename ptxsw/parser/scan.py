@@ -10,8 +10,8 @@ from ptxsw.source import Span
 _TOKEN = re.compile(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|[{}]')
 _COMMENT = re.compile(r'(//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)|"[^"\n]*"')
 _DOUBTFUL = (
-    re.compile(r"//[^\n{}]*[{}]"),  # a brace in a comment
-    re.compile(r'"[^"\n{}]*[{}]'),  # a brace in a string
+    re.compile(r"//[^\n{}]*+[{}]"),  # a brace in a comment
+    re.compile(r'"[^"\n{}]*+[{}]'),  # a brace in a string
 )
 _NOT_BLANK = re.compile(r"[^\n\r\t ]")
 _END = re.compile(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|;|\Z')
@@ -61,7 +61,10 @@ def blank_comments(text: str) -> str:
 
     def blank(match: re.Match[str]) -> str:
         comment = match.group(1)
-        return match.group() if comment is None else _NOT_BLANK.sub(" ", comment)
+        if comment is None:
+            return match.group()
+        whole = comment[1] == "/" and comment[-1] != "\r"  # no line end inside
+        return " " * len(comment) if whole else _NOT_BLANK.sub(" ", comment)
 
     return _COMMENT.sub(blank, text)
 

@@ -26,7 +26,6 @@ from ptxsw.ir import (
 )
 from ptxsw.parser import careful
 from ptxsw.parser.make import (
-    OpenInstruction,
     make_close,
     make_guard,
     make_instruction,
@@ -52,7 +51,7 @@ _STATEMENT = re.compile(
         (?:[ \t]+([^;"/]*))?;
     | (//[^\n]*)
     | ({_IDENT})[ \t]*:(?!:)
-    | (\.loc)[ \t]+([0-9]+)[ \t]+([0-9]+)[ \t]+([0-9]+)
+    | (\.loc)[ \t]+([0-9]{{1,18}}+)[ \t]+([0-9]{{1,18}}+)[ \t]+([0-9]{{1,18}}+)(?![0-9])
       (?:[ \t]*,[ \t]*function_name[^,\n]*,[ \t]*inlined_at[ \t0-9]*)?
     | (\.(?!loc\b)[^;"/]*;|\.pragma[ \t]+"[^"\n]*"[ \t]*;)
     | ([{{}}])
@@ -238,14 +237,8 @@ class Reader:
                 at = stop
                 read = self._operands.__getitem__
                 continue
-            made = OpenInstruction()
-            made.opcode = opcode
-            made.modifiers = modifiers
-            made.operands = operands
-            made.guard = guard
-            made.span = new_tuple(Span, (at + begin, stop - step + 1))
-            made.__class__ = Instruction
-            append(made)
+            span = new_tuple(Span, (at + begin, stop - step + 1))
+            append(new_tuple(Instruction, (opcode, modifiers, operands, guard, span)))
             at = stop
 
     def _line(
@@ -327,6 +320,8 @@ class Reader:
         elif rest and rest[0][:2] != "//":
             return False
         if not (file.isdecimal() and line.isdecimal() and column.isdecimal()):
+            return False
+        if max(len(file), len(line), len(column)) > 18:
             return False
         begin = piece.index(".loc")
         comment = piece.find("//") if rest else -1
