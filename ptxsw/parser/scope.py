@@ -55,9 +55,10 @@ class Scope:
             return found
         if name[0] not in self._initials or name[-1] not in _DIGITS:
             return None
-        for cut in range(len(name.rstrip(_DIGITS)), len(name)):
+        first = max(len(name.rstrip(_DIGITS)), len(name) - _LONGEST + 1)
+        for cut in range(first, len(name)):
             count, register = self._families.get(name[:cut], (0, False))
-            if len(name) - cut < _LONGEST and int(name[cut:]) < count:
+            if int(name[cut:]) < count:
                 return register
         return None
 

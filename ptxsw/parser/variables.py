@@ -19,6 +19,7 @@ _DECLARATOR = re.compile(
     rf"\s*({_NAME})\s*(?:<\s*([0-9]{{1,9}})\s*>)?((?:\s*\[\s*[0-9]{{0,18}}U?\s*\])*)\s*",
     re.ASCII,
 )
+_LONGEST = 18  # digits of a number
 _DIM = re.compile(r"\[\s*([0-9]*)")
 
 
@@ -66,7 +67,8 @@ def _head(text: str) -> tuple[str, str, int, int | None, tuple[str, ...], tuple[
     """Space, type, vector, alignment, linkage and attributes from the directives before a name.
 
     The order is linkage, space, alignment, vector, type; what follows the type (`.ptr .global
-    .align 16`) describes what a pointer parameter points to and is kept as attributes.
+    .align 16`) describes what a pointer parameter points to and is kept as attributes. Raises
+    BadDeclaration.
     """
     linkage: list[str] = []
     attributes: list[str] = []
@@ -75,6 +77,8 @@ def _head(text: str) -> tuple[str, str, int, int | None, tuple[str, ...], tuple[
     for word, number in _WORD.findall(text):
         if number:
             if want_align:
+                if len(number) > _LONGEST:
+                    raise BadDeclaration("expected a smaller alignment", 0)
                 align = int(number)
             elif attributes:
                 attributes[-1] += f" {number}"

@@ -94,6 +94,7 @@ def test_many_damaged_texts() -> None:
 
 
 _HEAD = ".version 8.0\n.target sm_80\n"
+_LONG = "9" * 5_000  # more digits than Python's int() takes
 
 
 @pytest.mark.parametrize(
@@ -128,8 +129,14 @@ _HEAD = ".version 8.0\n.target sm_80\n"
         _HEAD + ".func f() {}\n" * 20_000,
         _HEAD + "/* " * 50_000,
         _HEAD + ".x " * 50_000,
+        _HEAD + f".global .align {_LONG} .u32 a;",
+        _HEAD + f".entry k(.param .align {_LONG} .b8 a[4]) {{ ret; }}",
+        _HEAD + f".entry k() {{ .shared .align {_LONG} .b8 a[4]; }}",
+        _HEAD + f".entry k() {{ .loc 1 {_LONG} 3\n ret; }}",
+        _HEAD + f".entry k() {{\n.loc {_LONG} 1 3\nret;\n}}",
+        _HEAD + f".entry k() {{ .reg .b32 r<9>; mov.u32 r{_LONG}, 1; }}",
     ],
-    ids=range(29),
+    ids=range(35),
 )
 def test_hostile_texts(text: str) -> None:
     start = time.process_time()
