@@ -10,7 +10,8 @@ For each file (by default the largest fixtures and, where it is there, the large
   guard, opcode with its modifiers and operands (`STATEMENT`); *lean* is the same for an
   expression that only finds where an instruction's operands begin and end.
 
-Then memory per byte of input, and the growth of time with size from 10 kB to 10 MB. Python's
+Then memory per byte of input, and the growth of time with size from 10 kB to 10 MB. Times are CPU
+times, so that a busy machine disturbs them less, and the ways take turns. Python's
 collector of cycles is off, as a short-lived process would have it: the parser makes no cycles, and
 what the collector spends on walking the tree depends on the heap around it. `--collect` leaves it
 on.
@@ -35,7 +36,7 @@ _NAME = r"[A-Za-z_$%][\w$%]*"
 _OPERAND = r"(?:\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,;\[\](){}]+)"
 STATEMENT = re.compile(
     rf"""\s*(?://[^\n]*\s*)*(?:
-    (?:@!?({_NAME})\s+)?([A-Za-z][\w.:]*)(?:\s*({_OPERAND})(?:\s*,\s*({_OPERAND}))?
+    (?:@\s*!?\s*({_NAME})\s+)?([A-Za-z][\w.:]*)(?:\s*({_OPERAND})(?:\s*,\s*({_OPERAND}))?
       (?:\s*,\s*({_OPERAND}))?(?:\s*,\s*({_OPERAND}))?(?:\s*,\s*{_OPERAND})*)?\s*;
     |({_NAME})\s*:|\.loc[^\n]*|(\.[^;]*;)|[{{}}])""",
     re.VERBOSE | re.ASCII,
@@ -49,15 +50,16 @@ ROUNDS = 9
 HERE = Path(__file__).resolve().parents[1]
 
 
-def best(run: Callable[[], object]) -> float:
-    """Seconds of the quickest of some rounds, the result freed outside the clock."""
-    times = []
+def best(*runs: Callable[[], object]) -> list[float]:
+    """CPU seconds of the quickest round of each, taken in turn; results freed outside the clock."""
+    quickest = [math.inf] * len(runs)
     for _ in range(ROUNDS):
-        start = time.perf_counter()
-        kept = run()
-        times.append(time.perf_counter() - start)
-        del kept
-    return min(times)
+        for index, run in enumerate(runs):
+            start = time.process_time()
+            kept = run()
+            quickest[index] = min(quickest[index], time.process_time() - start)
+            del kept
+    return quickest
 
 
 def fully(text: str) -> Module:
@@ -86,7 +88,7 @@ def cold(path: Path) -> float:
     code = (
         "import sys, time; from pathlib import Path; from benchmarks.parse import fully\n"
         "text = Path(sys.argv[1]).read_bytes().decode(errors='replace')\n"
-        "start = time.perf_counter(); fully(text); print(time.perf_counter() - start)"
+        "start = time.process_time(); fully(text); print(time.process_time() - start)"
     )
     command = [sys.executable, "-c", code, str(path)]
     return float(subprocess.run(command, cwd=HERE, capture_output=True, text=True).stdout)
@@ -111,9 +113,14 @@ def measure(path: Path) -> None:
     module = fully(text)
     statements = sum(len(f.body.statements) for f in module.functions)
     instructions = sum(len(f.body.instructions) for f in module.functions)
-    yard = best(lambda: matches(STATEMENT, module)) / matches(STATEMENT, module)
-    lean = best(lambda: matches(LEAN, module)) / matches(LEAN, module)
-    full, lazy, first = best(lambda: fully(text)), best(lambda: parse(text)), cold(path)
+    yard, lean, full, lazy = best(
+        lambda: matches(STATEMENT, module),
+        lambda: matches(LEAN, module),
+        lambda: fully(text),
+        lambda: parse(text),
+    )
+    yard, lean = yard / matches(STATEMENT, module), lean / matches(LEAN, module)
+    first = cold(path)
     size = len(text) / 1e6
     each = full / statements
     print(
@@ -137,9 +144,9 @@ def growth(path: Path) -> None:
     points = []
     for size in (10_000, 100_000, 1_000_000, 10_000_000):
         many = head + one * max(1, size // len(one))
-        start = time.perf_counter()
+        start = time.process_time()
         kept = fully(many)
-        points.append((len(many), time.perf_counter() - start))
+        points.append((len(many), time.process_time() - start))
         del kept
     for length, seconds in points:
         print(
@@ -153,7 +160,15 @@ def defaults() -> list[Path]:
     """The largest fixtures and corpus files."""
     found = sorted(HERE.glob("tests/fixtures/*.ptx"), key=lambda p: -p.stat().st_size)[:2]
     corpus = HERE.parent / "shared" / "corpus" / "ptx"
-    for folder in ("nvcc13.0", "clang16_cuda", "nvrtc12.4", "triton", "gcc12", "nvhpc_public"):
+    for folder in (
+        "nvcc13.0",
+        "clang16_cuda",
+        "clang_omp",
+        "nvrtc12.4",
+        "triton",
+        "gcc12",
+        "nvhpc_public",
+    ):
         files = sorted((corpus / folder).glob("*.ptx"), key=lambda p: -p.stat().st_size)
         found += files[:1]
     return found
