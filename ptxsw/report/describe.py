@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ptxsw import isa
 from ptxsw.emulator.affine import Affine, Polynomial, without_constant
+from ptxsw.emulator.coalescing import is_uniform
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
@@ -90,7 +91,7 @@ def _access(
         None if address is None else show(address),
         stride,
         sectors,
-        _is_uniform(access),
+        is_uniform(access),
         type=isa.access_type(access.instruction),
         elements=access.elements or None,
         index=None if address is None else writer.address(address, access.bits // 8),
@@ -132,7 +133,10 @@ def _traffic(
 
 
 def _offsets(access: Access, affine: Affine, block: lanes.Block | None) -> lanes.Offsets | None:
-    """Where the lanes point, if that is the same on all paths."""
+    """Where the lanes point, if that is the same on all paths, and lanes on different paths do
+    not point to different places."""
+    if len({v.address for v in access.variants}) > 1 and access.ways is not Variance.UNIFORM:
+        return None
     found = {lanes.offsets(affine, v.address, block) for v in access.variants}
     return found.pop() if len(found) == 1 else None
 
@@ -188,16 +192,6 @@ def _outlook(access: Access, line: int, known: dict[int, model.Outlook]) -> mode
     if access.kind != "load" or access.space not in ("global", "generic"):
         return None
     return known.get(line) or model.Outlook("keep", None, None, None, None)
-
-
-def _is_uniform(access: Access) -> bool:
-    """One address for the whole warp: no path's address varies, and if paths differ, all lanes
-    take the same."""
-    if any(v.address.variance != Variance.UNIFORM for v in access.variants):
-        return False
-    if len({v.address for v in access.variants}) == 1:
-        return True
-    return all(c.variance == Variance.UNIFORM for v in access.variants for c in v.conditions)
 
 
 def block_shape(trace: Trace) -> lanes.Block | None:
