@@ -109,9 +109,15 @@ def environment(work: Path, ptxas: str, more: Mapping[str, str]) -> dict[str, st
     }  # fmt: skip
 
 
-def run(command: Sequence[str], work: Path, environ: Mapping[str, str], stdin: bytes = b"") -> Done:
+def run(
+    command: Sequence[str],
+    work: Path,
+    environ: Mapping[str, str],
+    stdin: bytes = b"",
+    timeout: float = 60,
+) -> Done:
     done = subprocess.run(
-        command, cwd=work, env=environ, input=stdin, capture_output=True, timeout=60
+        command, cwd=work, env=environ, input=stdin, capture_output=True, timeout=timeout
     )
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -171,7 +171,8 @@ def make_all(
         f"%.o: {SOURCES}/%.cu\n\tmkdir -p kept/$*\n"
         f"\t$(NVCC) {' '.join(OPTIONS[options])} --keep --keep-dir kept/$* -c $< -o $@\n"
     )
-    done = run(["make", "-s", "-j4", "-C", str(work), f"NVCC={nvcc}"], work, environ)
+    make = ["make", "-s", "-j4", "-C", str(work), f"NVCC={nvcc}"]
+    done = run(make, work, environ, timeout=300)
     assert (done.status, done.stderr) == (0, b"")
     assert all((work / f"{name}.o").stat().st_size > 0 for name in names)
     return {path.name: path.read_bytes() for path in (work / "kept").rglob("*.cubin")}
