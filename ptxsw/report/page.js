@@ -43,6 +43,7 @@
     list.append(chunk.box);
     watch.observe(chunk.box);
   }
+  fill(chunks[0]);  // the first screen is there with the page
   document.querySelectorAll("details.kernel").forEach((summary, number) => {
     summary.addEventListener("toggle", () => {
       if (summary.childElementCount === 1) {
