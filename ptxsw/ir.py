@@ -290,6 +290,16 @@ class Function:
     load_body: Callable[[Function], Body] = field(repr=False, compare=False)
 
     @cached_property
+    def block_shape(self) -> tuple[int, int, int] | None:
+        """Threads of a block along x, y and z, where `.reqntid` fixes them."""
+        for name, text in self.directives:
+            if name == "reqntid":
+                sizes = [int(part, 0) for part in text.replace(",", " ").split()]
+                x, y, z = (*sizes, 1, 1, 1)[:3]
+                return x, y, z
+        return None
+
+    @cached_property
     def body(self) -> Body:
         """The parsed body, parsed on first use. Raises ParseError; an empty body for a
         declaration."""

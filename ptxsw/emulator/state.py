@@ -370,13 +370,10 @@ SPECIALS: Mapping[str, tuple[Variance, int]] = {
 def _launch_bounds(function: Function) -> dict[str, int]:
     """Block dimensions that `.reqntid` fixes, and the thread indices that they make zero."""
     known: dict[str, int] = {}
-    for name, text in function.directives:
-        if name == "reqntid":
-            sizes = [int(part, 0) for part in text.replace(",", " ").split()]
-            for axis, size in zip("xyz", [*sizes, 1, 1, 1], strict=False):
-                known[f"%ntid.{axis}"] = size
-                if size == 1:
-                    known[f"%tid.{axis}"] = 0
+    for axis, size in zip("xyz", function.block_shape or (), strict=False):
+        known[f"%ntid.{axis}"] = size
+        if size == 1:
+            known[f"%tid.{axis}"] = 0
     return known
 
 

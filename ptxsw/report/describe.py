@@ -196,12 +196,7 @@ def _outlook(access: Access, line: int, known: dict[int, model.Outlook]) -> mode
 
 def block_shape(trace: Trace) -> lanes.Block | None:
     """The shape of the block, from `.reqntid`."""
-    for name, text in trace.function.directives:
-        if name == "reqntid":
-            sizes = [int(part, 0) for part in text.replace(",", " ").split()]
-            x, y, z = (*sizes, 1, 1)[:3]
-            return x, y, z
-    return None
+    return trace.function.block_shape
 
 
 def _source_lines(trace: Trace) -> dict[int, str]:

@@ -362,12 +362,8 @@ class Judge:
 
 def one_row(trace: Trace) -> bool:
     """Does `.reqntid` say that rows of the block do not wrap inside a warp?"""
-    for name, text in trace.function.directives:
-        if name == "reqntid":
-            sizes = [int(part, 0) for part in text.replace(",", " ").split()]
-            x, rest = sizes[0], sizes[1:]
-            return x % 32 == 0 or all(size == 1 for size in rest)
-    return False
+    shape = trace.function.block_shape
+    return shape is not None and (shape[0] % 32 == 0 or shape[1:] == (1, 1))
 
 
 def segments(trace: Trace) -> tuple[int, ...]:

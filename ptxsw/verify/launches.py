@@ -258,10 +258,7 @@ def invent(trace: Trace, *, small: bool = True, wide: bool = True) -> Iterator[L
 
 def _required(trace: Trace) -> Shape | None:
     """The block that `.reqntid` asks for."""
-    for name, text in trace.function.directives:
-        if name == "reqntid":
-            return shape([int(part, 0) for part in text.replace(",", " ").split()])
-    return None
+    return trace.function.block_shape
 
 
 def _arguments(known: Sequence[Parameter], sizes: Sequence[int]) -> tuple[Argument | Fields, ...]:
