@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ptxsw.emulator.trace import Access
 from ptxsw.shuffle.find import Candidate
 from ptxsw.shuffle.legal import Refused
-from ptxsw.shuffle.plan import Proof, Rewrite
+from ptxsw.shuffle.plan import Part, Proof, Rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,8 @@ def choose(
             if candidate.delta and not shuffles:
                 refused = Kept(dest, candidate, why_not)
                 break
-            rewrites.append(
-                Rewrite(dest.index, candidate.source.index, candidate.delta, scheme, form, verdict)
-            )
+            part = Part(candidate.source.index, 0, candidate.delta)
+            rewrites.append(Rewrite(dest.index, (part,), scheme, form, verdict))
             if candidate.delta:
                 shuffled.add(dest.index)
             refused = None

@@ -33,15 +33,41 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
-    """Load `dest` takes the value that load `source` gave lane i + `delta`; 0 is a copy."""
+class Part:
+    """Where one element of a load comes from: what load `source` put into its register number
+    `element` in lane i + `delta`; where `mirror` is set, in lane `delta` - i."""
 
-    dest: int  # positions in the body's instructions
-    source: int
+    source: int  # position in the body's instructions
+    element: int
     delta: int
+    mirror: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Load `dest` takes its elements from loads of the lanes nearby: one part for each register
+    it fills, in their order. Parts of this very lane (`delta` 0) are copies."""
+
+    dest: int  # position in the body's instructions
+    parts: tuple[Part, ...]
     scheme: str
     form: str
     proof: Proof
+
+    @property
+    def source(self) -> int:
+        """The load that gives the first element."""
+        return self.parts[0].source
+
+    @property
+    def delta(self) -> int:
+        """N of the first element that comes from another lane; 0 where none does."""
+        return next((p.delta for p in self.parts if p.delta or p.mirror), 0)
+
+    @property
+    def is_copy(self) -> bool:
+        """Does every element come from this lane?"""
+        return not any(p.delta or p.mirror for p in self.parts)
 
 
 @dataclass(frozen=True)

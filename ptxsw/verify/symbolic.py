@@ -20,7 +20,7 @@ from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Directive, Function, Instruction, Int, Module, Reg
 from ptxsw.shuffle.find import Candidate
 from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge, Refused, segments
-from ptxsw.shuffle.plan import Plan, Rewrite
+from ptxsw.shuffle.plan import Part, Plan, Rewrite
 from ptxsw.verify.align import Aligned, Apart, align
 from ptxsw.verify.local import check
 
@@ -164,7 +164,8 @@ def _judged(trace: Trace, judge: Judge, claims: list[_Claim], b: Module) -> Proo
         if isinstance(proof, Refused):
             line = _line(trace.module, dest.instruction)
             return Open(f"the load of line {line} is not proved: {proof.reason}")
-        rewrites.append(Rewrite(claim.dest, claim.source, claim.delta, "paper", "keep", proof))
+        part = Part(claim.source, 0, claim.delta)
+        rewrites.append(Rewrite(claim.dest, (part,), "paper", "keep", proof))
     plan = Plan(trace.function, trace.cfg.instructions, tuple(rewrites), segments(trace))
     problem = check(plan, b)
     if problem is not None:
