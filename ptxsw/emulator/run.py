@@ -11,7 +11,9 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import starmap
 from time import perf_counter
+from typing import TypeVar
 
 from ptxsw import isa
 from ptxsw.cfg import Cfg, Loop, build, ends_block
@@ -21,13 +23,14 @@ from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.state import CARRY, Machine, State, Step
 from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.trace import Access, Statistics, Trace, Variant, Widening
+from ptxsw.emulator.trace import Access, Held, Statistics, Trace, Variant, Widening
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg, type_width
 
 MAX_STATES = 16
 """States per block; more are widened into one."""
 
 _MAX_PREDICATES = 8
+_Key = TypeVar("_Key")
 _KINDS = {"ld": "load", "ldu": "load", "st": "store"}
 
 
@@ -78,7 +81,7 @@ class _Emulation:
         self.entered: dict[int, Entered] = {}
         self.states: dict[int, int] = {}  # in which a block was run, at most
         self.found: dict[int, dict[tuple[Term, Term], frozenset[Term]]] = {}
-        self.widenings: dict[tuple[int, Reg], dict[Term, None]] = {}
+        self.widenings: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self.branches: dict[int, Variance] = {}
         self.registers: dict[Reg, Variance] = {}
         self.defined: dict[tuple[int, Reg], Term] = {}
@@ -104,7 +107,7 @@ class _Emulation:
             self.cfg,
             self.terms,
             tuple(self._access(index) for index in sorted(self.found)),
-            tuple(Widening(i, r, tuple(ts)) for (i, r), ts in sorted(
+            tuple(Widening(i, r, tuple(starmap(Held, found.items()))) for (i, r), found in sorted(
                 self.widenings.items(), key=lambda item: item[0][0]
             )),
             self.branches,
@@ -277,7 +280,7 @@ class _Emulation:
             if self.recording:
                 self._record(step, state, index)
                 if touch is not None:
-                    self._touched(index, (touch.address, touch.guard), state.conditions)
+                    _note(self.found.setdefault(index, {}), (touch.address, touch.guard), state)
         return self._branch(number, state)
 
     def _record(self, step: Step, state: State, index: int) -> None:
@@ -288,7 +291,7 @@ class _Emulation:
         for reg in step.widened:
             if reg not in [r for r, _ in step.dests]:
                 value = self.machine.read_reg(state, reg)
-                self.widenings.setdefault((index, reg), {})[value] = None
+                _note(self.widenings.setdefault((index, reg), {}), value, state)
 
     def _varies(self, reg: Reg, value: Term, index: int) -> None:
         """Note how much a register varies at a place; where states give it different values, it
@@ -298,12 +301,6 @@ class _Emulation:
         if first is not value and most < Variance.LANE:
             most = max(most, self._ways(self.cfg.block_of[index]))
         self.registers[reg] = most
-
-    def _touched(self, index: int, key: tuple[Term, Term], conditions: tuple[Term, ...]) -> None:
-        variants = self.found.setdefault(index, {})
-        known = variants.get(key)
-        facts = frozenset(conditions)
-        variants[key] = facts if known is None else known & facts
 
     def _branch(self, number: int, state: State) -> list[tuple[int, State]]:
         """The successors that can be reached, each with its own state."""
@@ -505,6 +502,13 @@ class _Emulation:
 
 def _same(term: Term) -> Term:
     return term
+
+
+def _note(seen: dict[_Key, frozenset[Term]], key: _Key, state: State) -> None:
+    """Add what a state shows; of states that show the same the common conditions are kept."""
+    facts = frozenset(state.conditions)
+    known = seen.get(key)
+    seen[key] = facts if known is None else known & facts
 
 
 def _roots(instruction: Instruction) -> tuple[Reg, ...]:

@@ -40,13 +40,36 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What a register holds on one or more paths. `conditions` hold on all of these paths."""
+
+    term: Term
+    conditions: frozenset[Term]
+
+
+@dataclass(frozen=True, slots=True)
 class Widening:
-    """A place where a register is sign- or zero-extended into an address: `terms` are the
-    values it has there, one for each path that differs."""
+    """A place where a register is sign- or zero-extended into an address: `held` has one entry
+    for each value that it has there on some path."""
 
     index: int
     reg: Reg
-    terms: tuple[Term, ...]
+    held: tuple[Held, ...]
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return tuple(h.term for h in self.held)
+
+    def on_paths(self, conditions: frozenset[Term], terms: Terms) -> tuple[Term, ...]:
+        """The values that the register may have had on a path on which `conditions` hold, too:
+        those whose own conditions do not say the contrary.
+
+        Both must speak of the same turn of the loops around them. That is so for the conditions
+        of a variant of an access which the place dominates and which lies in all loops that the
+        place lies in.
+        """
+        contrary = {terms.not_(c) for c in conditions}
+        return tuple(h.term for h in self.held if contrary.isdisjoint(h.conditions))
 
 
 @dataclass(frozen=True, slots=True)

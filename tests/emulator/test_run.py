@@ -189,3 +189,24 @@ def test_endless_loop_and_empty_body() -> None:
 def test_time_budget() -> None:
     module = parse(JACOBI.read_text())
     assert emulate(module, module.functions[0], budget_s=0).statistics.timed_out
+
+
+def test_widening_tells_what_is_held_on_which_paths() -> None:
+    """Two states reach one extension; each value comes with the conditions of its paths."""
+    trace = trace_of(
+        kernel(
+            "add.s32 %r3, %r2, 1;\nsetp.lt.s32 %p1, %r2, %r1;\n@%p1 bra NEAR;\n"
+            "add.s32 %r3, %r2, 7;\nNEAR:\nmul.wide.s32 %rd2, %r3, 4;\nadd.s64 %rd3, %rd1, %rd2;\n"
+            "ld.global.f32 %f1, [%rd3];\nret;"
+        )
+    )
+    (widening,) = trace.widenings
+    assert {(show(h.term), *map(show, h.conditions)) for h in widening.held} == {
+        ("0x1 + %tid.x", "%tid.x < n"),
+        ("0x7 + %tid.x", "n <= %tid.x"),
+    }
+    (load,) = of_kind(trace, "load")
+    for variant in load.variants:
+        (term,) = widening.on_paths(variant.conditions, trace.terms)
+        assert (show(term) == "0x1 + %tid.x") == (show(*variant.conditions) == "%tid.x < n")
+    assert widening.on_paths(frozenset(), trace.terms) == widening.terms
