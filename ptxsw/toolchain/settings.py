@@ -7,6 +7,8 @@ is left alone.
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,10 +38,16 @@ class Settings:
         self.report: Final = get("PTXSW_REPORT") or None  # a directory
         self.log: Final = get("PTXSW_LOG") or None  # a file
         self.cache: Final = cache_directory(environ)
+        self.tuned: Final = tuned_file(environ)
 
     def key(self) -> str:
-        """The settings that decide what becomes of a file."""
-        return " ".join((self.mode, self.scheme, str(self.max_delta), *sorted(self.assume)))
+        """The settings that decide what becomes of a file, with the state of what was tuned."""
+        words = [self.mode, self.scheme, str(self.max_delta), *sorted(self.assume)]
+        try:
+            found = os.stat(self.tuned) if self.tuned and self.mode == "auto" else None
+        except OSError:
+            found = None
+        return " ".join([*words, f"tuned-{found.st_mtime_ns}-{found.st_size}"] if found else words)
 
 
 def cache_directory(environ: Mapping[str, str]) -> str | None:
@@ -52,6 +60,16 @@ def cache_directory(environ: Mapping[str, str]) -> str | None:
         home = environ.get("HOME", "")
         base = f"{home}/.cache" if home.startswith("/") else ""
     return f"{base}/ptxsw" if base else None
+
+
+def tuned_file(environ: Mapping[str, str]) -> str | None:
+    """Where the results of `ptxsw tune` are: the file that `PTXSW_TUNED` names, else
+    `tuned.json` beside the cached answers; None where both are off."""
+    chosen = environ.get("PTXSW_TUNED", "")
+    if chosen:
+        return None if chosen.lower() in _OFF else chosen
+    directory = cache_directory(environ)
+    return f"{directory}/tuned.json" if directory else None
 
 
 def parse_assume(text: str | None) -> frozenset[str]:
