@@ -11,6 +11,26 @@ from ptxsw.ir import Instruction, Reg
 
 Facts = frozenset[Reg]
 
+CARRY = Reg("%cc", -1)
+"""The carry bit of the condition code register, which `add.cc` writes and `addc` reads (manual
+9.7.2). It has no name in PTX, so that no instruction names it among its operands."""
+
+_CARRIES_IN = frozenset({"addc", "subc", "madc"})
+
+
+def defs(instruction: Instruction) -> tuple[Reg, ...]:
+    """Registers written, the carry bit included: calls do not preserve it."""
+    written = isa.defs(instruction)
+    if "cc" in instruction.modifiers or instruction.opcode == "call" or not isa.known(instruction):
+        return (*written, CARRY)
+    return written
+
+
+def uses(instruction: Instruction) -> frozenset[Reg]:
+    """Registers read, the carry bit included, special registers left out."""
+    read = frozenset(r for r in isa.uses(instruction) if isinstance(r, Reg))
+    return read | {CARRY} if instruction.opcode in _CARRIES_IN else read
+
 
 @dataclass(frozen=True)
 class Analysis:
@@ -46,7 +66,7 @@ def liveness(cfg: Cfg, wanted: Callable[[Instruction], bool] | None = None) -> M
     count as uses (all, where it is None)."""
     steps = {
         number: [
-            (_kills(ins), frozenset(r for r in isa.uses(ins) if isinstance(r, Reg)))
+            (_kills(ins), uses(ins))
             for ins in reversed(cfg.instructions[block.start : block.end])
             if wanted is None or wanted(ins)
         ]
@@ -55,9 +75,9 @@ def liveness(cfg: Cfg, wanted: Callable[[Instruction], bool] | None = None) -> M
 
     def transfer(block: Block, live: Facts) -> Facts:
         now = set(live)
-        for kills, uses in steps[block.number]:
-            now -= kills
-            now |= uses
+        for killed, read in steps[block.number]:
+            now -= killed
+            now |= read
         return frozenset(now)
 
     return solve(cfg, Analysis(backward=True, transfer=transfer))
@@ -65,7 +85,7 @@ def liveness(cfg: Cfg, wanted: Callable[[Instruction], bool] | None = None) -> M
 
 def _kills(instruction: Instruction) -> Facts:
     """Registers surely overwritten: a guarded write may not happen, so it kills nothing."""
-    return frozenset() if instruction.guard is not None else frozenset(isa.defs(instruction))
+    return frozenset() if instruction.guard is not None else frozenset(defs(instruction))
 
 
 def slice_registers(cfg: Cfg, roots: Callable[[Instruction], tuple[Reg, ...]]) -> Facts:
@@ -74,9 +94,9 @@ def slice_registers(cfg: Cfg, roots: Callable[[Instruction], tuple[Reg, ...]]) -
     work: list[Reg] = []
     for ins in cfg.instructions:
         work.extend(roots(ins))
-        written = isa.defs(ins)
+        written = defs(ins)
         if written:
-            used = {r for r in isa.uses(ins) if isinstance(r, Reg)}
+            used = uses(ins)
             for reg in written:
                 feeds.setdefault(reg, set()).update(used)
     found: set[Reg] = set()

@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from ptxsw import isa
 from ptxsw.cfg import Cfg, Loop, build, ends_block
-from ptxsw.dataflow import liveness, slice_registers
+from ptxsw.dataflow import CARRY, defs, liveness, slice_registers
 from ptxsw.emulator.loops import Entered, LoopFacts, enter, find_steps, last
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.state import CARRY, Machine, State, Step
+from ptxsw.emulator.state import Machine, State, Step
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Held, Statistics, Trace, Variant, Widening
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg, type_width
@@ -72,7 +72,7 @@ class _Emulation:
         self.solver = solver
         self.begin = perf_counter()
         self.deadline = self.begin + budget_s
-        self.tracked = slice_registers(self.cfg, _roots) | {CARRY}
+        self.tracked = slice_registers(self.cfg, _roots)
         self.steps: list[Step | None] = [
             self.machine.prepare(ins, self.tracked) for ins in self.cfg.instructions
         ]
@@ -143,15 +143,13 @@ class _Emulation:
 
     def _live_registers(self) -> Mapping[int, tuple[Reg, ...]]:
         def wanted(ins: Instruction) -> bool:
-            if any(r in self.tracked for r in isa.defs(ins)):
+            if any(r in self.tracked for r in defs(ins)):
                 return True
             return bool(isa.effects(ins.opcode, ins.modifiers))
 
         facts = liveness(self.cfg, wanted)
-        carry = {CARRY} if any(s is not None and s.meaning is not None and s.meaning.reads_carry
-                               for s in self.steps) else set()  # fmt: skip
         return {
-            number: tuple(sorted((live & self.tracked) | carry, key=lambda r: (r.name, r.scope)))
+            number: tuple(sorted(live & self.tracked, key=lambda r: (r.name, r.scope)))
             for number, live in facts.items()
         }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxsw import isa
+from ptxsw.dataflow import CARRY, defs
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import (
@@ -30,9 +31,6 @@ from ptxsw.ir import (
     type_width,
 )  # fmt: skip
 from ptxsw.semantics import Meaning, meaning
-
-CARRY = Reg("%cc", -1)
-"""The condition code register CC.CF, which `add.cc` writes and `addc` reads (manual 9.7.2)."""
 
 # A term of more nodes is given up: nobody reads it and no proof about it ends in time.
 _MAX_SIZE = 4000
@@ -113,13 +111,12 @@ class Machine:
     def prepare(self, instruction: Instruction, tracked: frozenset[Reg]) -> Step | None:
         """The step of an instruction; None where it neither writes a tracked register nor
         touches memory."""
-        written = [r for r in isa.defs(instruction) if r in tracked]
+        written = [r for r in defs(instruction) if r in tracked]
         space = isa.space(instruction)
         effects = isa.effects(instruction.opcode, instruction.modifiers)
         touches = bool(effects & ~(isa.Effect.BRANCH | isa.Effect.EXIT))
         sense = meaning(instruction.opcode, instruction.modifiers)
-        carries = sense is not None and (sense.writes_carry or sense.reads_carry)
-        if not (written or touches or carries):
+        if not (written or touches):
             return None
         count = isa.destinations(instruction) if isa.known(instruction) else 0
         dests = tuple(self._destination(o) for o in _flat(instruction.operands[:count]))
@@ -129,7 +126,7 @@ class Machine:
         if partial or (sense is None and instruction.opcode != "ld"):
             sense = None
             # What an unmodelled instruction may write is every register that it names.
-            dests = tuple((reg, self.width(reg)) for reg in isa.defs(instruction))
+            dests = tuple((reg, self.width(reg)) for reg in defs(instruction))
         return Step(
             instruction,
             dests,
@@ -201,8 +198,11 @@ class Machine:
                 pass  # operands of a shape the table does not know: nothing is known of it
         elif step.instruction.opcode == "ld" and touch is not None and not step.opaque:
             return tuple(self._loaded(step, state, touch, index))
+        widths = [width or 32 for _, width in step.dests]
+        if step.meaning is not None and step.meaning.writes_carry:
+            widths.append(self.width(CARRY))
         name = step.instruction.opcode
-        return tuple(self.terms.fresh(name, width or 32) for _, width in step.dests)
+        return tuple(self.terms.fresh(name, width) for width in widths)
 
     def _converted(self, step: Step, state: State) -> Term:
         """`cvta` (manual 9.7.9.20): global memory and parameters are where they are; the other

@@ -13,6 +13,7 @@ from ptxsw.emulator.node import Variance
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.emulator.uniformity import register_variance
 from ptxsw.ir import Reg
 from ptxsw.parser import parse
 
@@ -210,3 +211,34 @@ def test_widening_tells_what_is_held_on_which_paths() -> None:
         (term,) = widening.on_paths(variant.conditions, trace.terms)
         assert (show(term) == "0x1 + %tid.x") == (show(*variant.conditions) == "%tid.x < n")
     assert widening.on_paths(frozenset(), trace.terms) == widening.terms
+
+
+def test_what_a_carry_is_made_of() -> None:
+    """The sums themselves are read by nobody; their carries make addresses."""
+    carry = "add.cc.u32 %r4, %r3, -1;\naddc.u32 %r5, 0, 0;\n" + ADDRESS.format("%r5")
+    trace = trace_of(kernel(f"mov.u32 %r3, %r2;\n{carry}mov.u32 %r3, %r1;\n{carry}ret;"))
+    first, second = (a.variants[0].address for a in of_kind(trace, "load"))
+    assert show(first) == "a + ((-0x1 + %tid.x) <u %tid.x) << 0x2"
+    assert (first.variance, second.variance) == (Variance.LANE, Variance.UNIFORM)
+
+
+def test_a_call_does_not_keep_the_carry() -> None:
+    call = "call.uni f;\n"
+    text = "add.cc.u32 %r4, %r1, -1;\n{}addc.u32 %r5, 0, 0;\n" + ADDRESS.format("%r5") + "ret;"
+    body = ".func f()\n{\nret;\n}\n.visible .entry"
+    for between, level in (("", Variance.UNIFORM), (call, Variance.LANE)):
+        trace = trace_of(kernel(text.format(between)).replace(".visible .entry", body))
+        assert of_kind(trace, "load")[0].variants[0].address.variance is level
+
+
+def test_registers_read_before_they_are_written_vary() -> None:
+    """Nobody knows what they hold; those that a trace does not follow included."""
+    trace = trace_of(
+        kernel(
+            "add.u32 %r3, %r3, 1;\nst.global.u32 [%rd1], %r3;\nadd.u32 %r4, %r1, %ctaid.x;\n"
+            "st.global.u32 [%rd1], %r4;\nret;"
+        )
+    )
+    levels = register_variance(trace)
+    assert levels[Reg("%r3")] is Variance.LANE
+    assert levels[Reg("%r4")] is Variance.UNIFORM
