@@ -32,11 +32,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """`dest` in lane i may equal `source` in lane i + `delta`."""
+    """Element `dest_element` of `dest` in lane i may equal element `element` of `source` in lane
+    i + `delta`, or `delta` - i where `mirror` is set, read `displacement` bytes further on.
+
+    The claim about addresses: source (other lane) + `displacement` == dest (lane i). A
+    displacement belongs to a load that is made for others, as the halo of a row is: it stands
+    where the source stands, at the source's own address and that many bytes.
+    """
 
     dest: Access
     source: Access
     delta: int
+    element: int = 0
+    dest_element: int = 0
+    mirror: bool = False
+    displacement: int = 0
 
 
 def global_loads(trace: Trace) -> tuple[Access, ...]:

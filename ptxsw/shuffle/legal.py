@@ -63,18 +63,28 @@ class Judge:
         self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
         self._reaching: dict[int, tuple[int, ...]] = {}
         self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
+        self._segments = segments(trace)
         # What was proved for each destination, source and delta.
         self.obligations: dict[tuple[int, int, int], list[Obligation]] = {}
 
-    def legal(self, candidate: Candidate) -> Proof | Refused:
-        """May `dest` take the value that `source` gave lane i + delta?"""
+    def legal(
+        self, candidate: Candidate, *, before: int | None = None, source_at: int | None = None
+    ) -> Proof | Refused:
+        """May `dest` take the value that `source` gave lane i + delta?
+
+        Every guard of the proof can be tested before instruction `before` (default: the
+        destination). `source_at` is the position that the source load is moved up to, if it is:
+        it may then stand below the destination in the text.
+        """
         source, dest, delta = candidate.source, candidate.dest, candidate.delta
+        at = source.index if source_at is None else source_at
         refused = (
             self.loadable(dest)
             or self.loadable(source)
             or self._same_shape(source, dest)
-            or self._same_instance(source, dest)
-            or self._nothing_between(source, dest)
+            or (self.movable(source, at) if at != source.index else None)
+            or self._same_instance(at, dest.index)
+            or self._nothing_between(source, dest, at)
         )
         if refused is not None:
             return refused
@@ -84,11 +94,29 @@ class Judge:
                 if LOCKSTEP not in self._assume:
                     return Refused("lanes in a loop may be in different iterations")
                 assumptions.append(LOCKSTEP)
-            stored = self._no_earlier_store(source, dest)
+            stored = self._no_earlier_store(source, dest, at)
             if isinstance(stored, Refused):
                 return stored
             assumptions.extend(stored)
-        return self._same_bytes(candidate, assumptions)
+        return self._same_bytes(candidate, assumptions, dest.index if before is None else before)
+
+    def movable(self, load: Access, at: int) -> Refused | None:
+        """May a load be made before instruction `at` of its straight-line segment instead of
+        where it stands? Registers are the caller's business: the address must be at hand there,
+        and the destination is best a fresh register."""
+        refused = self.loadable(load)
+        if refused is not None:
+            return refused
+        if at > load.index or self._segments[at] != self._segments[load.index]:
+            return Refused("the load cannot be moved out of its straight-line segment")
+        span = range(at, load.index)
+        for index in _within(self._orders, span):
+            return Refused(f"{self._named(index)} stands in the way of moving the load")
+        if not _read_only(load):
+            for index in _within(self._stores, span):
+                if not self._store_apart(index, load):
+                    return Refused(f"{self._named(index)} on the load's way may change it")
+        return None
 
     # ------------------------------------------------------------ 5: plain loads only
 
@@ -141,11 +169,12 @@ class Judge:
 
     # ------------------------------------------------------------ 2: same instance
 
-    def _same_instance(self, source: Access, dest: Access) -> Refused | None:
+    def _same_instance(self, source: int, dest: int) -> Refused | None:
+        """Of the positions at which the two loads are made."""
         cfg = self._cfg
-        above, below = cfg.block_of[source.index], cfg.block_of[dest.index]
+        above, below = cfg.block_of[source], cfg.block_of[dest]
         if above == below:
-            return None if source.index < dest.index else Refused("the source comes later")
+            return None if source <= dest else Refused("the source comes later")
         if not cfg.dominates(above, below):
             return Refused("the source load is not on every path to this load")
         if self._region(above, below)[1]:
@@ -169,23 +198,24 @@ class Judge:
         blocks = (cfg.blocks[n] for n in sorted(inside - {below}))
         return tuple(range(b.start, b.end) for b in blocks), cyclic
 
-    def _ranges(self, source: Access, dest: Access) -> Iterator[range]:
-        """Positions of the instructions on any path from source to dest."""
+    def _ranges(self, source: int, dest: int) -> Iterator[range]:
+        """Positions of the instructions on any path between two positions. The loads themselves
+        may be among them: they change nothing."""
         cfg = self._cfg
-        above, below = cfg.block_of[source.index], cfg.block_of[dest.index]
+        above, below = cfg.block_of[source], cfg.block_of[dest]
         if above == below:
-            yield range(source.index + 1, dest.index)
+            yield range(source, dest)
             return
-        yield range(source.index + 1, cfg.blocks[above].end)
+        yield range(source, cfg.blocks[above].end)
         yield from self._region(above, below)[0]
-        yield range(cfg.blocks[below].start, dest.index)
+        yield range(cfg.blocks[below].start, dest)
 
     # ------------------------------------------------------------ 3: nothing between
 
-    def _nothing_between(self, source: Access, dest: Access) -> Refused | None:
+    def _nothing_between(self, source: Access, dest: Access, at: int) -> Refused | None:
         if _read_only(source) and _read_only(dest):
             return None
-        for span in self._ranges(source, dest):
+        for span in self._ranges(at, dest.index):
             for index in _within(self._orders, span):
                 return Refused(f"{self._named(index)} stands between the two loads")
             for index in _within(self._stores, span):
@@ -193,13 +223,13 @@ class Judge:
                     return Refused(f"{self._named(index)} between the two loads may change it")
         return None
 
-    def _store_apart(self, index: int, source: Access, dest: Access) -> bool:
+    def _store_apart(self, index: int, *loads: Access) -> bool:
         store = self._access_at.get(index)
         if store is None:
             return False  # never reached by the emulation, or no address to compare
         return all(
             apart(self._terms, self._solver, mine, store.bytes, other, load.bytes)
-            for load in (source, dest)
+            for load in loads
             for mine in store.variants
             for other in load.variants
         )
@@ -211,13 +241,13 @@ class Judge:
 
     # ------------------------------------------------------------ 4: no earlier own store
 
-    def _no_earlier_store(self, source: Access, dest: Access) -> list[str] | Refused:
+    def _no_earlier_store(self, source: Access, dest: Access, at: int) -> list[str] | Refused:
         """A store by this thread before the source, which lane j need not have seen: refused
         where it may be to the same array, assumed harmless for unrelated pointers."""
         if _read_only(source) and _read_only(dest):
             return []
         assumed: list[str] = []
-        for index in self._stores_reaching(source.index):
+        for index in self._stores_reaching(at):
             store = self._access_at.get(index)
             named = self._named(index)
             if store is None or not self._unrelated(store, source):
@@ -287,17 +317,27 @@ class Judge:
 
     # ------------------------------------------------------------ 1: same bytes
 
-    def _same_bytes(self, candidate: Candidate, assumptions: list[str]) -> Proof | Refused:
+    def _same_bytes(
+        self, candidate: Candidate, assumptions: list[str], before: int
+    ) -> Proof | Refused:
         guards: list[WrapGuard] = []
         obligations: list[Obligation] = []
         for mine, theirs in self._pairs(candidate):
             known = self._known(mine, candidate.delta)
-            outcome = same_bytes(self._terms, self._solver, theirs, mine, candidate.delta, known)
+            outcome = same_bytes(
+                self._terms,
+                self._solver,
+                theirs,
+                mine,
+                candidate.delta,
+                candidate.displacement,
+                known,
+            )
             if isinstance(outcome, Different):
                 return Refused(outcome.reason)
             obligations.append(outcome.proved)
             for need in outcome.needs:
-                match self._discharge(need, known, candidate):
+                match self._discharge(need, known, candidate, before):
                     case Refused() as refused:
                         return refused
                     case WrapGuard() as guard:
@@ -307,7 +347,8 @@ class Judge:
                     case assumed:
                         assumptions.append(assumed)
         key = (candidate.dest.index, candidate.source.index, candidate.delta)
-        self.obligations[key] = list(dict.fromkeys(obligations))
+        proved_so_far = self.obligations.get(key, [])
+        self.obligations[key] = list(dict.fromkeys([*proved_so_far, *obligations]))
         return Proof(
             tuple(dict.fromkeys(guards)),
             candidate.delta != 0 and not self._one_row(),
@@ -338,7 +379,7 @@ class Judge:
         return mine.conditions | neighbour_exists(self._terms, delta)
 
     def _discharge(
-        self, need: NoOverflow, known: frozenset[Term], candidate: Candidate
+        self, need: NoOverflow, known: frozenset[Term], candidate: Candidate, before: int
     ) -> Obligation | WrapGuard | Refused | str:
         """Prove, else guard, or assume what the user said: the assumption's name."""
         proved = settle(self._terms, self._solver, need, known)
@@ -346,7 +387,7 @@ class Judge:
             return proved
         if need.signed and NO_WRAP in self._assume:
             return NO_WRAP
-        guard = self._guards.place(need, candidate.dest.index)
+        guard = self._guards.place(need, before)
         if guard is None:
             return Refused("the index may wrap, and no register holds it to be tested")
         if candidate.delta == 0:

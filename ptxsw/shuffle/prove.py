@@ -96,12 +96,14 @@ def same_bytes(
     source: Variant,
     dest: Variant,
     delta: int,
+    displacement: int,
     known: frozenset[Term],
 ) -> Same | Different:
-    """Does `source` in lane i + delta have the address that `dest` has in lane i, given what is
-    known in lane i?"""
+    """Does `source` in lane i + delta, `displacement` bytes further on, have the address that
+    `dest` has in lane i, given what is known in lane i?"""
     shift = LaneShift(terms, delta)
     moved = shift(source.address) if delta else source.address
+    moved = terms.add(moved, terms.const(displacement, moved.width))
     difference = terms.sub(moved, dest.address)
     claim = terms.eq(moved, dest.address)
     if difference.kind == "const":
@@ -238,17 +240,17 @@ class Guards:
                 key = (widening.terms[0].width, items)
                 self._by_class.setdefault(key, []).append((widening, constant))
 
-    def place(self, need: NoOverflow, dest: int) -> WrapGuard | None:
-        """The test for `need` at a place that dominates instruction `dest`, the newest such."""
+    def place(self, need: NoOverflow, before: int) -> WrapGuard | None:
+        """The test for `need` at a place that dominates instruction `before`, the newest such."""
         cfg = self._trace.cfg
         constant, items = split(need.value)
-        block = cfg.block_of[dest]
+        block = cfg.block_of[before]
         around = set(cfg.loops_around(block))
         for widening, held in reversed(self._by_class.get((need.value.width, items), [])):
             own = cfg.block_of[widening.index]
-            before = widening.index < dest if own == block else cfg.dominates(own, block)
+            in_time = widening.index < before if own == block else cfg.dominates(own, block)
             # A place in a loop that the load is not in speaks of an earlier turn.
-            if before and around.issuperset(cfg.loops_around(own)):
+            if in_time and around.issuperset(cfg.loops_around(own)):
                 return WrapGuard(
                     widening.index, widening.reg, need.value.width,
                     _wrap(constant - held, need.value.width), need.step, need.signed,
