@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BAD_INPUT = 2
 
+_MOST_NAMES = 8  # kernels named in an error
+
 app = typer.Typer(
     name="ptxsw",
     no_args_is_help=True,
@@ -153,7 +155,9 @@ _File = Annotated[str, typer.Argument(metavar="FILE", help="PTX, or - for standa
 def analyze(
     file: _File,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
-    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="Only this kernel.")] = None,
+    kernel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this kernel, by its PTX or C++ name.")
+    ] = None,
     only: Annotated[
         list[Space] | None, typer.Option(help="Only this state space; may be given again.")
     ] = None,
@@ -179,7 +183,7 @@ def analyze(
 
     text, name = _read(file)
     report = pipeline.analyze(text, name, kernel=kernel)
-    _check_kernel(report, kernel)
+    _check_kernel(report, kernel, text)
     if only:
         report = only_spaces(report, frozenset(space.value for space in only))
     draw: dict[Format, Callable[[Report], str]] = {
@@ -198,9 +202,15 @@ def _paint() -> Paint:
     return coloured if wanted and os.environ.get("TERM") != "dumb" else plain
 
 
-def _check_kernel(report: Report, wanted: str | None) -> None:
-    if wanted is not None and not report.kernels:
-        raise CommandError(f"{report.file}: no kernel {wanted!r} with a body")
+def _check_kernel(report: Report, wanted: str | None, text: str) -> None:
+    if wanted is None or report.kernels:
+        return
+    from ptxsw.pipeline import kernel_names
+
+    names = kernel_names(text)
+    there = f"; there are: {', '.join(names[:_MOST_NAMES])}" if names else ""
+    more = ", …" if len(names) > _MOST_NAMES else ""
+    raise CommandError(f"{report.file}: no kernel {wanted!r} with a body{there}{more}")
 
 
 @app.command()
@@ -260,7 +270,7 @@ def optimize(
     except ValueError as error:
         raise CommandError(str(error)) from error
     result = pipeline.optimize(text, options, name)
-    _check_kernel(result.report, only)
+    _check_kernel(result.report, only, text)
     _write(output, result.text)
     if report is not None:
         _write(report, _json(result.report))

@@ -19,6 +19,7 @@ from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
 from ptxsw.report import model
 from ptxsw.report.describe import describe
+from ptxsw.report.names import matches, readable
 from ptxsw.shuffle.choose import Choice, choose
 from ptxsw.shuffle.find import candidates, global_loads
 from ptxsw.shuffle.legal import ASSUMPTIONS, LOCKSTEP, NO_RACE, Judge, segments
@@ -42,7 +43,7 @@ class Options:
     scheme: str = "auto"
     form: str = "auto"
     max_delta: int = 31
-    only: str | None = None  # the one kernel to rewrite
+    only: str | None = None  # the kernel to rewrite, by its PTX or C++ name
     arch: str | None = None  # "sm_80"; default: the module's target
     assume: frozenset[str] = DEFAULT_ASSUME
     budget_s: float = 10.0  # for the symbolic work on one kernel
@@ -187,9 +188,14 @@ def _kernels(module: Module, only: str | None) -> Iterator[Function]:
         if (
             function.kind == "entry"
             and function.body_span is not None
-            and only in (None, function.name)
+            and (only is None or matches(function.name, only))
         ):
             yield function
+
+
+def kernel_names(text: str) -> tuple[str, ...]:
+    """The kernels of a text that have bodies, C++ names where there are some. Raises ParseError."""
+    return tuple(readable(k.name) or k.name for k in _kernels(parse(text), None))
 
 
 # ---------------------------------------------------------------- reporting
@@ -197,8 +203,9 @@ def _kernels(module: Module, only: str | None) -> Iterator[Function]:
 
 def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kernel]) -> model.Report:
     return model.Report(
-        ptxsw.__version__, name, arch, round(perf_counter() - begin, 6), tuple(kernels)
-    )
+        ptxsw.__version__, name, arch, round(perf_counter() - begin, 6),
+        tuple(replace(kernel, readable=readable(kernel.name)) for kernel in kernels),
+    )  # fmt: skip
 
 
 def _arch(module: Module) -> str | None:

@@ -39,7 +39,7 @@ def summary(build: Build) -> str:
     kernels = [(report, kernel) for report in build.reports for kernel in report.kernels]
     rows = [
         (
-            report.file, report.arch or "?", kernel.name, str(kernel.loads),
+            report.file, report.arch or "?", kernel.readable or kernel.name, str(kernel.loads),
             str(kernel.shuffles or 0), str(kernel.copies or 0),
         )
         for report, kernel in kernels

@@ -165,7 +165,7 @@ def _coloured(line: str) -> str:
 
 def _summary(kernel: Kernel) -> str:
     """The line of a kernel, which the script fills with its tables when it is opened."""
-    title = f"<b>{escape(kernel.name)}</b>: {escape(counts(kernel))}"
+    title = f"<b>{escape(kernel.readable or kernel.name)}</b>: {escape(counts(kernel))}"
     return f"<details class=kernel><summary>{title}</summary></details>"
 
 

@@ -112,6 +112,7 @@ class Kernel:
     rewrites: tuple[Rewrite, ...] | None = None
     refusals: tuple[Refusal, ...] | None = None
     rows: tuple[Row, ...] | None = None
+    readable: str | None = None  # the C++ name behind a mangled one, without parameters
 
 
 @dataclass(frozen=True, slots=True)

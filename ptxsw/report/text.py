@@ -132,8 +132,15 @@ def _lines(report: Report, section: Callable[[Kernel], Iterator[str]]) -> str:
     return "\n".join("\n".join(section(kernel)) + "\n" for kernel in report.kernels)
 
 
+def _heads(kernel: Kernel, title: Callable[[str], str], draw: Draw) -> Iterator[str]:
+    """The kernel's name and figures; below, the name in the PTX where that is another."""
+    yield title(f"{kernel.readable or kernel.name}: {counts(kernel)}")
+    if kernel.readable is not None:
+        yield f"`{kernel.name}`\n" if draw is draw_markdown else f"  {kernel.name}"
+
+
 def _analysis(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterator[str]:
-    yield title(f"{kernel.name}: {counts(kernel)}")
+    yield from _heads(kernel, title, draw)
     if kernel.accesses:
         yield from draw(access_table(kernel.accesses))
     if kernel.accesses and kernel.rows:
@@ -142,7 +149,7 @@ def _analysis(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterat
 
 
 def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterator[str]:
-    yield title(f"{kernel.name}: {counts(kernel)}")
+    yield from _heads(kernel, title, draw)
     if kernel.rewrites:
         yield from draw(rewrite_table(kernel))
     if kernel.refusals:
