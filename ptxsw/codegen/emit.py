@@ -1,28 +1,25 @@
-"""From a plan to edits of the text: the `paper` scheme of CC'23, section 5.2, with guards.
+"""From a plan to edits of the text.
 
-    ld.global.nc.f32 %f4, [%rd6];              ld.global.nc.f32 %f4, [%rd6];
-                                               mov.b32 %sw_src1, %f4;
-                                               activemask.b32 %sw_mask1;
-                                               setp.ne.or.b32 %sw_part1, %sw_mask1, -1, %sw_rows;
-                                        =>     setp.lt.or.u32 %sw_own1, %sw_lane, 1, %sw_part1;
-                                               shfl.sync.up.b32 %f6, %sw_src1, 1, 0, %sw_mask1;
-    ld.global.nc.f32 %f6, [%rd6+-4];           @%sw_own1 ld.global.nc.f32 %f6, [%rd6+-4];
-
-`%sw_own1` is true in lanes that must load for themselves: no such neighbour in the warp, a warp
-that is not whole, a block whose rows wrap inside a warp, an index that would wrap. Values of 64
-bits take two shuffles, values of 16 bits travel twice in one word.
+The schemes are in `shuffled` and `halo`, the forms in `versioned` and `uniform`; here they are put
+together: which lines stand for both copies of a stretch, where a source's value is kept, and in
+what order all of it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
-from ptxsw.codegen.edit import Edit, indentation, insert, insert_lines, line_end
-from ptxsw.ir import Instruction, Reg, Variable
-from ptxsw.shuffle.plan import Plan, Rewrite, WrapGuard
-
-_PREFIX = "%sw_"
+from ptxsw.codegen import versioned
+from ptxsw.codegen.edit import Edit
+from ptxsw.codegen.halo import Rows
+from ptxsw.codegen.lines import Lines
+from ptxsw.codegen.names import Names, fresh_prefix
+from ptxsw.codegen.shuffled import Shuffled
+from ptxsw.codegen.values import Values
+from ptxsw.codegen.versioned import Region
+from ptxsw.codegen.warp import Lane, Stretches, Whole
+from ptxsw.codegen.wraps import Wraps
+from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite, WrapGuard
 
 
 def emit(text: str, plan: Plan) -> tuple[Edit, ...]:
@@ -32,247 +29,131 @@ def emit(text: str, plan: Plan) -> tuple[Edit, ...]:
     return _Emitter(text, plan).edits()
 
 
-def fresh_prefix(text: str) -> str:
-    """A prefix with which no name in the text begins."""
-    prefix, number = _PREFIX, 0
-    while prefix in text:
-        number += 1
-        prefix = f"{_PREFIX[:-1]}{number}_"
-    return prefix
-
-
-@dataclass
 class _Emitter:
-    text: str
-    plan: Plan
-    registers: dict[str, list[str]] = field(default_factory=dict)  # type -> names
-    before: dict[int, list[str]] = field(default_factory=dict)  # instruction -> lines
-    after: dict[int, list[str]] = field(default_factory=dict)
-    replaced: dict[int, list[str]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.prefix = fresh_prefix(self.text)
-        self.sources: dict[int, tuple[str, ...]] = {}
-        self.copies: dict[int, str] = {}
-        self.wraps: dict[tuple[int, Reg, int, bool], str] = {}
-        self.own: dict[tuple[int, int, tuple[str, ...]], str] = {}
-        self.parts: dict[tuple[int, bool], str] = {}
-        self.masks: dict[int, str] = {}
-        self.entry: list[str] = []
+    def __init__(self, text: str, plan: Plan) -> None:
+        self._text, self._plan = text, plan
+        self._names = Names(fresh_prefix(text))
+        self._lane = Lane(self._names)
+        self._values = Values(self._names, plan)
+        self._stretches = Stretches(self._names, self._lane)
+        self._shuffled = Shuffled(self._names, self._lane, self._values, text)
+        self._rows = Rows(self._names, self._lane, self._values, text)
+        self._common = Lines()  # of both copies where a stretch is written twice
+        self._regions = versioned.regions(plan)
+        self._region_of = {id(w): region for region in self._regions for w in region.rewrites}
 
     def edits(self) -> tuple[Edit, ...]:
-        for guard in self._merged_guards():
-            self._test(*guard)
-        for rewrite in self.plan.rewrites:
-            self._rewrite(rewrite)
-        return (*self._head(), *self._body())
-
-    # ------------------------------------------------------------ names
-
-    def _new(self, stem: str, kind: str) -> str:
-        names = self.registers.setdefault(kind, [])
-        count = sum(n.startswith(self.prefix + stem) for n in names) + 1
-        names.append(f"{self.prefix}{stem}{count}")
-        return names[-1]
-
-    def _once(self, stem: str, kind: str, lines: Iterable[str]) -> str:
-        """A register set at the entry of the kernel."""
-        name = self.prefix + stem
-        if name not in self.registers.setdefault(kind, []):
-            self.registers[kind].append(name)
-            self.entry.extend(line.replace("$", name) for line in lines)
-        return name
-
-    def _lane(self) -> str:
-        return self._once("lane", "b32", ["mov.u32 $, %laneid;"])
-
-    def _rows(self) -> str:
-        """True where a row of the block may wrap inside a warp: the block has more than one
-        row, and its width is no multiple of 32."""
-        x, y, z = (self.prefix + name for name in ("x", "y", "z"))
-        for name in (x, y, z):
-            if name not in self.registers.setdefault("b32", []):
-                self.registers["b32"].append(name)
-        return self._once(
-            "rows",
-            "pred",
-            [
-                f"mov.u32 {x}, %ntid.x;",
-                f"mov.u32 {y}, %ntid.y;",
-                f"mov.u32 {z}, %ntid.z;",
-                f"and.b32 {x}, {x}, 31;",
-                f"or.b32 {y}, {y}, {z};",
-                f"setp.ne.u32 $, {x}, 0;",
-                f"setp.ne.and.u32 $, {y}, 1, $;",
-            ],
-        )
-
-    # ------------------------------------------------------------ pieces
-
-    def _merged_guards(self) -> list[tuple[WrapGuard, int, int]]:
-        """Guards on one value at one place become one test of the widest step each way."""
-        merged: dict[tuple[int, Reg, int, bool], tuple[WrapGuard, int, int]] = {}
-        for rewrite in self.plan.rewrites:
-            for guard in rewrite.proof.guards:
-                key = _key(guard)
-                _, low, high = merged.get(key, (guard, 0, 0))
-                merged[key] = (guard, min(low, guard.step), max(high, guard.step))
-        return list(merged.values())
-
-    def _test(self, guard: WrapGuard, low: int, high: int) -> None:
-        """A predicate that is true where `reg + addend`, moved by up to `low` or `high`, would
-        leave its type: shifted so that the allowed values are those from 0 to `span`."""
-        width = guard.width
-        first = -(1 << (width - 1)) - low if guard.signed else -low
-        span = (1 << width) - 1 - high + low
-        name = self._new("wrap", "pred")
-        moved = self._new("idx", f"b{width}")
-        addend = _signed(guard.addend - first, width)
-        self.before.setdefault(guard.index, []).extend(
-            [
-                f"add.s{width} {moved}, {guard.reg.name}, {addend};",
-                f"setp.gt.u{width} {name}, {moved}, {span};",
-            ]
-        )
-        self.wraps[_key(guard)] = name
-
-    def _kept(self, index: int) -> str:
-        """A copy of what load `index` gave, made right behind it."""
-        if index not in self.copies:
-            register, width = self._destination(index)
-            name = self.copies[index] = self._new("keep", f"b{width}")
-            self.after.setdefault(index, []).append(f"mov.b{width} {name}, {register};")
-        return self.copies[index]
-
-    def _words(self, index: int) -> tuple[str, ...]:
-        """What load `index` gave, in 32-bit registers, low word first."""
-        if index not in self.sources:
-            register, width = self._destination(index)
-            words = tuple(self._new("src", "b32") for _ in range(max(1, width // 32)))
-            self.sources[index] = words
-            made = {
-                16: f"mov.b32 {words[0]}, {{{register}, {register}}};",
-                32: f"mov.b32 {words[0]}, {register};",
-                64: f"mov.b64 {{{', '.join(words)}}}, {register};",
-            }
-            self.after.setdefault(index, []).append(made[width])
-        return self.sources[index]
-
-    def _destination(self, index: int) -> tuple[str, int]:
-        """The register a load writes and its width in bits."""
-        reg = self.plan.instructions[index].operands[0]
-        assert isinstance(reg, Reg), reg
-        return reg.name, self.plan.function.body.width(reg)
-
-    def _partial(self, rewrite: Rewrite) -> str:
-        """True where the warp is not whole here, or its lanes are no row; set before the first
-        shuffle of the segment."""
-        segment = self.plan.segments[rewrite.dest]
-        lines = self.before.setdefault(rewrite.dest, [])
-        if segment not in self.masks:
-            self.masks[segment] = self._new("mask", "b32")
-            lines.append(f"activemask.b32 {self.masks[segment]};")
-        mask = self.masks[segment]
-        key = (segment, rewrite.proof.block_shape)
-        if key not in self.parts:
-            name = self.parts[key] = self._new("part", "pred")
-            if rewrite.proof.block_shape:
-                lines.append(f"setp.ne.or.b32 {name}, {mask}, -1, {self._rows()};")
+        """All edits of the body."""
+        plan = self._plan
+        self._wraps = Wraps(self._names, self._common, self._guards())
+        for hoist in plan.hoists:
+            self._hoist(hoist)
+        for _, step in sorted(self._steps(), key=lambda pair: pair[0]):
+            if isinstance(step, Halo):
+                self._row(step)
             else:
-                lines.append(f"setp.ne.b32 {name}, {mask}, -1;")
-        return self.parts[key]
+                self._rewrite(step)
+        for region in self._regions:
+            whole = self._before_branch(region)
+            versioned.write(self._text, plan, region, self._common, whole, self._names)
+        head = self._names.head(self._text, plan.function.body)
+        return (*head, *self._common.edits(self._text, plan.instructions))
 
-    def _own(self, rewrite: Rewrite) -> str:
-        """True in lanes that must make the load themselves."""
-        part = self._partial(rewrite)
-        wraps = tuple(self.wraps[_key(g)] for g in rewrite.proof.guards)
-        lines = self.before.setdefault(rewrite.dest, [])
-        segment = self.plan.segments[rewrite.dest]
-        name = self._edge(segment, rewrite.delta, part, lines)
-        used: tuple[str, ...] = ()
-        for wrap in wraps:
-            used = (*used, wrap)
-            key = (segment, rewrite.delta, used)
-            if key not in self.own:
-                self.own[key] = self._new("own", "pred")
-                lines.append(f"or.pred {self.own[key]}, {name}, {wrap};")
-            name = self.own[key]
-        return name
+    def _guards(self) -> Iterator[WrapGuard]:
+        for rewrite in self._plan.rewrites:
+            yield from rewrite.proof.guards
+        for row in self._plan.halos:
+            yield from row.proof.guards
 
-    def _edge(self, segment: int, delta: int, part: str, lines: list[str]) -> str:
-        key = (segment, delta, ())
-        if key not in self.own:
-            name = self.own[key] = self._new("own", "pred")
-            test = f"setp.lt.or.u32 {name}, {self._lane()}, {-delta}, {part};"
-            if delta > 0:
-                test = f"setp.gt.or.u32 {name}, {self._lane()}, {31 - delta}, {part};"
-            lines.append(test)
-        return self.own[key]
+    def _steps(self) -> Iterator[tuple[tuple[int, int], Halo | Rewrite]]:
+        """What is to be written, by the instruction before which it begins."""
+        for row in self._plan.halos:
+            yield (self._made_at(row.lead), 0), row
+        for rewrite in self._plan.rewrites:
+            yield (rewrite.dest, 1), rewrite
+
+    def _made_at(self, load: int) -> int:
+        """Where a load is made: its own place, or that to which it is moved."""
+        hoist = self._plan.hoisted.get(load)
+        return hoist.at if hoist is not None else load
+
+    # ------------------------------------------------------------ where lines go
+
+    def _lines(self, rewrite: Rewrite) -> Lines:
+        """The lines of the code that a rewrite changes."""
+        region = self._region_of.get(id(rewrite))
+        return self._common if region is None else region.fast
+
+    def _home(self, load: int) -> Lines:
+        """The lines in which a load's value is kept: the fast copy alone if it has all takers."""
+        takers = {
+            id(self._region_of.get(id(rewrite))): self._region_of.get(id(rewrite))
+            for rewrite in self._plan.rewrites
+            if any(part.source == load for part in rewrite.parts)
+        }
+        (region, *others) = takers.values() or (None,)
+        if region is None or others or self._made_at(load) not in region:
+            return self._common
+        return region.fast
+
+    # ------------------------------------------------------------ writing
+
+    def _hoist(self, hoist: Hoist) -> None:
+        """A load made earlier, into a register of its own."""
+        lines = self._home(hoist.load)
+        ((register, width),) = self._values.registers(hoist.load)
+        name = self._values.moved[hoist.load] = self._names.new("early", f"b{width}")
+        load = self._plan.instructions[hoist.load]
+        offset = f"+{hoist.offset}" if hoist.offset else ""
+        lines.put_before(hoist.at, f"{load.name} {name}, [{hoist.base.name}{offset}];")
+        lines.replace(hoist.load, f"mov.b{width} {register}, {name};")
+
+    def _row(self, row: Halo) -> None:
+        members = [r for r in self._plan.rewrites if r.scheme == "halo" and r.source == row.lead]
+        if not members:
+            return
+        whole = self._row_whole(row, members[0])
+        self._rows.partial_load(self._lines(members[0]), row, whole)
+
+    def _row_whole(self, row: Halo, member: Rewrite) -> Whole:
+        """What a row knows of the warp where its lead is made."""
+        at = self._made_at(row.lead)
+        if id(member) in self._region_of:
+            return Whole("-1", None)
+        segment = self._plan.segments[at]
+        wraps = self._wraps.of(row.proof.guards)
+        return self._stretches.voted(self._common, at, segment, row.proof.block_shape, wraps)
 
     def _rewrite(self, rewrite: Rewrite) -> None:
-        dest, width = self._destination(rewrite.dest)
-        if rewrite.delta == 0:
-            self.replaced[rewrite.dest] = [f"mov.b{width} {dest}, {self._kept(rewrite.source)};"]
-            return
-        own = self._own(rewrite)
-        span = self.plan.instructions[rewrite.dest].span
-        self.replaced[rewrite.dest] = [
-            *self._shuffles(rewrite, dest, width),
-            f"@{own} {self.text[span.start : span.end]}",
-        ]
+        lines = self._lines(rewrite)
+        if rewrite.is_copy:
+            self._copy(rewrite)
+        elif rewrite.scheme == "halo":
+            whole = self._row_whole(self._plan.rows[rewrite.source], rewrite)
+            self._rows.write(lines, self._home(rewrite.source), rewrite, whole)
+        elif lines is not self._common:
+            self._shuffled.write(lines, self._home, rewrite, Whole("-1", None), ())
+        else:
+            segment = self._plan.segments[rewrite.dest]
+            shape = rewrite.proof.block_shape
+            whole = self._stretches.whole(lines, rewrite.dest, segment, shape)
+            wraps = self._wraps.of(rewrite.proof.guards)
+            self._shuffled.write(lines, self._home, rewrite, whole, wraps)
 
-    def _shuffles(self, rewrite: Rewrite, dest: str, width: int) -> Iterator[str]:
-        """Bring the neighbour's value into `dest`, a word at a time."""
-        words = self._words(rewrite.source)
-        mask = self.masks[self.plan.segments[rewrite.dest]]
-        way, clamp = ("up", 0) if rewrite.delta < 0 else ("down", 31)
-        into = (dest,) if width == 32 else tuple(self._new("got", "b32") for _ in words)
-        for got, word in zip(into, words, strict=True):
-            yield f"shfl.sync.{way}.b32 {got}, {word}, {abs(rewrite.delta)}, {clamp}, {mask};"
-        if width == 64:
-            yield f"mov.b64 {dest}, {{{', '.join(into)}}};"
-        elif width == 16:
-            yield f"mov.b32 {{{dest}, {self._new('high', 'b16')}}}, {into[0]};"
+    def _copy(self, rewrite: Rewrite) -> None:
+        """A load whose elements this lane has in registers."""
+        registers = self._values.registers(rewrite.dest)
+        self._common.replace(
+            rewrite.dest,
+            *(
+                f"mov.b{width} {register}, "
+                f"{self._values.copy(self._home(part.source), part.source, part.element)};"
+                for part, (register, width) in zip(rewrite.parts, registers, strict=True)
+            ),
+        )
 
-    # ------------------------------------------------------------ edits
-
-    def _head(self) -> Iterable[Edit]:
-        """Declarations and what is computed once, behind the body's own declarations."""
-        body = self.plan.function.body
-        at, indent = body.span.start + 1, "\t"
-        for statement in body.statements:
-            if not isinstance(statement, Variable):
-                break
-            at, indent = statement.span.end, indentation(self.text, statement.span.start)
-        end = line_end(self.text)
-        declared = [f".reg .{kind} {', '.join(names)};" for kind, names in self.registers.items()]
-        lines = [*declared, *self.entry]
-        yield insert(at, "".join(f"{end}{indent}{line}" for line in lines))
-
-    def _body(self) -> Iterable[Edit]:
-        for index in sorted(self.before.keys() | self.after.keys() | self.replaced.keys()):
-            instruction = self.plan.instructions[index]
-            if self.before.get(index):
-                yield insert_lines(self.text, instruction.span.start, self.before[index])
-            if index in self.replaced:
-                yield Edit(instruction.span, self._joined(instruction, self.replaced[index]))
-            if self.after.get(index):
-                lines = ["", *self.after[index]]
-                yield insert(instruction.span.end, self._joined(instruction, lines))
-
-    def _joined(self, instruction: Instruction, lines: list[str]) -> str:
-        start = self.text.rfind("\n", 0, instruction.span.start) + 1
-        lead = self.text[start : instruction.span.start]
-        indent = lead if not lead.strip(" \t") else " "
-        end = line_end(self.text) if not lead.strip(" \t") else ""
-        return f"{end}{indent}".join(lines)
-
-
-def _key(guard: WrapGuard) -> tuple[int, Reg, int, bool]:
-    """Guards that one test serves have one key."""
-    return guard.index, guard.reg, guard.addend, guard.signed
-
-
-def _signed(value: int, width: int) -> int:
-    value &= (1 << width) - 1
-    return value - (1 << width) if value >> (width - 1) else value
+    def _before_branch(self, region: Region) -> Whole:
+        """What the branch before a stretch that is written twice asks."""
+        stretch = (self._plan.segments[region.start], region.start)
+        wraps = self._wraps.of(region.guards)
+        return self._stretches.voted(self._common, region.start, stretch, region.block_shape, wraps)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ptxsw.ir import Function, Instruction, Reg
 
@@ -70,15 +72,58 @@ class Rewrite:
         return not any(p.delta or p.mirror for p in self.parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Hoist:
+    """Load `load` is made before instruction `at` of the same stretch instead of at its own
+    place, from address `base + offset` (bytes)."""
+
+    load: int
+    at: int
+    base: Reg
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Halo:
+    """A row of loads made as one full load and one partial load.
+
+    Load `lead` is made by every lane. Elements of neighbouring lanes lie `stride` bytes apart; the
+    row's members are the lead's elements of the lanes i + `low` to i + `high`, with low <= 0 <=
+    high and high - low <= 31. What lies beyond the last lane (or before the first) is loaded by
+    the first `high` (or last `-low`) lanes, at the lead's address + (or -) 32 strides.
+    `proof` is that of all members and of the partial load together.
+    """
+
+    lead: int
+    low: int
+    high: int
+    stride: int
+    proof: Proof
+
+
 @dataclass(frozen=True)
 class Plan:
     """The rewrites of one function, in order of their destinations.
 
     `segments` numbers the straight-line stretches: within one, all lanes that an `activemask`
-    names go on together, so one query serves all its shuffles.
+    names go on together, so one query serves all its shuffles. A rewrite of scheme `halo` takes
+    its value from the row in `halos` whose lead is its source. Form `versioned` holds for all
+    rewrites of a segment that lie in one stretch.
     """
 
     function: Function
     instructions: tuple[Instruction, ...]
     rewrites: tuple[Rewrite, ...]
     segments: tuple[int, ...]
+    hoists: tuple[Hoist, ...] = ()
+    halos: tuple[Halo, ...] = ()
+
+    @cached_property
+    def hoisted(self) -> Mapping[int, Hoist]:
+        """The hoists by their loads."""
+        return {hoist.load: hoist for hoist in self.hoists}
+
+    @cached_property
+    def rows(self) -> Mapping[int, Halo]:
+        """The halos by their leads."""
+        return {halo.lead: halo for halo in self.halos}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptxsw.codegen.emit import fresh_prefix
+from ptxsw.codegen.names import fresh_prefix
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import launch

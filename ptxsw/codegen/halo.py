@@ -1,0 +1,126 @@
+"""The scheme `halo`: a row of loads as one full load and one partial load.
+
+Lane i wants the lead's element of lane i + d. Up to the end of the warp that is what lane i + d
+has loaded; what lies beyond is loaded by the first lanes of the warp, each at its own address
+plus 32 strides, so that a rotation by d brings either:
+
+    @%sw_halo1 ld.global.f32 %sw_beyond1, [%rd4+128];     made by the first `high` lanes
+    ld.global.f32 %f1, [%rd4];                            the lead
+    selp.b32 %sw_sent1, %sw_beyond1, %f1, %sw_first1;     d = 1: lane 0 sends its halo value
+    shfl.sync.idx.b32 %f2, %sw_sent1, %sw_from1, 31, %sw_mask1;
+    @%sw_slow1 ld.global.f32 %f2, [%rd4+4];               for a warp that is not whole
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ptxsw.codegen.lines import Lines
+from ptxsw.codegen.names import Names
+from ptxsw.codegen.values import Values, shuffles
+from ptxsw.codegen.warp import Lane, Whole
+from ptxsw.ir import Mem, Reg
+from ptxsw.shuffle.plan import Halo, Rewrite
+
+
+@dataclass
+class Rows:
+    """Writes rewrites of this scheme."""
+
+    names: Names
+    lane: Lane
+    values: Values
+    text: str
+    beyond: dict[int, str] = field(default_factory=dict)  # halo values by lead
+
+    def partial_load(self, lines: Lines, row: Halo, whole: Whole) -> None:
+        """The load of what lies beyond the warp, before the lead."""
+        at, base, offset = self._address(row.lead)
+        _, width = self.values.registers(row.lead)[0]
+        name = self.beyond[row.lead] = self.names.new("beyond", f"b{width}")
+        far = 32 * row.stride
+        guard = self._made_by(lines, at, row, whole.unfit)
+        if not (row.low and row.high):
+            offset += far if row.high else -far
+        else:
+            base = self._either_side(lines, at, row, base, far)
+        load = self.values.plan.instructions[row.lead]
+        lines.put_before(at, f"@{guard} {load.name} {name}, [{base}{_added(offset)}];")
+
+    def _address(self, lead: int) -> tuple[int, str, int]:
+        """Where the lead is loaded, and from which register and offset."""
+        hoist = self.values.plan.hoisted.get(lead)
+        if hoist is not None:
+            return hoist.at, hoist.base.name, hoist.offset
+        memory = self.values.plan.instructions[lead].operands[1]
+        assert isinstance(memory, Mem) and isinstance(memory.base, Reg), memory
+        return lead, memory.base.name, memory.offset
+
+    def _made_by(self, lines: Lines, at: int, row: Halo, unfit: str | None) -> str:
+        """True in the lanes that make the partial load."""
+        sides = []
+        if row.high:
+            sides.append(self.lane.below(row.high))
+        if row.low:
+            sides.append(self.lane.above(31 + row.low))
+        guard = sides[0]
+        if len(sides) == 2:
+            stem = f"sides{row.high}_{-row.low}"
+            guard = self.names.once(stem, "pred", [f"or.pred $, {sides[0]}, {sides[1]};"])
+        if unfit is None:
+            return guard
+        name, fit = self.names.new("halo", "pred"), self.names.new("fit", "pred")
+        lines.put_before(at, f"not.pred {fit}, {unfit};", f"and.pred {name}, {guard}, {fit};")
+        return name
+
+    def _either_side(self, lines: Lines, at: int, row: Halo, base: str, far: int) -> str:
+        """The lead's base moved up in the first lanes and down in the last ones."""
+        width = self._width(row)
+        stem = f"far{'m' if far < 0 else ''}{abs(far)}_{row.high}"
+        choice = f"selp.b{width} $, {far}, {-far}, {self.lane.below(row.high)};"
+        distance = self.names.once(stem, f"b{width}", [choice])
+        moved = self.names.new("at", f"b{width}")
+        lines.put_before(at, f"add.s{width} {moved}, {base}, {distance};")
+        return moved
+
+    def _width(self, row: Halo) -> int:
+        hoist = self.values.plan.hoisted.get(row.lead)
+        memory = self.values.plan.instructions[row.lead].operands[1]
+        reg = hoist.base if hoist is not None else memory.base if isinstance(memory, Mem) else None
+        assert isinstance(reg, Reg), memory
+        return self.values.plan.function.body.width(reg)
+
+    def write(self, lines: Lines, home: Lines, rewrite: Rewrite, whole: Whole) -> None:
+        """One member of a row."""
+        ((register, width),) = self.values.registers(rewrite.dest)
+        (part,) = rewrite.parts
+        full = self.values.copy(home, part.source, 0)
+        holder = self.lane.below(part.delta) if part.delta > 0 else self.lane.above(31 + part.delta)
+        lines.replace(
+            rewrite.dest,
+            *self._rotated(
+                register, width, full, self.beyond[part.source], holder, part.delta, whole
+            ),
+            *self._fallback(rewrite, whole.unfit),
+        )
+
+    def _rotated(
+        self, register: str, width: int, full: str, halo: str, holder: str, delta: int, whole: Whole
+    ) -> Iterator[str]:
+        sent = self.names.new("sent", f"b{width}")
+        yield f"selp.b{width} {sent}, {halo}, {full}, {holder};"
+        words, made = ((sent,), []) if width == 32 else self.values.split(sent, width)
+        yield from made
+        into, last = self.values.received(register, width, words)
+        yield from shuffles(into, words, f"idx${self.lane.shifted(delta)}, 31, {whole.mask}")
+        yield from last
+
+    def _fallback(self, rewrite: Rewrite, unfit: str | None) -> Iterator[str]:
+        if unfit is not None:
+            span = self.values.plan.instructions[rewrite.dest].span
+            yield f"@{unfit} {self.text[span.start : span.end]}"
+
+
+def _added(offset: int) -> str:
+    return f"+{offset}" if offset else ""

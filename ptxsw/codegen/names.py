@@ -1,0 +1,64 @@
+"""New names in a body: registers, labels, and what is computed once at its entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ptxsw.codegen.edit import Edit, indentation, insert, line_end
+from ptxsw.ir import Body, Variable
+
+_PREFIX = "%sw_"
+
+
+def fresh_prefix(text: str) -> str:
+    """A prefix with which no register in the text begins; less its `%`, no other name either."""
+    prefix, number = _PREFIX, 0
+    while prefix[1:] in text:
+        number += 1
+        prefix = f"{_PREFIX[:-1]}{number}_"
+    return prefix
+
+
+@dataclass
+class Names:
+    """The registers and labels that a rewriting adds to one body."""
+
+    prefix: str
+    registers: dict[str, list[str]] = field(default_factory=dict)  # type -> names
+    entry: list[str] = field(default_factory=list)  # lines at the body's begin
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def new(self, stem: str, kind: str) -> str:
+        """A register of type `.kind` that nothing else uses."""
+        name = f"{self.prefix}{self._number(stem)}"
+        self.registers.setdefault(kind, []).append(name)
+        return name
+
+    def label(self, stem: str) -> str:
+        """A label that nothing else uses."""
+        return f"${self.prefix[1:]}{self._number(stem)}"
+
+    def once(self, stem: str, kind: str, lines: Iterable[str]) -> str:
+        """A register set at the entry of the body by `lines`, in which `$` stands for it."""
+        name = self.prefix + stem
+        known = self.registers.setdefault(kind, [])
+        if name not in known:
+            known.append(name)
+            self.entry.extend(line.replace("$", name) for line in lines)
+        return name
+
+    def _number(self, stem: str) -> str:
+        self._counts[stem] = self._counts.get(stem, 0) + 1
+        return f"{stem}{self._counts[stem]}"
+
+    def head(self, text: str, body: Body) -> Iterator[Edit]:
+        """Declarations and what is computed once, behind the body's own declarations."""
+        at, indent = body.span.start + 1, "\t"
+        for statement in body.statements:
+            if not isinstance(statement, Variable):
+                break
+            at, indent = statement.span.end, indentation(text, statement.span.start)
+        end = line_end(text)
+        declared = [f".reg .{kind} {', '.join(names)};" for kind, names in self.registers.items()]
+        yield insert(at, "".join(f"{end}{indent}{line}" for line in (*declared, *self.entry)))

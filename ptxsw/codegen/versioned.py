@@ -1,0 +1,128 @@
+"""The form `versioned`: a stretch of code twice, under one branch of the whole warp.
+
+activemask.b32 %sw_mask1;
+setp.ne.or.b32 %sw_part1, %sw_mask1, -1, %sw_rows;
+@%sw_part1 bra $sw_slow1;
+...                             the stretch with its rewrites; all lanes are here
+bra.uni $sw_done1;
+$sw_slow1:
+...                             the stretch as it was
+$sw_done1:
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ptxsw.codegen.edit import Edit, apply
+from ptxsw.codegen.lines import Lines
+from ptxsw.codegen.names import Names
+from ptxsw.codegen.warp import Whole
+from ptxsw.ir import Body, Close, Directive, Open, Statement
+from ptxsw.shuffle.plan import Plan, Rewrite, WrapGuard
+from ptxsw.source import Span
+
+
+@dataclass
+class Region:
+    """Instructions `start` to `end`, the last included, that are written twice. `fast` are the
+    lines of the first copy alone."""
+
+    start: int
+    end: int
+    rewrites: list[Rewrite]
+    fast: Lines = field(default_factory=Lines)
+
+    def __contains__(self, index: int) -> bool:
+        return self.start <= index <= self.end
+
+    @property
+    def guards(self) -> tuple[WrapGuard, ...]:
+        found = (guard for rewrite in self.rewrites for guard in rewrite.proof.guards)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def block_shape(self) -> bool:
+        return any(rewrite.proof.block_shape for rewrite in self.rewrites)
+
+
+def regions(plan: Plan) -> list[Region]:
+    """The stretches to be written twice: from the first rewritten load of a segment to the last,
+    parted where a test that a later rewrite needs comes in between, or a scope begins or ends."""
+    found: list[Region] = []
+    segment = None
+    for rewrite in sorted(plan.rewrites, key=lambda r: (_begin(plan, r), r.dest)):
+        if rewrite.form != "versioned" or rewrite.is_copy:
+            continue
+        start, here = _begin(plan, rewrite), plan.segments[rewrite.dest]
+        last = found[-1] if found and segment == here else None
+        ready = max((guard.index for guard in rewrite.proof.guards), default=-1)
+        if last is not None and (start <= last.end or ready < last.start):
+            last.end = max(last.end, rewrite.dest)
+            last.rewrites.append(rewrite)
+        else:
+            found.append(Region(start, rewrite.dest, [rewrite]))
+            segment = here
+    broken = {plan.segments[r.start] for r in found if not _is_whole(plan, r)}
+    return [region for region in found if plan.segments[region.start] not in broken]
+
+
+def _begin(plan: Plan, rewrite: Rewrite) -> int:
+    """The first instruction that a rewrite has to do with in its stretch."""
+    begin = rewrite.dest
+    for part in rewrite.parts:
+        hoist = plan.hoisted.get(part.source)
+        if hoist is not None and plan.segments[hoist.at] == plan.segments[rewrite.dest]:
+            begin = min(begin, hoist.at)
+    if rewrite.scheme == "halo" and rewrite.source in plan.rows:
+        begin = min(begin, rewrite.source)
+    return begin
+
+
+def _is_whole(plan: Plan, region: Region) -> bool:
+    """May the text be written twice: are its scopes closed, and has it no name of its own?"""
+    depth = 0
+    for statement in _statements(plan.function.body, _span(plan, region)):
+        match statement:
+            case Open():
+                depth += 1
+            case Close():
+                depth -= 1
+            case Directive(label=str()):
+                return False
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _statements(body: Body, span: Span) -> Iterator[Statement]:
+    for statement in body.statements:
+        if span.start <= statement.span.start < span.end:
+            yield statement
+
+
+def _span(plan: Plan, region: Region) -> Span:
+    first, last = plan.instructions[region.start], plan.instructions[region.end]
+    return Span(first.span.start, last.span.end)
+
+
+def write(text: str, plan: Plan, region: Region, common: Lines, whole: Whole, names: Names) -> None:
+    """Put the branch and the fast copy before the stretch, into the lines of both copies, which
+    must be complete: what they hold before the stretch stands before the branch."""
+    start, end = region.start, region.end
+    slow, done = names.label("slow"), names.label("done")
+    own_first = region.fast.before.pop(start, [])
+    lines = region.fast.over(common)
+    lines.before.pop(start, None)
+    span = _span(plan, region)
+    edits = lines.edits(text, plan.instructions, range(start, end + 1))
+    copy = apply(text[span.start : span.end], [_moved(e, span.start) for e in edits])
+    common.put_before(
+        start, f"@{whole.unfit} bra {slow};", *own_first, copy, f"bra.uni {done};", f"{slow}:"
+    )
+    common.put_after(end, f"{done}:")
+
+
+def _moved(edit: Edit, by: int) -> Edit:
+    return Edit(Span(edit.span.start - by, edit.span.end - by), edit.text)
