@@ -1,0 +1,213 @@
+"""The plan of one scheme and form for one kernel: every legal rewrite that it can make.
+
+Nothing is weighed here: `choose` compares drafts and takes one, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.shuffle.find import Candidate, candidates
+from ptxsw.shuffle.legal import Judge, Refused, segments
+from ptxsw.shuffle.plan import Halo, Hoist, Part, Plan, Proof, Rewrite
+from ptxsw.shuffle.rows import Row, centre, rows
+
+SCHEMES = ("paper", "early", "halo")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A load that stays as it is although a source was in sight, or that may not take part."""
+
+    dest: Access
+    candidate: Candidate | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What one scheme makes of a kernel, and the loads it leaves, with the reasons."""
+
+    scheme: str
+    form: str
+    plan: Plan
+    kept: tuple[Kept, ...]
+
+
+def draft(
+    trace: Trace,
+    judge: Judge,
+    *,
+    scheme: str,
+    form: str,
+    max_delta: int,
+    hoist: bool,
+    shuffles: bool = True,
+    why_not: str = "",
+) -> Draft:
+    """Every legal rewrite by one scheme. With `hoist` the middle load of a row is moved up to be
+    the source. Without `shuffles` only copies are made, and `why_not` is the reason for the rest.
+    `judge` is asked no more than needed."""
+    found = list(candidates(trace, max_delta))
+    made = _Drafting(trace, judge, scheme, form, max_delta, hoist)
+    if shuffles and (hoist or scheme == "halo"):
+        starting = {access.index for access, sources in found if not sources}
+        for row in rows(trace, judge):
+            made.row(row, starting)
+    made.others(found, shuffles, why_not)
+    made.rewrites.sort(key=lambda rewrite: rewrite.dest)
+    used = {part.source for rewrite in made.rewrites for part in rewrite.parts}
+    plan = Plan(
+        trace.function,
+        trace.cfg.instructions,
+        tuple(made.rewrites),
+        segments(trace),
+        tuple(h for h in made.hoists if h.load in used),
+        tuple(made.halos),
+    )
+    return Draft(scheme, form, plan, tuple(made.kept))
+
+
+@dataclass
+class _Drafting:
+    trace: Trace
+    judge: Judge
+    scheme: str
+    form: str
+    max_delta: int
+    hoist: bool
+    rewrites: list[Rewrite] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    hoists: list[Hoist] = field(default_factory=list)
+    halos: list[Halo] = field(default_factory=list)
+    done: set[int] = field(default_factory=set)  # loads of which is decided
+    shuffled: set[int] = field(default_factory=set)
+    moved: dict[int, list[tuple[Access, int, int]]] = field(default_factory=dict)
+
+    # ------------------------------------------------------------ rows
+
+    def row(self, row: Row, starting: set[int]) -> None:
+        """Moves the middle of a row up, and makes a halo row of it if the scheme says so. Only
+        rows of which the first load has no other source."""
+        members = list(row.members)
+        while len(members) > 1 and members[0].index in starting:
+            lead, at = members[0], members[0].index
+            middle = centre(row, members) if self.hoist else lead
+            if middle is not lead:
+                hoist = row.moved_up(self.trace, self.judge, middle, lead)
+                if hoist is not None:
+                    self.hoists.append(hoist)
+                    lead = middle
+            if self.scheme != "halo":
+                self._offer(row, members, lead, at)
+                return
+            taken = self._halo(row, members, lead, at)
+            members = [m for m in members if m.index not in taken and m is not lead]
+
+    def _offer(self, row: Row, members: list[Access], lead: Access, at: int) -> None:
+        """Makes a lead that was moved up a source for the rest of its row."""
+        if lead.index == at:
+            return
+        self.done.add(lead.index)
+        for member in members:
+            delta = row.delta(lead, member)
+            if member is not lead and abs(delta) <= self.max_delta:
+                self.moved.setdefault(member.index, []).append((lead, delta, at))
+
+    def _halo(self, row: Row, members: list[Access], lead: Access, at: int) -> set[int]:
+        """One halo row around a lead; the members it took."""
+        proofs: list[Proof] = []
+        taken: list[Rewrite] = []
+        low = high = 0
+        for member in members:
+            delta = row.delta(lead, member)
+            least, most = min(low, delta), max(high, delta)
+            if member is lead or most - least > 31 or abs(delta) > self.max_delta:
+                continue
+            proof = self._halo_member(row, lead, member, delta, at)
+            if proof is None:
+                continue
+            low, high = least, most
+            proofs.append(proof)
+            part = Part(lead.index, 0, delta)
+            taken.append(Rewrite(member.index, (part,), "halo", self.form, proof))
+        if any(rewrite.delta for rewrite in taken):
+            self.rewrites += taken
+            self.shuffled |= {rewrite.dest for rewrite in taken if rewrite.delta}
+            self.halos.append(Halo(lead.index, low, high, row.stride, _joined(proofs)))
+            self.done |= {lead.index, *(rewrite.dest for rewrite in taken)}
+        return {rewrite.dest for rewrite in taken}
+
+    def _halo_member(
+        self, row: Row, lead: Access, member: Access, delta: int, at: int
+    ) -> Proof | None:
+        """Why a member may take the lead's value from lane i + delta, or from the halo."""
+        source_at = at if lead.index != at else None
+        direct = Candidate(member, lead, delta)
+        proof = self.judge.legal(direct, before=at, source_at=source_at)
+        if isinstance(proof, Refused) or not delta:
+            return None if isinstance(proof, Refused) else proof
+        far = -32 if delta > 0 else 32
+        beyond = Candidate(member, lead, delta + far, displacement=-far * row.stride)
+        other = self.judge.legal(beyond, before=at, source_at=source_at)
+        return None if isinstance(other, Refused) else _joined([proof, other])
+
+    # ------------------------------------------------------------ the rest
+
+    def others(
+        self, found: Iterable[tuple[Access, list[Candidate]]], shuffles: bool, why_not: str
+    ) -> None:
+        """For each load the nearest legal source, whose value comes from memory: shuffles of
+        shuffled values would queue up."""
+        for dest, sources in found:
+            if dest.index not in self.done:
+                self._nearest(dest, self._with_moved(dest, sources), shuffles, why_not)
+
+    def _with_moved(
+        self, dest: Access, sources: list[Candidate]
+    ) -> list[tuple[Candidate, int | None]]:
+        """The sources of a load, nearest lanes first, those that were moved up among them."""
+        known: list[tuple[Candidate, int | None]] = [(source, None) for source in sources]
+        known += [
+            (Candidate(dest, s, delta), at) for s, delta, at in self.moved.get(dest.index, [])
+        ]
+        return sorted(known, key=lambda pair: abs(pair[0].delta))
+
+    def _nearest(
+        self,
+        dest: Access,
+        sources: list[tuple[Candidate, int | None]],
+        shuffles: bool,
+        why_not: str,
+    ) -> None:
+        refused: Kept | None = None
+        for candidate, at in sources:
+            if candidate.delta and candidate.source.index in self.shuffled:
+                continue
+            verdict = self.judge.legal(candidate, source_at=at)
+            if isinstance(verdict, Refused):
+                refused = refused or Kept(dest, candidate, verdict.reason)
+                continue
+            if candidate.delta and not shuffles:
+                refused = Kept(dest, candidate, why_not)
+                break
+            part = Part(candidate.source.index, 0, candidate.delta)
+            scheme = "paper" if self.scheme == "halo" else self.scheme
+            self.rewrites.append(Rewrite(dest.index, (part,), scheme, self.form, verdict))
+            if candidate.delta:
+                self.shuffled.add(dest.index)
+            return
+        if refused is not None:
+            self.kept.append(refused)
+
+
+def _joined(proofs: Iterable[Proof]) -> Proof:
+    """What is right where all of some proofs are."""
+    proofs = list(proofs)
+    return Proof(
+        tuple(dict.fromkeys(guard for proof in proofs for guard in proof.guards)),
+        any(proof.block_shape for proof in proofs),
+        tuple(dict.fromkeys(name for proof in proofs for name in proof.assumptions)),
+    )
