@@ -373,6 +373,77 @@ def run_(
     sys.stdout.write(counted)
 
 
+@app.command()
+def tune(
+    file: _File,
+    kernel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this kernel, by its PTX or C++ name.")
+    ] = None,
+    launch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SPEC.json", help="Launches to time, as for verify. Default: invented."
+        ),
+    ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(metavar="sm_XX", help="What the build compiles for. Default: the device's."),
+    ] = None,
+    block: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1, max=1024, help="Threads of a block in invented launches; again for more."
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=3, help="Of each of two series.")] = 15,
+    device: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU.")] = 0,
+    assume: Annotated[str | None, typer.Option(metavar="LIST", help="As for optimize.")] = None,
+    store: Annotated[bool, typer.Option(help="Keep the choice.")] = True,
+    csv: Annotated[Path | None, typer.Option(metavar="OUT.csv")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT.png|OUT.svg", help="Speed-ups as bars.")
+    ] = None,
+) -> None:
+    """Measure on a GPU which scheme and form a kernel is to have, and remember it.
+
+    Every variant has to give the original's results bit for bit, and is timed beside it. From then
+    on optimize in mode auto and the stand-in do to this kernel, for this architecture, what was
+    fastest; where nothing was, they leave it alone.
+
+    The choice is kept in tuned.json beside the cache, or in the file that PTXSW_TUNED names: it can
+    be copied to a machine without a GPU, or committed. A kernel is known by its own text, whatever
+    else is in its file. Exit 0: measured, 1: a variant gave other results, 2: no GPU or bad input.
+
+    \b
+      ptxsw tune jacobi.ptx
+      ptxsw tune jacobi.ptx --kernel jacobi --launch spec.json --arch sm_80
+      ptxsw tune jacobi.ptx --no-store --block 128 --block 256 --csv t.csv --plot t.png
+    """
+    from ptxsw.gpu.cuda import open_device
+    from ptxsw.gpu.driver import GpuError, NoGpu
+
+    text, name = _read(file)
+    try:
+        driver = open_device(device)
+        from ptxsw import tuning
+        from ptxsw.gpu.invent import BLOCKS
+        from ptxsw.gpu.measure import Effort
+        from ptxsw.verify.launches import from_json
+
+        given = () if launch is None else from_json(_read(str(launch))[0])
+        request = tuning.Request(
+            kernel, arch, given, tuple(block or BLOCKS), _assumptions(assume),
+            Effort(samples=samples),
+        )  # fmt: skip
+        equal = tuning.run(
+            text, name, driver, request, keep=store, csv=csv, plot=plot, say=typer.echo
+        )
+        driver.close()
+    except (ValueError, NoGpu, GpuError) as error:
+        raise CommandError(str(error)) from error
+    raise typer.Exit(0 if equal else 1)
+
+
 _RAW = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -549,15 +620,25 @@ app.add_typer(cache_app, name="cache")
 
 @cache_app.command()
 def info() -> None:
-    """Print where the answers are, how many, and their size."""
+    """Print where the answers and the results of tune are, how many, and their size."""
     cache = _cache()
     entries, size = cache.size()
     typer.echo(f"{cache.directory}: {entries} answers, {size / 1e6:.1f} MB")
+    from ptxsw.toolchain.settings import tuned_file
+    from ptxsw.toolchain.tuned import everything
+
+    path = tuned_file(os.environ)
+    if path is None:
+        return
+    try:
+        typer.echo(f"{path}: {len(everything(path))} results of ptxsw tune")
+    except ValueError as error:
+        raise CommandError(str(error)) from error
 
 
 @cache_app.command()
 def clear() -> None:
-    """Remove all answers."""
+    """Remove all answers. What tune has measured stays."""
     cache = _cache()
     typer.echo(f"{cache.directory}: {cache.clear()} answers removed")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
@@ -193,9 +192,9 @@ def _alone(path: str) -> Iterator[None]:
 
 def _write(path: str, content: Any) -> None:
     """The file appears whole or stays as it was."""
-    descriptor, private = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)), prefix=".")
+    private = f"{path}.{os.getpid()}"
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:
+        with open(private, "w", encoding="utf-8") as file:
             json.dump(content, file, indent=1)
             file.write("\n")
         os.replace(private, path)

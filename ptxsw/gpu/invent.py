@@ -1,0 +1,160 @@
+"""Launches large enough to be timed, invented from a kernel's parameters.
+
+Which parameters are pointers the emulator's trace says, and which axis of the grid runs along the
+lanes. Integers get sizes as of arrays in one, two or three dimensions, the first along the lanes.
+The original is then run in the interpreter on some blocks: where it leaves its buffers they grow.
+Whether such a launch is typical of the program nobody can tell; `--launch` gives real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from ptxsw.emulator.node import factors, walk
+from ptxsw.emulator.trace import Trace
+from ptxsw.errors import Unsupported
+from ptxsw.gpu.driver import Device, Shape
+from ptxsw.ir import type_width
+from ptxsw.simt import MemoryFault
+from ptxsw.verify.arguments import Argument, Data
+from ptxsw.verify.differential import run
+from ptxsw.verify.launches import Fields, Launch, Parameter, amended, parameters
+
+BLOCKS = (32, 64, 128, 256, 512, 1024)
+SIZES = {1: (1 << 20,), 2: (1024, 1024), 3: (128, 128, 64)}
+_ATTEMPTS = 8
+_LARGEST = 1 << 27  # elements of a buffer
+
+
+class NoLaunch(Exception):
+    """No launch was found; the message says why, and what to do."""
+
+
+def invent(trace: Trace, device: Device, blocks: Sequence[int] = BLOCKS) -> list[Launch]:
+    """A launch for each block size, or the one that `.reqntid` asks for. The smallest takes
+    twice the second-level cache, where the sizes are the kernel's to choose. Raises NoLaunch."""
+    known = parameters(trace)
+    fixed = trace.function.block_shape
+    found: list[Launch] = []
+    why = ""
+    for block in [fixed] if fixed else [(x, 1, 1) for x in blocks]:
+        launch = _launch(trace, known, device, block)
+        try:
+            found.append(_in_bounds(trace, launch))
+        except NoLaunch as error:
+            why = str(error)
+    if not found:
+        raise NoLaunch(f"{trace.function.name}: {why}; give a launch with --launch")
+    return found
+
+
+def _launch(trace: Trace, known: Sequence[Parameter], device: Device, block: Shape) -> Launch:
+    dims = min(max(sum(map(_is_size, known)), 1), 3)
+    pointers = [p for p in _flat(known) if p.pointee is not None]
+    width = max((type_width(p.pointee or "b32") // 8 for p in pointers), default=4)
+    sizes = list(SIZES[dims])
+    while (
+        prod(sizes) * width * max(len(pointers), 1) < 2 * device.l2 and 2 * prod(sizes) <= _LARGEST
+    ):
+        sizes[sizes.index(min(sizes))] *= 2
+    plane = prod(sizes) // sizes[-1] if dims > 1 else 1 << 10
+    count = prod(sizes) + 8 * plane + (1 << 12)
+    arguments = _arguments(known, sizes, count, 4 * plane + (1 << 10))
+    return Launch(_grid(trace, sizes, block, device), block, arguments, fuzz=False)
+
+
+def _flat(known: Sequence[Parameter]) -> Iterator[Parameter]:
+    for parameter in known:
+        if parameter.fields:
+            yield from _flat([inner for _, inner in parameter.fields])
+        else:
+            yield parameter
+
+
+def _is_size(parameter: Parameter) -> bool:
+    return parameter.pointee is None and not parameter.fields and parameter.type[0] in "us"
+
+
+def _arguments(
+    known: Sequence[Parameter], sizes: Sequence[int], count: int, before: int
+) -> tuple[Argument | Fields, ...]:
+    numbers = iter((*sizes, *[3] * 64))
+    seeds = iter(range(1, 1000))
+
+    def value(parameter: Parameter) -> Argument:
+        if parameter.pointee is not None:
+            return Data("random", count, parameter.pointee, next(seeds), before)
+        if parameter.type in ("f32", "f64"):
+            return 0.25 + next(seeds) / 16
+        return next(numbers)
+
+    return tuple(
+        Fields(tuple((at, inner.type, value(inner)) for at, inner in p.fields))
+        if p.fields
+        else value(p)
+        for p in known
+    )
+
+
+def _grid(trace: Trace, sizes: Sequence[int], block: Shape, device: Device) -> Shape:
+    """As many blocks as cover all points once: the axis that is multiplied by `%ntid.x` runs
+    along the lanes, and so along the first size; y takes the second, the one left the third."""
+    lanes, used = _axes(trace)
+    others = [axis for axis in (1, 0, 2) if axis != lanes]
+    # One axis for all: it takes everything, row by row.
+    rest = list(sizes[1:]) if len(used - {lanes}) else []
+    first = sizes[0] if rest or len(sizes) == 1 else prod(sizes)
+    counts = [1, 1, 1]
+    counts[lanes] = -(-first // block[0])
+    wanted = [axis for axis in others if axis in used]
+    for axis, size in zip(wanted, rest, strict=False):
+        counts[axis] = -(-size // block[axis]) if axis else size
+    x, y, z = (min(count, most) for count, most in zip(counts, device.grid, strict=True))
+    return x, y, z
+
+
+def _axes(trace: Trace) -> tuple[int, set[int]]:
+    """The axis of the grid along the lanes, and all that the kernel's addresses and conditions
+    depend on, as numbers of x, y and z."""
+    names = {f"%ctaid.{axis}": number for number, axis in enumerate("xyz")}
+    used: set[int] = set()
+    lanes: set[int] = set()
+    variants = [v for access in trace.accesses for v in access.variants]
+    for node in walk(*(t for v in variants for t in (v.address, v.guard, *v.conditions))):
+        if node.kind == "atom" and node.value in names:
+            used.add(names[node.value])
+        elif node.kind == "mul":
+            atoms = {f.value for f in factors(node) if f.kind == "atom"}
+            if "%ntid.x" in atoms:
+                lanes |= {names[atom] for atom in atoms & names.keys()}
+    return min(lanes, default=min(used, default=0)), used
+
+
+# ---------------------------------------------------------------- staying in bounds
+
+
+def _in_bounds(trace: Trace, launch: Launch) -> Launch:
+    """The launch, amended until the first, middle and last blocks stay within their buffers."""
+    for _ in range(_ATTEMPTS):
+        blocks = prod(launch.grid)
+        problem, worked = None, False
+        for at in sorted({0, blocks // 2, blocks - 1}):
+            try:
+                outcome = run(trace.module, trace.function.name, replace(launch, only=(at, at + 1)))
+            except Unsupported as error:
+                raise NoLaunch(f"the interpreter cannot check a launch: {error.message}") from error
+            worked = worked or not outcome.idle
+            problem = problem or outcome.error
+        if problem is None:
+            if not worked:
+                raise NoLaunch("in the launches invented for it the kernel does nothing")
+            return launch
+        changed = None
+        if isinstance(problem, MemoryFault):
+            changed = amended(launch, str(problem.message))
+        if changed is None:
+            raise NoLaunch(f"in the launches invented for it, {problem.message}")
+        launch = changed
+    raise NoLaunch("it leaves the buffers of all launches invented for it")

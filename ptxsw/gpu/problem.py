@@ -1,0 +1,194 @@
+"""What a kernel is run on: a launch with its buffers, and their place on the device."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ptxsw.gpu.driver import Array, Driver, Kernel, Shape
+from ptxsw.ir import Function, Variable, type_width
+from ptxsw.verify.arguments import Data
+from ptxsw.verify.launches import Fields, Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """An array on the device; the kernel is given the address of byte `before`."""
+
+    array: Array
+    before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """A parameter given by value: offset in bytes, PTX type, value of each field."""
+
+    fields: tuple[tuple[int, str, int | float | Buffer], ...]
+
+
+Value: TypeAlias = int | float | Buffer | Structure
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One launch. `values` are the kernel's arguments in order, `shared` is dynamic, in bytes."""
+
+    grid: Shape
+    block: Shape
+    values: tuple[Value, ...]
+    shared: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return sum(int(b.array.nbytes) for b in buffers(self.values))
+
+
+def buffers(values: Sequence[Value]) -> list[Buffer]:
+    """The buffers among arguments, in order."""
+    found = []
+    for value in values:
+        if isinstance(value, Buffer):
+            found.append(value)
+        elif isinstance(value, Structure):
+            found += [inner for _, _, inner in value.fields if isinstance(inner, Buffer)]
+    return found
+
+
+def from_launch(launch: Launch) -> Problem:
+    """The problem of a launch as `ptxsw verify` takes it. Raises ValueError for what only the
+    interpreter can do."""
+    if launch.memory:
+        raise ValueError("a launch on a GPU has no memory at given addresses")
+    if launch.only is not None:
+        raise ValueError("a launch on a GPU runs all its blocks: leave out only")
+
+    def value(given: Any) -> int | float | Buffer:
+        return Buffer(given.array(), given.before) if isinstance(given, Data) else given
+
+    return Problem(
+        launch.grid,
+        launch.block,
+        tuple(
+            Structure(tuple((at, type_, value(inner)) for at, type_, inner in argument.fields))
+            if isinstance(argument, Fields)
+            else value(argument)
+            for argument in launch.args
+        ),
+        launch.shared,
+    )
+
+
+class Stage:
+    """A problem's buffers on the device, each with a copy that is never written, from which
+    `reset` makes the working one anew. A context manager that frees them."""
+
+    def __init__(self, driver: Driver, function: Function, problem: Problem) -> None:
+        """Raises ValueError where the arguments do not fit the kernel's parameters."""
+        if len(problem.values) != len(function.params):
+            raise ValueError(
+                f"{function.name} has {len(function.params)} parameters, "
+                f"the launch gives {len(problem.values)}"
+            )
+        self._driver = driver
+        self._problem = problem
+        self._buffers = buffers(problem.values)
+        self._pristine: list[int] = []
+        self._working: list[int] = []
+        try:
+            for buffer in self._buffers:
+                size = max(int(buffer.array.nbytes), 1)
+                for places in (self._pristine, self._working):
+                    places.append(driver.allocate(size))
+                driver.upload(self._pristine[-1], buffer.array)
+            self._arguments = _pack(function.params, problem.values, self._working)
+        except BaseException:
+            self.free()
+            raise
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.free()
+
+    def free(self) -> None:
+        """Gives the memory back."""
+        for places in (self._pristine, self._working):
+            while places:
+                self._driver.free(places.pop())
+
+    def reset(self) -> None:
+        """Gives the buffers their first contents again."""
+        for buffer, source, destination in zip(
+            self._buffers, self._pristine, self._working, strict=True
+        ):
+            self._driver.copy(destination, source, int(buffer.array.nbytes))
+
+    def launch(self, kernel: Kernel) -> None:
+        """Starts the kernel once on whatever the buffers hold."""
+        problem = self._problem
+        self._driver.launch(kernel, problem.grid, problem.block, self._arguments, problem.shared)
+
+    def results(self, kernel: Kernel) -> list[Array]:
+        """The bytes of all buffers after one run on their first contents."""
+        self.reset()
+        self.launch(kernel)
+        self._driver.wait()
+        return [
+            self._driver.download(at, int(buffer.array.nbytes))
+            for buffer, at in zip(self._buffers, self._working, strict=True)
+        ]
+
+
+# ---------------------------------------------------------------- the parameter block
+
+
+def _pack(params: Sequence[Variable], values: Sequence[Value], places: Sequence[int]) -> bytes:
+    """The bytes of all parameters, each at a multiple of its alignment."""
+    addresses = iter(places)
+    block = bytearray()
+    for param, value in zip(params, values, strict=True):
+        width = type_width(param.type) // 8
+        block += bytes(-len(block) % (param.align if param.dims and param.align else width))
+        if isinstance(value, Structure):
+            size = (param.dims[0] or 1) * width if param.dims else width
+            block += _structure(value, size, addresses)
+        else:
+            block += _scalar(value, param.type, addresses)
+    return bytes(block)
+
+
+def _structure(value: Structure, size: int, addresses: Any) -> bytes:
+    made = bytearray(size)
+    for at, type_, inner in value.fields:
+        data = _scalar(inner, type_, addresses)
+        if at + len(data) > size:
+            raise ValueError(f"a field at {at} leaves its structure of {size} bytes")
+        made[at : at + len(data)] = data
+    return bytes(made)
+
+
+def _scalar(value: int | float | Buffer | Structure, type_: str, addresses: Any) -> bytes:
+    width = type_width(type_) // 8
+    if isinstance(value, Buffer):
+        if width != 8:
+            raise ValueError(f"a buffer is given for a parameter of type {type_}")
+        return int(next(addresses) + value.before).to_bytes(8, "little")
+    assert not isinstance(value, Structure)
+    if type_ in ("f32", "f64"):
+        return struct.pack("<f" if width == 4 else "<d", value)
+    if type_ == "f16":
+        return np.float16(value).tobytes()
+    if isinstance(value, float):
+        raise ValueError(f"{value!r} is given for a parameter of type {type_}")
+    return (int(value) % (1 << 8 * width)).to_bytes(width, "little")

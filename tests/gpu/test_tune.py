@@ -1,0 +1,238 @@
+"""`ptxsw tune` up to the driver call: choices stored, slowdowns kept as they are, no GPU."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ptxsw import pipeline, tuning
+from ptxsw.emulator.run import emulate
+from ptxsw.gpu import show
+from ptxsw.gpu.invent import NoLaunch, invent
+from ptxsw.gpu.measure import ORIGINAL, Effort
+from ptxsw.parser import parse
+from ptxsw.toolchain.tuned import KEEP, everything, find
+from ptxsw.verify.launches import from_json
+from tests.gpu.fake import DEVICE, FakeDriver
+
+PTX = Path(__file__).parents[2] / "benchmarks" / "kernelgen" / "ptx"
+TEXT = (PTX / "jacobi.ptx").read_text()
+LAUNCHES = from_json(
+    '[{"grid": [4, 1, 2], "block": [64, 1, 1],'
+    ' "args": [131, 6, 0.3, 0.25, 0.5, "random:2000:f32:1", "zeros:2000:f32"]}]'
+)
+QUICK = tuning.Request(launches=LAUNCHES, effort=Effort(1, 3))
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    path = str(tmp_path / "tuned.json")
+    monkeypatch.setenv("PTXSW_TUNED", path)
+    return path
+
+
+def kernel(text: str) -> str:
+    function = parse(text).functions[0]
+    return text[function.span.start : function.span.end]
+
+
+def run(driver: FakeDriver, said: list[str], **more: object) -> bool:
+    arguments = {"keep": True, "csv": None, "plot": None, "say": said.append, **more}
+    return tuning.run(TEXT, "jacobi.ptx", driver, QUICK, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_gain_is_stored(file: str, said: list[str]) -> None:
+    driver = FakeDriver(cost=lambda text: 2e-4 / (1 + ("shfl" in text)))
+    assert run(driver, said)
+    found = find(kernel(TEXT), "sm_80")
+    assert found is not None
+    assert (found.scheme, found.form) in set(tuning.combinations())
+    assert (found.speedup, found.device, found.kernel) == (2.0, "Imaginary 1", "jacobi")
+    assert found.timings[0].scheme == ORIGINAL
+    assert any("times as fast" in line for line in said)
+    assert said[-1] == f"stored in {file}"
+    assert said[0].startswith("Imaginary 1 (sm_80), driver 580.1, 1410 MHz")
+
+
+def test_a_slowdown_is_stored_as_keep(file: str, said: list[str]) -> None:
+    """And said as plainly as a gain."""
+    driver = FakeDriver(cost=lambda text: 2e-4 if "shfl" in text else 1e-4)
+    assert run(driver, said)
+    found = find(kernel(TEXT), "sm_80", file=file)
+    assert found is not None
+    assert (found.scheme, found.form, found.speedup) == (KEEP, KEEP, 1.0)
+    assert any("kept as it is: the best, " in s and "2.000 times as long" in s for s in said)
+
+
+def test_a_wrong_variant_is_an_answer(file: str, said: list[str]) -> None:
+    def spoil(text: str, memory: dict[int, object]) -> None:
+        if "shfl" in text:
+            list(memory.values())[3][700] ^= 128  # type: ignore[index]
+
+    assert not run(FakeDriver(cost=lambda _: 1e-4, change=spoil), said)  # type: ignore[arg-type]
+    assert any("bytes differ" in line for line in said)
+    found = find(kernel(TEXT), "sm_80")
+    assert found is not None and found.scheme == KEEP
+    assert not any(timing.equal for timing in found.timings if timing.scheme == "paper")
+
+
+def test_nothing_is_stored_unasked(file: str, said: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    assert run(FakeDriver(), said, keep=False, csv=out)
+    assert not everything(file)
+    lines = out.read_text().splitlines()
+    assert "# device: Imaginary 1 (sm_80), driver 580.1, 1410 MHz (memory 1593 MHz)" in lines
+    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    assert [row["scheme"] for row in rows][:2] == [ORIGINAL, "paper"]
+    assert {row["equal"] for row in rows} == {"yes"}
+    assert rows[0]["microseconds"] == "100.00"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="no matplotlib")
+@pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_chart(file: str, said: list[str], tmp_path: Path, suffix: str, magic: bytes) -> None:
+    out = tmp_path / f"t.{suffix}"
+    run(FakeDriver(cost=lambda text: 1e-4 * len(text)), said, plot=out)
+    assert out.read_bytes().startswith(magic)
+    if suffix == "svg":
+        drawn = out.read_text()
+        assert "Imaginary 1 (sm_80), driver 580.1" in drawn
+        assert "geo. mean" in drawn
+
+
+def test_speedups_are_of_the_best_blocks() -> None:
+    from tests.gpu.test_measure import row
+
+    rows = [row(ORIGINAL, 1.0), row(ORIGINAL, 2.0), row("a", 3.0), row("a", 1.0), row("b", 9.0),
+            row("b", None, wrong="differs")]  # fmt: skip
+    assert show.speedups(rows) == {"a keep": {"k": pytest.approx(1.5)}}
+
+
+def test_every_scheme_and_form_is_tried() -> None:
+    pairs = list(tuning.combinations())
+    assert {scheme for scheme, _ in pairs} == set(pipeline.SCHEMES) - {"auto"}
+    assert {form for _, form in pairs} == set(pipeline.FORMS) - {"auto"}
+    made = tuning.variants(TEXT, pipeline.Options())
+    assert made[0].text == TEXT
+    assert len({variant.text for variant in made}) == len(made) > 1
+
+
+def test_requests_that_make_no_sense(said: list[str]) -> None:
+    two = TEXT + kernel(TEXT).replace("jacobi", "other").replace("$L__BB0", "$L__BB1")
+    for text, request, message in (
+        (TEXT, tuning.Request(kernel="jacobbi"), "no kernel jacobbi"),
+        (TEXT, tuning.Request(arch="sm_90"), r"code for sm_90 does not run on .*\(sm_80\)"),
+        (two, QUICK, "has 2 kernels"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            list(tuning.tune(text, "t.ptx", FakeDriver(), request))
+
+
+def test_a_kernel_nothing_can_be_done_for(said: list[str]) -> None:
+    text = (PTX / "vecadd.ptx").read_text()
+    (outcome,) = tuning.tune(text, "t.ptx", FakeDriver(), tuning.Request())
+    assert outcome.problem == "no scheme changes it"
+    assert tuning.save(text, "sm_80", outcome) is None
+
+
+def test_code_runs_upwards_within_a_major_version() -> None:
+    assert tuning.runs_on("sm_80", "sm_86") and tuning.runs_on("sm_90a", "sm_90")
+    assert not tuning.runs_on("sm_86", "sm_80") and not tuning.runs_on("sm_75", "sm_80")
+    assert tuning.runs_on("sm_100", "sm_103") and not tuning.runs_on("sm_90", "sm_100")
+
+
+# ---------------------------------------------------------------- invented launches
+
+
+@pytest.mark.parametrize(
+    ("path", "grid"),
+    [
+        ("kernelgen/ptx/jacobi.ptx", (1024, 1, 8)),  # lanes along z, rows along x
+        ("kernelgen/ptx/laplacian.ptx", (64, 128, 1)),
+        ("programs/ptx/conv1d.ptx", (8192, 1, 1)),
+        ("programs/ptx/image.ptx", (8, 1024, 1)),
+    ],
+)
+def test_invented(path: str, grid: tuple[int, int, int]) -> None:
+    module = parse((PTX.parents[1] / path).read_text())
+    (launch,) = invent(emulate(module, module.functions[0]), DEVICE, (128,))
+    assert (launch.grid, launch.block) == (grid, (128, 1, 1))
+
+
+def test_one_launch_for_each_block() -> None:
+    module = parse(TEXT)
+    launches = invent(emulate(module, module.functions[0]), DEVICE, (64, 256))
+    assert [launch.block for launch in launches] == [(64, 1, 1), (256, 1, 1)]
+    fixed = parse(TEXT.replace("\n)\n{", "\n)\n.reqntid 96, 1, 1\n{", 1))
+    (launch,) = invent(emulate(fixed, fixed.functions[0]), DEVICE)
+    assert launch.block == (96, 1, 1)
+
+
+def test_no_launch_is_found() -> None:
+    """A pointer read from memory leads nowhere in an invented launch."""
+    text = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p) {
+    .reg .b64 %a<4>; .reg .b32 %r<2>;
+    ld.param.u64 %a0, [p];
+    ld.global.u64 %a1, [%a0];
+    ld.global.u32 %r0, [%a1+0x7000000000];
+    st.global.u32 [%a1], %r0;
+    ret;
+}
+"""
+    module = parse(text)
+    with pytest.raises(NoLaunch, match="--launch"):
+        invent(emulate(module, module.functions[0]), DEVICE, (32,))
+
+
+# ---------------------------------------------------------------- without a GPU
+
+
+def tune(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The installed command, on a machine that shows it no GPU."""
+    program = Path(sys.executable).parent / "ptxsw"
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PTXSW_")}
+    return subprocess.run(
+        [str(program), "tune", *arguments], env=kept | {"CUDA_VISIBLE_DEVICES": ""} | environ,
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+def test_no_gpu_is_said_in_one_sentence(tmp_path: Path) -> None:
+    done = tune(str(PTX / "jacobi.ptx"), PTXSW_TUNED=str(tmp_path / "t.json"))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("No GPU can be used: ")
+    assert done.stderr.count("\n") == 1 and done.stderr.endswith(".\n")
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_help_teaches() -> None:
+    done = tune("--help")
+    assert done.returncode == 0
+    for word in ("bit for bit", "--launch", "PTXSW_TUNED", "Exit 0", "ptxsw tune jacobi.ptx"):
+        assert word in done.stdout
+
+
+def test_cache_info_counts_results(file: str, said: list[str]) -> None:
+    run(FakeDriver(), said)
+    program = Path(sys.executable).parent / "ptxsw"
+    done = subprocess.run(
+        [str(program), "cache", "info"], env=os.environ | {"PTXSW_CACHE": str(Path(file).parent)},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert f"{file}: 1 results of ptxsw tune" in done.stdout
