@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.codegen import versioned
+from ptxsw.codegen.ahead import Ahead
 from ptxsw.codegen.edit import Edit
 from ptxsw.codegen.halo import Rows
 from ptxsw.codegen.lines import Lines
@@ -60,10 +61,12 @@ class _Emitter:
         return (*head, *self._common.edits(self._text, plan.instructions))
 
     def _guards(self) -> Iterator[WrapGuard]:
+        """Those that are tested where their indices are extended."""
         for rewrite in self._plan.rewrites:
-            yield from rewrite.proof.guards
-        for row in self._plan.halos:
-            yield from row.proof.guards
+            if id(rewrite) not in self._region_of:
+                yield from rewrite.proof.guards
+                if rewrite.scheme == "halo":
+                    yield from self._plan.rows[rewrite.source].proof.guards
 
     def _steps(self) -> Iterator[tuple[tuple[int, int], Halo | Rewrite]]:
         """What is to be written, by the instruction before which it begins."""
@@ -155,5 +158,6 @@ class _Emitter:
     def _before_branch(self, region: Region) -> Whole:
         """What the branch before a stretch that is written twice asks."""
         stretch = (self._plan.segments[region.start], region.start)
-        wraps = self._wraps.of(region.guards)
+        ahead = Ahead(self._text, self._plan, self._names, self._common, region.start)
+        wraps = Wraps(self._names, self._common, region.guards, ahead).of(region.guards)
         return self._stretches.voted(self._common, region.start, stretch, region.block_shape, wraps)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ptxsw.codegen.ahead import slice_ahead
 from ptxsw.codegen.edit import Edit, apply
 from ptxsw.codegen.lines import Lines
 from ptxsw.codegen.names import Names
@@ -39,33 +40,37 @@ class Region:
 
     @property
     def guards(self) -> tuple[WrapGuard, ...]:
+        """What is to be tested before the branch."""
         found = (guard for rewrite in self.rewrites for guard in rewrite.proof.guards)
         return tuple(dict.fromkeys(found))
 
     @property
     def block_shape(self) -> bool:
+        """Must rows not wrap inside the warp?"""
         return any(rewrite.proof.block_shape for rewrite in self.rewrites)
 
 
 def regions(plan: Plan) -> list[Region]:
-    """The stretches to be written twice: from the first rewritten load of a segment to the last,
-    parted where a test that a later rewrite needs comes in between, or a scope begins or ends."""
-    found: list[Region] = []
-    segment = None
-    for rewrite in sorted(plan.rewrites, key=lambda r: (_begin(plan, r), r.dest)):
+    """The stretches to be written twice: in each segment from the first rewritten load to the
+    last. Not where a test cannot be made before, or a scope begins or ends in between."""
+    found: dict[int, Region] = {}
+    for rewrite in plan.rewrites:
         if rewrite.form != "versioned" or rewrite.is_copy:
             continue
-        start, here = _begin(plan, rewrite), plan.segments[rewrite.dest]
-        last = found[-1] if found and segment == here else None
-        ready = max((guard.index for guard in rewrite.proof.guards), default=-1)
-        if last is not None and (start <= last.end or ready < last.start):
-            last.end = max(last.end, rewrite.dest)
-            last.rewrites.append(rewrite)
-        else:
-            found.append(Region(start, rewrite.dest, [rewrite]))
-            segment = here
-    broken = {plan.segments[r.start] for r in found if not _is_whole(plan, r)}
-    return [region for region in found if plan.segments[region.start] not in broken]
+        begin, segment = _begin(plan, rewrite), plan.segments[rewrite.dest]
+        region = found.setdefault(segment, Region(begin, rewrite.dest, []))
+        region.start = min(region.start, begin)
+        region.end = max(region.end, rewrite.dest)
+        region.rewrites.append(rewrite)
+    return [r for r in found.values() if _is_whole(plan, r) and _is_ready(plan, r)]
+
+
+def _is_ready(plan: Plan, region: Region) -> bool:
+    """Can all indices be tested before the branch?"""
+    return all(
+        slice_ahead(plan, guard.reg, guard.index, region.start) is not None
+        for guard in region.guards
+    )
 
 
 def _begin(plan: Plan, rewrite: Rewrite) -> int:
