@@ -107,7 +107,8 @@ def run_proofs() -> None:
             judge = Judge(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
             proved = sum(
                 any(isinstance(judge.legal(pair), Proof) for pair in pairs)
-                for _, pairs in candidates(trace, 31)
+                for _, elements in candidates(trace, 31)
+                for pairs in elements
             )
             longest = max((_ask(solver, o) for several in judge.obligations.values()
                            for o in several), default=0.0)  # fmt: skip

@@ -14,6 +14,8 @@ from ptxsw.shuffle.legal import Judge, Refused, segments
 from ptxsw.shuffle.plan import Halo, Hoist, Part, Plan, Proof, Rewrite
 from ptxsw.shuffle.rows import Row, centre, rows
 
+Elements = tuple[list[Candidate], ...]
+
 SCHEMES = ("paper", "early", "halo")
 
 
@@ -53,7 +55,7 @@ def draft(
     found = list(candidates(trace, max_delta))
     made = _Drafting(trace, judge, scheme, form, max_delta, hoist)
     if shuffles and (hoist or scheme == "halo"):
-        starting = {access.index for access, sources in found if not sources}
+        starting = {access.index for access, elements in found if not any(elements)}
         for row in rows(trace, judge):
             made.row(row, starting)
     made.others(found, shuffles, why_not)
@@ -157,23 +159,36 @@ class _Drafting:
     # ------------------------------------------------------------ the rest
 
     def others(
-        self, found: Iterable[tuple[Access, list[Candidate]]], shuffles: bool, why_not: str
+        self, found: Iterable[tuple[Access, Elements]], shuffles: bool, why_not: str
     ) -> None:
-        """For each load the nearest legal source, whose value comes from memory: shuffles of
-        shuffled values would queue up."""
-        for dest, sources in found:
-            if dest.index not in self.done:
-                self._nearest(dest, self._with_moved(dest, sources), shuffles, why_not)
+        """For each element of each load the nearest legal source, whose value comes from
+        memory: shuffles of shuffled values would queue up. A load stays where one element has
+        no source."""
+        for dest, elements in found:
+            if dest.index in self.done:
+                continue
+            sources = [self._with_moved(dest, candidates) for candidates in elements]
+            served = []
+            for several in sources:
+                one = self._nearest(dest, several, shuffles, why_not)
+                if not isinstance(one, tuple):
+                    left = one or self._partly(sources)
+                    self.kept += [left] if left is not None else []
+                    break
+                served.append(one)
+            else:
+                self._rewrite(dest, served)
 
     def _with_moved(
         self, dest: Access, sources: list[Candidate]
     ) -> list[tuple[Candidate, int | None]]:
-        """The sources of a load, nearest lanes first, those that were moved up among them."""
+        """The sources of an element, nearest lanes first, those that were moved up among them."""
         known: list[tuple[Candidate, int | None]] = [(source, None) for source in sources]
-        known += [
-            (Candidate(dest, s, delta), at) for s, delta, at in self.moved.get(dest.index, [])
-        ]
-        return sorted(known, key=lambda pair: abs(pair[0].delta))
+        moved = self.moved.get(dest.index, [])
+        known += [(Candidate(dest, s, delta), at) for s, delta, at in moved]
+        return (
+            sorted(known, key=lambda pair: (pair[0].mirror, abs(pair[0].delta))) if moved else known
+        )
 
     def _nearest(
         self,
@@ -181,26 +196,42 @@ class _Drafting:
         sources: list[tuple[Candidate, int | None]],
         shuffles: bool,
         why_not: str,
-    ) -> None:
+    ) -> tuple[Candidate, Proof] | Kept | None:
+        """The first legal source of one element and its proof, or why there is none; None where
+        none is in sight."""
         refused: Kept | None = None
         for candidate, at in sources:
-            if candidate.delta and candidate.source.index in self.shuffled:
+            if candidate.crosses and candidate.source.index in self.shuffled:
                 continue
-            verdict = self.judge.legal(candidate, source_at=at)
-            if isinstance(verdict, Refused):
-                refused = refused or Kept(dest, candidate, verdict.reason)
-                continue
-            if candidate.delta and not shuffles:
-                refused = Kept(dest, candidate, why_not)
-                break
-            part = Part(candidate.source.index, 0, candidate.delta)
-            scheme = "paper" if self.scheme == "halo" else self.scheme
-            self.rewrites.append(Rewrite(dest.index, (part,), scheme, self.form, verdict))
-            if candidate.delta:
-                self.shuffled.add(dest.index)
-            return
-        if refused is not None:
-            self.kept.append(refused)
+            verdict = _unwritable(candidate) or self.judge.legal(candidate, source_at=at)
+            if isinstance(verdict, Proof):
+                if candidate.crosses and not shuffles:
+                    return Kept(dest, candidate, why_not)
+                return candidate, verdict
+            refused = refused or Kept(dest, candidate, verdict.reason)
+        return refused
+
+    def _partly(self, sources: list[list[tuple[Candidate, int | None]]]) -> Kept | None:
+        """Why a vector load stays of which one element has no source in sight."""
+        seen = next((c for candidates in sources for c, _ in candidates), None)
+        if seen is None:
+            return None
+        return Kept(seen.dest, seen, "not every element of the vector has a source")
+
+    def _rewrite(self, dest: Access, served: list[tuple[Candidate, Proof]]) -> None:
+        parts = tuple(Part(c.source.index, c.element, c.delta, c.mirror) for c, _ in served)
+        scheme = "paper" if self.scheme == "halo" else self.scheme
+        proof = _joined(proof for _, proof in served)
+        self.rewrites.append(Rewrite(dest.index, parts, scheme, self.form, proof))
+        if any(candidate.crosses for candidate, _ in served):
+            self.shuffled.add(dest.index)
+
+
+def _unwritable(candidate: Candidate) -> Refused | None:
+    """What the check of the written lines cannot read yet."""
+    if candidate.dest.elements > 1 or candidate.source.elements > 1:
+        return Refused("vector loads are not rewritten yet")
+    return Refused("mirrored loads are not rewritten yet") if candidate.mirror else None
 
 
 def _joined(proofs: Iterable[Proof]) -> Proof:

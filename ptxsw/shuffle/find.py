@@ -1,7 +1,8 @@
 """Loads that may get their value from an earlier load of a lane nearby.
 
 Loads are grouped by the class of their address: its polynomial without the constant. Within a
-class the offset and the lane stride give N. Nothing is proved here.
+class the offset and the lane stride give N. Two classes that differ in the sign of the lane
+stride alone hold one another's mirror images. Nothing is proved here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ptxsw import isa
-from ptxsw.emulator.affine import Affine, Monomial, is_lane_atom, without_constant
+from ptxsw.emulator.affine import Affine, Monomial, Polynomial, is_lane_atom, without_constant
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
 
 Key = frozenset[tuple[Monomial, int]]
@@ -18,6 +21,9 @@ Class = frozenset[tuple[Key, int]]
 
 _SOURCES_TRIED = 4
 """Of several earlier loads at one address the newest few are tried."""
+
+_MIRRORS = range(1, 62)
+"""Lane K - i exists for two lanes at least; for K = 31 it does for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,14 @@ class Place:
     key: Class
     offset: int
     stride: int
+
+    @property
+    def mirrored(self) -> Class:
+        """The class of the addresses that grow the other way from lane to lane."""
+        return frozenset(
+            (frozenset((m, -c if any(map(is_lane_index, m)) else c) for m, c in key), offset)
+            for key, offset in self.key
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +62,47 @@ class Candidate:
     mirror: bool = False
     displacement: int = 0
 
+    @property
+    def crosses(self) -> bool:
+        """Is it a value of another lane?"""
+        return self.mirror or self.delta != 0
+
+
+def is_lane_index(term: Term) -> bool:
+    """Does the term grow by one from lane to lane of a warp? `%laneid` does, and where rows do
+    not wrap inside the warp `%tid.x` and `%tid.x & 31`, too."""
+    return is_lane_atom(term) or is_lane_bits(term)
+
+
+def is_lane_bits(term: Term) -> bool:
+    """Is it the low five bits of `%tid.x`?"""
+    return term.kind == "extract" and term.width == 5 and is_thread_bits(term)
+
+
+def is_thread_bits(term: Term) -> bool:
+    """Is it the low bits of `%tid.x`, five or more of them?"""
+    return (
+        term.kind == "extract"
+        and term.value == 0
+        and term.width >= 5
+        and term.args[0].kind == "atom"
+        and term.args[0].value == "%tid.x"
+    )
+
+
+def thread_bits(terms: Terms) -> tuple[Term, Term]:
+    """The upper and the lower five bits of `%tid.x`, which is below 1024."""
+    thread = terms.atom("%tid.x", 32, Variance.LANE)
+    return terms.extract(thread, 5, 5), terms.extract(thread, 0, 5)
+
 
 def global_loads(trace: Trace) -> tuple[Access, ...]:
     """Loads that may touch global memory, generic ones included."""
     return tuple(a for a in trace.accesses if a.kind == "load" and a.space in ("global", "generic"))
+
+
+# In classes `%tid.x` counts as 32 times its upper bits and its lower five. Terms of no trace.
+_UPPER, _LOWER = thread_bits(Terms())
 
 
 def place(affine: Affine, access: Access) -> Place | None:
@@ -61,10 +112,10 @@ def place(affine: Affine, access: Access) -> Place | None:
     views: set[tuple[Key, int]] = set()
     strides = set()
     for variant in access.variants:
-        polynomial = affine.polynomial(variant.address)
+        polynomial = _split(affine.polynomial(variant.address))
         stride = 0
         for monomial, coefficient in polynomial.items():
-            lanes = sum(map(is_lane_atom, monomial))
+            lanes = sum(map(is_lane_index, monomial))
             if lanes and len(monomial) > 1:
                 return None
             stride += coefficient * lanes
@@ -76,25 +127,87 @@ def place(affine: Affine, access: Access) -> Place | None:
     return Place(frozenset((k, o - lowest) for k, o in views), lowest, strides.pop())
 
 
-def candidates(trace: Trace, max_delta: int) -> Iterator[tuple[Access, list[Candidate]]]:
-    """For each global load, in program order, where its value may come from: nearest lanes
-    first, newest sources first. Linear in the number of loads for a fixed `max_delta`."""
+def _split(polynomial: Polynomial) -> Polynomial:
+    """The polynomial with the whole of `%tid.x` in its two parts."""
+    split: dict[Monomial, int] = {}
+    for monomial, coefficient in polynomial.items():
+        parts: tuple[tuple[Monomial, int], ...] = ((monomial, coefficient),)
+        if len(monomial) == 1:
+            (term,) = monomial
+            if _is_thread(term):
+                parts = (((_UPPER,), 32 * coefficient), ((_LOWER,), coefficient))
+            elif is_lane_bits(term):
+                parts = (((_LOWER,), coefficient),)
+            elif term.kind == "extract" and term.value == 5 and _is_thread(term.args[0]):
+                parts = (((_UPPER,), coefficient),)
+        for part, factor in parts:
+            split[part] = split.get(part, 0) + factor
+    return {m: c for m, c in split.items() if c}
+
+
+def _is_thread(term: Term) -> bool:
+    return term.kind == "atom" and term.value == "%tid.x"
+
+
+_Element = tuple[Access, int]  # a load and the number of one of its elements
+
+
+class _Earlier:
+    """Elements of the loads seen so far, by class, stride and offset."""
+
+    def __init__(self, max_delta: int) -> None:
+        self._max_delta = max_delta
+        self._known: dict[tuple[Class, int], dict[int, list[_Element]]] = {}
+        self._mirrored: dict[Class, Class] = {}
+
+    def candidates(self, dest: Access, element: int, where: Place) -> list[Candidate]:
+        """Where one element may come from: nearest lanes first, newest sources first."""
+        found: list[Candidate] = []
+        offset = where.offset + element * dest.bits // 8
+        same = self._known.get((where.key, where.stride), {})
+        for delta in _nearest_first(self._max_delta if where.stride and same else 0):
+            for source, number in reversed(same.get(offset - delta * where.stride, [])):
+                found.append(Candidate(dest, source, delta, number, element))
+        # The distance to a mirrored lane is anything up to 31.
+        if not where.stride or self._max_delta < 31:
+            return found
+        other = self._known.get((self._flipped(where), -where.stride), {})
+        if not other:
+            return found
+        for total in sorted(_MIRRORS, key=lambda k: abs(k - 31)):
+            for source, number in reversed(other.get(offset + total * where.stride, [])):
+                found.append(Candidate(dest, source, total, number, element, mirror=True))
+        return found
+
+    def _flipped(self, where: Place) -> Class:
+        if where.key not in self._mirrored:
+            self._mirrored[where.key] = where.mirrored
+        return self._mirrored[where.key]
+
+    def add(self, access: Access, where: Place) -> None:
+        here = self._known.setdefault((where.key, where.stride), {})
+        for element in range(access.elements):
+            known = here.setdefault(where.offset + element * access.bits // 8, [])
+            known.append((access, element))
+            del known[:-_SOURCES_TRIED]
+
+
+def candidates(
+    trace: Trace, max_delta: int
+) -> Iterator[tuple[Access, tuple[list[Candidate], ...]]]:
+    """For each global load, in program order, and for each of its elements (one, unless it is a
+    vector load), where the value may come from: this lane, the nearest lanes, mirrored lanes.
+    Linear in the number of loads for a fixed `max_delta`."""
     affine = Affine()
-    earlier: dict[tuple[Class, int, int], list[Access]] = {}
+    earlier = _Earlier(max_delta)
     for access in global_loads(trace):
         where = place(affine, access)
         if where is None:
-            yield access, []
+            yield access, tuple([] for _ in range(access.elements))
             continue
-        found: list[Candidate] = []
-        for delta in _nearest_first(max_delta if where.stride else 0):
-            wanted = where.offset - delta * where.stride
-            for source in reversed(earlier.get((where.key, where.stride, wanted), [])):
-                found.append(Candidate(access, source, delta))
-        yield access, found
-        known = earlier.setdefault((where.key, where.stride, where.offset), [])
-        known.append(access)
-        del known[:-_SOURCES_TRIED]
+        elements = range(access.elements)
+        yield access, tuple(earlier.candidates(access, e, where) for e in elements)
+        earlier.add(access, where)
 
 
 def _nearest_first(most: int) -> Iterable[int]:

@@ -15,7 +15,7 @@ from ptxsw.cfg import Block
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace, Variant
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ir import Instruction, Reg, Vec
 from ptxsw.isa import Effect
 from ptxsw.shuffle.find import Candidate, is_plain
 from ptxsw.shuffle.plan import Proof, WrapGuard
@@ -24,8 +24,9 @@ from ptxsw.shuffle.prove import (
     Guards,
     NoOverflow,
     Obligation,
+    OtherLane,
     apart,
-    neighbour_exists,
+    needs_rows,
     pointer_bases,
     same_bytes,
     settle,
@@ -70,18 +71,18 @@ class Judge:
     def legal(
         self, candidate: Candidate, *, before: int | None = None, source_at: int | None = None
     ) -> Proof | Refused:
-        """May `dest` take the value that `source` gave lane i + delta?
+        """May an element of `dest` take the value that `source` gave the other lane?
 
         Every guard of the proof can be tested before instruction `before` (default: the
         destination). `source_at` is the position that the source load is moved up to, if it is:
         it may then stand below the destination in the text.
         """
-        source, dest, delta = candidate.source, candidate.dest, candidate.delta
+        source, dest = candidate.source, candidate.dest
         at = source.index if source_at is None else source_at
         refused = (
             self.loadable(dest)
             or self.loadable(source)
-            or self._same_shape(source, dest)
+            or self._same_shape(candidate)
             or (self.movable(source, at) if at != source.index else None)
             or self._same_instance(at, dest.index)
             or self._nothing_between(source, dest, at)
@@ -89,7 +90,7 @@ class Judge:
         if refused is not None:
             return refused
         assumptions: list[str] = []
-        if delta:
+        if candidate.crosses:
             if self._cfg.loops_around(self._cfg.block_of[dest.index]):
                 if LOCKSTEP not in self._assume:
                     return Refused("lanes in a loop may be in different iterations")
@@ -128,24 +129,34 @@ class Judge:
             return Refused(f"{instruction.name} is a {kind} access")
         if instruction.guard is not None:
             return Refused("the load is guarded by a predicate")
-        if access.elements != 1:
-            return Refused("vector loads are not rewritten yet")
-        if self._register_width(access) not in (16, 32, 64) or access.bits > 64:
-            return Refused("the load is not into one register of 16, 32 or 64 bits")
+        widths = self._register_widths(access)
+        if access.bits > 64 or not widths or any(w not in (0, 16, 32, 64) for w in widths):
+            return Refused("the load is not into registers of 16, 32 or 64 bits")
         if set(isa.defs(instruction)) & set(isa.uses(instruction)):
             return Refused("the load overwrites its own address")
         if access.space == "generic" and not self._surely_global(access):
             return Refused("the generic address is not known to be in global memory")
         return None
 
-    def _register_width(self, access: Access) -> int:
-        dest = access.instruction.operands[0]
-        return self._trace.function.body.width(dest) if isinstance(dest, Reg) else 0
+    def _register_widths(self, access: Access) -> tuple[int, ...]:
+        """Of the registers that the elements go to, in bits; 0 for an element that goes nowhere;
+        none where these are not as many registers as the load has elements."""
+        operand = access.instruction.operands[0]
+        elements = operand.elements if isinstance(operand, Vec) else (operand,)
+        named = [reg for reg in elements if isinstance(reg, Reg)]
+        if len(elements) != access.elements or len(set(named)) != len(named):
+            return ()
+        body = self._trace.function.body
+        return tuple(body.width(reg) if isinstance(reg, Reg) else 0 for reg in elements)
 
-    def _same_shape(self, source: Access, dest: Access) -> Refused | None:
+    def _same_shape(self, candidate: Candidate) -> Refused | None:
         """The same bytes must give the same register contents."""
-        width = self._register_width(source)
-        if width != self._register_width(dest):
+        source, dest = candidate.source, candidate.dest
+        width = self._register_widths(source)[candidate.element]
+        widths = self._register_widths(dest)
+        if not width or not all(widths):
+            return Refused("an element of the vector goes into no register")
+        if width != widths[candidate.dest_element]:
             return Refused("the loads fill registers of different widths")
         if source.bits != dest.bits:
             return Refused("the loads have different types")
@@ -322,20 +333,16 @@ class Judge:
     ) -> Proof | Refused:
         guards: list[WrapGuard] = []
         obligations: list[Obligation] = []
+        rows = False
         for mine, theirs in self._pairs(candidate):
-            known = self._known(mine, candidate.delta)
-            outcome = same_bytes(
-                self._terms,
-                self._solver,
-                theirs,
-                mine,
-                candidate.delta,
-                candidate.displacement,
-                known,
-            )
+            other = self._other(candidate)
+            source, dest = self._addresses(candidate, theirs, mine)
+            outcome = same_bytes(self._terms, self._solver, source, dest, other, mine.conditions)
             if isinstance(outcome, Different):
                 return Refused(outcome.reason)
+            rows = rows or (other is not None and needs_rows(source, dest))
             obligations.append(outcome.proved)
+            known = mine.conditions | (other.exists(source, dest) if other else frozenset())
             for need in outcome.needs:
                 match self._discharge(need, known, candidate, before):
                     case Refused() as refused:
@@ -351,8 +358,23 @@ class Judge:
         self.obligations[key] = list(dict.fromkeys([*proved_so_far, *obligations]))
         return Proof(
             tuple(dict.fromkeys(guards)),
-            candidate.delta != 0 and not self._one_row(),
+            rows and not self._one_row(),
             tuple(dict.fromkeys(assumptions)),
+        )
+
+    def _other(self, candidate: Candidate) -> OtherLane | None:
+        if not candidate.crosses:
+            return None
+        return OtherLane(self._terms, candidate.delta, candidate.mirror)
+
+    def _addresses(self, candidate: Candidate, theirs: Variant, mine: Variant) -> tuple[Term, Term]:
+        """Of the two elements, each as its own lane computes it."""
+        ahead = candidate.displacement + candidate.element * candidate.source.bits // 8
+        behind = candidate.dest_element * candidate.dest.bits // 8
+        terms, width = self._terms, mine.address.width
+        return (
+            terms.add(theirs.address, terms.const(ahead, theirs.address.width)),
+            terms.add(mine.address, terms.const(behind, width)),
         )
 
     def _pairs(self, candidate: Candidate) -> Iterator[tuple[Variant, Variant]]:
@@ -360,7 +382,7 @@ class Judge:
         warp-uniform conditions tell the paths apart; for a copy, those of one path."""
         for mine in candidate.dest.variants:
             for theirs in candidate.source.variants:
-                together = candidate.delta == 0 or self._uniformly_apart(mine, theirs)
+                together = not candidate.crosses or self._uniformly_apart(mine, theirs)
                 if not (together and self._contradict(mine, theirs)):
                     yield mine, theirs
 
@@ -370,13 +392,6 @@ class Judge:
 
     def _contradict(self, a: Variant, b: Variant) -> bool:
         return any(self._terms.not_(c) in b.conditions for c in a.conditions)
-
-    def _known(self, mine: Variant, delta: int) -> frozenset[Term]:
-        """What holds in a lane that takes a shuffled value: its path, and that there is a
-        lane i + delta."""
-        if delta == 0:
-            return mine.conditions
-        return mine.conditions | neighbour_exists(self._terms, delta)
 
     def _discharge(
         self, need: NoOverflow, known: frozenset[Term], candidate: Candidate, before: int
@@ -390,7 +405,7 @@ class Judge:
         guard = self._guards.place(need, before)
         if guard is None:
             return Refused("the index may wrap, and no register holds it to be tested")
-        if candidate.delta == 0:
+        if not candidate.crosses:
             return Refused("the index may wrap")
         return guard
 

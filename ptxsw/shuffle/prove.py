@@ -17,6 +17,7 @@ from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.state import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace, Variant, Widening
+from ptxsw.shuffle.find import is_thread_bits, thread_bits
 from ptxsw.shuffle.plan import WrapGuard
 
 
@@ -52,36 +53,52 @@ class Different:
     reason: str
 
 
-def neighbour_exists(terms: Terms, delta: int) -> frozenset[Term]:
-    """What lane i knows where lane i + delta is a thread of its row: both indices are in range."""
-    facts = set()
-    for name, limit in (("%tid.x", 1023), ("%laneid", 31)):
-        own = terms.atom(name, 32, Variance.LANE)
-        other = terms.add(own, terms.const(delta, 32))
-        facts.add(terms.ule(other, terms.const(limit, 32)))
-    return frozenset(facts)
+class OtherLane:
+    """Terms as lane i + `number` of the warp sees them, or lane `number` - i where `mirror` is
+    set, said with the terms of lane i: its `%laneid` and `%tid.x`, and a value of its own for
+    whatever else varies over lanes. Uniform values, and those that are equal in a row of the
+    block, stay.
 
+    All of it holds where there is such a lane. What is said of `%tid.x` holds where rows of the
+    block do not wrap inside a warp: `%tid.x >> 5` is then equal in the warp, and the low bits of
+    `%tid.x`, five or more, differ as the lanes do.
+    """
 
-class LaneShift:
-    """Terms as another lane of the warp sees them: `%tid.x + N`, `%laneid + N`, and a value of
-    its own for whatever else varies over lanes. Uniform values, and those that are equal in a
-    row of the block, stay."""
-
-    def __init__(self, terms: Terms, delta: int) -> None:
+    def __init__(self, terms: Terms, number: int, mirror: bool = False) -> None:
         self._terms = terms
-        self._delta = delta
+        self._number = number
+        self.mirror = mirror
         self._memo: dict[Term, Term] = {}
         self.unknown: list[Term] = []
 
     def __call__(self, term: Term) -> Term:
         return self._terms.substitute(term, self._leaf, self._memo)
 
+    def exists(self, *addresses: Term) -> frozenset[Term]:
+        """What lane i knows where there is such a lane, as far as the addresses speak of it."""
+        facts = set()
+        named = {t.value for t in walk(*addresses) if is_lane_atom(t)}
+        for name, limit in (("%tid.x", 1023), ("%laneid", 31)):
+            own = self._terms.atom(name, 32, Variance.LANE)
+            if name in named and (name == "%laneid" or not self.mirror):
+                facts.add(self._terms.ule(self._moved(own), self._terms.const(limit, 32)))
+        if "%tid.x" in named and (self.mirror or any(map(is_thread_bits, walk(*addresses)))):
+            bits = self._moved(self._terms.zext(thread_bits(self._terms)[1], 32))
+            facts.add(self._terms.ule(bits, self._terms.const(31, 32)))
+        return frozenset(facts)
+
     def _leaf(self, node: Term) -> Term | None:
         if node.variance < Variance.LANE:
             return node
+        if node.kind == "zext" and is_thread_bits(node.args[0]):
+            return self._moved(node)  # both are below 2^5, or cross no multiple of it
+        if is_thread_bits(node):
+            return self._moved(node)
+        if node.kind == "extract" and node.value >= 5 and _is_thread(node.args[0]):
+            return node
         if node.kind == "atom":
             if is_lane_atom(node):
-                return self._terms.add(node, self._terms.const(self._delta, node.width))
+                return self._moved(node)
             self.unknown.append(node)
             return self._terms.fresh("other lane", node.width)
         if node.kind == "apply" and node.value[1] is Variance.LANE:
@@ -89,31 +106,94 @@ class LaneShift:
             return self._terms.fresh("other lane", node.width)
         return None
 
+    def _moved(self, own: Term) -> Term:
+        """A term that differs from lane to lane as the lanes do."""
+        terms = self._terms
+        number = terms.const(self._number, own.width)
+        if not self.mirror:
+            return terms.add(own, number)
+        return terms.add(own, terms.sub(number, terms.scale(self._lane(own), 2)))
+
+    def _lane(self, own: Term) -> Term:
+        """Lane i's number, in the width of a term that moves."""
+        inner = own.args[0] if own.kind == "zext" else own
+        if inner.kind == "atom" and inner.value == "%laneid":
+            return own
+        return self._terms.zext(thread_bits(self._terms)[1], own.width)
+
+
+class Halves:
+    """Terms with `%tid.x`, which is below 1024, as 32 times its upper bits and its lower five: so
+    that what is made of the parts and what is made of the whole can meet."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._memo: dict[Term, Term] = {}
+
+    def __call__(self, term: Term) -> Term:
+        return self._terms.substitute(term, self._leaf, self._memo)
+
+    def _leaf(self, node: Term) -> Term | None:
+        terms = self._terms
+        if node.variance < Variance.LANE:
+            return node
+        if node.kind == "extract" and _is_thread(node.args[0]):
+            if node.value == 5 and node.width > 5:
+                return terms.zext(thread_bits(terms)[0], node.width)
+            return node
+        if _is_thread(node):
+            upper, lower = (terms.zext(half, 32) for half in thread_bits(terms))
+            return terms.add(terms.scale(upper, 32), lower)
+        return None
+
+    def before(self, term: Term) -> Term:
+        """The term of which this one was made: an equal one, in any case."""
+        return next((old for old, new in self._memo.items() if new is term), term)
+
+
+def _is_thread(term: Term) -> bool:
+    return term.kind == "atom" and term.value == "%tid.x"
+
+
+def needs_rows(*addresses: Term) -> bool:
+    """Do the addresses say the same of another lane only where rows of the block do not wrap
+    inside a warp? Not where of all that tells threads apart only `%laneid` is in them."""
+    return any(
+        (t.kind == "atom" and str(t.value).startswith("%tid.")) or t.variance == Variance.ROW
+        for t in walk(*addresses)
+    )
+
 
 def same_bytes(
     terms: Terms,
     solver: Solver,
-    source: Variant,
-    dest: Variant,
-    delta: int,
-    displacement: int,
-    known: frozenset[Term],
+    source: Term,
+    dest: Term,
+    other: OtherLane | None,
+    conditions: frozenset[Term],
 ) -> Same | Different:
-    """Does `source` in lane i + delta, `displacement` bytes further on, have the address that
-    `dest` has in lane i, given what is known in lane i?"""
-    shift = LaneShift(terms, delta)
-    moved = shift(source.address) if delta else source.address
-    moved = terms.add(moved, terms.const(displacement, moved.width))
-    difference = terms.sub(moved, dest.address)
-    claim = terms.eq(moved, dest.address)
+    """Does the address `source` in the other lane (this one, where there is no other) equal
+    the address `dest` in lane i, given what is known in lane i?"""
+    known = conditions
+    moved = source
+    if other is not None:
+        moved, known = other(source), conditions | other.exists(source, dest)
+    if source.width != dest.width:
+        return Different("the addresses are of different widths")
+    halves = Halves(terms)
+    if other is not None and other.mirror:
+        moved, dest = halves(moved), halves(dest)
+    difference = terms.sub(moved, dest)
+    claim = terms.eq(moved, dest)
     if difference.kind == "const":
         equal = difference.value == 0
         return Same(Obligation(claim)) if equal else Different("the addresses differ")
     own = {t for t in walk(difference) if t.kind == "apply" and t.variance == Variance.LANE}
     if own or any(str(t.value).startswith("other lane") for t in walk(difference)):
-        names = ", ".join(sorted({show(t) for t in own or shift.unknown})[:2])
+        unknown = own or (other.unknown if other is not None else ())
+        names = ", ".join(sorted({show(t) for t in unknown})[:2])
         return Different(f"the address depends on {names}, which differs from lane to lane")
-    same = _pair_up(terms, difference, dest.address)
+    same = _pair_up(terms, difference, dest, halves)
     if same is not None:
         return same
     if isinstance(solver.prove(claim, known), Proved):
@@ -121,7 +201,7 @@ def same_bytes(
     return Different("the addresses are not provably equal")
 
 
-def _pair_up(terms: Terms, difference: Term, address: Term) -> Same | None:
+def _pair_up(terms: Terms, difference: Term, address: Term, halves: Halves) -> Same | None:
     """Read `difference == 0` as: extended indices that are a constant apart, and that constant
     cancels what was added outside, provided that no index sum overflows.
 
@@ -153,7 +233,8 @@ def _pair_up(terms: Terms, difference: Term, address: Term) -> Same | None:
         moved = extend(terms.add(index, terms.const(step, index.width)), width)
         apart = terms.sub(moved, extend(index, width))
         general = terms.add(general, terms.scale(apart, sign))
-        needs.append(NoOverflow(ours.args[0], step, ours.kind == "sext"))
+        value = halves.before(ours).args[0]
+        needs.append(NoOverflow(value, step, ours.kind == "sext"))
         given.add(no_overflow(terms, NoOverflow(index, step, ours.kind == "sext")))
     if total & mask:
         return None

@@ -221,7 +221,8 @@ def shuffled(seed: int) -> int:
     judge = Judge(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
     proved = [
         (found.dest.index, found.source.index, found.delta)
-        for _, several in candidates(trace, 2)
+        for _, elements in candidates(trace, 2)
+        for several in elements
         for found in several
         if isinstance(proof := judge.legal(found), Proof) and not proof.guards
     ]
