@@ -131,6 +131,11 @@ class _Emitter:
         lines = self._lines(rewrite)
         if rewrite.is_copy:
             self._copy(rewrite)
+        elif self._plan.unsafe_bound is not None:
+            segment = self._plan.segments[rewrite.dest]
+            mask = self._stretches.mask(lines, rewrite.dest, segment)
+            bound = self._plan.unsafe_bound
+            self._shuffled.write_bound(lines, self._home, rewrite, bound, mask)
         elif rewrite.scheme == "halo":
             whole = self._row_whole(self._plan.rows[rewrite.source], rewrite)
             self._rows.write(lines, self._home(rewrite.source), rewrite, whole)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ptxsw.codegen.lines import Lines
 from ptxsw.codegen.names import Names
@@ -97,6 +97,19 @@ class Shuffled:
             near = self.names.new("near", f"b{width}")
             yield from self._part(home, part, near, width, mask)
             yield f"selp.b{width} {register}, {edge}, {near}, {own};"
+
+    def write_bound(
+        self, lines: Lines, home: Home, rewrite: Rewrite, bound: str, mask: str
+    ) -> None:
+        """The wrong lines of CC'23, section 8.1, that bound what can be gained: no load at all, or
+        the shuffle alone."""
+        registers = self.values.registers(rewrite.dest)
+        made: list[str] = []
+        for part, (register, width) in zip(rewrite.parts, registers, strict=True):
+            if bound == "noload":
+                part = replace(part, delta=0, mirror=False)
+            made.extend(self._part(home, part, register, width, mask))
+        lines.replace(rewrite.dest, *made)
 
     def _part(self, home: Home, part: Part, register: str, width: int, mask: str) -> Iterator[str]:
         """Bring one element into a register."""

@@ -103,13 +103,17 @@ class Stretches:
     tests: dict[tuple[Hashable, bool], str] = field(default_factory=dict)
     votes: dict[tuple[Hashable, bool, tuple[str, ...]], str] = field(default_factory=dict)
 
-    def whole(self, lines: Lines, at: int, stretch: Hashable, block_shape: bool) -> Whole:
-        """Where all lanes are here, and are a row if `block_shape` asks; tested before
-        instruction `at` unless that has been done in this stretch."""
+    def mask(self, lines: Lines, at: int, stretch: Hashable) -> str:
+        """The active lanes of a stretch, asked before instruction `at` unless done already."""
         if stretch not in self.masks:
             self.masks[stretch] = self.names.new("mask", "b32")
             lines.put_before(at, f"activemask.b32 {self.masks[stretch]};")
-        mask = self.masks[stretch]
+        return self.masks[stretch]
+
+    def whole(self, lines: Lines, at: int, stretch: Hashable, block_shape: bool) -> Whole:
+        """Where all lanes are here, and are a row if `block_shape` asks; tested before
+        instruction `at` unless that has been done in this stretch."""
+        mask = self.mask(lines, at, stretch)
         key = (stretch, block_shape)
         if key not in self.tests:
             name = self.tests[key] = self.names.new("part", "pred")

@@ -101,6 +101,34 @@ class Halo:
     proof: Proof
 
 
+@dataclass(frozen=True, slots=True)
+class UniformLoop:
+    """A loop that all lanes of a warp go round together, as long as one of them wants to.
+
+    Numbers are positions in the body's instructions. A predicate `in` tells for each lane whether
+    it still takes part. It starts at `start`: as what this branch decides, which takes lanes past
+    the loop (`enters` tells whether its taken side leads into it); or, where `enters` is None, as
+    true, `start` being the last instruction before the loop. It ends at the branch `leave` of the
+    turn that would be the lane's last; `stays` tells whether its taken side stays in the loop.
+
+    Of the instructions `inside`, which lanes that do not take part run, too, those `under` the
+    predicate are made only by lanes that do: accesses, and what sets a register that is read
+    behind the loop (`lasting`). All lanes come together to the instructions `together`. What lies
+    in a uniform loop inside this one belongs to that alone.
+    """
+
+    header: int  # the first instruction of the header
+    start: int
+    enters: bool | None
+    leave: int
+    stays: bool
+    inside: frozenset[int]
+    under: frozenset[int]
+    lasting: frozenset[int]
+    together: frozenset[int]
+    outer: int | None = None  # the header of the uniform loop around it, whose `in` it narrows
+
+
 @dataclass(frozen=True)
 class Plan:
     """The rewrites of one function, in order of their destinations.
@@ -109,6 +137,10 @@ class Plan:
     names go on together, so one query serves all its shuffles. A rewrite of scheme `halo` takes
     its value from the row in `halos` whose lead is its source. Form `versioned` holds for all
     rewrites of a segment that lie in one stretch.
+
+    `unsafe_bound` asks for a wrong text that shows what could be gained at most: "noload" leaves
+    out the rewritten loads and takes this lane's value of the source, "nocorner" takes the
+    shuffled value in every lane.
     """
 
     function: Function
@@ -117,6 +149,8 @@ class Plan:
     segments: tuple[int, ...]
     hoists: tuple[Hoist, ...] = ()
     halos: tuple[Halo, ...] = ()
+    loops: tuple[UniformLoop, ...] = ()  # outer ones first
+    unsafe_bound: str | None = None
 
     @cached_property
     def hoisted(self) -> Mapping[int, Hoist]:
@@ -127,3 +161,8 @@ class Plan:
     def rows(self) -> Mapping[int, Halo]:
         """The halos by their leads."""
         return {halo.lead: halo for halo in self.halos}
+
+    @cached_property
+    def loop_around(self) -> Mapping[int, UniformLoop]:
+        """The innermost uniform loop of each instruction that lies in one."""
+        return {index: loop for loop in self.loops for index in loop.inside}
