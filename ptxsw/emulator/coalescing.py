@@ -6,6 +6,8 @@ overflows; nothing is rewritten on its word.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ptxsw.emulator.affine import Affine, constant
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.trace import Access
@@ -38,8 +40,13 @@ def sectors(access: Access, stride: int | None) -> int | None:
     where the stride is not known or the space has no sectors."""
     if stride is None or not access.bytes or access.space not in ("global", "generic", "local"):
         return None
-    touched: set[int] = set()
-    for lane in range(LANES):
-        first = lane * stride
-        touched.update(range(first // SECTOR, (first + access.bytes - 1) // SECTOR + 1))
-    return len(touched)
+    return len(touched([lane * stride for lane in range(LANES)], access.bytes, SECTOR))
+
+
+def touched(addresses: Iterable[int], size: int, unit: int) -> set[int]:
+    """The numbers of the units of memory, of `unit` bytes, in which `size` bytes at each address
+    lie."""
+    found: set[int] = set()
+    for at in addresses:
+        found.update(range(at // unit, (at + size - 1) // unit + 1))
+    return found

@@ -2,6 +2,7 @@
 
 from ptxsw.report.model import (
     Access,
+    Carried,
     Kernel,
     Outlook,
     Proof,
@@ -14,6 +15,6 @@ from ptxsw.report.model import (
 from ptxsw.report.serial import from_json, to_json
 
 __all__ = [
-    "Access", "Kernel", "Outlook", "Proof", "Refusal", "Report", "Reuse", "Rewrite", "Row",
-    "from_json", "to_json",
+    "Access", "Carried", "Kernel", "Outlook", "Proof", "Refusal", "Report", "Reuse", "Rewrite",
+    "Row", "from_json", "to_json",
 ]  # fmt: skip

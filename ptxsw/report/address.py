@@ -7,13 +7,20 @@ read as if nothing wrapped.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial
-from ptxsw.emulator.node import Term
+from ptxsw.emulator.node import Term, ones, signed
 from ptxsw.emulator.show import show
 
 _LONGEST = 400  # characters
+_LARGEST = 50_000  # nodes
+
+_INFIX = {
+    "udiv": "/", "urem": "%", "sdiv": "/", "srem": "%", "and": "&", "or": "|", "xor": "^",
+    "shl": "<<", "lshr": ">>", "ashr": ">>", "eq": "==", "ult": "<", "ule": "<=", "slt": "<",
+    "sle": "<=",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,7 @@ class Writer:
 
     affine: Affine
     function: str
+    _texts: dict[Term, str] = field(default_factory=dict, repr=False)
 
     def address(self, term: Term, size: int) -> str:
         """`base[index]` in elements of `size` bytes, else `base + bytes`."""
@@ -29,15 +37,15 @@ class Writer:
 
     def polynomial(self, address: Polynomial, size: int) -> str:
         """The same for an address that is a polynomial."""
-        polynomial = dict(address)
-        bases = [m for m, factor in polynomial.items() if factor == 1 and _is_pointer(m)]
+        polynomial = {m: factor for m, factor in address.items() if not _is_window(m)}
+        bases = [m for m, factor in polynomial.items() if factor == 1 and is_pointer(m)]
         if len(bases) == 1 and size:
             base = self._product(bases[0])
             del polynomial[bases[0]]
             if all(factor % size == 0 for factor in polynomial.values()):
                 index = {m: factor // size for m, factor in polynomial.items()}
-                return _short(f"{base}[{self.sum(index) or '0'}]")
-        return _short(self.sum(address) or "0")
+                return _short(f"{base}[{_bare(self.sum(index)) or '0'}]")
+        return _short(_bare(self.sum(address)) or "0")
 
     def sum(self, polynomial: Polynomial) -> str:
         """Uniform parts first, then what varies by lane, the constant last."""
@@ -46,31 +54,84 @@ class Writer:
             factor = polynomial[monomial]
             sign = "-" if factor < 0 else "+"
             part = self._scaled(monomial, abs(factor))
+            if part is None:
+                continue
             if text:
                 text += f" {sign} {part}"
             else:
                 text = f"-{part}" if factor < 0 else part
         return text
 
-    def _scaled(self, monomial: Monomial, factor: int) -> str:
+    def _scaled(self, monomial: Monomial, factor: int) -> str | None:
         if not monomial:
             return str(factor)
+        if any(self._text(term) == "0" for term in monomial):
+            return None
         return self._product(monomial) if factor == 1 else f"{factor}*{self._product(monomial)}"
 
     def _product(self, monomial: Monomial) -> str:
         return "*".join(sorted(self._factor(term) for term in monomial))
 
     def _factor(self, term: Term) -> str:
-        if term.kind == "apply" and term.value[0][0] == "load" and len(term.args) == 1:
-            return self.address(term.args[0], term.width // 8)
-        text = self.clean(show(term))
-        loose = " " in text and not re.match(r"(\w+\(|\()", text)
+        text = self._text(term)
+        loose = " " in text and not re.fullmatch(r"[\w.]*(\[[^][]*\]|\([^()]*\))", text)
         return f"({text})" if loose else text
+
+    def _text(self, term: Term) -> str:
+        """A term that is no sum, as it would stand in CUDA C++."""
+        known = self._texts.get(term)
+        if known is None:
+            known = self._texts[term] = _short(self._written(term))
+        return known
+
+    def _written(self, term: Term) -> str:
+        if term.size > _LARGEST:
+            return "…"
+        if term.kind == "apply" and term.value[0][0] == "load" and len(term.args) == 1:
+            place = self.address(term.args[0], term.width // 8)
+            return place if place.endswith("]") else f"*({place})"
+        if term.kind in ("const", "atom"):
+            return self.clean(show(term))
+        if term.kind in ("sum", "mul", "zext", "sext"):
+            return _bare(self.sum(self.affine.polynomial(term))) or "0"
+        if term.kind == "extract":
+            return self._field(term.args[0], term.value, term.width)
+        if term.kind == "ite":
+            condition, yes, no = map(self._tight, term.args)
+            return f"{condition} ? {yes} : {no}"
+        if term.kind == "not":
+            return f"!{self._tight(term.args[0])}"
+        if term.kind in _INFIX:
+            left, right = map(self._tight, term.args)
+            return f"{left} {_INFIX[term.kind]} {right}"
+        if term.kind in ("apply", "float"):
+            name = term.value[0][0] if term.kind == "apply" else term.value
+            return f"{name}({', '.join(map(self._text, term.args))})"
+        return self.clean(show(term))
+
+    def _field(self, term: Term, low: int, width: int) -> str:
+        """Bits of a value, as quotient and remainder."""
+        if ones(term) >> low & ((1 << width) - 1) == 0:
+            return "0"
+        if self.affine.polynomial(term) != {(term,): 1} and low == 0 and width >= 16:
+            return self._text(term)
+        text = self._tight(term)
+        if width == 1 and low == term.width - 1:
+            return f"{text} < 0"
+        if low:
+            text = f"{text} / {1 << low}"
+        return text if low + width == term.width else f"{text} % {1 << width}"
+
+    def _tight(self, term: Term) -> str:
+        """A value as an operand."""
+        text = str(signed(term)) if term.kind == "const" else self._text(term)
+        whole = re.fullmatch(r"[\w.]*(\[[^][]*\]|\([^()]*\))?", text)
+        return text if whole else f"({text})"
 
     def clean(self, text: str) -> str:
         """Names without what every name of the kernel has in front."""
         text = text.replace(f"{self.function}_param_", "param_").replace("$L__", "")
-        text = re.sub(r"&(\w+)", lambda match: _plain(match[1]), text)
+        text = re.sub(r"&%?(\w+)", lambda match: _plain(match[1]), text)
         return re.sub(r"%(?=[a-z])", "", text)
 
     def _order(self, monomial: Monomial) -> tuple[bool, int, int, str]:
@@ -78,7 +139,7 @@ class Writer:
         return not monomial, varies, -len(monomial), self._product(monomial)
 
 
-def _is_pointer(monomial: Monomial) -> bool:
+def is_pointer(monomial: Monomial) -> bool:
     """A parameter, a variable or a loaded value, as wide as an address."""
     if len(monomial) != 1:
         return False
@@ -89,6 +150,23 @@ def _is_pointer(monomial: Monomial) -> bool:
         return False
     name = str(term.value)
     return name.startswith("&") or (term.width == 64 and "(" not in name and name[0] != "%")
+
+
+def _is_window(monomial: Monomial) -> bool:
+    """Where a state space lies among generic addresses."""
+    return len(monomial) == 1 and str(monomial[0].value).startswith("window(")
+
+
+def _bare(text: str) -> str:
+    """A text without parentheses around all of it."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[1:at] if at == len(text) - 1 else text
+    return text
 
 
 def _plain(symbol: str) -> str:

@@ -2,88 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ptxsw import isa
-from ptxsw.emulator.affine import Affine, Polynomial, without_constant
-from ptxsw.emulator.coalescing import is_uniform
-from ptxsw.emulator.node import Variance
+from ptxsw.emulator.affine import Affine, constant
+from ptxsw.emulator.coalescing import LANES, SECTOR, is_uniform
+from ptxsw.emulator.node import Variance, walk
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Loc
 from ptxsw.report import lanes, model
 from ptxsw.report.address import Writer
+from ptxsw.report.reuse import OpenRow, Rows, carried
 
-_REUSES = 8  # named for one load
 _SECTOR_SPACES = ("global", "generic", "local")
 
 
-@dataclass
-class _Row:
-    """A row while it is filled: loads by their offset, in program order."""
-
-    name: str
-    start: Polynomial
-    size: int
-    lines: list[int] = field(default_factory=list)
-    loads: dict[int, list[int]] = field(default_factory=dict)
-
-
-@dataclass
-class _Rows:
-    """Rows by their key, in the order of their first access."""
-
-    found: dict[Hashable, _Row] = field(default_factory=dict)
-
-    def row(self, space: str, polynomial: Polynomial, size: int) -> tuple[_Row, int]:
-        """The row of an address, and the bytes from its start."""
-        key = (space, size, without_constant(polynomial))
-        row = self.found.get(key)
-        if row is None:
-            name = _letters(len(self.found))
-            row = self.found[key] = _Row(name, polynomial, size)
-        return row, polynomial.get((), 0) - row.start.get((), 0)
-
-
 def describe(
-    trace: Trace, outlooks: model.Kernel
+    trace: Trace, outlooks: model.Kernel, block: lanes.Block | None = None
 ) -> tuple[tuple[model.Access, ...], tuple[model.Row, ...]]:
     """The accesses to memory in program order, parameters left out, and their rows.
 
-    `outlooks` is what the optimizer reports of this kernel.
+    `outlooks` is what the optimizer reports of this kernel; `block` the shape of the block, where
+    `.reqntid` does not fix it.
     """
-    writer = Writer(Affine(), trace.function.name)
-    sources = _source_lines(trace)
-    block = block_shape(trace)
-    wanted = _outlooks(outlooks)
-    rows = _Rows()
-    accesses = tuple(
-        _access(trace, access, writer, rows, sources.get(access.index), block, wanted)
-        for access in trace.accesses
-        if access.space != "param"
+    affine = Affine()
+    scene = _Scene(
+        trace,
+        Writer(affine, trace.function.name),
+        lanes.Warps(trace.function.block_shape or block),
+        _source_lines(trace),
+        _outlooks(outlooks),
+        carried(trace, affine),
     )
-    return accesses, tuple(_finished(row, writer) for row in rows.found.values())
+    rows = Rows()
+    accesses = tuple(
+        _access(scene, access, rows) for access in trace.accesses if access.space != "param"
+    )
+    return accesses, tuple(_finished(row, scene.writer) for row in rows.found.values())
 
 
-def _access(
-    trace: Trace,
-    access: Access,
-    writer: Writer,
-    rows: _Rows,
-    source: str | None,
-    block: lanes.Block | None,
-    outlooks: dict[int, model.Outlook],
-) -> model.Access:
-    line = trace.module.source.line(access.instruction.span.start)
+@dataclass(frozen=True)
+class _Scene:
+    """What is known of a kernel beside its accesses."""
+
+    trace: Trace
+    writer: Writer
+    warps: lanes.Warps
+    sources: Mapping[int, str]
+    outlooks: Mapping[int, model.Outlook]
+    carried: Mapping[int, tuple[model.Carried, ...]]
+
+
+def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
+    writer = scene.writer
+    line = scene.trace.module.source.line(access.instruction.span.start)
     addresses = {v.address for v in access.variants}
     address = addresses.pop() if len(addresses) == 1 else None
-    offsets = _offsets(access, writer.affine, block)
+    requests = _requests(access, writer.affine, scene.warps)
+    offsets = _common([r.offsets for r in requests])
     stride = None if offsets is None else lanes.stride(offsets)
-    sectors, efficiency, ways = _traffic(access, offsets)
+    sectors, efficiency = _sectors(access, requests)
     found = model.Access(
         line,
-        source,
+        scene.sources.get(access.index),
         access.kind,
         access.space,
         access.instruction.name,
@@ -97,48 +81,88 @@ def _access(
         index=None if address is None else writer.address(address, access.bits // 8),
         lane_step=_symbolic_step(access, writer),
         efficiency=efficiency,
-        bank_conflicts=ways,
+        phase=_common([r.phase for r in requests]),
+        bank_conflicts=_banks(access, requests, writer.affine, scene.warps),
         lanes=offsets if stride is None else None,
-        optimizer=_outlook(access, line, outlooks),
+        optimizer=_outlook(access, line, scene.outlooks),
     )
     if address is None:
         return found
     row, offset = rows.row(access.space, writer.affine.polynomial(address), access.bits // 8)
-    return _placed(found, row, offset)
+    row.lines.append(line)
+    if access.kind != "load":
+        return replace(found, row=row.name, offset=offset)
+    step = writer.affine.lane_step(address)
+    reuse = row.reuse(offset, stride if step is None else constant(step))
+    row.loads.setdefault(offset, []).append(line)
+    again = scene.carried.get(access.index, ())
+    return replace(found, row=row.name, offset=offset, reuse=reuse, carried=again)
 
 
-def _placed(access: model.Access, row: _Row, offset: int) -> model.Access:
-    """The access with its place in a row, which from now on holds it."""
-    reuse: tuple[model.Reuse, ...] = ()
-    row.lines.append(access.line)
-    if access.kind == "load":
-        reuse = _reuse(row, offset, access.lane_stride)
-        row.loads.setdefault(offset, []).append(access.line)
-    return replace(access, row=row.name, offset=offset, reuse=reuse)
+def _requests(access: Access, affine: Affine, warps: lanes.Warps) -> tuple[lanes.Request, ...]:
+    """What full warps ask for on the paths that lead to the access; empty where that is not known,
+    as where lanes on different paths may point to different places."""
+    addresses = dict.fromkeys(v.address for v in access.variants)
+    if len(addresses) > 1 and access.ways is not Variance.UNIFORM:
+        return ()
+    found = [lanes.requests(affine, address, warps) for address in addresses]
+    return tuple(r for each in found for r in each) if all(found) else ()
 
 
-def _traffic(
-    access: Access, offsets: lanes.Offsets | None
-) -> tuple[int | None, float | None, int | None]:
-    """Sectors, the share of their bytes that is asked for, and passes through the banks."""
-    size = access.bytes
-    if offsets is None or not size:
-        return None, None, None
-    if access.space == "shared":
-        return None, None, lanes.bank_ways(offsets, size)
-    if access.space not in _SECTOR_SPACES:
-        return None, None, None
-    sectors = lanes.sectors(offsets, size)
-    return sectors, round(lanes.used(offsets, size) / (sectors * lanes.SECTOR), 4), None
+_T = TypeVar("_T")
 
 
-def _offsets(access: Access, affine: Affine, block: lanes.Block | None) -> lanes.Offsets | None:
-    """Where the lanes point, if that is the same on all paths, and lanes on different paths do
-    not point to different places."""
-    if len({v.address for v in access.variants}) > 1 and access.ways is not Variance.UNIFORM:
-        return None
-    found = {lanes.offsets(affine, v.address, block) for v in access.variants}
+def _common(values: Iterable[_T | None]) -> _T | None:
+    """The one value of all, if there is one."""
+    found = set(values)
     return found.pop() if len(found) == 1 else None
+
+
+def _sectors(
+    access: Access, requests: tuple[lanes.Request, ...]
+) -> tuple[int | None, float | None]:
+    """Sectors of the warp that touches most, and the share of their bytes that is asked for."""
+    size = access.bytes
+    if not requests or not size or access.space not in _SECTOR_SPACES:
+        return None, None
+    if _is_local(access):
+        offsets = _common([r.offsets for r in requests])
+        if offsets is None:
+            return None, None
+        touched = lanes.local_sectors(offsets, size)
+        return touched, round(LANES * size / (touched * SECTOR), 4)
+    counts = [
+        max((lanes.sectors(warp, size), -lanes.used(warp, size)) for warp in request.warps)
+        for request in requests
+    ]
+    if not all(r.exact for r in requests) and len(set(counts)) > 1:
+        return None, None  # it depends on what only the run knows
+    worst, unused = max(counts)
+    return worst, round(-unused / (worst * SECTOR), 4)
+
+
+def _is_local(access: Access) -> bool:
+    """Is local memory touched, also through a generic address?"""
+    return access.space == "local" or any(
+        term.kind == "atom" and term.value == "window(local)"
+        for variant in access.variants
+        for term in walk(variant.address)
+    )
+
+
+def _banks(
+    access: Access, requests: tuple[lanes.Request, ...], affine: Affine, warps: lanes.Warps
+) -> int | None:
+    """Passes through the banks of shared memory, of the warp that needs most."""
+    size = access.bytes
+    if access.space != "shared" or not size:
+        return None
+    if requests and all(r.exact for r in requests):
+        apart = access.kind == "atomic"
+        return max(lanes.bank_ways(w, size, apart=apart) for r in requests for w in r.warps)
+    addresses = {v.address for v in access.variants}
+    separate = all(lanes.separate_banks(affine, address, warps, size) for address in addresses)
+    return 1 if separate and len(addresses) == 1 else None
 
 
 def _symbolic_step(access: Access, writer: Writer) -> str | None:
@@ -150,20 +174,7 @@ def _symbolic_step(access: Access, writer: Writer) -> str | None:
     return texts.pop() if len(texts) == 1 else None
 
 
-def _reuse(row: _Row, offset: int, stride: int | None) -> tuple[model.Reuse, ...]:
-    """Earlier loads of the same bytes."""
-    found = [model.Reuse(line, 0) for line in reversed(row.loads.get(offset, ()))]
-    if stride:
-        near: list[model.Reuse] = []
-        for other, lines in row.loads.items():
-            delta, rest = divmod(offset - other, stride)
-            if delta and not rest and abs(delta) < lanes.WARP:
-                near.extend(model.Reuse(line, delta) for line in lines)
-        found.extend(sorted(near, key=lambda reuse: (abs(reuse.delta), -reuse.line)))
-    return tuple(found[:_REUSES])
-
-
-def _finished(row: _Row, writer: Writer) -> model.Row:
+def _finished(row: OpenRow, writer: Writer) -> model.Row:
     text = writer.polynomial(row.start, row.size)
     return model.Row(row.name, text, tuple(dict.fromkeys(row.lines)))
 
@@ -188,15 +199,10 @@ def _outlooks(kernel: model.Kernel) -> dict[int, model.Outlook]:
     return found
 
 
-def _outlook(access: Access, line: int, known: dict[int, model.Outlook]) -> model.Outlook | None:
+def _outlook(access: Access, line: int, known: Mapping[int, model.Outlook]) -> model.Outlook | None:
     if access.kind != "load" or access.space not in ("global", "generic"):
         return None
     return known.get(line) or model.Outlook("keep", None, None, None, None)
-
-
-def block_shape(trace: Trace) -> lanes.Block | None:
-    """The shape of the block, from `.reqntid`."""
-    return trace.function.block_shape
 
 
 def _source_lines(trace: Trace) -> dict[int, str]:
@@ -217,13 +223,3 @@ def _located(trace: Trace) -> Iterator[tuple[int, str]]:
                 name = files.get(current.file, f"file {current.file}")
                 yield index, f"{name}:{current.line}"
             index += 1
-
-
-def _letters(number: int) -> str:
-    """A to Z, then AA, AB, …"""
-    text = ""
-    number += 1
-    while number:
-        number, rest = divmod(number - 1, 26)
-        text = chr(ord("A") + rest) + text
-    return text

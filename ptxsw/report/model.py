@@ -20,6 +20,16 @@ class Reuse:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """A load that fetched the same bytes in an earlier turn of a loop, by lane i + `delta`."""
+
+    line: int
+    delta: int
+    loop: str  # the label of its header
+    turns: int  # ago; 1 is the turn before
+
+
+@dataclass(frozen=True, slots=True)
 class Outlook:
     """What `optimize --mode force` does with a load."""
 
@@ -55,6 +65,8 @@ class Access:
     lanes: tuple[int, ...] | None = None  # bytes from lane 0's address, where lane_stride is None
     reuse: tuple[Reuse, ...] = ()  # nearest lane first
     optimizer: Outlook | None = None  # None for what is no global load
+    carried: tuple[Carried, ...] = ()  # one for each loop, the innermost first
+    phase: int | None = None  # bytes by which lane 0 is past the start of a 128-byte line
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,7 @@ class Kernel:
     refusals: tuple[Refusal, ...] | None = None
     rows: tuple[Row, ...] | None = None
     readable: str | None = None  # the C++ name behind a mangled one, without parameters
+    block: tuple[int, int, int] | None = None  # the shape that was asked for
 
 
 @dataclass(frozen=True, slots=True)

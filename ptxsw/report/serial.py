@@ -8,6 +8,7 @@ from typing import Any
 from ptxsw.report.model import (
     SCHEMA,
     Access,
+    Carried,
     Kernel,
     Outlook,
     Proof,
@@ -55,7 +56,10 @@ def _kernel_to_json(kernel: Kernel) -> Json:
 
 
 def _access_to_json(access: Access) -> Json:
-    data = _fields(access) | {"reuse": [_fields(reuse) for reuse in access.reuse]}
+    data = _fields(access) | {
+        "reuse": [_fields(reuse) for reuse in access.reuse],
+        "carried": [_fields(carried) for carried in access.carried],
+    }
     if access.optimizer is None:
         del data["optimizer"]
     else:
@@ -91,11 +95,17 @@ def _kernel_from_json(data: Json) -> Kernel:
         lists["rows"] = tuple(
             Row(row["name"], row["address"], tuple(row["lines"])) for row in data["rows"]
         )
+    if "block" in data:
+        x, y, z = data["block"]
+        lists["block"] = (x, y, z)
     return Kernel(**{**data, **lists})
 
 
 def _access_from_json(data: Json) -> Access:
-    more: Json = {"reuse": tuple(Reuse(**reuse) for reuse in data.get("reuse", ()))}
+    more: Json = {
+        "reuse": tuple(Reuse(**reuse) for reuse in data.get("reuse", ())),
+        "carried": tuple(Carried(**carried) for carried in data.get("carried", ())),
+    }
     if data.get("lanes") is not None:
         more["lanes"] = tuple(data["lanes"])
     if "optimizer" in data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ptxsw.report.model import Access, Kernel, Outlook, Proof, Row
+from ptxsw.report.model import Access, Carried, Kernel, Outlook, Proof, Row
 
 UNKNOWN = "?"
 
@@ -86,11 +86,18 @@ def _file_name(source: str | None) -> str:
 def _stride(access: Access) -> str:
     if access.uniform:
         return "uniform"
+    if _own(access):
+        return "own"
     if access.lane_stride is not None:
         return str(access.lane_stride)
     if access.lanes is not None:
         return "irregular"
     return access.lane_step or "varies"
+
+
+def _own(access: Access) -> bool:
+    """Does each lane use its own word at one address of local memory?"""
+    return access.lane_stride == 0 and (access.sectors or 0) >= 4
 
 
 def _sectors(access: Access) -> str:
@@ -101,7 +108,11 @@ def _sectors(access: Access) -> str:
 
 def _used(access: Access) -> str:
     """Of the bytes that are moved, how many are asked for."""
-    if access.sectors is not None and (access.uniform or access.lane_stride == 0):
+    if (
+        not _own(access)
+        and access.sectors is not None
+        and (access.uniform or access.lane_stride == 0)
+    ):
         return "one"
     return "" if access.efficiency is None else f"{100 * access.efficiency:.0f}%"
 
@@ -122,12 +133,22 @@ def _place(access: Access) -> str:
 
 
 def _reuse(access: Access) -> str:
-    """The nearest load of the same bytes: as in "70 by lane +1"."""
-    if not access.reuse:
-        return ""
-    nearest = access.reuse[0]
-    who = f"lane {nearest.delta:+d}" if nearest.delta else "this thread"
-    return f"{nearest.line} by {who}"
+    """The nearest loads of the same bytes: as in "70 by lane +1", "67 a turn of BB0_2 ago"."""
+    found = []
+    for reuse in access.reuse[:1]:
+        who = f"lane {reuse.delta:+d}" if reuse.delta else "this thread"
+        found.append(f"{reuse.line} by {who}")
+    if not access.reuse or access.reuse[0].delta:
+        found.extend(carried_text(access, carried) for carried in access.carried[:1])
+    return "; ".join(found)
+
+
+def carried_text(access: Access, carried: Carried) -> str:
+    """As in "67 by lane +1 2 turns of BB0_2 ago"."""
+    which = "itself" if carried.line == access.line else str(carried.line)
+    who = f" by lane {carried.delta:+d}" if carried.delta else ""
+    when = "a turn" if carried.turns == 1 else f"{carried.turns} turns"
+    return f"{which}{who} {when} of {carried.loop} ago"
 
 
 def _outlook(outlook: Outlook | None) -> str:

@@ -76,7 +76,7 @@ def test_tiled_product() -> None:
 def test_transposition() -> None:
     """Straight, the stores go down a column; through a tile only padding avoids conflicts."""
     [store] = accesses("transpose", "straight", "global", "store")
-    assert (store.lane_stride, store.lane_step, store.sectors) == (None, "4*param_0", None)
+    assert (store.lane_stride, store.lane_step, store.sectors) == (None, "4*param_0", 32)
     for kernel, ways in (("conflicting", 32), ("padded", 1)):
         assert [a.sectors for a in accesses("transpose", kernel, "global", "store")] == [4]
         [read] = accesses("transpose", kernel, "shared", "load")
@@ -115,7 +115,65 @@ def test_stencil() -> None:
         assert not row[0].reuse and all(a.reuse for a in row[1:])
         lowest = min(a.offset or 0 for a in row)
         assert sorted((a.offset or 0) - lowest for a in row) == [0, 4, 8, 12, 16]
-    assert {a.sectors for a in loads} == {4}
+    # The image begins at index 2: only loads that are a whole sector away from 0 are aligned.
+    assert {a.sectors for a in loads if (a.phase or 0) % 32} == {5}
+    assert {a.sectors for a in loads if not (a.phase or 0) % 32} == {4}
+
+
+def test_histogram() -> None:
+    """Bins are chosen by the data; a column of bins for each lane keeps lanes apart."""
+    [_, bins] = analysis("histogram").kernels[0].accesses or ()
+    assert (bins.kind, bins.lane_stride, bins.sectors) == ("atomic", None, None)
+    [atomic] = accesses("histogram", "shared_bins", "shared", "atomic")
+    assert atomic.bank_conflicts is None
+    [atomic] = accesses("histogram", "lane_bins", "shared", "atomic")
+    assert (atomic.lane_stride, atomic.bank_conflicts) == (None, 1)
+
+
+def test_layouts() -> None:
+    """Every third float: a third of what is moved; 16 bytes at a time: all of it."""
+    points = accesses("layout", "structures", "global", "load")
+    assert [(a.lane_stride, a.sectors, a.efficiency) for a in points] == [(12, 12, 0.3333)] * 3
+    assert [a.offset for a in points] == [0, 4, 8] and len({a.row for a in points}) == 1
+    arrays = accesses("layout", "arrays", "global", "load")
+    assert [(a.lane_stride, a.sectors) for a in arrays] == [(4, 4)] * 3
+    [vector] = accesses("layout", "vectors", "global", "load")
+    assert (vector.bytes, vector.elements, vector.sectors) == (16, 4, 16)
+    one, backwards = accesses("layout", "shifted", "global", "load")
+    assert (one.phase, one.sectors, one.efficiency) == (4, 5, 0.8)
+    assert (backwards.lane_stride, backwards.sectors) == (-4, 4)
+
+
+def test_banks_of_wide_and_narrow_elements() -> None:
+    reads = accesses("banks", "doubles", "shared", "load")
+    assert [(a.lane_stride, a.bank_conflicts) for a in reads] == [(8, 1), (16, 2), (-8, 1)]
+    [read] = accesses("banks", "quads", "shared", "load")
+    assert (read.bytes, read.lane_stride, read.bank_conflicts) == (16, -16, 1)
+    reads = accesses("banks", "bytes", "shared", "load")
+    assert [a.bank_conflicts for a in reads] == [1, 4, 1]
+
+
+def _carried(name: str, kernel: str) -> list[list[tuple[int, int, int]]]:
+    """For each load, by how many loads later in the code it was made, lane and turns."""
+    loads = accesses(name, kernel, "global", "load")
+    at = {a.line: number for number, a in enumerate(loads)}
+    return [
+        [(at[c.line] - number, c.delta, c.turns) for c in a.carried]
+        for number, a in enumerate(loads)
+    ]
+
+
+def test_reuse_over_turns() -> None:
+    """Rows of a column-wise sweep, neighbours in a thread's own row, a window over the lanes."""
+    assert _carried("rows", "smooth") == [[(2, 0, 1)], [(-1, 0, 1)], []]
+    assert _carried("rows", "thread_rows") == [[(1, 0, 1)], []]
+    assert _carried("rows", "sliding") == [[(0, 1, 1)]]
+    assert _carried("rows", "strided") == [[], [], []]  # 64 and 128 elements apart: no lane
+
+
+def test_tiles_are_written_in_the_loop_that_reads_them() -> None:
+    """The address of a tile comes again in each turn, its contents do not."""
+    assert all(not a.carried for a in accesses("matmul", "tiled", "shared", "load"))
 
 
 def test_only_one_space() -> None:

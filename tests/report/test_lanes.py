@@ -28,10 +28,11 @@ KERNEL = """\
 """
 
 
-def load(index: str, shape: str = "") -> Access:
-    [kernel] = pipeline.analyze(KERNEL.format(index=index, shape=shape)).kernels
-    [access] = kernel.accesses or ()
-    return access
+def load(index: str, shape: str = "", access: str = "ld.global.u32 %r4, [%rd3]") -> Access:
+    text = KERNEL.format(index=index, shape=shape)
+    text = text.replace("ld.global.u32 %r4, [%rd3]", access)
+    [kernel] = pipeline.analyze(text).kernels
+    return (kernel.accesses or ())[-1]
 
 
 @pytest.mark.parametrize(
@@ -83,3 +84,94 @@ def test_a_narrow_block_wraps_inside_a_warp() -> None:
 def test_what_depends_on_a_parameter_is_not_known() -> None:
     access = load("cvt.u32.u64 %r5, %rd1; and.b32 %r3, %r1, %r5;")
     assert (access.lanes, access.lane_stride, access.sectors) == (None, None, None)
+
+
+PITCH = "cvt.u32.u64 %r5, %rd1; mad.lo.u32 %r3, %r2, %r5, %r1;"  # tid.y * width + tid.x
+
+
+@pytest.mark.parametrize(
+    ("index", "phase", "sectors", "efficiency"),
+    [
+        ("add.u32 %r3, %r1, 0;", 0, 4, 1.0),
+        ("add.u32 %r3, %r1, 1;", 4, 5, 0.8),  # begins 4 bytes into a sector
+        ("add.u32 %r3, %r1, 8;", 32, 4, 1.0),  # at the next one
+        ("sub.u32 %r3, 31, %r1;", 124, 4, 1.0),  # backwards, and ends where a line begins
+        ("sub.u32 %r3, 32, %r1;", 0, 5, 0.8),
+        ("xor.b32 %r3, %r1, 1;", 4, 4, 1.0),
+        ("xor.b32 %r3, %r1, 1; add.u32 %r3, %r3, 1;", 8, 5, 0.8),
+        ("mov.u32 %r5, %ctaid.x; mad.lo.u32 %r3, %r5, 96, %r1;", 0, 4, 1.0),
+    ],
+)
+def test_where_a_warp_begins(index: str, phase: int, sectors: int, efficiency: float) -> None:
+    access = load(index)
+    assert (access.phase, access.sectors, access.efficiency) == (phase, sectors, efficiency)
+
+
+def test_a_stride_that_only_the_run_knows() -> None:
+    access = load("cvt.u32.u64 %r5, %rd1; mul.lo.u32 %r3, %r1, %r5;")
+    assert (access.lanes, access.lane_stride, access.lane_step) == (None, None, "4*p")
+    assert (access.sectors, access.efficiency) == (32, 0.125)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sectors"),
+    [("32, 8", 4), ("64, 4", 4), ("16, 16", 4), ("8, 8", 4), ("4, 8", 8), ("2, 64", 16)],
+)
+def test_rows_of_a_block(shape: str, sectors: int) -> None:
+    """A warp of a block 4 wide reads 16 bytes of each of 8 rows."""
+    access = load(PITCH, f".reqntid {shape}, 1")
+    assert (access.sectors, access.efficiency) == (sectors, round(4 / sectors, 4))
+    assert access.lane_stride == (4 if int(shape.split(",")[0]) >= 32 else None)
+
+
+def test_the_warp_of_a_block_that_touches_most_is_told() -> None:
+    """24 wide: warps begin at x = 0, 8 and 16 of their row."""
+    access = load(PITCH, ".reqntid 24, 8, 1")
+    assert (access.lane_stride, access.lanes, access.sectors) == (None, None, 4)
+    access = load(f"{PITCH} add.u32 %r3, %r3, 1;", ".reqntid 24, 8, 1")
+    assert access.sectors == 6
+
+
+def test_a_block_without_a_full_warp() -> None:
+    access = load(PITCH, ".reqntid 4, 4, 1")
+    assert (access.lanes, access.lane_stride, access.sectors) == (None, None, None)
+
+
+SHARED = "mov.u64 %rd4, tile; add.s64 %rd3, %rd4, %rd2; {} ld.shared.u32 %r4, [%rd3]"
+
+
+@pytest.mark.parametrize(
+    ("index", "ways"),
+    [
+        ("add.u32 %r3, %r1, 1;", 1),
+        ("mul.lo.u32 %r3, %r1, 2;", 2),
+        ("cvt.u32.u64 %r5, %rd1; mul.lo.u32 %r3, %r1, %r5;", None),
+        # The column is the lane, the row comes from memory: no two lanes meet.
+        ("ld.global.u32 %r5, [%rd1+0]; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;"
+         "ld.global.u32 %r5, [%rd3]; mad.lo.u32 %r3, %r5, 32, %r1;", 1),
+        # All lanes are in one column.
+        ("mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;"
+         "ld.global.u32 %r5, [%rd3]; mul.lo.u32 %r3, %r5, 32;", None),
+    ],
+)  # fmt: skip
+def test_banks(index: str, ways: int | None) -> None:
+    assert load(index, access=SHARED.format("")).bank_conflicts == ways
+
+
+def test_atomics_on_one_word_wait_for_each_other() -> None:
+    atomic = "mov.u64 %rd4, tile; add.s64 %rd3, %rd4, %rd2; atom.shared.add.u32 %r4, [%rd3], 1"
+    assert load("mov.u32 %r3, 0;", access=SHARED.format("")).bank_conflicts == 1
+    assert load("mov.u32 %r3, 0;", access=atomic).bank_conflicts == 32
+    assert load("shr.u32 %r3, %r1, 1;", access=atomic).bank_conflicts == 2
+    assert load("mov.u32 %r3, %r1;", access=atomic).bank_conflicts == 1
+
+
+def test_local_memory_lies_side_by_side() -> None:
+    """The same place of 32 lanes is 128 bytes in a row, other places are elsewhere."""
+    local = ".local .align 8 .b8 own[512]; mov.u64 %rd4, own; add.s64 %rd3, %rd4, %rd2; {}"
+    one = load("mov.u32 %r3, 3;", access=local.format("ld.local.u32 %r4, [%rd3]"))
+    assert (one.sectors, one.efficiency) == (4, 1.0)
+    wide = load("mov.u32 %r3, 2;", access=local.format("ld.local.u64 %rd5, [%rd3]"))
+    assert (wide.sectors, wide.efficiency) == (8, 1.0)
+    own = load("and.b32 %r3, %r1, 7;", access=local.format("ld.local.u32 %r4, [%rd3]"))
+    assert (own.sectors, own.efficiency) == (32, 0.125)

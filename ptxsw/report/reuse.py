@@ -1,0 +1,275 @@
+"""Rows of addresses that differ by constants, and earlier loads of the same bytes.
+
+"Earlier" is either before in the code, or in an earlier turn of a loop: if a load's address is
+`R + S*iter`, then what it fetches in turn k another load `R + n*S + S*iter` has fetched in turn
+k - n, or, some bytes aside, lane i + N of it. Addresses are read as if nothing wrapped; nothing is
+rewritten on the word of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ptxsw import isa
+from ptxsw.emulator.affine import Affine, Monomial, Polynomial, constant, without_constant
+from ptxsw.emulator.coalescing import LANES
+from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.report import model
+from ptxsw.report.address import is_pointer
+
+_MOST = 8  # named for one load
+_TURNS = 8  # looked back
+
+
+@dataclass
+class OpenRow:
+    """A row while it is filled: loads by their offset, in program order."""
+
+    name: str
+    start: Polynomial
+    size: int
+    lines: list[int] = field(default_factory=list)
+    loads: dict[int, list[int]] = field(default_factory=dict)
+
+    def reuse(self, offset: int, step: int | None) -> tuple[model.Reuse, ...]:
+        """Earlier loads of the same bytes. `step`: what the address grows by from lane to lane."""
+        found = [model.Reuse(line, 0) for line in reversed(self.loads.get(offset, ()))]
+        if step:
+            near: list[model.Reuse] = []
+            for other, lines in self.loads.items():
+                delta, rest = divmod(offset - other, step)
+                if delta and not rest and abs(delta) < LANES:
+                    near.extend(model.Reuse(line, delta) for line in lines)
+            found.extend(sorted(near, key=lambda reuse: (abs(reuse.delta), -reuse.line)))
+        return tuple(found[:_MOST])
+
+
+@dataclass
+class Rows:
+    """Rows by their key, in the order of their first access."""
+
+    found: dict[Hashable, OpenRow] = field(default_factory=dict)
+
+    def row(self, space: str, polynomial: Polynomial, size: int) -> tuple[OpenRow, int]:
+        """The row of an address, and the bytes from its start."""
+        key = (space, size, without_constant(polynomial))
+        row = self.found.get(key)
+        if row is None:
+            row = self.found[key] = OpenRow(_letters(len(self.found)), polynomial, size)
+        return row, polynomial.get((), 0) - row.start.get((), 0)
+
+
+def _letters(number: int) -> str:
+    """A to Z, then AA, AB, …"""
+    text = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        text = chr(ord("A") + rest) + text
+    return text
+
+
+# ---------------------------------------------------------------- over the turns of a loop
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A load in a loop: its address without the loop's turns, reduced by as many `step`s as fit."""
+
+    index: int
+    line: int
+    turns: int  # how many steps were taken off
+    rest: int  # bytes that are left
+    step: int | None  # bytes from lane to lane
+
+
+def carried(trace: Trace, affine: Affine) -> dict[int, tuple[model.Carried, ...]]:
+    """For loads, by instruction: which load fetched the same bytes in an earlier turn; one answer
+    for each loop around them, the innermost first."""
+    found: dict[int, list[model.Carried]] = {}
+    headers = sorted(trace.cfg.loops, key=lambda h: -trace.cfg.loops[h].depth)
+    for header in headers:
+        for index, answer in _over(trace, affine, header):
+            found.setdefault(index, []).append(answer)
+    return {index: tuple(answers) for index, answers in found.items()}
+
+
+def _over(trace: Trace, affine: Affine, header: int) -> Iterator[tuple[int, model.Carried]]:
+    """What is carried over the turns of one loop."""
+    inside = [a for a in trace.accesses if trace.cfg.block_of[a.index] in
+              trace.cfg.loops[header].blocks]  # fmt: skip
+    written = _Written.within(trace, inside, affine, header)
+    stable = _Stable(trace, header)
+    label = trace.cfg.name(header)
+    classes: dict[Hashable, list[_Load]] = {}
+    growths: dict[Hashable, Polynomial] = {}
+    for access in inside:
+        address = _address(access)
+        if access.kind != "load" or access.space == "param" or address is None:
+            continue
+        polynomial = affine.polynomial(address)
+        split = _split(polynomial, f"iter({label})", stable)
+        if split is None or written.may_change(access, polynomial):
+            continue
+        rest, growth = split
+        load, key = _reduced(trace, affine, access, rest, growth)
+        key = (access.space, access.bits, key)
+        classes.setdefault(key, []).append(load)
+        growths[key] = growth
+    for key, loads in classes.items():
+        growth = growths[key]
+        fixed = constant(growth)
+        yield from _matches(label, loads, fixed)
+
+
+def _address(access: Access) -> Term | None:
+    addresses = {v.address for v in access.variants}
+    return addresses.pop() if len(addresses) == 1 else None
+
+
+def _split(
+    polynomial: Polynomial, turn: str, stable: _Stable
+) -> tuple[Polynomial, Polynomial] | None:
+    """An address as `rest + growth * turn`; None where it changes from turn to turn otherwise."""
+    rest: dict[Monomial, int] = {}
+    growth: dict[Monomial, int] = {}
+    for monomial, factor in polynomial.items():
+        others = tuple(t for t in monomial if not (t.kind == "atom" and t.value == turn))
+        if len(monomial) - len(others) > 1 or not all(map(stable.holds, others)):
+            return None
+        (growth if len(others) < len(monomial) else rest)[others] = factor
+    return rest, growth
+
+
+def _reduced(
+    trace: Trace, affine: Affine, access: Access, rest: Polynomial, growth: Polynomial
+) -> tuple[_Load, Hashable]:
+    """A load in normal form, and what it has in common with those that may meet it."""
+    turns = 0
+    symbolic = [m for m in growth if m]
+    left = dict(rest)
+    if symbolic:
+        pivot = min(symbolic, key=lambda m: [t.id for t in m])
+        turns = rest.get(pivot, 0) // growth[pivot]
+        for monomial, factor in growth.items():
+            left[monomial] = left.get(monomial, 0) - turns * factor
+    key = frozenset((m, f) for m, f in left.items() if m and f), frozenset(growth.items())
+    address = _address(access)
+    step = affine.lane_step(address) if address is not None else None
+    return _Load(
+        access.index,
+        trace.module.source.line(access.instruction.span.start),
+        turns,
+        left.get((), 0),
+        None if step is None else constant(step),
+    ), key
+
+
+def _matches(
+    label: str, loads: Iterable[_Load], fixed: int | None
+) -> Iterator[tuple[int, model.Carried]]:
+    """The nearest earlier turn for each load. `fixed`: bytes that addresses grow by in a turn,
+    where that is a number."""
+    at: dict[tuple[int, int], list[_Load]] = {}
+    for load in loads:
+        at.setdefault((load.turns, load.rest), []).append(load)
+    for here in at.values():
+        answer = _nearest(here[0], at, fixed)
+        if answer is not None:
+            other, lane, turns = answer
+            for load in here:
+                yield load.index, model.Carried(other.line, lane, _short(label), turns)
+
+
+def _nearest(
+    load: _Load, at: Mapping[tuple[int, int], list[_Load]], fixed: int | None
+) -> tuple[_Load, int, int] | None:
+    """The load, lane and number of turns that fetched the bytes of `load` most recently; of two
+    loads in that turn the later."""
+    lanes = sorted(range(1 - LANES, LANES), key=abs) if load.step else [0]
+    for turns in range(1, _TURNS + 1):
+        number, moved = (load.turns, turns * fixed) if fixed is not None else (
+            load.turns + turns, 0)  # fmt: skip
+        for lane in lanes:
+            other = at.get((number, load.rest + moved - lane * (load.step or 0)))
+            if other is not None:
+                return other[-1], lane, turns
+        if fixed == 0:
+            break
+    return None
+
+
+def _short(label: str) -> str:
+    return label.replace("$L__", "")
+
+
+@dataclass(frozen=True)
+class _Stable:
+    """Which terms are the same in every turn of a loop, given that inner loops are in the same
+    turn of theirs."""
+
+    trace: Trace
+    header: int
+
+    def holds(self, term: Term) -> bool:
+        if term.kind == "atom" and str(term.value).startswith("iter("):
+            return True
+        return all(self._keeps(node) for node in walk(term))
+
+    def _keeps(self, node: Term) -> bool:
+        if node.kind == "apply":  # memory that may be written, a choice between paths
+            return node.value[1] is not Variance.LANE and node.value[0][0] != "phi"
+        if node.kind != "atom":
+            return True
+        name = str(node.value)
+        if name.startswith(("iter(", "loop(")):
+            return name[5:].partition(",")[0].rstrip(")") in self._outer()
+        return "#" not in name and not name.startswith(("last ", "undefined("))
+
+    def _outer(self) -> set[str]:
+        cfg = self.trace.cfg
+        return {cfg.name(h) for h in cfg.loops_around(self.header) if h != self.header}
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What a loop writes: the pointers, by state space; None for anything at all."""
+
+    pointers: Mapping[str, frozenset[Monomial]] | None
+
+    @classmethod
+    def within(cls, trace: Trace, inside: list[Access], affine: Affine, header: int) -> _Written:
+        cfg = trace.cfg
+        for number in cfg.loops[header].blocks:
+            block = cfg.blocks[number]
+            for instruction in cfg.instructions[block.start : block.end]:
+                if isa.Effect.CALL in isa.effects(instruction.opcode, instruction.modifiers):
+                    return cls(None)
+        pointers: dict[str, frozenset[Monomial]] = {}
+        for access in inside:
+            if access.kind == "load":
+                continue
+            found = [_pointers(affine.polynomial(v.address)) for v in access.variants]
+            if access.kind == "other" or access.space == "generic" or not all(found):
+                return cls(None)
+            pointers[access.space] = pointers.get(access.space, frozenset()).union(*found)
+        return cls(pointers)
+
+    def may_change(self, access: Access, polynomial: Polynomial) -> bool:
+        """May the loop write what a load of it reads? Different pointers are taken to lead to
+        different memory."""
+        if "nc" in access.instruction.modifiers or access.space == "const":
+            return False
+        if self.pointers is None:
+            return True
+        if access.space == "generic":
+            return any(self.pointers.values())
+        written = self.pointers.get(access.space, frozenset())
+        own = _pointers(polynomial)
+        return bool(written) and (not own or bool(own & written))
+
+
+def _pointers(polynomial: Polynomial) -> frozenset[Monomial]:
+    return frozenset(m for m, factor in polynomial.items() if factor == 1 and is_pointer(m))
