@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ptxsw.emulator.memory import ended
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.state import State
 from ptxsw.emulator.terms import Terms
@@ -30,7 +31,7 @@ class LoopFacts:
     after: Mapping[Reg, Term]  # other modified registers after one turn
     exits: tuple[Term, ...] | None  # predicates by which lanes leave; None: not in step
     again: Term | None  # the condition of the only way back, over values after the turn
-    writes: bool  # may the loop write memory?
+    writes: frozenset[str]  # spaces that the loop may write
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,7 @@ def _begin(
             atoms.append(followed)
         state.env[reg] = followed
     if facts.writes:
-        mark = -1 - facts.header
-        state.epochs = (mark, mark, mark)
+        state.epochs = ended(state.epochs, facts.writes, -1 - facts.header)
     if facts.again is not None:
         # A rotated loop tests at its end what its guard tested before the first turn: a condition
         # that holds on entry and on the way back holds in every turn.

@@ -19,9 +19,10 @@ from ptxsw import isa
 from ptxsw.cfg import Cfg, Loop, build, ends_block
 from ptxsw.dataflow import CARRY, defs, liveness, slice_registers
 from ptxsw.emulator.loops import Entered, LoopFacts, enter, find_steps, last
+from ptxsw.emulator.memory import SPACES, ended, joined, renamed
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.state import Machine, State, Step
+from ptxsw.emulator.state import Machine, State, Step, elements
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Held, Statistics, Trace, Variant, Widening
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg, type_width
@@ -98,6 +99,7 @@ class _Emulation:
                 self.facts[loop.header] = self._analyse(loop)
             self._forget()
             self.recording = True
+            self.machine.ask(self.solver)
             self._flow(self.cfg.order, {0: [State({})]}, None)
         except _OutOfTime:
             timed_out = True
@@ -131,7 +133,7 @@ class _Emulation:
             kind,
             isa.space(instruction) or "generic",
             type_width(isa.access_type(instruction) or ""),
-            _elements(instruction),
+            elements(instruction),
             tuple(
                 Variant(address, guard, conditions)
                 for (address, guard), conditions in self.found[index].items()
@@ -183,10 +185,12 @@ class _Emulation:
             after,
             self._exit_predicates(loop),
             self._again(loop),
-            any(
-                step is not None and step.clobbers
+            frozenset(
+                space
                 for number in loop.blocks
                 for step in self.steps[self.cfg.blocks[number].start : self.cfg.blocks[number].end]
+                if step is not None
+                for space in step.clobbers
             ),
         )
 
@@ -382,11 +386,8 @@ class _Emulation:
 
     def _common(self, number: int, a: State, b: State, env: dict[Reg, Term]) -> State:
         conditions = tuple(c for c in a.conditions if c in b.conditions)
-        if a.epochs == b.epochs:
-            return State(env, conditions, a.epochs)
-        join = len(self.cfg.instructions) + 1 + number
-        epochs = [x if x == y else join for x, y in zip(a.epochs, b.epochs, strict=True)]
-        return State(env, conditions, (epochs[0], epochs[1], epochs[2]))
+        mark = len(self.cfg.instructions) + 1 + number
+        return State(env, conditions, joined(a.epochs, b.epochs, mark))
 
     def _widen(self, number: int, states: list[State]) -> State:
         result = states[0]
@@ -457,7 +458,7 @@ class _Emulation:
         for reg in self._written(self.cfg.order).intersection(self.live[number]):
             env[reg] = self.terms.fresh(f"join({reg.name})", self.machine.width(reg))
         mark = -1 - len(self.cfg.blocks) - number
-        return State(env, (), (mark, mark, mark))
+        return State(env, (), ended(state.epochs, SPACES, mark))
 
     def _leave(self, number: int, successor: int, state: State) -> State:
         """Give the values of loops that this edge leaves the names they have behind them."""
@@ -468,7 +469,7 @@ class _Emulation:
         if self.recording:
             for reg, value in env.items():
                 self.registers[reg] = max(self.registers.get(reg, value.variance), value.variance)
-        return State(env, tuple(map(rename, state.conditions)), state.epochs)
+        return State(env, tuple(map(rename, state.conditions)), renamed(state.epochs))
 
     def _names_behind(self, number: int, successor: int) -> Callable[[Term], Term]:
         """How terms of block `number` read in block `successor`. Behind a loop that lanes leave
@@ -515,10 +516,3 @@ def _roots(instruction: Instruction) -> tuple[Reg, ...]:
     if instruction.guard is not None and isa.effects(instruction.opcode, instruction.modifiers):
         roots.append(instruction.guard.reg)
     return tuple(roots)
-
-
-def _elements(instruction: Instruction) -> int:
-    for modifier in instruction.modifiers:
-        if modifier in ("v2", "v4", "v8"):
-            return int(modifier[1:])
-    return 1

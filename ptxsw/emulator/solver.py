@@ -41,7 +41,8 @@ _ALWAYS_OPAQUE = frozenset({"float", "apply", "atom"})
 GENERAL_MS = 100
 EXACT_MS = 50
 
-# Pruning paths saves work and sharpens conditions, but nothing depends on it: it may cost little.
+# Pruning paths and telling stores from loads saves work and sharpens what is known, but nothing
+# depends on it: it may cost little.
 PRUNING_S = 0.25
 PRUNING_MS = 10
 _PRUNED_SIZE = 200
@@ -59,13 +60,14 @@ class Solver:
         self.questions = 0
         self.seconds = 0.0
         self.slowest = 0.0
-        self.pruning = 0.0  # seconds spent in `contradicts`
+        self.pruning = 0.0  # seconds spent in `contradicts` and `soon`
         self._budget = budget_s
         self._z3: Any = None
         self._solver: Any = None
         self._memo: tuple[dict[Term, Any], dict[Term, Any]] = ({}, {})
         self._atoms: dict[Term, frozenset[Term]] = {}
         self._answers: dict[tuple[Term, frozenset[Term]], Verdict] = {}
+        self._asides: dict[tuple[Term, tuple[Term, ...], bool], bool] = {}
 
     def prove(self, claim: Term, given: Iterable[Term] = ()) -> Verdict:
         """Does the condition `claim` hold wherever all conditions `given` do?"""
@@ -85,16 +87,35 @@ class Solver:
         question was too large or that enough time went into such questions: it only prunes."""
         if condition.kind == "const":
             return not condition.value
-        if self.pruning > PRUNING_S or condition.size > _PRUNED_SIZE:
-            return False
-        facts = [f for f in self._relevant(condition, given) if f.size <= _PRUNED_SIZE]
-        if not facts:
-            return False
-        self._start()
-        begin = perf_counter()
-        answer = self._check(facts[-_PRUNED_FACTS:], condition, negate=False, limit_ms=PRUNING_MS)
-        self.pruning += perf_counter() - begin
-        return bool(answer == self._z3.unsat)
+        facts = self._small(condition, given)
+        return bool(facts) and self._settled(facts, condition, negate=False)
+
+    def soon(self, claim: Term, given: Iterable[Term]) -> bool:
+        """Is `claim` proved in a short while to hold wherever all of `given` do? Asked on the
+        side, like `contradicts`, where work is saved by a yes and nothing is lost by a no."""
+        if claim.kind == "const":
+            return bool(claim.value)
+        facts = self._small(claim, given)
+        return claim in facts or self._settled(facts, claim, negate=True)
+
+    def _small(self, claim: Term, given: Iterable[Term]) -> tuple[Term, ...]:
+        """The newest conditions about the same unknowns, large ones left out."""
+        facts = [f for f in self._relevant(claim, given) if f.size <= _PRUNED_SIZE]
+        return tuple(facts[-_PRUNED_FACTS:])
+
+    def _settled(self, facts: tuple[Term, ...], claim: Term, *, negate: bool) -> bool:
+        """Do the facts contradict the claim (or its negation)? Z3 has little time to say so."""
+        key = (claim, facts, negate)
+        found = self._asides.get(key)
+        if found is None:
+            if self.pruning > PRUNING_S or claim.size > _PRUNED_SIZE:
+                return False
+            self._start()
+            begin = perf_counter()
+            answer = self._check(facts, claim, negate=negate, limit_ms=PRUNING_MS)
+            self.pruning += perf_counter() - begin
+            found = self._asides[key] = bool(answer == self._z3.unsat)
+        return found
 
     def smt2(self, claim: Term, given: Iterable[Term] = ()) -> str:
         """The question as a stand-alone SMT-LIB 2 file that is unsat where the claim holds, in

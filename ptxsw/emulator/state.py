@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from ptxsw import isa
 from ptxsw.dataflow import CARRY, defs
+from ptxsw.emulator.memory import FIRST, SPACES, Aliasing, Epochs, Store, ended, stored
 from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import (
     Args,
@@ -39,18 +41,14 @@ _MAX_CONDITIONS = 96
 
 _WINDOWS = frozenset({"shared", "shared::cta", "shared::cluster", "local", "const"})
 
-Epochs = tuple[int, int, int]
-_SPACES = {"global": 0, "shared": 1, "local": 2}
-
 
 @dataclass(slots=True)
 class State:
-    """Values of the tracked registers on one path. A memory epoch changes when the space may
-    have been written: two loads of one address in one epoch give one value."""
+    """Values of the tracked registers on one path, what is known on it, and the time of memory."""
 
     env: dict[Reg, Term]
     conditions: tuple[Term, ...] = ()
-    epochs: Epochs = (0, 0, 0)
+    epochs: Epochs = FIRST
 
     def assume(self, condition: Term) -> tuple[Term, ...]:
         """The path's conditions with one more."""
@@ -77,7 +75,8 @@ class Step:
     meaning: Meaning | None
     address: Mem | None
     space: str | None
-    clobbers: tuple[str, ...]  # spaces whose epoch ends
+    clobbers: tuple[str, ...]  # spaces that may be written
+    stores: int  # bytes that it writes at `address` and nowhere else; 0: anything
     widened: tuple[Reg, ...]  # narrower register sources of an extension
     opaque: bool = False  # nothing is known of what it writes
 
@@ -87,6 +86,7 @@ class Machine:
 
     def __init__(self, module: Module, function: Function, terms: Terms) -> None:
         self.terms = terms
+        self._aliasing = Aliasing(terms)
         self._module = module
         self._function = function
         self._body: Body = function.body
@@ -105,6 +105,10 @@ class Machine:
         if found is None:
             found = self._widths[reg] = self._body.width(reg) or 32
         return found
+
+    def ask(self, solver: Solver) -> None:
+        """From now on the solver may be asked whether a store misses a load."""
+        self._aliasing = Aliasing(self.terms, solver)
 
     # ------------------------------------------------------------ preparing
 
@@ -127,6 +131,8 @@ class Machine:
             sense = None
             # What an unmodelled instruction may write is every register that it names.
             dests = tuple((reg, self.width(reg)) for reg in defs(instruction))
+        if not written:
+            dests = ()  # of an access only the address counts
         return Step(
             instruction,
             dests,
@@ -135,6 +141,7 @@ class Machine:
             address if touches else None,
             space,
             _clobbers(effects, space),
+            _stored_bytes(instruction, effects),
             self._widened(sense, dests, sources),
             partial,
         )
@@ -171,11 +178,12 @@ class Machine:
             self._write(state, reg, value, guard)
         if step.meaning is not None and step.meaning.writes_carry:
             self._write(state, CARRY, values[-1], guard)
-        if step.clobbers:
-            state.epochs = tuple(  # type: ignore[assignment]
-                index + 1 if space in step.clobbers else epoch
-                for space, epoch in zip(_SPACES, state.epochs, strict=True)
-            )
+        if step.stores and touch is not None:
+            happens = state.assume(guard)
+            store = Store(step.space or "generic", touch.address, step.stores, happens)
+            state.epochs = stored(state.epochs, step.clobbers, store, index + 1)
+        elif step.clobbers:
+            state.epochs = ended(state.epochs, step.clobbers, index + 1)
         return touch
 
     def _write(self, state: State, reg: Reg, value: Term, guard: Term) -> None:
@@ -241,13 +249,15 @@ class Machine:
             return self._parameter(address, bits)
         if space == "const" or "nc" in modifiers:
             return terms.apply(("load", space), bits, (address,), Variance.UNIFORM)
-        weak = not isa.effects("ld", modifiers) & ~isa.Effect.READ
-        if weak and space in _SPACES:
-            epoch = state.epochs[_SPACES[space]]
-            return terms.apply(("load", space, epoch), bits, (address,), Variance.LANE)
-        if weak:
-            return terms.apply(("load", "generic", *state.epochs), bits, (address,), Variance.LANE)
-        return terms.fresh("load", bits)
+        if isa.effects("ld", modifiers) & ~isa.Effect.READ:
+            return terms.fresh("load", bits)  # strong: it may find what another thread wrote
+        space = space if space is not None and space in SPACES else "generic"
+        marks = (
+            self._aliasing.epoch(history, space, address, bits // 8, state.conditions)
+            for name, history in zip(SPACES, state.epochs, strict=True)
+            if space in (name, "generic")
+        )
+        return terms.apply(("load", space, *marks), bits, (address,), Variance.LANE)
 
     def _parameter(self, address: Term, bits: int) -> Term:
         """A kernel parameter is one value for the whole grid; a device function's is not."""
@@ -381,12 +391,27 @@ def _clobbers(effects: isa.Effect, space: str | None) -> tuple[str, ...]:
     """Spaces that another value may be found in afterwards."""
     order = isa.Effect.BARRIER | isa.Effect.FENCE | isa.Effect.CALL | isa.Effect.ASYNC
     if effects & order:
-        return tuple(_SPACES) if effects & isa.Effect.CALL else ("global", "shared")
+        return SPACES if effects & isa.Effect.CALL else ("global", "shared")
     if effects & (isa.Effect.WRITE | isa.Effect.ATOMIC):
-        if space in _SPACES:
+        if space is not None and space in SPACES:
             return (space,)
-        return () if space == "param" else tuple(_SPACES)
+        return () if space == "param" else SPACES
     return ()
+
+
+def _stored_bytes(instruction: Instruction, effects: isa.Effect) -> int:
+    """How many bytes a plain store writes; 0 for whatever else writes."""
+    if instruction.opcode != "st" or effects != isa.Effect.WRITE:
+        return 0
+    return type_width(isa.access_type(instruction) or "") * elements(instruction) // 8
+
+
+def elements(instruction: Instruction) -> int:
+    """How many elements an access moves."""
+    for modifier in instruction.modifiers:
+        if modifier in ("v2", "v4", "v8"):
+            return int(modifier[1:])
+    return 1
 
 
 def _named_outside_loads(body: Body) -> frozenset[str]:

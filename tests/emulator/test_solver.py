@@ -81,7 +81,24 @@ def test_contradicts() -> None:
     assert not solver.contradicts(terms.slt(x, terms.const(7, 32)), [low])
     assert not solver.contradicts(high, [])  # nothing to contradict
     solver.pruning = 1e9
-    assert not solver.contradicts(high, [low])  # a spent budget prunes nothing
+    assert solver.contradicts(high, [low])  # known by now
+    higher = terms.slt(terms.const(10, 32), x)
+    assert not solver.contradicts(higher, [low])  # a spent budget prunes nothing
+
+
+def test_soon() -> None:
+    """Proofs on the side, of claims that need no conditions, too."""
+    terms, solver = Terms(), Solver()
+    x, y = atom(terms, "x"), atom(terms, "y")
+    small = terms.and_(x, terms.const(31, 32))
+    assert solver.soon(terms.ult(small, terms.add(small, terms.const(1, 32))), [])
+    assert solver.soon(terms.not_(terms.eq(x, y)), [terms.slt(x, y)])
+    assert not solver.soon(terms.not_(terms.eq(x, y)), [terms.sle(x, y)])
+    asked = solver.questions
+    assert not solver.soon(terms.not_(terms.eq(x, y)), [terms.sle(x, y)])
+    assert solver.questions == asked
+    solver.pruning = 1e9
+    assert not solver.soon(terms.not_(terms.eq(y, x)), [terms.slt(y, x)])
 
 
 def test_smt2_stands_alone() -> None:
