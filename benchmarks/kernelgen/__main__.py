@@ -1,32 +1,31 @@
-"""The paper's Table 2 beside our figures.
+"""The paper's Table 2 beside our figures, for each scheme and form.
 
     python -m benchmarks.kernelgen [NAME ...] [--real double] [--programs]
-        [--csv FILE] [--markdown FILE] [--plot FILE.png|FILE.svg] [--save]
+        [--all | --scheme S --form F] [--csv FILE] [--markdown FILE] [--plot FILE.png|FILE.svg]
 
-Exit 0 where every rewritten kernel agrees with the original and with numpy, 1 where one does not.
+Without `--all` the forms of each scheme that are of most interest. Exit 0 where every rewritten
+kernel agrees with the original and with numpy, 1 where one does not, 2 for bad usage.
+`python -m benchmarks.record` commits such tables.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from datetime import date
 from pathlib import Path
 
-import ptxsw
 from benchmarks.kernelgen import show
 from benchmarks.kernelgen.cases import CASES, Case
-from benchmarks.kernelgen.measure import Row, measure
+from benchmarks.kernelgen.measure import Row, Subject
+from benchmarks.provenance import provenance
 from ptxsw.pipeline import FORMS, SCHEMES, Options, optimize
-from ptxsw.toolchain.find import real_ptxas
-from ptxsw.toolchain.ptxas import version
+from ptxsw.tuning import combinations
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
-Job = tuple[str, str, str, str]
+Kind = tuple[str, str]  # scheme and form
+Job = tuple[str, tuple[Kind, ...], str]  # a kernel, what to make of it, float or double
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,19 +35,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"no operator {min(unknown)!r}; there are: {', '.join(cases)}", file=sys.stderr)
         return 2
-    names = asked.name or list(cases)
-    kinds = [(s, f) for s in SCHEMES if s != "auto" for f in FORMS if f != "auto" and _fits(s, f)]
-    jobs: list[Job] = [
-        (name, scheme, form, asked.real)
-        for name in names
-        if asked.programs or asked.real in cases[name].reals
-        for scheme, form in kinds
-    ]
-    rows = gather(jobs, asked.jobs, asked.programs)
-    notes = _notes(argv)
+    chosen = kinds(asked.all, asked.scheme, asked.form)
+    if not chosen:
+        print("no such scheme goes with such a form", file=sys.stderr)
+        return 2
+    rows = table(asked.name, chosen, asked.real, asked.jobs, programs=asked.programs)
     print(show.plain(rows))
-    _write(asked, rows, notes)
+    _write(asked, rows, notes("python -m benchmarks.kernelgen", argv))
     return 0 if all(row.good for row in rows) else 1
+
+
+def table(
+    names: Sequence[str], chosen: Sequence[Kind], real: str, workers: int, *, programs: bool
+) -> list[Row]:
+    """The rows of some kernels (default: all that are there in float or double)."""
+    cases = suite(programs)
+    jobs: list[Job] = [
+        (name, tuple(chosen), cases[name].reals[0] if programs else real)
+        for name in names or list(cases)
+    ]
+    return gather(jobs, workers, programs)
+
+
+def kinds(all_: bool, scheme: str | None = None, form: str | None = None) -> list[Kind]:
+    """The schemes and forms to show: all that go together, those that are asked for, or the
+    paper's own and each scheme in the last form."""
+    pairs = list(combinations())
+    if scheme is not None or form is not None:
+        return [(s, f) for s, f in pairs if scheme in (None, s) and form in (None, f)]
+    if all_:
+        return pairs
+    last = FORMS[-1]
+    return [pair for pair in pairs if pair == pairs[0] or pair[1] == last]
 
 
 def suite(programs: bool) -> dict[str, Case]:
@@ -60,31 +78,20 @@ def suite(programs: bool) -> dict[str, Case]:
     return PROGRAMS
 
 
-def _fits(scheme: str, form: str) -> bool:
-    try:
-        Options(mode="force", scheme=scheme, form=form)
-    except ValueError:
-        return False
-    return True
-
-
 def gather(jobs: Sequence[Job], workers: int, programs: bool) -> list[Row]:
-    """The rows in the order of the jobs, the original's once before its rewritten ones."""
-    found: dict[Job, tuple[Row, Row]] = {}
+    """The rows in the order of the jobs, the original's before its rewritten ones. What takes
+    longest is begun first."""
+    cases = suite(programs)
+    found: dict[str, list[Row]] = {}
+    largest = sorted(jobs, key=lambda job: -cases[job[0]].path(job[2]).stat().st_size)
     with ProcessPoolExecutor(workers, initializer=_warm) as pool:
-        waiting = {pool.submit(_measure, job, programs): job for job in jobs}
+        waiting = {pool.submit(_measure, job, programs): job[0] for job in largest}
         step = _progress(len(jobs))
         for done in as_completed(waiting):
             found[waiting[done]] = done.result()
-            step(waiting[done][0])
+            step(waiting[done])
         step("")
-    rows: list[Row] = []
-    for job in jobs:
-        original, rewritten = found[job]
-        if not rows or rows[-1].name != original.name:
-            rows.append(original)
-        rows.append(rewritten)
-    return rows
+    return [row for name, _, _ in jobs for row in found[name]]
 
 
 def _warm() -> None:
@@ -92,9 +99,10 @@ def _warm() -> None:
     optimize(CASES["jacobi"].path("float").read_text(), Options(mode="force"))
 
 
-def _measure(job: Job, programs: bool) -> tuple[Row, Row]:
-    name, scheme, form, real = job
-    return measure(suite(programs)[name], scheme, form, real)
+def _measure(job: Job, programs: bool) -> list[Row]:
+    name, chosen, real = job
+    subject = Subject(suite(programs)[name], real)
+    return [subject.original(), *(subject.rewritten(*kind) for kind in chosen)]
 
 
 def _progress(total: int) -> Callable[[str], None]:
@@ -117,39 +125,25 @@ def _progress(total: int) -> Callable[[str], None]:
     return step
 
 
-def machine() -> str:
-    """A name for this kind of machine, as a folder: "linux-x86_64-2cores"."""
-    return f"{platform.system().lower()}-{platform.machine()}-{os.cpu_count()}cores"
-
-
-def _notes(argv: Sequence[str] | None) -> list[str]:
+def notes(command: str, argv: Sequence[str] | None = None) -> list[str]:
+    """What a reader of a table has to know."""
     words = " ".join(sys.argv[1:] if argv is None else argv)
-    found = real_ptxas(os.environ)
-    ptxas = version(found.path) if found else "none"
     return [
-        f"date: {date.today().isoformat()}",
-        f"command: python -m benchmarks.kernelgen {words}".rstrip(),
-        f"versions: ptxsw {ptxsw.__version__}, Python {platform.python_version()}, ptxas {ptxas}",
-        f"machine: {machine()}, no GPU used",
+        *provenance(f"{command} {words}".rstrip()),
         "seconds: the paper's on an Intel Core i7-5930K, ours on this machine, imports left out",
         "per warp: 128 threads a block, each warp one iteration; spill in bytes per thread",
     ]
 
 
 def _write(asked: argparse.Namespace, rows: Sequence[Row], notes: Sequence[str]) -> None:
-    stem = "programs" if asked.programs else f"kernelgen-{asked.real}"
-    folder = RESULTS / machine()
-    if asked.save:
-        folder.mkdir(parents=True, exist_ok=True)
-    csv_file = asked.csv or (folder / f"{stem}.csv" if asked.save else None)
-    md_file = asked.markdown or (folder / f"{stem}.md" if asked.save else None)
-    if csv_file is not None:
-        show.write_csv(csv_file, rows, notes)
-    if md_file is not None:
-        md_file.write_text(show.markdown(rows, notes))
+    if asked.csv is not None:
+        show.write_csv(asked.csv, rows, notes)
+    if asked.markdown is not None:
+        asked.markdown.write_text(show.markdown(rows, notes))
     if asked.plot is not None:
+        what = "further programs" if asked.programs else f"KernelGen, {asked.real}"
         try:
-            show.plot(asked.plot, rows, f"{stem}, loads and shuffles executed per warp")
+            show.plot(asked.plot, rows, f"{what}: loads and shuffles executed per warp")
         except ImportError:
             print("no plot: install matplotlib (pip install ptxsw[bench])", file=sys.stderr)
 
@@ -164,7 +158,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--csv", type=Path, metavar="FILE")
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG, by its suffix")
-    parser.add_argument("--save", action="store_true", help="write under benchmarks/results")
+    parser.add_argument("--all", action="store_true", help="every scheme in every form")
+    parser.add_argument("--scheme", choices=[s for s in SCHEMES if s != "auto"])
+    parser.add_argument("--form", choices=[f for f in FORMS if f != "auto"])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     return parser
 

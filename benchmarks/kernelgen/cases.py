@@ -32,12 +32,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Case:
-    """One kernel. `runs(real)`: whole warps of one iteration each, then ragged blocks."""
+    """One kernel. `runs(real)`: whole warps of one iteration each, then ragged blocks; `tiny(real)`
+    is one ragged block, small enough for a fuzzed schedule."""
 
     name: str
     entry: str
     path: Callable[[str], Path]  # of the PTX, for "float" or "double"
     runs: Callable[[str], tuple[Run, Run]]
+    tiny: Callable[[str], Run]
     tolerance: int = 0  # units in the last place
     reals: tuple[str, ...] = ("float", "double")
 
@@ -53,6 +55,7 @@ def operator_case(operator: Operator) -> Case:
         operator.entry,
         lambda real: operator_path(operator.name, real),
         lambda real: (_run(operator, real, BLOCK), _run(operator, real, RAGGED)),
+        lambda real: _tiny_run(operator, real),
         reference.TOLERANCE.get(operator.name, 0),
     )
 
@@ -60,14 +63,24 @@ def operator_case(operator: Operator) -> Case:
 def _run(operator: Operator, real: str, block: int) -> Run:
     """Two blocks' worth of points along i, three or four along the others; in ragged blocks a few
     points are left for a second iteration of some lanes."""
-    margin = operator.low + operator.high
     points = 2 * block + (0 if block % 32 == 0 else 5)
-    sizes = (points + margin, 4 + margin, 3 + margin)[: len(operator.sizes)]
-    if operator.name == "matmul":
-        sizes = (points, 4, 11)
+    sizes = (points, 4, 11) if operator.name == "matmul" else (points, 4, 3)
     grid = (4, 1, 2) if len(operator.sizes) == 2 or operator.name == "matmul" else (3, 4, 2)
-    if operator.name == "matvec":
-        grid = (2, 1, 1)
+    return _sized(operator, real, sizes, (2, 1, 1) if operator.name == "matvec" else grid, block)
+
+
+def _tiny_run(operator: Operator, real: str) -> Run:
+    """One block, in which some lanes make two iterations along i and all make two along j."""
+    points = (RAGGED + 5, 2, 5 if operator.name == "matmul" else 1)
+    return _sized(operator, real, points, (1, 1, 1), RAGGED)
+
+
+def _sized(
+    operator: Operator, real: str, points: tuple[int, int, int], grid: Size, block: int
+) -> Run:
+    """A launch for so many interior points along i, j and k."""
+    margin = 0 if operator.name == "matmul" else operator.low + operator.high
+    sizes = tuple(n + margin for n in points[: len(operator.sizes)])
     arrays = make_inputs(operator, sizes, DTYPES[real])
     names = tuple(p for p in operator.params if p not in operator.scalars)
     args = (*sizes, *(operator.scalars.get(p, arrays.get(p)) for p in operator.params))

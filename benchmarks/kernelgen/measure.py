@@ -66,33 +66,81 @@ class Row:
         return self.verified in ("proved", "same", "-") and self.numpy == "equal"
 
 
+class Subject:
+    """A kernel in float or double with what its original does, which each variant is held to."""
+
+    def __init__(self, case: Case, real: str) -> None:
+        self._case = case
+        self._path = case.path(real)
+        self._text = self._path.read_text()
+        self._runs = case.runs(real)
+        self._tiny = case.tiny(real)
+        self._outcomes: dict[str, list[_Outcome]] = {}
+        self._verdicts: dict[str, str] = {self._text: "same"}
+        self._made: dict[str, dict[str, Assembled]] = {}
+
+    def original(self) -> Row:
+        """The row of the text as it was."""
+        (kernel,) = optimize(self._text, Options(mode="auto")).report.kernels
+        return Row(
+            self._case.name, "original", "", 0, 0, kernel.loads, None, 0.0, "-",
+            self._like_numpy(self._text), self._per_warp(self._text), (),
+            self._assembled(self._text),
+        )  # fmt: skip
+
+    def rewritten(self, scheme: str, form: str) -> Row:
+        """The row of what a scheme in a form makes of it."""
+        options = Options(mode="force", scheme=scheme, form=form)
+        begin = perf_counter()
+        result = optimize(self._text, options, self._path.name)
+        seconds = perf_counter() - begin
+        (kernel,) = result.report.kernels
+        return Row(
+            self._case.name, scheme, form, kernel.shuffles or 0, kernel.copies or 0, kernel.loads,
+            kernel.mean_delta, seconds, self._verified(result.text),
+            self._like_numpy(result.text), self._per_warp(result.text),
+            tuple(refusal.reason for refusal in kernel.refusals or ()),
+            self._assembled(result.text),
+        )  # fmt: skip
+
+    def _ran(self, text: str) -> list[_Outcome]:
+        """What the launches with numpy's results leave behind. Equal texts run once."""
+        if text not in self._outcomes:
+            self._outcomes[text] = [_outputs(text, self._case, run, None) for run in self._runs]
+        return self._outcomes[text]
+
+    def _verified(self, text: str) -> str:
+        """ "proved" where `verify` has a proof and all runs (one more under a fuzzed schedule)
+        agree, "runs" where only they do, "same" for an unchanged text; else what is wrong."""
+        if text not in self._verdicts:
+            self._verdicts[text] = self._compared(text)
+        return self._verdicts[text]
+
+    def _compared(self, text: str) -> str:
+        before = [*self._ran(self._text), _outputs(self._text, self._case, self._tiny, None)]
+        after = [*self._ran(text), _outputs(text, self._case, self._tiny, SEED)]
+        for one, other in zip(before, after, strict=True):
+            if any(a.tobytes() != b.tobytes() for a, b in zip(one[0], other[0], strict=True)):
+                return "DIFFERS"
+        verdict = verify(self._text, text, launches=())
+        return "proved" if isinstance(verdict, Equal) and verdict.proved else "runs"
+
+    def _like_numpy(self, text: str) -> str:
+        return _like_numpy(self._case, self._runs, self._ran(text))
+
+    def _per_warp(self, text: str) -> PerWarp:
+        return _per_warp(self._ran(text)[0][1], self._runs[0])
+
+    def _assembled(self, text: str) -> dict[str, Assembled]:
+        if text not in self._made:
+            self._made[text] = _assembled(text)
+        return self._made[text]
+
+
 def measure(case: Case, scheme: str, form: str, real: str) -> tuple[Row, Row]:
     """The original's row and that of the rewritten kernel."""
-    text = case.path(real).read_text()
-    runs = case.runs(real)
-    options = Options(mode="force", scheme=scheme, form=form)
-    begin = perf_counter()
-    result = optimize(text, options, case.path(real).name)
-    seconds = perf_counter() - begin
-    (kernel,) = result.report.kernels
-    before = [_outputs(text, case, run, None) for run in runs]
-    after = before
-    verified = "same"
-    if result.text != text:
-        after = [_outputs(result.text, case, run, None) for run in runs]
-        verified = _verified(text, result.text, case, runs[1], before, after)
-    reasons = tuple(refusal.reason for refusal in kernel.refusals or ())
-    original = Row(
-        case.name, "original", "", 0, 0, kernel.loads, None, 0.0, "-",
-        _like_numpy(case, runs, before),
-        _per_warp(before[0][1], runs[0]), (), _assembled(text),
-    )  # fmt: skip
-    rewritten = Row(
-        case.name, scheme, form, kernel.shuffles or 0, kernel.copies or 0, kernel.loads,
-        kernel.mean_delta, seconds, verified, _like_numpy(case, runs, after),
-        _per_warp(after[0][1], runs[0]), reasons, _assembled(result.text),
-    )  # fmt: skip
-    return original, rewritten
+    subject = Subject(case, real)
+    return subject.original(), subject.rewritten(scheme, form)
 
 
 _Outcome = tuple[list[Array], Any]
@@ -101,24 +149,6 @@ _Outcome = tuple[list[Array], Any]
 def _outputs(text: str, case: Case, run: Run, seed: int | None) -> _Outcome:
     done = launch(parse(text), case.entry, run.grid, run.block, run.args, seed=seed)
     return done.buffers, done.counters
-
-
-def _verified(
-    text: str,
-    rewritten: str,
-    case: Case,
-    ragged: Run,
-    before: list[_Outcome],
-    after: list[_Outcome],
-) -> str:
-    """ "proved" where `verify` has a proof and all runs (one more under a fuzzed schedule) agree,
-    "runs" where only they do; else what is wrong."""
-    fuzzed = _outputs(rewritten, case, ragged, SEED)
-    for one, other in zip([*before, before[1]], [*after, fuzzed], strict=True):
-        if any(a.tobytes() != b.tobytes() for a, b in zip(one[0], other[0], strict=True)):
-            return "DIFFERS"
-    verdict = verify(text, rewritten, launches=())
-    return "proved" if isinstance(verdict, Equal) and verdict.proved else "runs"
 
 
 def _like_numpy(case: Case, runs: tuple[Run, Run], outcomes: list[_Outcome]) -> str:

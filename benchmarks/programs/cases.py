@@ -120,8 +120,11 @@ def _case(
     values = tuple(np.dtype(dtype).type(value) for value in scalars)
 
     def run(block: int) -> Run:
-        points = (2 * block + (0 if block % 32 == 0 else 5), 4, 3)[: len(low)]
-        sizes = tuple(n + 2 * edge for n, edge in zip(points, low, strict=True))
+        grid = _GRIDS[name] if block == BLOCK else (_GRIDS[name][0] + 1, *_GRIDS[name][1:])
+        return sized((2 * block + (0 if block % 32 == 0 else 5), 4, 3), grid, block)
+
+    def sized(points: tuple[int, int, int], grid: Size, block: int) -> Run:
+        sizes = tuple(n + 2 * edge for n, edge in zip(points, low, strict=False))
         shape = sizes[::-1]
         made = {each: _random(each, shape, dtype) for each in inputs}
         made |= {each: np.full(shape, 9, dtype) for each in outputs}
@@ -131,14 +134,14 @@ def _case(
             _shift(expected[each], edges, [0] * len(edges))[...] = interior
         names = (*inputs, *outputs)
         args = (*sizes, *values, *(made[each] for each in names))
-        grid = _GRIDS[name] if block == BLOCK else (_GRIDS[name][0] + 1, *_GRIDS[name][1:])
-        return Run(grid, (block, 1, 1), args, names, expected)  # type: ignore[arg-type]
+        return Run(grid, (block, 1, 1), args, names, expected)
 
     return Case(
         name,
         name,
         lambda _: HERE / "ptx" / f"{name}.ptx",
         lambda _: (run(BLOCK), run(RAGGED)),
+        lambda _: sized((RAGGED + 5, 2, 1), _TINY.get(name, (1, 1, 1)), RAGGED),
         reals=("double",) if dtype is np.float64 else ("float",),
     )
 
@@ -162,6 +165,7 @@ _GRIDS: Mapping[str, Size] = {
     "upwind": (2, 4, 1),
     "image": (2, 4, 1),
 }
+_TINY: Mapping[str, Size] = {"conv1d": (2, 1, 1), "upwind": (2, 2, 1), "image": (2, 2, 1)}
 _F = " ".join(f"f{n}" for n in range(9)) + " | " + " ".join(f"g{n}" for n in range(9))
 
 PROGRAMS: dict[str, Case] = {
