@@ -1,11 +1,12 @@
 """The whole way, from a text to a report and a rewritten text. The steps, in order:
 
-parse, emulate each kernel, find candidates, judge them, choose, emit edits, splice them in.
+parse, emulate each kernel, plan (`planning`: draft, count, choose), emit edits, splice them in,
+check what was spliced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -16,48 +17,24 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Function, Module
+from ptxsw.options import DEFAULT_ASSUME, FORMS, MODES, SCHEMES, Options
 from ptxsw.parser import parse
+from ptxsw.planning import Decision, decide
 from ptxsw.report import model
 from ptxsw.report.describe import describe
 from ptxsw.report.names import matches, readable
-from ptxsw.shuffle.choose import Choice, choose
-from ptxsw.shuffle.find import candidates, global_loads
-from ptxsw.shuffle.legal import ASSUMPTIONS, LOCKSTEP, NO_RACE, Judge, segments
+from ptxsw.shuffle.find import global_loads
+from ptxsw.shuffle.legal import Judge
 from ptxsw.shuffle.plan import Plan, Rewrite
 from ptxsw.verify.local import check
 
-MODES = ("auto", "force")
-SCHEMES = ("auto", "paper")
-FORMS = ("auto", "keep")
-DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE})
+__all__ = [
+    "DEFAULT_ASSUME", "FORMS", "MODES", "SCHEMES", "Options", "Result", "analyze", "inspect",
+    "kernel_names", "optimize",
+]  # fmt: skip
 
 _FIRST_VERSION = (6, 2)  # activemask
 _FIRST_ARCH = 30  # shfl
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What `optimize` is asked for. Raises ValueError for a value that makes no sense."""
-
-    mode: str = "auto"
-    scheme: str = "auto"
-    form: str = "auto"
-    max_delta: int = 31
-    only: str | None = None  # the kernel to rewrite, by its PTX or C++ name
-    arch: str | None = None  # "sm_80"; default: the module's target
-    assume: frozenset[str] = DEFAULT_ASSUME
-    budget_s: float = 10.0  # for the symbolic work on one kernel
-    smt2: bool = False  # keep the proofs as SMT-LIB 2 texts
-
-    def __post_init__(self) -> None:
-        for name, known in (("mode", MODES), ("scheme", SCHEMES), ("form", FORMS)):
-            value = getattr(self, name)
-            if value not in known:
-                raise ValueError(f"{name} is {value!r}; it can be {', '.join(known)}")
-        if not 0 <= self.max_delta <= 31:
-            raise ValueError(f"max_delta is {self.max_delta}; it can be 0 to 31")
-        if not self.assume <= ASSUMPTIONS:
-            raise ValueError(f"unknown assumption {min(self.assume - ASSUMPTIONS)!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +51,17 @@ class Result:
     edits: tuple[Edit, ...] = ()
 
 
-def analyze(text: str, name: str = "<ptx>", *, kernel: str | None = None) -> model.Report:
+def analyze(
+    text: str,
+    name: str = "<ptx>",
+    *,
+    kernel: str | None = None,
+    block: tuple[int, int, int] | None = None,
+) -> model.Report:
     """What the memory accesses of every kernel are, and what `optimize` in mode force would do
-    with its loads. Raises ParseError."""
-    report = inspect(text, Options(mode="force", only=kernel), name).report
+    with its loads. `block`: threads along x, y and z for kernels without `.reqntid`; by default
+    rows of the block hold whole warps. Raises ParseError."""
+    report = inspect(text, Options(mode="force", only=kernel), name, block=block).report
     kernels = (
         replace(k, shuffles=None, copies=None, mean_delta=None, rewrites=None, refusals=None)
         for k in report.kernels
@@ -85,17 +69,23 @@ def analyze(text: str, name: str = "<ptx>", *, kernel: str | None = None) -> mod
     return replace(report, kernels=tuple(kernels))
 
 
-def inspect(text: str, options: Options | None = None, name: str = "<ptx>") -> Result:
+def inspect(
+    text: str,
+    options: Options | None = None,
+    name: str = "<ptx>",
+    *,
+    block: tuple[int, int, int] | None = None,
+) -> Result:
     """As `optimize`, with the accesses of `analyze` in the report. Raises ParseError."""
-    return _run(text, options or Options(), name, accesses=True)
+    return _run(text, options or Options(), name, lambda made: _with_accesses(made, block))
 
 
 def optimize(text: str, options: Options | None = None, name: str = "<ptx>") -> Result:
     """Rewrite the loads that neighbouring lanes have made. Raises ParseError."""
-    return _run(text, options or Options(), name, accesses=False)
+    return _run(text, options or Options(), name, lambda made: made.kernel)
 
 
-def _run(text: str, options: Options, name: str, *, accesses: bool) -> Result:
+def _run(text: str, options: Options, name: str, told: Callable[[_Made], model.Kernel]) -> Result:
     begin = perf_counter()
     module = parse(text, name)
     arch = options.arch or _arch(module)
@@ -106,9 +96,7 @@ def _run(text: str, options: Options, name: str, *, accesses: bool) -> Result:
         trace = emulate(module, function, budget_s=options.budget_s, solver=solver)
         made.append(_make(trace, solver, options, arch, unfit))
     made = _checked(text, made)
-    kernels = [each.kernel for each in made]
-    if accesses:
-        kernels = [_with_accesses(each) for each in made]
+    kernels = [told(each) for each in made]
     proofs = {file: text for each in made for file, text in each.smt2.items()}
     edits = tuple(edit for each in made for edit in each.edits)
     return Result(apply(text, edits), _report(name, arch, begin, kernels), proofs, edits)
@@ -133,19 +121,10 @@ def _make(
     if unfit is not None:
         return _Made(trace, _left_alone(trace, unfit))
     judge = Judge(trace, solver, options.assume)
-    choice = choose(
-        candidates(trace, options.max_delta),
-        judge.legal,
-        shuffles=options.mode == "force",
-        scheme="paper",
-        form="keep",
-        why_not=f"no measurement shows that a shuffle pays on {arch or 'this target'}; "
-        "force rewrites it",
-    )
-    plan = Plan(trace.function, trace.cfg.instructions, choice.rewrites, segments(trace))
-    smt2 = _proofs(trace, judge, solver, choice) if options.smt2 else {}
-    edits = emit(trace.module.source.text, plan)
-    return _Made(trace, _described(trace, choice), plan, edits, smt2)
+    decision = decide(trace, judge, options, arch)
+    smt2 = _proofs(trace, judge, solver, decision.plan) if options.smt2 else {}
+    edits = emit(trace.module.source.text, decision.plan)
+    return _Made(trace, _described(trace, decision), decision.plan, edits, smt2)
 
 
 def _spliced(text: str, made: list[_Made]) -> str:
@@ -160,16 +139,19 @@ def _checked(text: str, made: list[_Made]) -> list[_Made]:
     rewritten = parse(_spliced(text, made), "the rewritten text")
     good = []
     for each in made:
-        problem = check(each.plan, rewritten) if each.plan is not None and each.edits else None
+        plan = each.plan if each.edits else None
+        safe = plan is not None and plan.unsafe_bound is None
+        problem = check(plan, rewritten) if plan is not None and safe else None
         if problem is not None:
             each = _Made(each.trace, _left_alone(each.trace, f"a bug of ptxsw: {problem}"))
         good.append(each)
     return good
 
 
-def _with_accesses(made: _Made) -> model.Kernel:
-    found, rows = describe(made.trace, made.kernel)
-    return replace(made.kernel, accesses=found, rows=rows)
+def _with_accesses(made: _Made, block: tuple[int, int, int] | None) -> model.Kernel:
+    found, rows = describe(made.trace, made.kernel, block)
+    shape = block and (made.trace.function.block_shape or block)
+    return replace(made.kernel, accesses=found, rows=rows, block=shape)
 
 
 def _unfit(module: Module) -> str | None:
@@ -230,16 +212,18 @@ def _left_alone(trace: Trace, reason: str) -> model.Kernel:
     )
 
 
-def _described(trace: Trace, choice: Choice) -> model.Kernel:
-    deltas = [abs(r.delta) for r in choice.rewrites]
+def _described(trace: Trace, decision: Decision) -> model.Kernel:
+    plan = decision.plan
+    deltas = [abs(r.delta) for r in plan.rewrites]
+    copies = sum(r.is_copy for r in plan.rewrites)
     return model.Kernel(
         trace.function.name,
         len(global_loads(trace)),
-        sum(r.delta != 0 for r in choice.rewrites),
-        sum(r.delta == 0 for r in choice.rewrites),
+        len(plan.rewrites) - copies,
+        copies,
         round(sum(deltas) / len(deltas), 4) if deltas else None,
         trace.statistics.instructions,
-        rewrites=tuple(_rewrite(trace, r) for r in choice.rewrites),
+        rewrites=tuple(_rewrite(trace, r, plan.unsafe_bound) for r in plan.rewrites),
         refusals=tuple(
             model.Refusal(
                 _line(trace, kept.dest.index),
@@ -247,12 +231,12 @@ def _described(trace: Trace, choice: Choice) -> model.Kernel:
                 kept.candidate.delta if kept.candidate else None,
                 kept.reason,
             )
-            for kept in choice.kept
+            for kept in decision.kept
         ),
     )
 
 
-def _rewrite(trace: Trace, rewrite: Rewrite) -> model.Rewrite:
+def _rewrite(trace: Trace, rewrite: Rewrite, bound: str | None) -> model.Rewrite:
     proof = rewrite.proof
     guards = [
         f"{g.reg.name}{_added(g.addend)}{_added(g.step)} does not wrap "
@@ -261,14 +245,14 @@ def _rewrite(trace: Trace, rewrite: Rewrite) -> model.Rewrite:
     ]
     if proof.block_shape:
         guards.append("no row of the block wraps inside a warp")
-    if rewrite.delta:
+    if not rewrite.is_copy:
         guards.append("whole warp")
     status = "guarded" if proof.guards else "assumed" if proof.assumptions else "proved"
     return model.Rewrite(
         _line(trace, rewrite.dest),
         _line(trace, rewrite.source),
         rewrite.delta,
-        rewrite.scheme,
+        rewrite.scheme if bound is None or rewrite.is_copy else bound,
         rewrite.form,
         model.Proof(status, proof.assumptions, tuple(guards)),
     )
@@ -278,13 +262,25 @@ def _added(value: int) -> str:
     return f" {'-' if value < 0 else '+'} {abs(value)}" if value else ""
 
 
-def _proofs(trace: Trace, judge: Judge, solver: Solver, choice: Choice) -> dict[str, str]:
-    """The obligation of each rewrite as SMT-LIB 2, by file name."""
+def _proofs(trace: Trace, judge: Judge, solver: Solver, plan: Plan) -> dict[str, str]:
+    """The obligations of each rewrite as SMT-LIB 2, by file name."""
     texts: dict[str, str] = {}
-    for rewrite in choice.rewrites:
-        obligations = judge.obligations[rewrite.dest, rewrite.source, rewrite.delta]
-        for number, proved in enumerate(obligations):
-            line, other = _line(trace, rewrite.dest), _line(trace, rewrite.source)
-            stem = f"{trace.function.name}-{line}-from-{other}-{number}"
-            texts[f"{stem}.smt2"] = solver.smt2(proved.claim, proved.given)
+    for rewrite in plan.rewrites:
+        line, other = _line(trace, rewrite.dest), _line(trace, rewrite.source)
+        stem = f"{trace.function.name}-{line}-from-{other}"
+        claims = dict.fromkeys(
+            solver.smt2(proved.claim, proved.given)
+            for source, delta in _taken(rewrite)
+            for proved in judge.obligations.get((rewrite.dest, source, delta), ())
+        )
+        texts.update((f"{stem}-{number}.smt2", claim) for number, claim in enumerate(claims))
     return texts
+
+
+def _taken(rewrite: Rewrite) -> Iterator[tuple[int, int]]:
+    """The loads and deltas that a rewrite takes values from, those beyond the warp's ends that
+    a halo holds among them."""
+    for part in rewrite.parts:
+        yield part.source, part.delta
+        if rewrite.scheme == "halo" and part.delta:
+            yield part.source, part.delta - 32 if part.delta > 0 else part.delta + 32

@@ -14,9 +14,8 @@ from ptxsw.codegen.emit import emit
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
-from ptxsw.shuffle.choose import choose
-from ptxsw.shuffle.find import candidates
-from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge, segments
+from ptxsw.shuffle.draft import draft
+from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
 from ptxsw.shuffle.plan import Plan
 from ptxsw.verify.local import check
 from tests.verify.mutators import MUTATORS
@@ -36,10 +35,7 @@ def planned(name: str) -> tuple[Plan, str]:
     solver = Solver()
     trace = emulate(module, module.functions[0], solver=solver)
     judge = Judge(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
-    choice = choose(
-        candidates(trace, 31), judge.legal, shuffles=True, scheme="paper", form="keep", why_not=""
-    )
-    plan = Plan(trace.function, trace.cfg.instructions, choice.rewrites, segments(trace))
+    plan = draft(trace, judge, scheme="paper", form="keep", max_delta=31, hoist=False).plan
     return plan, apply(text, emit(text, plan))
 
 
