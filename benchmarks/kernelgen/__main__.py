@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -127,7 +128,7 @@ def _progress(total: int) -> Callable[[str], None]:
 
 def notes(command: str, argv: Sequence[str] | None = None) -> list[str]:
     """What a reader of a table has to know."""
-    words = " ".join(sys.argv[1:] if argv is None else argv)
+    words = shlex.join(sys.argv[1:] if argv is None else argv)
     return [
         *provenance(f"{command} {words}".rstrip()),
         "seconds: the paper's on an Intel Core i7-5930K, ours on this machine, imports left out",

@@ -17,6 +17,10 @@ DTYPES = {"float": np.float32, "double": np.float64}
 BLOCK = 128
 RAGGED = 40  # threads: one whole warp, and one of eight lanes
 Size = tuple[int, int, int]
+# Interior points along i, j and k, by dimensions or name; of matmul nx, ny and nl.
+LARGE: dict[int | str, Size] = {
+    2: (6144, 4096, 1), 3: (384, 256, 256), "matmul": (2048, 2048, 256), "matvec": (32768, 768, 1),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,13 +37,15 @@ class Run:
 @dataclass(frozen=True)
 class Case:
     """One kernel. `runs(real)`: whole warps of one iteration each, then ragged blocks; `tiny(real)`
-    is one ragged block, small enough for a fuzzed schedule."""
+    is one ragged block, small enough for a fuzzed schedule; `large(real, block, share)` is what a
+    GPU is timed on, in so many threads a block, or a share of it, without numpy's results."""
 
     name: str
     entry: str
     path: Callable[[str], Path]  # of the PTX, for "float" or "double"
     runs: Callable[[str], tuple[Run, Run]]
     tiny: Callable[[str], Run]
+    large: Callable[[str, int, float], Run]
     tolerance: int = 0  # units in the last place
     reals: tuple[str, ...] = ("float", "double")
 
@@ -56,6 +62,7 @@ def operator_case(operator: Operator) -> Case:
         lambda real: operator_path(operator.name, real),
         lambda real: (_run(operator, real, BLOCK), _run(operator, real, RAGGED)),
         lambda real: _tiny_run(operator, real),
+        lambda real, block, share: _large_run(operator, real, block, share),
         reference.TOLERANCE.get(operator.name, 0),
     )
 
@@ -75,8 +82,26 @@ def _tiny_run(operator: Operator, real: str) -> Run:
     return _sized(operator, real, points, (1, 1, 1), RAGGED)
 
 
+def _large_run(operator: Operator, real: str, block: int, share: float) -> Run:
+    """Each array has 100 MB (in float), more than a second-level cache; each thread one point."""
+    whole = LARGE.get(operator.name, LARGE[operator.dims])
+    i, j, k = (max(round(n * share), 1) for n in whole)
+    grid = (j, 1, -(-i // block))
+    if operator.dims == 3:
+        grid = (k, j, -(-i // block))
+    elif operator.name == "matvec":
+        grid = (-(-i // block), 1, 1)
+    return _sized(operator, real, (i, j, k), grid, block, expect=False)
+
+
 def _sized(
-    operator: Operator, real: str, points: tuple[int, int, int], grid: Size, block: int
+    operator: Operator,
+    real: str,
+    points: tuple[int, int, int],
+    grid: Size,
+    block: int,
+    *,
+    expect: bool = True,
 ) -> Run:
     """A launch for so many interior points along i, j and k."""
     margin = 0 if operator.name == "matmul" else operator.low + operator.high
@@ -84,7 +109,8 @@ def _sized(
     arrays = make_inputs(operator, sizes, DTYPES[real])
     names = tuple(p for p in operator.params if p not in operator.scalars)
     args = (*sizes, *(operator.scalars.get(p, arrays.get(p)) for p in operator.params))
-    return Run(grid, (block, 1, 1), args, names, reference.run(operator.name, arrays))
+    expected = reference.run(operator.name, arrays) if expect else {}
+    return Run(grid, (block, 1, 1), args, names, expected)
 
 
 CASES: dict[str, Case] = {name: operator_case(each) for name, each in OPERATORS.items()}

@@ -77,6 +77,7 @@ def plot(path: Path, rows: Sequence[Row], title: str) -> None:
     matplotlib."""
     matplotlib = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "ptxsw"  # equal figures are equal files
     plt = importlib.import_module("matplotlib.pyplot")
     names = list(dict.fromkeys(row.name for row in rows))
     kinds = list(dict.fromkeys((row.scheme, row.form) for row in rows))
@@ -97,5 +98,5 @@ def plot(path: Path, rows: Sequence[Row], title: str) -> None:
     axes.set_title(title)
     axes.legend()
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)

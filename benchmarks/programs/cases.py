@@ -123,14 +123,22 @@ def _case(
         grid = _GRIDS[name] if block == BLOCK else (_GRIDS[name][0] + 1, *_GRIDS[name][1:])
         return sized((2 * block + (0 if block % 32 == 0 else 5), 4, 3), grid, block)
 
-    def sized(points: tuple[int, int, int], grid: Size, block: int) -> Run:
+    def large(block: int, share: float) -> Run:
+        points = _LARGE[len(low)]
+        i, j, k = (max(round(n * share), 1) for n in points)
+        across = -(-i // block)
+        flat = {"conv1d": (across, 1, 1), "lbm": (j, 1, across)}
+        grid = flat.get(name, (k, j, across) if len(low) == 3 else (across, j, 1))
+        return sized((i, j, k), grid, block, expect=False)
+
+    def sized(points: Size, grid: Size, block: int, expect: bool = True) -> Run:
         sizes = tuple(n + 2 * edge for n, edge in zip(points, low, strict=False))
         shape = sizes[::-1]
         made = {each: _random(each, shape, dtype) for each in inputs}
         made |= {each: np.full(shape, 9, dtype) for each in outputs}
-        expected = {each: made[each].copy() for each in outputs}
+        expected = {each: made[each].copy() for each in outputs} if expect else {}
         edges = low[::-1]
-        for each, interior in reference(made, values).items():
+        for each, interior in reference(made, values).items() if expect else ():
             _shift(expected[each], edges, [0] * len(edges))[...] = interior
         names = (*inputs, *outputs)
         args = (*sizes, *values, *(made[each] for each in names))
@@ -142,6 +150,7 @@ def _case(
         lambda _: HERE / "ptx" / f"{name}.ptx",
         lambda _: (run(BLOCK), run(RAGGED)),
         lambda _: sized((RAGGED + 5, 2, 1), _TINY.get(name, (1, 1, 1)), RAGGED),
+        lambda _, block, share: large(block, share),
         reals=("double",) if dtype is np.float64 else ("float",),
     )
 
@@ -165,6 +174,7 @@ _GRIDS: Mapping[str, Size] = {
     "upwind": (2, 4, 1),
     "image": (2, 4, 1),
 }
+_LARGE = {1: (1 << 25, 1, 1), 2: (6144, 4096, 1), 3: (384, 256, 256)}
 _TINY: Mapping[str, Size] = {"conv1d": (2, 1, 1), "upwind": (2, 2, 1), "image": (2, 2, 1)}
 _F = " ".join(f"f{n}" for n in range(9)) + " | " + " ".join(f"g{n}" for n in range(9))
 

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,7 @@ class _Cuda:
         self._context.detach()
 
 
+@lru_cache(maxsize=64)
 def image(text: str, arch: str) -> bytes:
     """A cubin by ptxas, as a build would make it; without ptxas the text, for the driver's own
     compiler. `arch` is one such as "sm_90"; a text for sm_90a keeps its own. Raises

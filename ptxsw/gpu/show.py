@@ -83,6 +83,7 @@ def chart(path: Path, rows: Sequence[Measured], device: Device, title: str = "")
     ImportError without matplotlib."""
     matplotlib = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "ptxsw"  # equal figures are equal files
     plt = importlib.import_module("matplotlib.pyplot")
     found = speedups(rows)
     kernels = list(dict.fromkeys(row.kernel for row in rows))
@@ -101,5 +102,5 @@ def chart(path: Path, rows: Sequence[Measured], device: Device, title: str = "")
     if found:
         axes.legend(fontsize="small", ncols=3)
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)

@@ -191,7 +191,9 @@ def test_images(ptxas: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
         assert image(PTX, "sm_90").startswith(b"\x7fELF")
         assert image(PTX.replace("sm_90a", "sm_80"), "sm_90").startswith(b"\x7fELF")
     monkeypatch.setattr("ptxsw.toolchain.find.real_ptxas", lambda environ, prefix=None: None)
+    image.cache_clear()
     assert image(PTX, "sm_90") == PTX.encode() + b"\0"
+    image.cache_clear()
 
 
 @pytest.fixture

@@ -1,0 +1,157 @@
+"""KernelGen on a GPU: the original and each scheme and form of every operator, timed.
+
+    python -m benchmarks.kernelgen.gpu [NAME ...] [--real double] [--programs] [--block N ...]
+        [--csv FILE] [--markdown FILE] [--plot FILE.png|FILE.svg] [--samples N] [--device N]
+
+Exit 0 where every variant gave the original's results bit for bit, 1 where one did not, 2 without
+a GPU. As in the paper's Figure 2 a bar is the time of the original, in the block size that is best
+for it, over the variant's in its own best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.kernelgen.__main__ import suite
+from benchmarks.kernelgen.cases import Case
+from benchmarks.provenance import provenance
+from ptxsw import pipeline
+from ptxsw.gpu import show
+from ptxsw.gpu.choose import choose
+from ptxsw.gpu.cuda import open_device
+from ptxsw.gpu.driver import Driver, GpuError, NoGpu
+from ptxsw.gpu.measure import Effort, Measured, Unfit, measure
+from ptxsw.gpu.problem import Buffer, Problem
+from ptxsw.ir import Function
+from ptxsw.parser import parse
+from ptxsw.toolchain.ptxas import AssemblyError
+from ptxsw.tuning import variants
+
+BLOCKS = (32, 64, 128, 256, 512)
+
+
+def problem(case: Case, real: str, block: int, share: float = 1.0) -> Problem:
+    """The case's own large launch in blocks of so many threads."""
+    run = case.large(real, block, share)
+    values = tuple(
+        Buffer(value) if isinstance(value, np.ndarray) else np.asarray(value).item()
+        for value in run.args
+    )
+    return Problem(run.grid, run.block, values)
+
+
+def time_all(
+    driver: Driver,
+    cases: Sequence[Case],
+    real: str,
+    blocks: Sequence[int],
+    effort: Effort,
+    say: Callable[[str], None],
+    share: float = 1.0,
+) -> Iterator[Measured]:
+    """The measurements of each case, which it tells of as they come. Raises GpuError."""
+    for case in cases:
+        own = real if real in case.reals else case.reals[0]
+        text = case.path(own).read_text()
+        function = next(f for f in parse(text).functions if f.name == case.entry)
+        rows = list(_time(driver, case, own, function, text, blocks, effort, say, share))
+        if rows:
+            say(show.plain(rows))
+            say(f"{case.name}: {choose(rows).why}\n")
+        yield from rows
+
+
+def _time(
+    driver: Driver,
+    case: Case,
+    real: str,
+    function: Function,
+    text: str,
+    blocks: Sequence[int],
+    effort: Effort,
+    say: Callable[[str], None],
+    share: float,
+) -> Iterator[Measured]:
+    made = variants(text, pipeline.Options(arch=driver.device.arch), case.name)
+    for block in blocks:
+        try:
+            yield from measure(
+                driver, function, made, problem(case, real, block, share), effort=effort
+            )
+        except (Unfit, AssemblyError) as error:
+            say(f"{case.name}, {block} threads a block: {error}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(argv)
+    cases = suite(asked.programs)
+    unknown = set(asked.name) - set(cases)
+    if unknown:
+        print(f"no operator {min(unknown)!r}; there are: {', '.join(cases)}", file=sys.stderr)
+        return 2
+    try:
+        driver = open_device(asked.device)
+    except NoGpu as error:
+        print(error, file=sys.stderr)
+        return 2
+    chosen = [cases[name] for name in asked.name or cases]
+    words = shlex.join(sys.argv[1:] if argv is None else argv)
+    try:
+        rows = list(
+            time_all(
+                driver, chosen, asked.real, asked.block or BLOCKS, Effort(samples=asked.samples),
+                print,
+            )
+        )  # fmt: skip
+    except GpuError as error:
+        print(error, file=sys.stderr)
+        return 2
+    write(asked, rows, driver, f"python -m benchmarks.kernelgen.gpu {words}".rstrip())
+    driver.close()
+    return 0 if all(row.wrong is None for row in rows) else 1
+
+
+def write(
+    asked: argparse.Namespace, rows: Sequence[Measured], driver: Driver, command: str
+) -> None:
+    """The files that were asked for."""
+    notes = [
+        *provenance(command, str(driver.device)),
+        "each time is the median of two series of samples; noise is how far the two are apart",
+    ]
+    if asked.csv is not None:
+        show.write_csv(asked.csv, rows, notes)
+    if asked.markdown is not None:
+        asked.markdown.write_text(show.markdown(rows, notes), encoding="utf-8")
+    if asked.plot is not None:
+        what = "Further programs" if asked.programs else f"KernelGen, {asked.real}"
+        try:
+            show.chart(asked.plot, rows, driver.device, what)
+        except ImportError:
+            print("no plot: install matplotlib (pip install ptxsw[bench])", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.kernelgen.gpu", description="KernelGen on a GPU."
+    )
+    parser.add_argument("name", nargs="*", help="operators (default: all)")
+    parser.add_argument("--real", choices=("float", "double"), default="float")
+    parser.add_argument("--programs", action="store_true", help="the further programs instead")
+    parser.add_argument("--block", type=int, action="append", help="threads; again for more")
+    parser.add_argument("--samples", type=int, default=15, help="of each of two series")
+    parser.add_argument("--device", type=int, default=0, help="number of the GPU")
+    parser.add_argument("--csv", type=Path, metavar="FILE")
+    parser.add_argument("--markdown", type=Path, metavar="FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG, by its suffix")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

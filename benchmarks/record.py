@@ -1,0 +1,96 @@
+"""Take the figures that the documents quote: `python -m benchmarks.record [--gpu] [--dirty]`.
+
+Writes the KernelGen tables (float, double) and those of the further programs, with their plots,
+into a folder of `benchmarks/results` named after the machine; with `--gpu` the times on a GPU, in a
+folder named after that. Each file says when, from what command, versions and commit. A tree that
+is not what was committed is refused, or with `--dirty` marked in each file. To be run alone on
+the machine. Exit 0: written, 1: written, but something is wrong with a kernel, 2: refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import provenance
+from benchmarks.kernelgen import __main__ as kernelgen
+from benchmarks.kernelgen import gpu
+from ptxsw.gpu.cuda import open_device
+from ptxsw.gpu.driver import NoGpu
+
+TABLES = {
+    "kernelgen-float": ("--real", "float"),
+    "kernelgen-double": ("--real", "double"),
+    "programs": ("--programs",),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(argv)
+    changed = provenance.changes()
+    if (changed is None or changed) and not asked.dirty:
+        why = "there is no git" if changed is None else f"not committed: {', '.join(changed[:5])}"
+        print(f"figures are taken from a clean tree; {why} (--dirty marks them)", file=sys.stderr)
+        return 2
+    try:
+        importable("matplotlib")
+        folder = provenance.machine(open_device(asked.device).device.name if asked.gpu else None)
+    except (NoGpu, ImportError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    into = asked.into / folder
+    into.mkdir(parents=True, exist_ok=True)
+    run = gpu.main if asked.gpu else kernelgen.main
+    own = ["--device", str(asked.device)] if asked.gpu else ["--all", "--jobs", str(asked.jobs)]
+    worst = 0
+    for stem, options in TABLES.items():
+        if asked.name and "--programs" in options:
+            continue
+        print(f"-- {stem}", flush=True)
+        worst = max(worst, run([*asked.name, *options, *own, *_files(into, stem)]))
+    print(f"written to {_shown(into)}")
+    return worst
+
+
+def importable(module: str) -> None:
+    """Raises ImportError with a sentence for the user."""
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise ImportError(f"{module} is not installed (pip install 'ptxsw[bench]')")
+
+
+def _files(into: Path, stem: str) -> list[str]:
+    """Options that write a table in all its forms, relative to the repository where they can be:
+    the command stands in the files."""
+    where = _shown(into)
+    return [
+        word
+        for option, suffix in (("--csv", "csv"), ("--markdown", "md"), ("--plot", "svg"))
+        for word in (option, f"{where}/{stem}.{suffix}")
+    ]
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.record", description="Take the figures the documents quote."
+    )
+    parser.add_argument("name", nargs="*", help="operators (default: all)")
+    parser.add_argument("--gpu", action="store_true", help="times on a GPU")
+    parser.add_argument("--device", type=int, default=0, help="number of the GPU")
+    parser.add_argument("--dirty", action="store_true", help="take them from any tree, and say so")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--into", type=Path, default=provenance.RESULTS, metavar="DIR")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
