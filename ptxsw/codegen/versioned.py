@@ -57,10 +57,10 @@ def regions(plan: Plan) -> list[Region]:
     for rewrite in plan.rewrites:
         if rewrite.form != "versioned" or rewrite.is_copy:
             continue
-        begin, segment = _begin(plan, rewrite), plan.segments[rewrite.dest]
-        region = found.setdefault(segment, Region(begin, rewrite.dest, []))
-        region.start = min(region.start, begin)
-        region.end = max(region.end, rewrite.dest)
+        touched, segment = _touched(plan, rewrite), plan.segments[rewrite.dest]
+        region = found.setdefault(segment, Region(rewrite.dest, rewrite.dest, []))
+        region.start = min(region.start, *touched)
+        region.end = max(region.end, *touched)
         region.rewrites.append(rewrite)
     return [r for r in found.values() if _is_whole(plan, r) and _is_ready(plan, r)]
 
@@ -73,16 +73,16 @@ def _is_ready(plan: Plan, region: Region) -> bool:
     )
 
 
-def _begin(plan: Plan, rewrite: Rewrite) -> int:
-    """The first instruction that a rewrite has to do with in its stretch."""
-    begin = rewrite.dest
+def _touched(plan: Plan, rewrite: Rewrite) -> list[int]:
+    """The instructions of its stretch that a rewrite has to do with."""
+    found = [rewrite.dest]
     for part in rewrite.parts:
         hoist = plan.hoisted.get(part.source)
         if hoist is not None and plan.segments[hoist.at] == plan.segments[rewrite.dest]:
-            begin = min(begin, hoist.at)
-    if rewrite.scheme == "halo" and rewrite.source in plan.rows:
-        begin = min(begin, rewrite.source)
-    return begin
+            found += [hoist.at, hoist.load]
+    if rewrite.scheme == "halo":
+        found.append(rewrite.source)
+    return found
 
 
 def _is_whole(plan: Plan, region: Region) -> bool:
