@@ -60,10 +60,11 @@ def table(
 
 def kinds(all_: bool, scheme: str | None = None, form: str | None = None) -> list[Kind]:
     """The schemes and forms to show: all that go together, those that are asked for, or the
-    paper's own and each scheme in the last form."""
+    paper's own and each scheme in the last form. Without shuffles only "uniform" is a form."""
     pairs = list(combinations())
     if scheme is not None or form is not None:
         return [(s, f) for s, f in pairs if scheme in (None, s) and form in (None, f)]
+    pairs = [(s, f) for s, f in pairs if s != "keep" or f == "uniform"]
     if all_:
         return pairs
     last = FORMS[-1]

@@ -17,6 +17,7 @@ from ptxsw.gpu import show
 from ptxsw.gpu.invent import NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort
 from ptxsw.parser import parse
+from ptxsw.toolchain.ptxas import NoPtxas, locate
 from ptxsw.toolchain.tuned import KEEP, everything, find
 from ptxsw.verify.launches import from_json
 from tests.gpu.fake import DEVICE, FakeDriver
@@ -63,6 +64,44 @@ def test_a_gain_is_stored(file: str, said: list[str]) -> None:
     assert any("times as fast" in line for line in said)
     assert said[-1] == f"stored in {file}"
     assert said[0].startswith("Imaginary 1 (sm_80), driver 580.1, 1410 MHz")
+
+
+def test_what_was_measured_is_what_is_done(file: str, said: list[str]) -> None:
+    """`optimize` in mode auto then writes the very text that was timed."""
+    options = pipeline.Options(arch="sm_80")
+    assert pipeline.optimize(TEXT, options).text == TEXT
+    run(FakeDriver(cost=lambda text: 2e-4 / (1 + ("shfl" in text))), said)
+    found = find(kernel(TEXT), "sm_80")
+    assert found is not None
+    timed = {(v.scheme, v.form): v.text for v in tuning.variants(TEXT, options)}
+    assert pipeline.optimize(TEXT, options).text == timed[found.scheme, found.form]
+    assert pipeline.optimize(TEXT, pipeline.Options(arch="sm_90")).text == TEXT
+    lined = TEXT.replace("\tret;", "\t.loc 1 9 3\n\tret;")
+    assert "shfl" in pipeline.optimize(lined, options).text
+
+
+def test_the_stand_in_does_it(file: str, said: list[str], tmp_path: Path) -> None:
+    try:
+        ptxas = locate()
+    except NoPtxas:
+        pytest.skip("no ptxas")
+    (tmp_path / "jacobi.ptx").write_text(TEXT)
+    log = tmp_path / "log"
+
+    def assemble() -> bytes:
+        environ = os.environ | {"PTXSW_REAL_PTXAS": ptxas, "PTXSW_LOG": str(log),
+                                "PTXSW_CACHE": str(tmp_path / "cache")}  # fmt: skip
+        command = [Path(sys.executable).parent / "ptxsw-ptxas", "-arch=sm_80", "jacobi.ptx"]
+        subprocess.run([*command, "-o", "out"], cwd=tmp_path, env=environ, check=True, timeout=60)
+        return (tmp_path / "out").read_bytes()
+
+    before = assemble()
+    assert not log.exists()
+    run(FakeDriver(cost=lambda text: 2e-4 / (1 + ("shfl" in text))), said)
+    assert assemble() != before  # what was cached for it is outdated
+    assert "rewritten" in log.read_text()
+    run(FakeDriver(cost=lambda text: 2e-4 * (1 + ("shfl" in text))), said)
+    assert assemble() == before
 
 
 def test_a_slowdown_is_stored_as_keep(file: str, said: list[str]) -> None:
