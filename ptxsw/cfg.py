@@ -91,7 +91,7 @@ class Cfg:
     @cached_property
     def idom(self) -> Mapping[int, int]:
         """Immediate dominator of each reachable block; the entry's is itself."""
-        return _dominators(self.order, self.predecessors)
+        return dominators(self.order, self.predecessors)
 
     @cached_property
     def ipdom(self) -> Mapping[int, int]:
@@ -103,8 +103,8 @@ class Cfg:
             for successor in after:
                 if successor != -1:
                     backward[successor].append(number)
-        order = _reverse_postorder(-1, backward)
-        return _dominators(order, successors)
+        order = reverse_postorder(-1, backward)
+        return dominators(order, successors)
 
     def dominates(self, above: int, below: int) -> bool:
         """Does every path from the entry to block `below` pass block `above`?"""
@@ -248,7 +248,7 @@ def build(body: Body) -> Cfg:
             )
         )
     successors = {b.number: list(b.successors) for b in blocks}
-    return Cfg(tuple(instructions), tuple(blocks), tuple(_reverse_postorder(0, successors)))
+    return Cfg(tuple(instructions), tuple(blocks), tuple(reverse_postorder(0, successors)))
 
 
 def ends_block(instruction: Instruction) -> bool:
@@ -278,7 +278,8 @@ def _targets(
     return [label_at[key] for key in keys if key in label_at] + fall
 
 
-def _reverse_postorder(root: int, successors: Mapping[int, Sequence[int]]) -> list[int]:
+def reverse_postorder(root: int, successors: Mapping[int, Sequence[int]]) -> list[int]:
+    """The nodes that are reached from `root`, latest finished first."""
     seen = {root}
     post: list[int] = []
     stack = [(root, iter(successors[root]))]
@@ -296,7 +297,7 @@ def _reverse_postorder(root: int, successors: Mapping[int, Sequence[int]]) -> li
     return post
 
 
-def _dominators(
+def dominators(
     order: Sequence[int], predecessors: Mapping[int, Sequence[int]] | Sequence[Sequence[int]]
 ) -> dict[int, int]:
     """Immediate dominators over a reverse postorder (Cooper, Harvey, Kennedy 2001)."""

@@ -16,6 +16,7 @@ from ptxsw.codegen.halo import Rows
 from ptxsw.codegen.lines import Lines
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.shuffled import Shuffled
+from ptxsw.codegen.uniform import Uniform
 from ptxsw.codegen.values import Values
 from ptxsw.codegen.versioned import Region
 from ptxsw.codegen.warp import Lane, Stretches, Whole
@@ -25,7 +26,7 @@ from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite, WrapGuard
 
 def emit(text: str, plan: Plan) -> tuple[Edit, ...]:
     """The edits that carry a plan out. Names are new to the whole text."""
-    if not plan.rewrites:
+    if not plan.rewrites and not plan.loops:
         return ()
     return _Emitter(text, plan).edits()
 
@@ -40,12 +41,14 @@ class _Emitter:
         self._shuffled = Shuffled(self._names, self._lane, self._values, text)
         self._rows = Rows(self._names, self._lane, self._values, text)
         self._common = Lines()  # of both copies where a stretch is written twice
+        self._uniform = Uniform(self._names, plan, text)
         self._regions = versioned.regions(plan)
         self._region_of = {id(w): region for region in self._regions for w in region.rewrites}
 
     def edits(self) -> tuple[Edit, ...]:
         """All edits of the body."""
         plan = self._plan
+        self._uniform.write(self._common)
         self._wraps = Wraps(self._names, self._common, self._guards())
         for hoist in plan.hoists:
             self._hoist(hoist)

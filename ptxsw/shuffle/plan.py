@@ -114,7 +114,8 @@ class UniformLoop:
     Of the instructions `inside`, which lanes that do not take part run, too, those `under` the
     predicate are made only by lanes that do: accesses, and what sets a register that is read
     behind the loop (`lasting`). All lanes come together to the instructions `together`. What lies
-    in a uniform loop inside this one belongs to that alone.
+    in a uniform loop inside this one belongs to that alone. The registers `cleared` are set to 0
+    at the start, as lanes that never take part would branch on what nobody has set.
     """
 
     header: int  # the first instruction of the header
@@ -127,6 +128,7 @@ class UniformLoop:
     lasting: frozenset[int]
     together: frozenset[int]
     outer: int | None = None  # the header of the uniform loop around it, whose `in` it narrows
+    cleared: tuple[Reg, ...] = ()
 
 
 @dataclass(frozen=True)

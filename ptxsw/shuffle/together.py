@@ -1,0 +1,181 @@
+"""Where all lanes of a warp come together, for certain.
+
+A vote waits for every lane that has not exited. So it may stand only where they all come, the same
+number of times, and where none of them waits for another on its way. Branches whose predicate is
+the same in all lanes part nobody. Where the others part lanes, these must meet again before, or
+exit at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ptxsw import isa
+from ptxsw.cfg import Block, Cfg, dominators, reverse_postorder
+from ptxsw.ir import Instruction
+from ptxsw.isa import Effect
+
+_END = -1
+_WAITS = Effect.BARRIER | Effect.ASYNC | Effect.CALL
+_COLLECTIVE = frozenset({
+    "activemask", "alloca", "elect", "match", "mma", "movmatrix", "redux", "shfl", "vote", "wmma",
+})  # fmt: skip
+
+_LEAVING = frozenset({"bra", "ret", "exit", "trap"})
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Why lanes may not be together: the instruction, and what it does."""
+
+    index: int
+    reason: str
+
+
+def computes(instruction: Instruction) -> bool:
+    """Does it only set registers, and that for its own lane alone?"""
+    row = isa.row(instruction.opcode, instruction.modifiers)
+    return (
+        row is not None
+        and row.defs > 0
+        and not row.space
+        and not isa.effects(instruction.opcode, instruction.modifiers)
+        and instruction.opcode not in _COLLECTIVE
+        and "sync" not in instruction.modifiers
+    )
+
+
+def waits(instruction: Instruction) -> bool:
+    """May a lane stay at this instruction until others have come to one?"""
+    return (
+        not isa.known(instruction)
+        or bool(isa.effects(instruction.opcode, instruction.modifiers) & _WAITS)
+        or instruction.opcode in _COLLECTIVE
+        or "sync" in instruction.modifiers
+    )
+
+
+def come_together(cfg: Cfg, block: int, parts: Callable[[int], bool]) -> Apart | None:
+    """Do all lanes that have not exited come to the end of a block together? `parts` tells at
+    the end of which blocks lanes may go different ways. None where they do.
+
+    Two lanes are together if they come there in the same turn of every loop around the block.
+    The flow must be reducible.
+    """
+    return _Question(cfg, block, parts).answer()
+
+
+class _Question:
+    def __init__(self, cfg: Cfg, block: int, parts: Callable[[int], bool]) -> None:
+        self._cfg, self._block, self._parts = cfg, block, parts
+        self._before = blocks_before(cfg, block)
+        self._ends = _ending_at_once(cfg)
+
+    def answer(self) -> Apart | None:
+        parting = [n for n in sorted(self._before) if n != self._block and self._parts(n)]
+        meeting = self._meeting() if parting else {}
+        for number in self._before:
+            found = self._no_call(self._cfg.blocks[number])
+            if found is not None:
+                return found
+        for number in parting:
+            found = self._parted(number, meeting)
+            if found is not None:
+                return found
+        return None
+
+    def _no_call(self, block: Block) -> Apart | None:
+        for index in range(block.start, block.end):
+            instruction = self._cfg.instructions[index]
+            effects = isa.effects(instruction.opcode, instruction.modifiers)
+            if effects & Effect.CALL or not isa.known(instruction):
+                return Apart(index, f"{instruction.name} before it may keep lanes back")
+        return None
+
+    def _parted(self, number: int, meeting: Mapping[int, int]) -> Apart | None:
+        """What keeps the lanes apart that part at the end of a block."""
+        branch = self._cfg.blocks[number].end - 1
+        sides = self._cfg.blocks[number].successors
+        here = [s for s in sides if s in self._before]
+        for side in sides:
+            if side not in self._before and side not in self._ends:
+                return Apart(branch, "some lanes never come to it")
+        if len(here) < 2:
+            return None
+        meet = meeting.get(number, _END)
+        if meet == _END:
+            return Apart(branch, "lanes come to it by different ways")
+        region = blocks_behind(self._cfg, here, meet)
+        if self._turns_apart({number, *region}, number, meet):
+            return Apart(branch, "lanes come to it in different turns of a loop around it")
+        for inside in sorted(region):
+            block = self._cfg.blocks[inside]
+            for index in range(block.start, block.end):
+                if waits(self._cfg.instructions[index]):
+                    name = self._cfg.instructions[index].name
+                    return Apart(index, f"{name} before it, where lanes have parted, may wait")
+        return None
+
+    def _meeting(self) -> Mapping[int, int]:
+        """Where lanes that part at a block meet at the latest: the next block on all ways from
+        it to the block in question, or to an end that is not at once."""
+        after: dict[int, list[int]] = {}
+        for number in self._before:
+            ways = [s for s in self._cfg.blocks[number].successors if s in self._before]
+            lost = [s for s in self._cfg.blocks[number].successors if s not in self._before]
+            if number == self._block or not self._ends.issuperset(lost):
+                ways.append(_END)
+            after[number] = ways
+        backward: dict[int, list[int]] = {_END: [], **{n: [] for n in after}}
+        for number in sorted(after, key=self._cfg.rank.__getitem__):
+            for successor in after[number]:
+                backward[successor].append(number)
+        return dominators(reverse_postorder(_END, backward), after)
+
+    def _turns_apart(self, region: set[int], branch: int, meet: int) -> bool:
+        """Does one of the ways go round a loop that both the branch and the place where lanes
+        meet lie in?"""
+        for source, header in self._cfg.retreating:
+            if source in region and header in region:
+                blocks = self._cfg.loops[header].blocks
+                if branch in blocks and meet in blocks:
+                    return True
+        return False
+
+
+def _ending_at_once(cfg: Cfg) -> frozenset[int]:
+    """Blocks from which lanes run to an end, without a loop, an access or a wait."""
+    found: set[int] = set()
+    for number in reversed(cfg.order):
+        block = cfg.blocks[number]
+        run = cfg.instructions[block.start : block.end]
+        if found.issuperset(block.successors) and all(
+            instruction.opcode in _LEAVING or computes(instruction) for instruction in run
+        ):
+            found.add(number)
+    return frozenset(found)
+
+
+def blocks_before(cfg: Cfg, block: int) -> set[int]:
+    """All blocks from which a block can be reached, itself included."""
+    seen = {block}
+    work = [block]
+    while work:
+        for number in cfg.predecessors[work.pop()]:
+            if number not in seen:
+                seen.add(number)
+                work.append(number)
+    return seen
+
+
+def blocks_behind(cfg: Cfg, start: Iterable[int], stop: int | None) -> set[int]:
+    """All blocks that are reached from some, without passing `stop`."""
+    work = [n for n in start if n != stop]
+    seen = set(work)
+    while work:
+        for number in cfg.blocks[work.pop()].successors:
+            if number != stop and number not in seen:
+                seen.add(number)
+                work.append(number)
+    return seen
