@@ -18,14 +18,17 @@ from ptxsw.emulator.trace import Access, Trace, Variant
 from ptxsw.ir import Instruction, Reg, Vec
 from ptxsw.isa import Effect
 from ptxsw.shuffle.find import Candidate, is_plain
+from ptxsw.shuffle.guards import Guards
 from ptxsw.shuffle.plan import Proof, WrapGuard
 from ptxsw.shuffle.prove import (
+    UNPROVED,
     Different,
-    Guards,
     NoOverflow,
     Obligation,
     OtherLane,
+    Same,
     apart,
+    as_unwrapped,
     needs_rows,
     pointer_bases,
     same_bytes,
@@ -338,6 +341,12 @@ class Judge:
             other = self._other(candidate)
             source, dest = self._addresses(candidate, theirs, mine)
             outcome = same_bytes(self._terms, self._solver, source, dest, other, mine.conditions)
+            if outcome == UNPROVED:
+                moved = other(source) if other is not None else source
+                outcome = as_unwrapped(self._terms, moved, dest)
+                if isinstance(outcome, Same) and NO_WRAP not in self._assume:
+                    return Refused(f"that no index wraps cannot be tested here: --assume {NO_WRAP}")
+                assumptions.append(NO_WRAP)
             if isinstance(outcome, Different):
                 return Refused(outcome.reason)
             rows = rows or (other is not None and needs_rows(source, dest))
@@ -402,7 +411,7 @@ class Judge:
             return proved
         if need.signed and NO_WRAP in self._assume:
             return NO_WRAP
-        guard = self._guards.place(need, before)
+        guard = self._guards.place(need, known, before)
         if guard is None:
             return Refused("the index may wrap, and no register holds it to be tested")
         if not candidate.crosses:

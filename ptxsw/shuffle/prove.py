@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 
 from ptxsw.emulator.affine import is_lane_atom
-from ptxsw.emulator.node import Term, Variance, split, walk
+from ptxsw.emulator.node import Term, Variance, ones, split, walk
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.state import SPECIALS
 from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.trace import Trace, Variant, Widening
+from ptxsw.emulator.trace import Variant
 from ptxsw.shuffle.find import is_thread_bits, thread_bits
-from ptxsw.shuffle.plan import WrapGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,9 @@ class Different:
     """They may differ; why, in words."""
 
     reason: str
+
+
+UNPROVED = Different("the addresses are not provably equal")
 
 
 class OtherLane:
@@ -198,7 +202,70 @@ def same_bytes(
         return same
     if isinstance(solver.prove(claim, known), Proved):
         return Same(Obligation(claim, known))
-    return Different("the addresses are not provably equal")
+    return UNPROVED
+
+
+def as_unwrapped(terms: Terms, source: Term, dest: Term) -> Same | Different:
+    """The same question where no signed index sum or product wraps and no loop goes through 2^31
+    turns, which the user vouches for: an extended sum is then the sum of the extended parts."""
+    unwrap = _Unwrapped(terms)
+    claim = terms.eq(unwrap(source), unwrap(dest))
+    return Same(Obligation(claim)) if claim.kind == "const" and claim.value else UNPROVED
+
+
+class _Unwrapped:
+    """Terms whose extensions are taken inward, to atoms: signed ones as if nothing wrapped, the
+    others where that is known."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._memo: dict[Term, Term] = {}
+
+    def __call__(self, term: Term) -> Term:
+        return self._terms.substitute(term, self._leaf, self._memo)
+
+    def _leaf(self, node: Term) -> Term | None:
+        if node.kind == "sext":
+            return self._spread(node.args[0], node.width, signed=True)
+        if node.kind == "zext" and _most(node.args[0]) >> node.args[0].width == 0:
+            return self._spread(node.args[0], node.width, signed=False)
+        return None
+
+    def _spread(self, inner: Term, width: int, *, signed: bool) -> Term | None:
+        """An extended term as terms of its extended parts; None where it has no parts."""
+        terms = self._terms
+        extend = terms.sext if signed else terms.zext
+        if inner.kind == "mul":
+            product = terms.const(1, width)
+            for factor in inner.args:
+                product = terms.mul(product, self(extend(factor, width)))
+            return product
+        if inner.kind == "sum":
+            constant, items = split(inner)
+            read = partial(_read, width=inner.width, signed=signed)
+            total = terms.const(read(constant), width)
+            for atom, coefficient in items:
+                total = terms.add(total, terms.scale(self(extend(atom, width)), read(coefficient)))
+            return total
+        if signed and inner.kind == "extract" and inner.value == 0 and inner.width == 32:
+            count = inner.args[0]
+            turns = count.kind == "atom" and str(count.value).startswith("iter(")
+            return count if turns and count.width == width else None
+        return None
+
+
+def _most(term: Term) -> int:
+    """An upper bound of the value of a sum or product if it were not taken modulo 2^width."""
+    if term.kind == "mul":
+        return prod(map(_most, term.args))
+    constant, items = split(term)
+    if items == ((term, 1),):
+        return ones(term)
+    return constant + sum(c * _most(t) for t, c in items)
+
+
+def _read(value: int, *, width: int, signed: bool) -> int:
+    return value - (1 << width) if signed and value >> (width - 1) else value
 
 
 def _pair_up(terms: Terms, difference: Term, address: Term, halves: Halves) -> Same | None:
@@ -306,42 +373,6 @@ def _bounds(terms: Terms, condition: Term, value: Term) -> bool:
         side.width == value.width and terms.sub(side, value).kind == "const"
         for side in condition.args
     )
-
-
-class Guards:
-    """Finds where an index can be tested: an instruction that extends a register which holds
-    the index up to a constant, on every way to the load."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._by_class: dict[object, list[tuple[Widening, int]]] = {}
-        for widening in trace.widenings:
-            if len(widening.terms) == 1:
-                constant, items = split(widening.terms[0])
-                key = (widening.terms[0].width, items)
-                self._by_class.setdefault(key, []).append((widening, constant))
-
-    def place(self, need: NoOverflow, before: int) -> WrapGuard | None:
-        """The test for `need` at a place that dominates instruction `before`, the newest such."""
-        cfg = self._trace.cfg
-        constant, items = split(need.value)
-        block = cfg.block_of[before]
-        around = set(cfg.loops_around(block))
-        for widening, held in reversed(self._by_class.get((need.value.width, items), [])):
-            own = cfg.block_of[widening.index]
-            in_time = widening.index < before if own == block else cfg.dominates(own, block)
-            # A place in a loop that the load is not in speaks of an earlier turn.
-            if in_time and around.issuperset(cfg.loops_around(own)):
-                return WrapGuard(
-                    widening.index, widening.reg, need.value.width,
-                    _wrap(constant - held, need.value.width), need.step, need.signed,
-                )  # fmt: skip
-        return None
-
-
-def _wrap(value: int, width: int) -> int:
-    value &= (1 << width) - 1
-    return value - (1 << width) if value >> (width - 1) else value
 
 
 def apart(
