@@ -27,15 +27,19 @@ def names() -> list[str]:
     return sorted(path.stem for path in (HERE / "cuda").glob("*.cu"))
 
 
-def compile_operator(nvcc: str, name: str, real: str) -> Path:
-    """Writes `ptx/NAME.ptx` (float) or `ptx/double/NAME.ptx`; returns its path.
+def path(name: str, real: str, compiler: str = "") -> Path:
+    """Where a text is: `ptx/NAME.ptx`, `ptx/double/NAME.ptx`, `ptx/clang/double/NAME.ptx`, …"""
+    return HERE / "ptx" / compiler / ("double" if real == "double" else "") / f"{name}.ptx"
 
-    Raises subprocess.CalledProcessError if nvcc refuses the source.
-    """
-    out = HERE / "ptx" / ("double" if real == "double" else "") / f"{name}.ptx"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    define = () if real == "float" else (f"-DREAL={real}",)
-    command = [nvcc, *FLAGS, *define, f"{name}.cu", "-o", str(out)]
+
+def _define(real: str) -> tuple[str, ...]:
+    return () if real == "float" else (f"-DREAL={real}",)
+
+
+def compile_operator(nvcc: str, name: str, real: str) -> Path:
+    """Writes the text of nvcc; returns its path. Raises subprocess.CalledProcessError."""
+    out = path(name, real)
+    command = [nvcc, *FLAGS, *_define(real), f"{name}.cu", "-o", str(out)]
     subprocess.run(command, cwd=HERE / "cuda", check=True)
     return out
 
@@ -51,28 +55,29 @@ GCC = (
 )  # fmt: skip
 
 
-def compile_with_clang(clang: str, name: str) -> Path:
-    """Writes `ptx/clang/NAME.ptx`. Raises subprocess.CalledProcessError."""
-    out = HERE / "ptx" / "clang" / f"{name}.ptx"
-    command = [clang, *CLANG, f"{name}.cu", "-o", str(out)]
+def compile_with_clang(clang: str, name: str, real: str) -> Path:
+    """Writes the text of clang; returns its path. Raises subprocess.CalledProcessError."""
+    out = path(name, real, "clang")
+    command = [clang, *CLANG, *_define(real), f"{name}.cu", "-o", str(out)]
     subprocess.run(command, cwd=HERE / "cuda", check=True, stderr=subprocess.DEVNULL)
     return out
 
 
-def compile_with_gcc(gcc: str, name: str) -> Path:
-    """Writes `ptx/gcc/NAME.ptx`. Raises subprocess.CalledProcessError.
+def compile_with_gcc(gcc: str, name: str, real: str) -> Path:
+    """Writes the text of GCC; returns its path. Raises subprocess.CalledProcessError.
 
     PATH is cut, since nvptx-as would ask a ptxas found there, and new ones refuse sm_35.
     """
-    out = HERE / "ptx" / "gcc" / f"{name}.ptx"
+    out = path(name, real, "gcc")
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as folder:
-        command = [gcc, *GCC, "-dumpdir", f"{folder}/", f"{name}.c", "-o", f"{folder}/{name}.so"]
+        made = ("-dumpdir", f"{folder}/", f"{name}.c", "-o", f"{folder}/{name}.so")
+        command = [gcc, *GCC, *_define(real), *made]
         subprocess.run(
             command, cwd=HERE / "openacc", check=True, env={"PATH": "/usr/bin:/bin"},
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        (made,) = Path(folder).glob("*mkoffload.s")
-        out.write_text(made.read_text())
+        (ptx,) = Path(folder).glob("*mkoffload.s")
+        out.write_text(ptx.read_text())
     return out
 
 
@@ -85,15 +90,12 @@ def main() -> int:
     if compiler is None:
         print(f"{asked.by} is not on PATH; the committed PTX needs it only to be made anew")
         return 2
+    compile_ = {
+        "nvcc": compile_operator, "clang": compile_with_clang, "gcc-12": compile_with_gcc
+    }[asked.by]  # fmt: skip
     for name in asked.name or names():
-        if asked.by == "nvcc":
-            made = [compile_operator(compiler, name, real) for real in ("float", "double")]
-        elif asked.by == "clang":
-            made = [compile_with_clang(compiler, name)]
-        else:
-            made = [compile_with_gcc(compiler, name)]
-        for path in made:
-            print(path.relative_to(HERE))
+        for real in ("float", "double"):
+            print(compile_(compiler, name, real).relative_to(HERE))
     return 0
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.kernelgen.make import HERE
+from benchmarks.kernelgen.make import HERE, path
 from benchmarks.kernelgen.operators import OPERATORS
 from ptxsw.pipeline import Options, optimize
 
 
-@pytest.mark.parametrize("folder", ["openacc", "ptx/clang", "ptx/gcc"])
+@pytest.mark.parametrize(
+    "folder", ["openacc", "ptx/clang", "ptx/gcc", "ptx/clang/double", "ptx/gcc/double"]
+)
 def test_all_sixteen(folder: str) -> None:
     found = {path.stem for path in (HERE / folder).iterdir() if path.suffix in (".c", ".ptx")}
     assert found == set(OPERATORS)
@@ -23,6 +25,18 @@ def test_clang(name: str, least: int) -> None:
     (kernel,) = optimize(text, Options(mode="force", scheme="paper")).report.kernels
     assert kernel.shuffles is not None
     assert kernel.shuffles >= least
+
+
+@pytest.mark.parametrize("compiler", ["", "clang", "gcc"])
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_doubles_are_shuffled_as_floats_are(name: str, compiler: str) -> None:
+    counts = []
+    for real in ("float", "double"):
+        text = path(name, real, compiler).read_text()
+        assert (".f64" in text) == (real == "double") or name == "sincos"
+        kernels = optimize(text, Options(mode="force", scheme="paper")).report.kernels
+        counts.append([(k.name, k.shuffles) for k in kernels])
+    assert counts[0] == counts[1]
 
 
 def test_gcc_loads_through_generic_addresses() -> None:
