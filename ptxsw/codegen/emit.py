@@ -37,11 +37,11 @@ class _Emitter:
         self._names = Names(fresh_prefix(text))
         self._lane = Lane(self._names)
         self._values = Values(self._names, plan)
-        self._stretches = Stretches(self._names, self._lane)
+        self._uniform = Uniform(self._names, plan, text)
+        self._stretches = Stretches(self._names, self._lane, self._uniform.predicate)
         self._shuffled = Shuffled(self._names, self._lane, self._values, text)
         self._rows = Rows(self._names, self._lane, self._values, text)
         self._common = Lines()  # of both copies where a stretch is written twice
-        self._uniform = Uniform(self._names, plan, text)
         self._regions = versioned.regions(plan)
         self._region_of = {id(w): region for region in self._regions for w in region.rewrites}
 
@@ -111,8 +111,12 @@ class _Emitter:
         name = self._values.moved[hoist.load] = self._names.new("early", f"b{width}")
         load = self._plan.instructions[hoist.load]
         offset = f"+{hoist.offset}" if hoist.offset else ""
-        lines.put_before(hoist.at, f"{load.name} {name}, [{hoist.base.name}{offset}];")
-        lines.replace(hoist.load, f"mov.b{width} {register}, {name};")
+        inside = self._uniform.predicate(hoist.load)
+        lines.put_before(
+            hoist.at, f"{_under(inside)}{load.name} {name}, [{hoist.base.name}{offset}];"
+        )
+        lasting = self._uniform.lasting(hoist.load)
+        lines.replace(hoist.load, f"{_under(lasting)}mov.b{width} {register}, {name};")
 
     def _row(self, row: Halo) -> None:
         members = [r for r in self._plan.rewrites if r.scheme == "halo" and r.source == row.lead]
@@ -142,6 +146,7 @@ class _Emitter:
         elif rewrite.scheme == "halo":
             whole = self._row_whole(self._plan.rows[rewrite.source], rewrite)
             self._rows.write(lines, self._home(rewrite.source), rewrite, whole)
+            self._merge(lines, rewrite)
         elif lines is not self._common:
             self._shuffled.write(lines, self._home, rewrite, Whole("-1", None), ())
         else:
@@ -150,14 +155,28 @@ class _Emitter:
             whole = self._stretches.whole(lines, rewrite.dest, segment, shape)
             wraps = self._wraps.of(rewrite.proof.guards)
             self._shuffled.write(lines, self._home, rewrite, whole, wraps)
+            self._merge(lines, rewrite)
+
+    def _merge(self, lines: Lines, rewrite: Rewrite) -> None:
+        """Lanes that take no part in a uniform loop keep what is read behind it."""
+        inside = self._uniform.lasting(rewrite.dest)
+        if inside is None or lines is not self._common:
+            return
+        for register, width in self._values.registers(rewrite.dest):
+            if width:
+                old = self._names.new("old", f"b{width}")
+                lines.put_before(rewrite.dest, f"mov.b{width} {old}, {register};")
+                merged = f"selp.b{width} {register}, {register}, {old}, {inside};"
+                lines.replaced[rewrite.dest].append(merged)
 
     def _copy(self, rewrite: Rewrite) -> None:
         """A load whose elements this lane has in registers."""
         registers = self._values.registers(rewrite.dest)
+        lasting = _under(self._uniform.lasting(rewrite.dest))
         self._common.replace(
             rewrite.dest,
             *(
-                f"mov.b{width} {register}, "
+                f"{lasting}mov.b{width} {register}, "
                 f"{self._values.copy(self._home(part.source), part.source, part.element)};"
                 for part, (register, width) in zip(rewrite.parts, registers, strict=True)
             ),
@@ -169,3 +188,7 @@ class _Emitter:
         ahead = Ahead(self._text, self._plan, self._names, self._common, region.start)
         wraps = Wraps(self._names, self._common, region.guards, ahead).of(region.guards)
         return self._stretches.voted(self._common, region.start, stretch, region.block_shape, wraps)
+
+
+def _under(predicate: str | None) -> str:
+    return "" if predicate is None else f"@{predicate} "

@@ -33,6 +33,7 @@ class Rows:
     values: Values
     text: str
     beyond: dict[int, str] = field(default_factory=dict)  # halo values by lead
+    slow: dict[tuple[str, str], str] = field(default_factory=dict)  # of those that take part
 
     def partial_load(self, lines: Lines, row: Halo, whole: Whole) -> None:
         """The load of what lies beyond the warp, before the lead."""
@@ -102,7 +103,7 @@ class Rows:
             *self._rotated(
                 register, width, full, self.beyond[part.source], holder, part.delta, whole
             ),
-            *self._fallback(rewrite, whole.unfit),
+            *self._fallback(lines, rewrite, whole),
         )
 
     def _rotated(
@@ -116,10 +117,17 @@ class Rows:
         yield from shuffles(into, words, f"idx${self.lane.shifted(delta)}, 31, {whole.mask}")
         yield from last
 
-    def _fallback(self, rewrite: Rewrite, unfit: str | None) -> Iterator[str]:
-        if unfit is not None:
-            span = self.values.plan.instructions[rewrite.dest].span
-            yield f"@{unfit} {self.text[span.start : span.end]}"
+    def _fallback(self, lines: Lines, rewrite: Rewrite, whole: Whole) -> Iterator[str]:
+        slow = whole.unfit
+        if slow is None:
+            return
+        if whole.inside is not None:
+            if (slow, whole.inside) not in self.slow:
+                self.slow[slow, whole.inside] = name = self.names.new("slow", "pred")
+                lines.put_before(rewrite.dest, f"and.pred {name}, {slow}, {whole.inside};")
+            slow = self.slow[slow, whole.inside]
+        span = self.values.plan.instructions[rewrite.dest].span
+        yield f"@{slow} {self.text[span.start : span.end]}"
 
 
 def _added(offset: int) -> str:

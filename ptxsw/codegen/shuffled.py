@@ -42,6 +42,8 @@ class Shuffled:
         """One rewrite: `home` gives the lines in which a source is kept, `tests` predicates
         that are true where an index would wrap."""
         own = self._makes_its_own(lines, rewrite, whole.unfit, tests)
+        if own is not None and whole.inside is not None:
+            own = self._also(lines, rewrite, own, whole.inside)
         if rewrite.scheme == "early":
             lines.replace(rewrite.dest, *self._early(home, rewrite, whole.mask, own))
         else:
@@ -67,6 +69,13 @@ class Shuffled:
                 lines.put_before(rewrite.dest, self._joined(self._own[unfit, used], step, name))
             name = self._own[unfit, used]
         return name
+
+    def _also(self, lines: Lines, rewrite: Rewrite, own: str, inside: str) -> str:
+        """Those of the lanes that take part in the uniform loop."""
+        if (own, (inside,)) not in self._own:
+            self._own[own, (inside,)] = name = self.names.new("own", "pred")
+            lines.put_before(rewrite.dest, f"and.pred {name}, {own}, {inside};")
+        return self._own[own, (inside,)]
 
     def _joined(self, name: str, step: object, earlier: str | None) -> str:
         if isinstance(step, str):

@@ -62,15 +62,13 @@ class Uniform:
         return self._in[loop.header] if loop is not None and index in loop.lasting else None
 
     def write(self, lines: Lines) -> None:
-        """Put the votes and guards of all loops into lines. Rewritten loads are left to their
-        schemes."""
-        rewritten = {rewrite.dest for rewrite in self.plan.rewrites} | self.plan.hoisted.keys()
+        """Put the votes and guards of all loops into lines."""
         for loop in self.plan.loops:
             if loop.enters is not None:
                 branch = self.plan.instructions[loop.start]
                 lines.replace(loop.start, *self._begun(loop, branch, loop.enters))
             lines.replace(loop.leave, *self._left(loop, self.plan.instructions[loop.leave]))
-            for index in sorted(loop.under - rewritten):
+            for index in sorted(loop.under):
                 self._guard(lines, index, self._in[loop.header])
         for loop in self.plan.loops:
             if loop.enters is None:

@@ -6,8 +6,8 @@ each straight-line stretch.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
 
 from ptxsw.codegen.lines import Lines
 from ptxsw.codegen.names import Names
@@ -18,10 +18,11 @@ from ptxsw.shuffle.plan import Part
 class Whole:
     """A stretch of code as a shuffle sees it: its member mask, and the predicate that is true
     where shuffled values must not be used, in the same way for the whole warp; None where the
-    warp is known to be whole."""
+    warp is known to be whole. In a uniform loop `inside` is true in the lanes that take part."""
 
     mask: str
     unfit: str | None
+    inside: str | None = None
 
 
 @dataclass
@@ -99,29 +100,40 @@ class Stretches:
 
     names: Names
     lane: Lane
+    inside: Callable[[int], str | None]  # the predicate of the uniform loop around an instruction
     masks: dict[Hashable, str] = field(default_factory=dict)  # by stretch
     tests: dict[tuple[Hashable, bool], str] = field(default_factory=dict)
     votes: dict[tuple[Hashable, bool, tuple[str, ...]], str] = field(default_factory=dict)
 
     def mask(self, lines: Lines, at: int, stretch: Hashable) -> str:
-        """The active lanes of a stretch, asked before instruction `at` unless done already."""
+        """The member mask of a stretch: its active lanes, or all that have not exited."""
+        return self._lanes(lines, at, stretch) if self.inside(at) is None else "-1"
+
+    def _lanes(self, lines: Lines, at: int, stretch: Hashable) -> str:
+        """The active lanes of a stretch, those that take part if it lies in a uniform loop; asked
+        before instruction `at` unless done already."""
         if stretch not in self.masks:
-            self.masks[stretch] = self.names.new("mask", "b32")
-            lines.put_before(at, f"activemask.b32 {self.masks[stretch]};")
+            self.masks[stretch] = name = self.names.new("mask", "b32")
+            inside = self.inside(at)
+            if inside is None:
+                lines.put_before(at, f"activemask.b32 {name};")
+            else:
+                lines.put_before(at, f"vote.sync.ballot.b32 {name}, {inside}, -1;")
         return self.masks[stretch]
 
     def whole(self, lines: Lines, at: int, stretch: Hashable, block_shape: bool) -> Whole:
         """Where all lanes are here, and are a row if `block_shape` asks; tested before
         instruction `at` unless that has been done in this stretch."""
-        mask = self.mask(lines, at, stretch)
+        lanes = self._lanes(lines, at, stretch)
         key = (stretch, block_shape)
         if key not in self.tests:
             name = self.tests[key] = self.names.new("part", "pred")
             if block_shape:
-                lines.put_before(at, f"setp.ne.or.b32 {name}, {mask}, -1, {self.lane.rows()};")
+                lines.put_before(at, f"setp.ne.or.b32 {name}, {lanes}, -1, {self.lane.rows()};")
             else:
-                lines.put_before(at, f"setp.ne.b32 {name}, {mask}, -1;")
-        return Whole(mask, self.tests[key])
+                lines.put_before(at, f"setp.ne.b32 {name}, {lanes}, -1;")
+        inside = self.inside(at)
+        return Whole(lanes if inside is None else "-1", self.tests[key], inside)
 
     def voted(
         self, lines: Lines, at: int, stretch: Hashable, block_shape: bool, wraps: tuple[str, ...]
@@ -137,7 +149,7 @@ class Stretches:
             lines.put_before(at, f"vote.sync.any.pred {voted}, {some}, {whole.mask};")
             lines.put_before(at, f"or.pred {name}, {voted}, {whole.unfit};")
             self.votes[key] = name
-        return Whole(whole.mask, self.votes[key])
+        return replace(whole, unfit=self.votes[key])
 
     def _any(self, lines: Lines, at: int, wraps: tuple[str, ...]) -> str:
         some = wraps[0]
