@@ -73,30 +73,32 @@ def write_csv(path: Path, rows: Sequence[Row], notes: Sequence[str]) -> None:
 
 
 def plot(path: Path, rows: Sequence[Row], title: str) -> None:
-    """Executed loads per warp, before and after, and shuffles. Raises ImportError without
-    matplotlib."""
+    """What is executed per warp, over the original's loads: loads above, shuffles below, a bar
+    for each scheme and form. Raises ImportError without matplotlib."""
     matplotlib = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "ptxsw"  # equal figures are equal files
     plt = importlib.import_module("matplotlib.pyplot")
-    names = list(dict.fromkeys(row.name for row in rows))
-    kinds = list(dict.fromkeys((row.scheme, row.form) for row in rows))
-    figure, axes = plt.subplots(figsize=(12, 5))
-    width = 0.8 / (2 * len(kinds) - 1)
+    whole = {row.name: row.per_warp.lane_loads for row in rows if row.scheme == "original"}
+    names = list(whole)
+    kinds = list(dict.fromkeys((r.scheme, r.form) for r in rows if r.scheme != "original"))
+    figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(13, 6.5))
+    width = 0.84 / max(len(kinds), 1)
     for at, kind in enumerate(kinds):
         own = {row.name: row.per_warp for row in rows if (row.scheme, row.form) == kind}
-        label = " ".join(part for part in kind if part)
         here = [index for index, name in enumerate(names) if name in own]
-        left = [index - 0.4 + 2 * at * width for index in here]
-        axes.bar(left, [own[names[i]].lane_loads for i in here], width, label=f"{label}: loads")
-        if kind[0] != "original":
-            left = [x + width for x in left]
-            bars = [own[names[i]].shuffles for i in here]
-            axes.bar(left, bars, width, label=f"{label}: shuffles", hatch="//", alpha=0.6)
-    axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
-    axes.set_ylabel("per warp (loads: lanes / 32)")
-    axes.set_title(title)
-    axes.legend()
+        left = [index - 0.42 + (at + 0.5) * width for index in here]
+        for axes, figures in (
+            (above, [own[names[i]].lane_loads / whole[names[i]] for i in here]),
+            (below, [own[names[i]].shuffles / whole[names[i]] for i in here]),
+        ):
+            axes.bar(left, figures, width, label=" ".join(part for part in kind if part))
+    above.axhline(1.0, color="black", linewidth=0.8)
+    above.set_ylabel("loads (lanes) / original")
+    below.set_ylabel("shuffles / original loads")
+    below.set_xticks(range(len(names)), names, rotation=40, ha="right")
+    above.set_title(title)
+    above.legend(fontsize="small", ncols=5, loc="upper center", bbox_to_anchor=(0.5, 1.32))
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)

@@ -14,10 +14,11 @@ from benchmarks.kernelgen import __main__ as harness
 from benchmarks.kernelgen import measure as measuring
 from benchmarks.kernelgen import show
 from benchmarks.kernelgen.cases import CASES
-from benchmarks.kernelgen.measure import Row, measure
+from benchmarks.kernelgen.measure import Row, Subject, measure
 from benchmarks.kernelgen.occupancy import occupancy
 from benchmarks.kernelgen.operators import OPERATORS
 from benchmarks.kernelgen.paper import TABLE_2
+from ptxsw.report.model import Refusal
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,45 @@ def test_a_wrong_rewrite_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "DIFFERS" in rewritten.verified
     assert "DIFFERS" in rewritten.numpy
     assert not rewritten.good
+
+
+def test_a_bug_of_ours_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the check of the written lines takes back is not taken for nothing to do."""
+    honest = measuring.optimize
+
+    def refused(text: str, *args: object) -> object:
+        result = honest(text, *args)  # type: ignore[arg-type]
+        (kernel,) = result.report.kernels
+        refusal = Refusal(1, None, None, "a bug of ptxsw: line 3: it differs")
+        kernels = (replace(kernel, shuffles=0, refusals=(refusal,)),)
+        return replace(result, text=text, report=replace(result.report, kernels=kernels))
+
+    monkeypatch.setattr(measuring, "optimize", refused)
+    _, rewritten = measure(CASES["laplacian"], "paper", "keep", "float")
+    assert rewritten.verified == "BUG" and not rewritten.good
+
+
+def test_equal_texts_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = []
+    honest = measuring.launch
+
+    def counted(*args: object, **more: object) -> object:
+        ran.append(args[2])
+        return honest(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(measuring, "launch", counted)
+    subject = Subject(CASES["vecadd"], "float")
+    assert subject.original().numpy == subject.rewritten("paper", "keep").numpy == "equal"
+    assert len(ran) == 2
+
+
+def test_what_is_shown() -> None:
+    everything = harness.kinds(True)
+    assert harness.kinds(True, "paper") == [k for k in everything if k[0] == "paper"]
+    assert ("paper", "keep") in harness.kinds(False)
+    assert set(harness.kinds(False)) <= set(everything)
+    assert {scheme for scheme, _ in everything} >= {"paper"}
+    assert ("keep", "keep") not in everything  # nothing to see
 
 
 def test_references_are_compared_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
