@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 
 _MOST_NAMES = 8  # kernels named in an error
+_MOST_THREADS = 1024  # of a block
 
 app = typer.Typer(
     name="ptxsw",
@@ -161,6 +162,10 @@ def analyze(
     only: Annotated[
         list[Space] | None, typer.Option(help="Only this state space; may be given again.")
     ] = None,
+    block: Annotated[
+        str | None,
+        typer.Option(metavar="X[xY[xZ]]", help="Threads of a block. Default: rows of whole warps."),
+    ] = None,
 ) -> None:
     """Print every memory access: address, lane stride, coalescing, reuse, bank conflicts.
 
@@ -170,19 +175,21 @@ def analyze(
       sectors     32-byte sectors of memory that are touched; 4 is best for 4-byte elements
       used        how much of these sectors is asked for; "one": all lanes want the same
       banks       shared memory: n-way conflicts take n passes
-      same bytes  an earlier load of the same bytes, by a lane nearby or by this thread
+      same bytes  an earlier load of the same bytes: by a lane nearby, by this thread, or in an
+                  earlier turn of a loop
 
     \b
       ptxsw analyze jacobi.ptx
       ptxsw analyze jacobi.ptx --format json | jq '.kernels[].accesses[]'
       ptxsw analyze jacobi.ptx --kernel jacobi --only global --only shared
+      ptxsw analyze matmul.ptx --block 16x16
       nvcc -arch=sm_80 -lineinfo -ptx -o - jacobi.cu | ptxsw analyze -
     """
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_markdown, analysis_text, only_spaces
 
     text, name = _read(file)
-    report = pipeline.analyze(text, name, kernel=kernel)
+    report = pipeline.analyze(text, name, kernel=kernel, block=_block(block))
     _check_kernel(report, kernel, text)
     if only:
         report = only_spaces(report, frozenset(space.value for space in only))
@@ -192,6 +199,21 @@ def analyze(
         Format.markdown: analysis_markdown,
     }
     sys.stdout.write(draw[format](report))
+
+
+def _block(text: str | None) -> tuple[int, int, int] | None:
+    """The shape of a block, as in 256, 16x16 or 8x8x4."""
+    if text is None:
+        return None
+    parts = text.replace(",", "x").split("x")
+    if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise CommandError(f"--block: {text!r} is no shape; write 256, 16x16 or 8x8x4")
+    x, y, z = (*(int(part[:9]) for part in parts), 1, 1)[:3]
+    if not 1 <= x * y * z <= _MOST_THREADS:
+        raise CommandError(
+            f"--block: {text} is {x * y * z} threads; it can be 1 to {_MOST_THREADS}"
+        )
+    return x, y, z
 
 
 def _paint() -> Paint:
@@ -224,11 +246,31 @@ def optimize(
         Mode, typer.Option(help="auto: where it pays; force: whatever is proved.")
     ] = Mode.auto,
     scheme: Annotated[
-        str, typer.Option(metavar="NAME", help="Code for a shuffled load: auto, paper.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Code for a shuffled load: auto, keep, paper, early, halo."
+        ),
     ] = "auto",
     form: Annotated[
-        str, typer.Option(metavar="NAME", help="Code around shuffled loads: auto, keep.")
+        str, typer.Option(metavar="NAME", help="Code around it: auto, keep, versioned, uniform.")
     ] = "auto",
+    hoist: Annotated[
+        bool | None,
+        typer.Option(
+            "--hoist/--no-hoist",
+            show_default=False,
+            help="Move the middle load of a row up, so that values travel less far. [default: in "
+            "scheme halo only]",
+        ),
+    ] = None,
+    min_gain: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PCT",
+            help="Mode auto: the least gain that shuffles have to promise, in percent. Default: "
+            "what the model of the target can tell.",
+        ),
+    ] = None,
     max_delta: Annotated[
         int, typer.Option(min=0, max=31, help="Take values from lanes at most this far away.")
     ] = 31,
@@ -247,6 +289,14 @@ def optimize(
     emit_smt2: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the proofs there, as SMT-LIB 2.")
     ] = None,
+    unsafe_bound: Annotated[
+        str | None,
+        typer.Option(
+            metavar="noload|nocorner",
+            help="Write a kernel that computes NONSENSE, to time what shuffles could gain at most: "
+            "without the loads, or without those of lanes that have no such neighbour.",
+        ),
+    ] = None,
 ) -> None:
     """Turn loads of what a neighbour has loaded into shuffles.
 
@@ -254,8 +304,25 @@ def optimize(
     input, byte for byte.
 
     \b
-      ptxsw optimize jacobi.ptx -o out.ptx --mode force
+    Mode auto makes copies, and shuffles where ptxsw tune measured or the model of the target
+    predicts that they pay; it says for each load why it was left alone. Mode force makes all
+    that are proved: with scheme and form auto those that the model rates best.
+
+    \b
+    Schemes  paper      the shuffle, then the load in lanes without such a neighbour (CC'23)
+             early      that load first, merged with the shuffled value: both take one wait
+             halo       one partial load for a whole row of loads instead of one for each
+             keep       copies only
+    Forms    keep       the code around stays as it is
+             versioned  a copy of the code for whole warps, the original for the rest
+             uniform    loops that lanes leave apart are gone round together (sm_70 and later)
+
+    \b
+      ptxsw optimize jacobi.ptx -o out.ptx
+      ptxsw optimize jacobi.ptx -o out.ptx --arch sm_60 --min-gain 5
       ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme paper --report r.json
+      ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme halo --form versioned
+      ptxsw optimize a.ptx -o out.ptx --mode force --only "void blur<float>" --max-delta 2
       ptxsw optimize - -o - --assume none < in.ptx > out.ptx
     """
     from ptxsw import pipeline
@@ -265,7 +332,8 @@ def optimize(
     try:
         options = pipeline.Options(
             mode=mode.value, scheme=scheme, form=form, max_delta=max_delta, only=only, arch=arch,
-            assume=_assumptions(assume), smt2=emit_smt2 is not None,
+            assume=_assumptions(assume), smt2=emit_smt2 is not None, hoist=hoist,
+            min_gain=min_gain, unsafe_bound=unsafe_bound,
         )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error
@@ -280,6 +348,8 @@ def optimize(
             _write(str(emit_smt2 / file_name), proof)
     where = sys.stderr if "-" in (output, report) else sys.stdout
     where.write(optimization_text(result.report, *([_paint()] if where is sys.stdout else [])))
+    if result.report.warning is not None:
+        sys.stderr.write(f"\nWARNING: {result.report.warning}\n")
 
 
 def _assumptions(text: str | None) -> frozenset[str]:
@@ -664,6 +734,10 @@ def report(
     html: Annotated[
         str | None, typer.Option(metavar="OUT.html", help="Write one self-contained page.")
     ] = None,
+    block: Annotated[
+        str | None,
+        typer.Option(metavar="X[xY[xZ]]", help="Threads of a block. Default: rows of whole warps."),
+    ] = None,
 ) -> None:
     """Show all about one PTX file, or sum up the reports of a build.
 
@@ -680,7 +754,7 @@ def report(
             raise CommandError(f"{path}: --html takes a PTX file")
         _report_build(path)
     else:
-        _report_file(str(path), html)
+        _report_file(str(path), html, _block(block))
 
 
 def _report_build(directory: Path) -> None:
@@ -694,13 +768,13 @@ def _report_build(directory: Path) -> None:
         raise typer.Exit(BAD_INPUT)
 
 
-def _report_file(path: str, html: str | None) -> None:
+def _report_file(path: str, html: str | None, block: tuple[int, int, int] | None) -> None:
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_text, optimization_text
 
     text, name = _read(path)
     options = pipeline.Options(mode="force", smt2=html is not None)
-    result = pipeline.inspect(text, options, name)
+    result = pipeline.inspect(text, options, name, block=block)
     if html is None:
         sys.stdout.write(analysis_text(result.report, _paint()))
         sys.stdout.write("\n" + optimization_text(result.report, _paint()))

@@ -21,7 +21,8 @@ class Options:
 
     `scheme` and `form` "auto" leave the choice to the model of the target or to what was tuned;
     only scheme "paper" in form "auto" is the paper's own, which is "keep". `hoist` None is what
-    the scheme wants: yes for "halo", else no. `min_gain` is in percent, and for mode "auto".
+    the scheme wants: yes for "halo", else no. `min_gain` is in percent, and for mode "auto"; None
+    is what the model of the target can tell.
     `unsafe_bound` makes kernels that compute nonsense, to see how fast they could be.
     """
 
@@ -35,7 +36,7 @@ class Options:
     budget_s: float = 10.0  # for the symbolic work on one kernel
     smt2: bool = False  # keep the proofs as SMT-LIB 2 texts
     hoist: bool | None = None
-    min_gain: float = 0.0
+    min_gain: float | None = None
     unsafe_bound: str | None = None
 
     def __post_init__(self) -> None:
@@ -49,9 +50,9 @@ class Options:
             raise ValueError(f"unknown assumption {min(self.assume - ASSUMPTIONS)!r}")
         if self.arch is not None and plain_name(self.arch) is None:
             raise ValueError(f"arch is {self.arch!r}; it has to be a name such as sm_80")
-        if not 0 <= self.min_gain < float("inf"):
+        if self.min_gain is not None and not 0 <= self.min_gain < float("inf"):
             raise ValueError(f"min_gain is {self.min_gain:g}; it has to be 0 or more percent")
-        if self.min_gain and self.mode == "force":
+        if self.min_gain is not None and self.mode == "force":
             raise ValueError("min_gain is for mode auto: force rewrites whatever is proved")
         self._check_bound()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import ptxsw
-from ptxsw.codegen.edit import Edit, apply
+from ptxsw.codegen.edit import Edit, apply, insert, line_end
 from ptxsw.codegen.emit import emit
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
@@ -25,7 +25,7 @@ from ptxsw.report.describe import describe
 from ptxsw.report.names import matches, readable
 from ptxsw.shuffle.find import global_loads
 from ptxsw.shuffle.legal import Judge
-from ptxsw.shuffle.plan import Plan, Rewrite
+from ptxsw.shuffle.plan import Plan, Proof, Rewrite
 from ptxsw.verify.local import check
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "kernel_names", "optimize",
 ]  # fmt: skip
 
+_WRONG = "made with --unsafe-bound {}: the kernels compute NONSENSE and are for timing only"
 _FIRST_VERSION = (6, 2)  # activemask
 _FIRST_ARCH = 30  # shfl
 
@@ -99,7 +100,12 @@ def _run(text: str, options: Options, name: str, told: Callable[[_Made], model.K
     kernels = [told(each) for each in made]
     proofs = {file: text for each in made for file, text in each.smt2.items()}
     edits = tuple(edit for each in made for edit in each.edits)
-    return Result(apply(text, edits), _report(name, arch, begin, kernels), proofs, edits)
+    report = _report(name, arch, begin, kernels)
+    if options.unsafe_bound is not None and edits:
+        warning = _WRONG.format(options.unsafe_bound)
+        edits = (insert(0, f"// WARNING: {warning}{line_end(text)}"), *edits)
+        report = replace(report, warning=warning)
+    return Result(apply(text, edits), report, proofs, edits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +239,11 @@ def _described(trace: Trace, decision: Decision) -> model.Kernel:
             )
             for kept in decision.kept
         ),
+        choice=model.Choice(
+            decision.choice.by,
+            None if decision.choice.gain is None else round(100 * decision.choice.gain, 2),
+            decision.choice.reason,
+        ),
     )
 
 
@@ -247,6 +258,8 @@ def _rewrite(trace: Trace, rewrite: Rewrite, bound: str | None) -> model.Rewrite
         guards.append("no row of the block wraps inside a warp")
     if not rewrite.is_copy:
         guards.append("whole warp")
+    if bound is not None and not rewrite.is_copy:
+        proof, guards = Proof(assumptions=("that results do not matter",)), []
     status = "guarded" if proof.guards else "assumed" if proof.assumptions else "proved"
     return model.Rewrite(
         _line(trace, rewrite.dest),

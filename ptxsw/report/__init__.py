@@ -3,6 +3,7 @@
 from ptxsw.report.model import (
     Access,
     Carried,
+    Choice,
     Kernel,
     Outlook,
     Proof,
@@ -15,6 +16,6 @@ from ptxsw.report.model import (
 from ptxsw.report.serial import from_json, to_json
 
 __all__ = [
-    "Access", "Carried", "Kernel", "Outlook", "Proof", "Refusal", "Report", "Reuse", "Rewrite",
-    "Row", "from_json", "to_json",
+    "Access", "Carried", "Choice", "Kernel", "Outlook", "Proof", "Refusal", "Report", "Reuse",
+    "Rewrite", "Row", "from_json", "to_json",
 ]  # fmt: skip

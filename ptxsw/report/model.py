@@ -110,6 +110,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """Why the rewrites of a kernel are these, or why there are no shuffles."""
+
+    by: str  # "asked" (by force), "tuned" (measured by `ptxsw tune`), "model" (of the target)
+    gain: float | None  # percent that the kernel is expected to gain; None: not known
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """One kernel or function. None: not computed; but `mean_delta` is not known (has no value)
     where there are neither shuffles nor copies."""
@@ -126,6 +135,7 @@ class Kernel:
     rows: tuple[Row, ...] | None = None
     readable: str | None = None  # the C++ name behind a mangled one, without parameters
     block: tuple[int, int, int] | None = None  # the shape that was asked for
+    choice: Choice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +147,4 @@ class Report:
     arch: str | None  # "sm_80"
     seconds: float | None
     kernels: tuple[Kernel, ...] = ()
+    warning: str | None = None  # what makes the result unfit for use; absent where nothing does

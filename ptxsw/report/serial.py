@@ -9,6 +9,7 @@ from ptxsw.report.model import (
     SCHEMA,
     Access,
     Carried,
+    Choice,
     Kernel,
     Outlook,
     Proof,
@@ -24,7 +25,7 @@ Json = dict[str, Any]
 
 def to_json(report: Report) -> Json:
     """A report as the contract's objects, ready for `json.dumps`."""
-    return {
+    data = {
         "schema": SCHEMA,
         "ptxsw": report.ptxsw,
         "file": report.file,
@@ -32,6 +33,7 @@ def to_json(report: Report) -> Json:
         "seconds": report.seconds,
         "kernels": [_kernel_to_json(kernel) for kernel in report.kernels],
     }
+    return data if report.warning is None else data | {"warning": report.warning}
 
 
 def _fields(item: Any) -> Json:
@@ -52,6 +54,8 @@ def _kernel_to_json(kernel: Kernel) -> Json:
         data["refusals"] = [_fields(refusal) for refusal in kernel.refusals]
     if kernel.rows is not None:
         data["rows"] = [_fields(row) for row in kernel.rows]
+    if kernel.choice is not None:
+        data["choice"] = _fields(kernel.choice)
     return data
 
 
@@ -78,6 +82,7 @@ def from_json(data: object) -> Report:
             arch=data["arch"],
             seconds=data["seconds"],
             kernels=tuple(_kernel_from_json(kernel) for kernel in data["kernels"]),
+            warning=data.get("warning"),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a ptxsw report: {error}") from error
@@ -98,6 +103,8 @@ def _kernel_from_json(data: Json) -> Kernel:
     if "block" in data:
         x, y, z = data["block"]
         lists["block"] = (x, y, z)
+    if "choice" in data:
+        lists["choice"] = Choice(**data["choice"])
     return Kernel(**{**data, **lists})
 
 

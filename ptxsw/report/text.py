@@ -94,12 +94,20 @@ def analysis_markdown(report: Report) -> str:
 
 def optimization_text(report: Report, paint: Paint = plain) -> str:
     """What was rewritten and what was left alone, for a terminal."""
-    return _lines(report, lambda kernel: _optimization(kernel, _indented(paint), _title(paint)))
+    return _warning(report) + _lines(
+        report, lambda kernel: _optimization(kernel, _indented(paint), _title(paint))
+    )
 
 
 def optimization_markdown(report: Report) -> str:
     """What was rewritten and what was left alone, as Markdown."""
-    return _lines(report, lambda kernel: _optimization(kernel, draw_markdown, _heading))
+    return _warning(report) + _lines(
+        report, lambda kernel: _optimization(kernel, draw_markdown, _heading)
+    )
+
+
+def _warning(report: Report) -> str:
+    return f"WARNING: {report.warning}\n\n" if report.warning is not None else ""
 
 
 def only_spaces(report: Report, spaces: frozenset[str]) -> Report:
@@ -151,6 +159,12 @@ def _analysis(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterat
 def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterator[str]:
     yield from _heads(kernel, title, draw)
     if kernel.rewrites:
+        if kernel.choice is not None and kernel.choice.gain is not None:
+            yield (
+                f"{kernel.choice.reason}\n"
+                if draw is draw_markdown
+                else f"  {kernel.choice.reason}"
+            )
         yield from draw(rewrite_table(kernel))
     if kernel.refusals:
         yield "\nLeft alone:\n" if draw is draw_markdown else "  left alone:"

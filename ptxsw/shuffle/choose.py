@@ -54,10 +54,11 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is asked for. `arch` is for messages; `min_gain` in percent."""
+    """What is asked for. `arch` is for messages; `min_gain` is in percent, None for what the
+    model says that it can tell."""
 
     force: bool = False
-    min_gain: float = 0.0
+    min_gain: float | None = None
     arch: str | None = None
     tuned: Tuned | None = None
 
@@ -99,7 +100,7 @@ _FORCE = "force rewrites it"
 # ---------------------------------------------------------------- what was measured
 
 
-def _as_tuned(rows: Sequence[Row], tuned: Tuned, min_gain: float) -> Choice:
+def _as_tuned(rows: Sequence[Row], tuned: Tuned, min_gain: float | None) -> Choice:
     nothing = (None,) * len(rows)
     place = f"measured on {tuned.device} ({tuned.date})"
     gain = tuned.speedup - 1
@@ -107,7 +108,7 @@ def _as_tuned(rows: Sequence[Row], tuned: Tuned, min_gain: float) -> Choice:
         return Choice(nothing, TUNED, 0.0, f"{place}: nothing is faster than the original")
     way = _named(tuned)
     faster = f"{place}: {tuned.speedup:.3f} times as fast with {way}"
-    if gain * 100 < min_gain:
+    if min_gain is not None and gain * 100 < min_gain:
         return Choice(nothing, TUNED, 0.0, f"{faster}, less than the {min_gain:g} % asked for")
     picks = tuple(
         next(
@@ -140,23 +141,32 @@ def _predicted(
     gain: float | None,
     original: Figures,
     model: Model,
-    min_gain: float,
+    min_gain: float | None,
 ) -> Choice:
     """The picks, where the model expects enough of them; else nothing, and what it expects of
     rewriting everything."""
     source = f"the model of {model.name} predicts"
-    if any(p is not None for p in picks) and gain is not None and gain > 0:
-        said = f"{source} {100 * gain:+.1f} %"
-        if 100 * gain >= min_gain:
-            return Choice(picks, MODEL, gain, f"{said} without it")
-        said = f"{said}, less than the {min_gain:g} % asked for"
-        return Choice((None,) * len(rows), MODEL, gain, f"{said}; {_FORCE}")
+    if gain is not None and any(p is not None for p in picks):
+        return _enough(picks, gain, f"{source} {100 * gain:+.1f} %", model, min_gain)
     forced, loss = _best(rows, original, model, all_of_them=True)
     best = next((rows[n].ways[p] for n, p in enumerate(forced) if p is not None), None)
-    if best is None or loss is None:
-        return Choice((None,) * len(rows), MODEL, None, f"{source} no gain; {_FORCE}")
-    said = f"{source} {100 * loss:+.1f} % at best ({_named(best)})"
-    return Choice((None,) * len(rows), MODEL, loss, f"{said}; {_FORCE}")
+    at_best = "no gain"
+    if best is not None and loss is not None:
+        at_best = f"{100 * loss:+.1f} % at best ({_named(best)})"
+    return Choice((None,) * len(rows), MODEL, loss, f"{source} {at_best}; {_FORCE}")
+
+
+def _enough(
+    picks: tuple[int | None, ...], gain: float, said: str, model: Model, min_gain: float | None
+) -> Choice:
+    """The picks if they promise enough, else none."""
+    if gain > 0 and 100 * gain >= (model.least_gain if min_gain is None else min_gain):
+        return Choice(picks, MODEL, gain, said)
+    if min_gain is not None and gain > 0:
+        said = f"{said}, less than the {min_gain:g} % asked for"
+    elif gain > 0:
+        said = f"{said}, less than the {model.least_gain:g} % that it can tell"
+    return Choice((None,) * len(picks), MODEL, gain, f"{said}; {_FORCE}")
 
 
 def confirm(
@@ -165,18 +175,16 @@ def confirm(
     original: Figures,
     model: Model,
     registers: tuple[int, int],
-    min_gain: float,
+    min_gain: float | None,
 ) -> Choice:
     """A choice by prediction, judged anew with what ptxas says that a thread needs: registers of
     the original and of the rewritten kernel."""
     before, after = registers
     added = [row.ways[p].added for row, p in zip(rows, choice.picks, strict=True) if p is not None]
     gain = _gain(model.cycles(original, before), model.cycles(original.plus(*added), after))
-    said = f"the model of {model.name} predicts {100 * gain:+.1f} % with {after} registers"
-    said = f"{said} instead of {before}"
-    if gain > 0 and 100 * gain >= min_gain:
-        return Choice(choice.picks, MODEL, gain, said)
-    return Choice((None,) * len(rows), MODEL, gain, f"{said}; {_FORCE}")
+    said = f"the model of {model.name} predicts {100 * gain:+.1f} %"
+    said = f"{said} with {after} registers instead of {before}"
+    return _enough(choice.picks, gain, said, model, min_gain)
 
 
 def _gain(before: float, after: float) -> float:
@@ -244,27 +252,42 @@ def _best(
 def _unit(
     rows: Sequence[Row], kernel: _Kernel | None, *, all_of_them: bool
 ) -> tuple[int | None, ...]:
-    """The best picks for rows that have to share a form."""
+    """The best picks for rows that have to share a form: in each form the best way of one row
+    after the other, or one scheme for all."""
     best: tuple[int | None, ...] = (None,) * len(rows)
     best_rank = (0, 0.0 if kernel is None else kernel.cycles())
     for form in dict.fromkeys(way.form for row in rows for way in row.ways):
-        picked: list[int | None] = []
-        added: list[_State] = []
-        loads = 0
-        for row in rows:
-            pick = _row(row, form, kernel, all_of_them=all_of_them)
-            picked.append(pick)
-            if pick is not None:
-                loads += row.ways[pick].loads
-                if kernel is not None:
-                    added.append(kernel.add(row.ways[pick]))
-        rank = (-loads if all_of_them else 0, 0.0 if kernel is None else kernel.cycles())
-        for state in reversed(added):
-            assert kernel is not None
-            kernel.back(state)
-        if rank < best_rank:
-            best, best_rank = tuple(picked), rank
+        ways = [way for row in rows for way in row.ways if way.form == form]
+        for scheme in (None, *dict.fromkeys(way.scheme for way in ways)):
+            picked, rank = _picked(rows, form, scheme, kernel, all_of_them=all_of_them)
+            if rank < best_rank:
+                best, best_rank = picked, rank
     return best
+
+
+def _picked(
+    rows: Sequence[Row], form: str, scheme: str | None, kernel: _Kernel | None, *, all_of_them: bool
+) -> tuple[tuple[int | None, ...], tuple[int, float]]:
+    """Picks in one form, by one scheme if it is given, and their rank: the lower the better."""
+    picked: list[int | None] = []
+    added: list[_State] = []
+    loads = 0
+    for row in rows:
+        if scheme is None:
+            pick = _row(row, form, kernel, all_of_them=all_of_them)
+        else:
+            wanted = (w.form == form and w.scheme == scheme for w in row.ways)
+            pick = next((n for n, this in enumerate(wanted) if this), None)
+        picked.append(pick)
+        if pick is not None:
+            loads += row.ways[pick].loads
+            if kernel is not None:
+                added.append(kernel.add(row.ways[pick]))
+    rank = (-loads if all_of_them else 0, 0.0 if kernel is None else kernel.cycles())
+    for state in reversed(added):
+        assert kernel is not None
+        kernel.back(state)
+    return tuple(picked), rank
 
 
 def _row(row: Row, form: str, kernel: _Kernel | None, *, all_of_them: bool) -> int | None:

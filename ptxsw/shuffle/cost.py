@@ -99,6 +99,7 @@ class Model:
     policy: str
     reason: str  # why shuffles are left alone, where the policy is to keep
     issue: float  # warp instructions a cycle
+    caches: int  # first-level caches, which share the requests
     group: Mapping[int, int]  # lanes of one request, by the size of the element in bytes
     sectors: int  # that the cache gives in a cycle
     lines: int  # that it looks up in a cycle
@@ -111,12 +112,13 @@ class Model:
     register_unit: int  # registers are given to warps in units of so many
     memory: float  # bytes a cycle
     overlap: float  # exponent of the smooth maximum
+    least_gain: float  # percent: a smaller gain is not believed
     sources: tuple[str, ...]
 
     # ------------------------------------------------------------ cycles
 
     def passes(self, request: Request) -> float:
-        """Cycles that a request takes of the cache."""
+        """Cycles that a request takes of a cache."""
         size = next((s for s in _SIZES if request.size <= s), _SIZES[-1])
         return max(
             float(-(-request.lanes // self.group[size])),
@@ -139,6 +141,7 @@ class Model:
     def bounds(self, figures: Figures) -> Bounds:
         """Cycles of each unit but for waiting: of a sum of figures the sums of theirs."""
         l1 = sum(self.passes(request) * times for request, times in figures.requests.items())
+        l1 /= self.caches
         shuffle = figures.shuffles  # a warp's word takes a cycle: 32 lanes
         if self.shuffle_unit == "l1":
             l1, shuffle = l1 + shuffle, 0.0
@@ -167,6 +170,7 @@ class BadModel(ValueError):
     """A file that is no model; the message says where and what to write."""
 
 
+_MAY_BE_0 = frozenset({"divergent_shuffle", "load_latency", "shuffle_latency", "least_gain"})
 _HOME = Path(__file__).parent / "models"
 
 
@@ -228,7 +232,7 @@ def _model(given: dict[str, Any]) -> Model:
         "name", "architectures", "policy", "reason", "group", "shuffle_unit", "sources",
     }  # fmt: skip
     for name in sorted(numbers):
-        least = 0 if name in ("divergent_shuffle", "load_latency", "shuffle_latency") else 1e-9
+        least = 0 if name in _MAY_BE_0 else 1e-9
         _number(name, given[name], least)
     for name in ("architectures", "sources"):
         value = given[name]
