@@ -46,6 +46,9 @@ def counts(kernel: Kernel) -> str:
         parts.append(f"mean |N| {kernel.mean_delta:.2f}")
     if kernel.instructions is not None:
         parts.append(_plural(kernel.instructions, "instruction"))
+    if kernel.block is not None:
+        x, y, z = kernel.block
+        parts.append(f"blocks of {x}x{y}{f'x{z}' if z > 1 else ''}")
     return ", ".join(parts)
 
 
@@ -90,6 +93,8 @@ def _stride(access: Access) -> str:
         return "own"
     if access.lane_stride is not None:
         return str(access.lane_stride)
+    if access.phase is not None and access.lane_step and access.lane_step.lstrip("-").isdigit():
+        return f"{access.lane_step} in rows"  # of a block that are shorter than a warp
     if access.lanes is not None:
         return "irregular"
     return access.lane_step or "varies"

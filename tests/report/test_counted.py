@@ -1,0 +1,78 @@
+"""Sectors as the report states them, against those that the interpreter counts in a run.
+
+The two share no code: one reads addresses as sums over the lanes, the other executes every thread
+and looks at the addresses of each warp.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptxsw import parse, pipeline
+
+PTX = Path(__file__).parent / "ptx"
+N = 128  # elements along each side, a multiple of a line
+
+pytest.importorskip("numpy")
+
+
+def zeros(count: int, kind: str = "f4") -> object:
+    import numpy as np
+
+    return np.zeros(count, kind)
+
+
+def counted(
+    name: str, kernel: str, block: tuple[int, int, int], buffers: list[object]
+) -> tuple[int, int]:
+    """Global loads by warps and the sectors they touched, in one block."""
+    from ptxsw.simt import launch
+
+    module = parse((PTX / f"{name}.ptx").read_text())
+    counters = launch(module, kernel, (1, 1, 1), block, buffers).counters
+    assert counters is not None
+    return counters.warp_loads, counters.load_sectors
+
+
+def stated(name: str, kernel: str, block: tuple[int, int, int] | None) -> list[int]:
+    text = (PTX / f"{name}.ptx").read_text()
+    [found] = pipeline.analyze(text, kernel=kernel, block=block).kernels
+    loads = [a for a in found.accesses or () if (a.kind, a.space) == ("load", "global")]
+    assert all(a.sectors is not None for a in loads)
+    return [a.sectors or 0 for a in loads]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "buffers"),
+    [
+        ("layout", "structures", [zeros(3 * N), zeros(N)]),
+        ("layout", "arrays", [zeros(N), zeros(N), zeros(N), zeros(N)]),
+        ("layout", "vectors", [zeros(4 * N), zeros(N)]),
+        ("transpose", "column", [zeros(1024 * N), zeros(N)]),
+        ("banks", "doubles", [zeros(N, "f8"), zeros(N, "f8")]),
+        ("banks", "bytes", [zeros(N, "u1"), zeros(N, "u1")]),
+    ],
+)
+def test_each_load_once(name: str, kernel: str, buffers: list[object]) -> None:
+    loads, sectors = counted(name, kernel, (64, 1, 1), buffers)
+    expected = stated(name, kernel, None)
+    assert (loads, sectors) == (2 * len(expected), 2 * sum(expected))
+
+
+@pytest.mark.parametrize("block", [(32, 8, 1), (16, 16, 1), (8, 8, 1), (4, 16, 1), (2, 32, 1)])
+def test_rows_of_a_block(block: tuple[int, int, int]) -> None:
+    """The naive product loads a row of B and a column of A in each of N turns."""
+    squares = [zeros(N * N) for _ in range(3)]
+    loads, sectors = counted("matmul", "naive", block, [N, *squares])
+    expected = stated("matmul", "naive", block)
+    warps = block[0] * block[1] // 32
+    assert (loads, sectors) == (2 * N * warps, N * warps * sum(expected))
+
+
+def test_sweeps() -> None:
+    loads, sectors = counted("rows", "smooth", (64, 1, 1), [N, zeros(N * N), zeros(N * N)])
+    expected = stated("rows", "smooth", None)
+    turns = 2 * (N - 2)
+    assert (loads, sectors) == (3 * turns, turns * sum(expected))
