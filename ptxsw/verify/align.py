@@ -2,13 +2,18 @@
 
 Rewriting only inserts: an added instruction is one that names a register which the original
 does not have. What is left must be the original, but for loads that are now guarded or whose
-register another instruction sets.
+registers other instructions set. A stretch may be there twice, under one added branch:
+
+    @%p bra slow;  FIRST COPY  bra done;  slow:  SECOND COPY  done:
+
+Both copies are then compared with the same stretch of the original.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ptxsw import isa
 from ptxsw.ir import (
@@ -28,6 +33,7 @@ from ptxsw.ir import (
     Reg,
     Statement,
     Sum,
+    Symbol,
     Variable,
     Vec,
 )
@@ -38,9 +44,10 @@ class Aligned:
     """One instruction of the second body.
 
     `kind` is "same" for an instruction of the first, "guarded" for one under a new guard,
-    "added" for a new one, and "replaces" for a new one that stands where a load was. `index` is
-    the position in the first body's instructions; for an added one, of the instruction that
-    follows it.
+    "added" for a new one, "replaces" for the last of the new ones that stand where a load was,
+    and "branch" for the two branches around a stretch that is there twice. `index` is the
+    position in the first body's instructions; for an added one, of the instruction that follows
+    it.
     """
 
     kind: str
@@ -80,22 +87,70 @@ class _Aligner:
         self._first = first
         self._wanted = [s for s in first.statements if _counts(s)]
         self._given = [s for s in second.statements if _counts(s)]
+        self._labels = {s.name for s in first.statements if isinstance(s, Label)}
         self._own: dict[Reg, bool] = {}
         self._found: list[Aligned] = []
         self._index = 0  # of the next instruction of the first body
         self._at = 0  # of the next statement of the first body
 
     def run(self) -> tuple[Aligned, ...] | Apart:
-        for number, statement in enumerate(self._given):
-            following = self._given[number + 1] if number + 1 < len(self._given) else None
-            refused = self._take(statement, following)
-            if refused is not None:
-                return refused
+        refused = self._stretch(self._given)
+        if refused is not None:
+            return refused
         if self._at < len(self._wanted):
             return Apart("the second kernel ends early")
         return tuple(self._found)
 
-    def _take(self, given: Statement, following: Statement | None) -> Apart | None:
+    def _stretch(self, given: Sequence[Statement]) -> Apart | None:
+        """Statements of the second body, from where the first one is."""
+        number = 0
+        while number < len(given):
+            slow = self._new_target(given[number], guarded=True)
+            if slow is None:
+                refused = self._take(given, number)
+                number += 1
+            else:
+                ends = self._copies(given, number, slow)
+                refused = self._twice(given, number, *ends) if ends is not None else _STRAY
+                number = ends[1] + 1 if ends is not None else number
+            if refused is not None:
+                return refused
+        return None
+
+    def _new_target(self, statement: Statement, *, guarded: bool) -> str | None:
+        """The label to which an added branch goes."""
+        if not isinstance(statement, Instruction) or statement.opcode != "bra":
+            return None
+        (*_, target) = statement.operands
+        if not isinstance(target, Symbol) or target.name in self._labels:
+            return None
+        return target.name if (statement.guard is not None) == guarded else None
+
+    def _copies(self, given: Sequence[Statement], branch: int, slow: str) -> tuple[int, int] | None:
+        """Where the second copy of a stretch begins, and where it ends: the two labels."""
+        second = _label(given, branch, slow)
+        done = self._new_target(given[second - 1], guarded=False) if second > branch else None
+        last = _label(given, second, done) if done is not None else -1
+        return (second, last) if last > second else None
+
+    def _twice(self, given: Sequence[Statement], at: int, second: int, last: int) -> Apart | None:
+        begin = self._at, self._index
+        self._branch(given[at])
+        refused = self._stretch(given[at + 1 : second - 1])
+        end = self._at
+        self._branch(given[second - 1])
+        self._at, self._index = begin
+        refused = refused or self._stretch(given[second + 1 : last])
+        if refused is None and self._at != end:
+            return Apart("the two copies of a stretch differ")
+        return refused
+
+    def _branch(self, statement: Statement) -> None:
+        assert isinstance(statement, Instruction)
+        self._found.append(Aligned("branch", statement, self._index))
+
+    def _take(self, statements: Sequence[Statement], number: int) -> Apart | None:
+        given = statements[number]
         wanted = self._wanted[self._at] if self._at < len(self._wanted) else None
         if wanted is not None and _same(wanted, given):
             self._match("same", given)
@@ -107,24 +162,35 @@ class _Aligner:
         if isinstance(wanted, Instruction) and _guarded(wanted, given):
             self._match("guarded", given)
             return None
-        return self._add(wanted, given, following)
+        return self._add(wanted, given, islice(statements, number + 1, None))
 
     def _add(
-        self, wanted: Statement | None, given: Instruction, following: Statement | None
+        self, wanted: Statement | None, given: Instruction, rest: Iterable[Statement]
     ) -> Apart | None:
         old = [r for r in isa.defs(given) if not self._fresh(r)]
         if not old:
             self._found.append(Aligned("added", given, self._index))
             return None
         load = isinstance(wanted, Instruction) and wanted.opcode == "ld" and wanted.guard is None
-        if not load or not isinstance(wanted, Instruction) or tuple(old) != isa.defs(wanted):
+        if not load or not isinstance(wanted, Instruction) or not _sets(wanted, old):
             return Apart(f"an added instruction writes {old[0].name}", given)
-        guarded = isinstance(following, Instruction) and _guarded(wanted, following)
-        if guarded:
+        if self._goes_on(wanted, rest):
             self._found.append(Aligned("added", given, self._index))
         else:
             self._match("replaces", given)
         return None
+
+    def _goes_on(self, load: Instruction, rest: Iterable[Statement]) -> bool:
+        """Do the added instructions that set a load's registers go on?"""
+        for statement in rest:
+            if not isinstance(statement, Instruction) or not self._is_new(statement):
+                return False
+            if _guarded(load, statement):
+                return True
+            old = [r for r in isa.defs(statement) if not self._fresh(r)]
+            if old:
+                return _sets(load, old)
+        return False
 
     def _match(self, kind: str, given: Statement) -> None:
         self._at += 1
@@ -140,6 +206,23 @@ class _Aligner:
         if found is None:
             found = self._own[reg] = self._first.declaration(reg) is None
         return found
+
+
+_STRAY = Apart("a branch of the second kernel is not around a stretch that is there twice")
+
+
+def _label(statements: Sequence[Statement], start: int, name: str | None) -> int:
+    """Where a label stands behind a place; -1 where it does not."""
+    for at in range(start + 1, len(statements)):
+        statement = statements[at]
+        if isinstance(statement, Label) and statement.name == name:
+            return at
+    return -1
+
+
+def _sets(load: Instruction, registers: Sequence[Reg]) -> bool:
+    """Are these among the registers that a load sets?"""
+    return set(registers) <= set(isa.defs(load))
 
 
 def _counts(statement: Statement) -> bool:

@@ -1,33 +1,29 @@
 """Do the spliced lines say what the plan says? A quick check of every rewrite, without Z3.
 
-The lines that code generation added are run over terms, block by block, in which a register of
-the original is one unknown for each place that sets it. A shuffle is read as the neighbour's
-value of its source. For each load that is no longer made by every lane, its register must hold
+The lines that code generation added are run over terms (`ptxsw.verify.lines`) and judged lane by
+lane, for each of the 32 lanes of a warp (`ptxsw.verify.lanes`). Each register of a load that is
+no longer made by every lane must hold
 
 - what the load itself gives, or
-- what the planned source gave lane i + delta, and that only where the warp is whole, there is
-  such a lane, rows do not wrap inside the warp, and no index wraps that the plan wants tested.
+- what the plan says another load gave the planned lane, and that only where the warp is whole,
+  rows do not wrap inside the warp, and no index wraps that the plan wants tested.
 
-The check knows the plan and both texts, and nothing of how the lines were made.
+A load that was added must be one of the original made a little earlier, as the plan says, or
+touch only what a lane of the warp loads anyway. The check knows the plan and both texts, and
+nothing of how the lines were made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ptxsw import isa
-from ptxsw.cfg import Cfg, build
-from ptxsw.emulator.node import Term, Variance, split
-from ptxsw.emulator.state import Machine, State
-from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Function, Instruction, Int, Module, Reg
-from ptxsw.isa import Effect
-from ptxsw.semantics import meaning
-from ptxsw.shuffle.plan import Plan, Rewrite, WrapGuard
-from ptxsw.verify.align import Aligned, Apart, align, registers
-
-_ENDS_SEGMENT = Effect.BARRIER | Effect.CALL | Effect.ASYNC | Effect.EXIT
-_FULL = 0xFFFFFFFF
+from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.ir import Function, Instruction, Mem, Module, Reg
+from ptxsw.shuffle.plan import Part, Plan, Rewrite, WrapGuard
+from ptxsw.verify.align import Aligned, Apart, align
+from ptxsw.verify.lanes import WARP, Facts, Pattern
+from ptxsw.verify.lines import Extra, Loaded, Runner, Wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,303 +53,278 @@ def check(plan: Plan, rewritten: Module) -> Problem | None:
         return Problem(line(place.start), aligned.reason)
     try:
         _Checker(plan, rewritten, function, aligned).run()
-    except _Wrong as wrong:
+    except Wrong as wrong:
         return Problem(line(wrong.instruction.span.start), wrong.reason)
     return None
 
 
-class _Wrong(Exception):
-    def __init__(self, instruction: Instruction, reason: str) -> None:
-        super().__init__(reason)
-        self.instruction, self.reason = instruction, reason
-
-
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """Where a value came into being: block and segment of the rewritten body."""
+class _Found:
+    """Where a value comes from: a load of the original in a lane, at its own address or so many
+    bytes further on."""
 
-    block: int
-    segment: int
+    loaded: Loaded
+    lane: int
+    displacement: int = 0
 
 
-class _Checker:
+class _Checker(Runner):
     def __init__(
         self, plan: Plan, module: Module, function: Function, aligned: tuple[Aligned, ...]
     ) -> None:
-        self.plan, self.aligned = plan, aligned
+        super().__init__(plan.function, module, function, aligned)
+        self.plan = plan
         self.rewrites = {r.dest: r for r in plan.rewrites}
-        self.original = plan.function.body
-        self.terms = Terms()
-        self.machine = Machine(module, function, self.terms)
-        self.cfg: Cfg = build(function.body)
-        self.state = State({})
-        self.loads: dict[Term, int] = {}  # the value of each load of the original
-        self.masks: dict[Term, _Made] = {}
-        self.shuffles: dict[Term, _Made] = {}
-        self.defined: dict[Reg, int] = {}  # block that sets an added register
-        self.tested = {(g.index, g.reg) for r in plan.rewrites for g in r.proof.guards}
+        self.tested: dict[int, set[Reg]] = {}
+        for guard in _guards(plan):
+            self.tested.setdefault(guard.index, set()).add(guard.reg)
         self.values: dict[tuple[int, Reg], Term] = {}  # of registers where they are tested
-        self.here = _Made(0, 0)
-
-    def run(self) -> None:
-        segment = 0
-        for block in self.cfg.blocks:
-            segment += 1
-            self.here = _Made(block.number, segment)
-            for reg in [r for r in self.state.env if self._is_old(r)]:
-                del self.state.env[reg]
-            for one in self.aligned[block.start : block.end]:
-                self._step(one)
-                ins = one.instruction
-                if isa.effects(ins.opcode, ins.modifiers) & _ENDS_SEGMENT:
-                    segment += 1
-                    self.here = _Made(block.number, segment)
-
-    def _is_old(self, reg: Reg) -> bool:
-        return self.original.declaration(reg) is not None
+        self.moved: dict[int, Extra] = {}  # loads of this stretch that were made early
+        self.placed: set[int] = set()  # of which the place has come
+        self.open: list[Extra] = []  # added loads not yet judged
 
     # ------------------------------------------------------------ running
 
-    def _step(self, one: Aligned) -> None:
-        for reg in registers(one.instruction):
-            self._have(reg, one.instruction)
-        match one.kind:
-            case "same":
-                self._original(one)
-            case "guarded":
-                guard = self.machine.guard(self.state, one.instruction)
-                before = self.state.env[self._dest(one)]
-                value = self.terms.ite(guard, self._load(one), before)
-                self._settle(one, value)
-            case "replaces":
-                self._settle(one, self._added(one))
-            case _:
-                self._added(one)
+    def watch(self, index: int) -> None:
+        for reg in self.tested.get(index, ()):
+            self._have(reg, self.instructions[index])
+            self.values[index, reg] = self.state.env[reg]
 
-    def _have(self, reg: Reg, instruction: Instruction) -> None:
-        """A register has a value here: a name for what the block found in it, or its own."""
-        if self._is_old(reg):
-            if reg not in self.state.env:
-                name = f"{reg.name}@{reg.scope} in block {self.here.block}"
-                self.state.env[reg] = self.terms.atom(name, self.machine.width(reg), Variance.LANE)
-        elif reg not in isa.defs(instruction):
-            block = self.defined.get(reg)
-            if block is None or not self.cfg.dominates(block, self.here.block):
-                raise _Wrong(instruction, f"{reg.name} may not have been set")
+    def added_load(self, extra: Extra) -> None:
+        self.open.append(extra)
+        for hoist in self.plan.hoists:
+            load = self.instructions[hoist.load]
+            if hoist.at == extra.index and _names(extra.instruction, hoist.base, hoist.offset):
+                if load.name != extra.instruction.name or extra.guard is not self.machine.true:
+                    raise Wrong(extra.instruction, "not the load that the plan moves up")
+                self.moved[hoist.load] = extra
+                self.addresses[hoist.load] = extra.address
+        for index in self._meant(extra):
+            if index in self.moved:
+                self._judge_loads(index)
 
-    def _original(self, one: Aligned) -> None:
-        instruction = one.instruction
-        for index, reg in self.tested:
-            if index == one.index:
-                self._have(reg, instruction)
-                self.values[index, reg] = self.state.env[reg]
-        if one.index in self.rewrites:
-            return  # made as ever: nothing to show
-        for reg in isa.defs(instruction):
-            self.state.env[reg] = self._set_by(one.index, reg)
-            if instruction.opcode == "ld" and instruction.guard is None:
-                self.loads[self.state.env[reg]] = one.index
+    def passed(self, one: Aligned) -> None:
+        """The place of a load, where it is made or was."""
+        extra = self.moved.get(one.index)
+        if extra is not None:
+            if extra.address is not self.addresses[one.index]:
+                raise Wrong(one.instruction, "the load was made early from another address")
+            self.placed.add(one.index)
+        self._judge_loads(one.index)
 
-    def _set_by(self, index: int, reg: Reg) -> Term:
-        name = f"{reg.name}@{reg.scope} of {index}"
-        return self.terms.atom(name, self.machine.width(reg), Variance.LANE)
+    def finish(self) -> None:
+        """Every added load of the stretch must have been one that may be made."""
+        for extra in self.open:
+            raise Wrong(extra.instruction, "an added load that the plan does not know")
+        for index, extra in self.moved.items():
+            if index not in self.placed:
+                raise Wrong(extra.instruction, "a load is made early and its place never comes")
+        self.moved.clear()
+        self.placed.clear()
 
-    def _dest(self, one: Aligned) -> Reg:
-        dest = one.instruction.operands[0]
-        if not isinstance(dest, Reg):
-            raise _Wrong(one.instruction, "a load into something else than a register")
-        return dest
-
-    def _load(self, one: Aligned) -> Term:
-        """What the original's load gives here."""
-        value = self._set_by(one.index, self._dest(one))
-        self.loads[value] = one.index
-        return value
-
-    def _added(self, one: Aligned) -> Term:
-        """Runs an added instruction; its (last) value."""
-        instruction = one.instruction
-        if instruction.opcode == "activemask":
-            value = self.terms.fresh("activemask", 32)
-            self.masks[value] = self.here
-            self._no_guard(instruction)
-            self._set(instruction, value)
-        elif instruction.opcode == "shfl":
-            value = self._shuffle(instruction)
-            self.shuffles[value] = self.here
-            self._set(instruction, value)
-        else:
-            value = self._compute(instruction, one.index)
-        block = self.here.block
-        for reg in isa.defs(instruction):
-            if not self._is_old(reg) and self.defined.setdefault(reg, block) != block:
-                raise _Wrong(instruction, f"{reg.name} is set in two blocks")
-        return value
-
-    def _no_guard(self, instruction: Instruction) -> None:
-        if instruction.guard is not None:
-            raise _Wrong(instruction, f"{instruction.opcode} under a guard")
-
-    def _set(self, instruction: Instruction, value: Term) -> None:
-        dest = instruction.operands[0]
-        if not isinstance(dest, Reg):
-            raise _Wrong(instruction, f"{instruction.opcode} with two results")
-        self.state.env[dest] = value
-
-    def _compute(self, instruction: Instruction, index: int) -> Term:
-        if meaning(instruction.opcode, instruction.modifiers) is None:
-            raise _Wrong(instruction, f"an added {instruction.opcode}")
-        regs = isa.defs(instruction)
-        step = self.machine.prepare(instruction, frozenset(regs))
-        assert step is not None
-        self.machine.run(step, self.state, index)
-        return self.state.env[regs[-1]]
-
-    def _shuffle(self, instruction: Instruction) -> Term:
-        self._no_guard(instruction)
-        mode = next((m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx")), "")
-        if len(instruction.operands) != 5 or "sync" not in instruction.modifiers:
-            raise _Wrong(instruction, "not a shuffle that can be read")
-        operands = [
-            self.terms.const(o.value, 32)
-            if isinstance(o, Int)
-            else self.machine.read(self.state, o)
-            for o in instruction.operands[1:]
-        ]
-        terms = [o for o in operands if isinstance(o, Term)]
-        if len(terms) != 4:
-            raise _Wrong(instruction, "not a shuffle that can be read")
-        return self.terms.apply(("shfl", mode, instruction.span), 32, terms, Variance.LANE)
-
-    # ------------------------------------------------------------ judging
-
-    def _settle(self, one: Aligned, value: Term) -> None:
-        """The register of a rewritten load has the planned value; from here on it is the load's."""
-        rewrite = self.rewrites.get(one.index)
+    def settle(self, one: Aligned, values: tuple[Term, ...]) -> None:
+        """The registers of a rewritten load have the planned values."""
+        at, rewrite = one.instruction, self.rewrites.get(one.index)
+        own = self.loaded(one.index)
         if rewrite is None:
-            raise _Wrong(one.instruction, "the plan keeps this load")
-        loaded = self._load(one)
-        self._value(one.instruction, rewrite, value, loaded, frozenset())
-        self.state.env[self._dest(one)] = loaded
+            if one.index not in self.plan.hoisted:
+                raise Wrong(at, "the plan keeps this load")
+            parts: tuple[Part | None, ...] = (None,) * len(own)
+        else:
+            parts = rewrite.parts
+        if not len(values) == len(own) == len(parts):
+            raise Wrong(at, "the plan is for another number of registers")
+        for value, mine, part in zip(values, own, parts, strict=True):
+            if value is not mine:
+                self._register(at, rewrite, part, value, mine)
+        self.passed(one)
 
-    def _value(
-        self, at: Instruction, rewrite: Rewrite, value: Term, loaded: Term, facts: frozenset[Term]
+    # ------------------------------------------------------------ judging a register
+
+    def _register(
+        self, at: Instruction, rewrite: Rewrite | None, part: Part | None, value: Term, mine: Term
     ) -> None:
-        if value is loaded:
-            return
-        if value.kind == "ite":
-            condition, yes, no = value.args
-            other = self.terms.not_(condition)
-            for fact, arm in ((condition, yes), (other, no)):
-                more = facts | frozenset(self._parts(fact))
-                if not any(self.terms.not_(f) in more for f in more):
-                    self._value(at, rewrite, arm, loaded, more)
-            return
-        moved = self._moved(value)
-        if moved is not None:
-            for shuffle, source in moved:
-                self._shuffled(at, rewrite, shuffle, source, facts)
-            return
-        if self.loads.get(value) != rewrite.source or rewrite.delta:
-            raise _Wrong(at, "the register does not hold the planned value")
-        self._wraps(at, rewrite, facts)
+        """One register, in every lane; lanes that do the same are looked at once."""
+        same = all(fact.variance == Variance.UNIFORM for fact in self.facts)
+        seen: set[Pattern] = set()
+        for lane in range(WARP):
+            if same and (part is None or not part.mirror):
+                pattern = self.lanes.pattern(value, lane, self._by_lane)
+                if pattern in seen:
+                    continue
+                seen.add(pattern)
+            self._in_lane(at, rewrite, part, value, mine, lane)
 
-    def _moved(self, value: Term) -> list[tuple[Term, Term]] | None:
-        """A value put together from shuffles: each with the load of which it must move this very
-        part. 64 bits are two words, 16 bits the low half of one."""
-        words = list(value.args[::-1]) if value.kind == "concat" else [value]
-        if value.kind == "extract" and value.value == 0 and value.width == 16:
-            words = [value.args[0]]
-        if not all(word in self.shuffles for word in words):
+    def _by_lane(self, value: Term) -> bool:
+        """Does what an added load gives depend on the number of the lane?"""
+        if value not in self.extras:
+            return False
+        extra, _ = self.extras[value]
+        return any(node is self.lanes.lane for node in walk(extra.address))
+
+    def _in_lane(
+        self, at: Instruction, rewrite: Rewrite | None, part: Part | None, value: Term,
+        mine: Term, lane: int,
+    ) -> None:  # fmt: skip
+        """One register in one lane, case by case."""
+        known = self._known(self.facts, lane)
+        own = self.lanes.at(mine, lane)
+        for leaf, facts in self.lanes.cases(self.lanes.at(value, lane), known, lane):
+            if leaf is own:
+                continue
+            found = self._found(leaf)
+            index = self.loads[mine].index
+            if found == _Found(self.loads[mine], lane):
+                continue  # itself, made a little earlier
+            if rewrite is None or part is None or found is None:
+                raise Wrong(at, self._unknown(leaf))
+            self._from_part(at, index, rewrite, part, found, facts, lane)
+
+    def _known(self, facts: Facts, lane: int) -> Facts:
+        return frozenset(f for fact in facts for f in self.lanes.facts_of(fact, lane))
+
+    def _unknown(self, leaf: Term) -> str:
+        if self.lanes.is_poison(leaf):
+            return "the shuffled value is used where the warp may not be whole"
+        return "the register does not hold the planned value"
+
+    def _found(self, leaf: Term) -> _Found | None:
+        origin = self.lanes.origin(leaf)
+        if origin is None:
             return None
-        found = []
-        for at, word in enumerate(words):
-            sent = word.args[0]
-            if value.width == 64 and (sent.kind, sent.value) == ("extract", 32 * at):
-                found.append((word, sent.args[0]))
-            elif value.width == 32:
-                found.append((word, sent))
-            elif value.width == 16 and self.terms.extract(sent, 0, 16) in self.loads:
-                found.append((word, self.terms.extract(sent, 0, 16)))
-            else:
-                return None
-        return found
+        term, lane = origin
+        loaded = self.loads.get(term)
+        if loaded is not None:
+            return _Found(loaded, lane)
+        extra, element = self.extras.get(term, (None, 0))
+        return None if extra is None else self._as_original(extra, element, lane)
 
-    def _parts(self, fact: Term) -> list[Term]:
-        """A condition as conditions that all hold."""
-        if fact.kind == "and":
-            return [p for a in fact.args for p in self._parts(a)]
-        if fact.kind == "not" and fact.args[0].kind == "or":
-            return [p for a in fact.args[0].args for p in self._parts(self.terms.not_(a))]
-        return [fact]
+    def _as_original(self, extra: Extra, element: int, lane: int) -> _Found | None:
+        """An added load as one of the original, made at another time or place."""
+        for index in self._meant(extra):
+            load = self.instructions[index]
+            if index not in self.addresses or load.name != extra.instruction.name:
+                continue
+            if extra.widths != tuple(map(self.machine.width, self.registers_of(index))):
+                continue
+            distance = self.terms.sub(extra.address, self.addresses[index])
+            distance = self.lanes.at(distance, lane)
+            if distance.kind == "const":
+                signed = distance.value - (distance.value >> (distance.width - 1) << distance.width)
+                return _Found(Loaded(index, element), lane, signed)
+        return None
 
-    def _shuffled(
-        self,
-        at: Instruction,
-        rewrite: Rewrite,
-        value: Term,
-        source: Term,
-        facts: frozenset[Term],
+    def _meant(self, extra: Extra) -> Iterator[int]:
+        """The loads of the original that an added one may stand for."""
+        yield from (i for i, moved in self.moved.items() if moved is extra)
+        for row in self.plan.halos:
+            hoist = self.plan.hoisted.get(row.lead)
+            if extra.index == (row.lead if hoist is None else hoist.at):
+                yield row.lead
+        if extra.index in self.rewrites:
+            yield extra.index
+
+    def _from_part(
+        self, at: Instruction, index: int, rewrite: Rewrite, part: Part, found: _Found,
+        facts: Facts, lane: int,
+    ) -> None:  # fmt: skip
+        """The value must be that of the planned load in the planned lane."""
+        if found.loaded != Loaded(part.source, part.element):
+            raise Wrong(at, "the register does not hold what the planned load gave")
+        wanted = part.delta - lane if part.mirror else lane + part.delta
+        guards, shape = rewrite.proof.guards, rewrite.proof.block_shape
+        if found.displacement:
+            row = self.plan.rows.get(part.source)
+            if row is None or abs(found.displacement) != WARP * abs(row.stride) or part.mirror:
+                raise Wrong(at, "the value was loaded from another address")
+            wanted -= found.displacement // row.stride
+            guards, shape = (*guards, *row.proof.guards), shape or row.proof.block_shape
+        if found.lane != wanted:
+            raise Wrong(at, f"lane {lane} does not get the value of lane {wanted}")
+        self._allowed(at, guards, shape and not rewrite.is_copy, facts, lane)
+
+    def _allowed(
+        self, at: Instruction, guards: Sequence[WrapGuard], shape: bool, facts: Facts, lane: int
     ) -> None:
-        _, distance, clamp, mask = value.args
-        mode = value.value[0][1]
-        delta = rewrite.delta
-        way, last = ("up", 0) if delta < 0 else ("down", 31)
-        if self.loads.get(source) != rewrite.source:
-            raise _Wrong(at, "the shuffle is not of the planned load")
-        if mode != way or distance.kind != "const" or distance.value != abs(delta):
-            raise _Wrong(at, f"the shuffle is not from lane i{delta:+}")
-        if clamp.kind != "const" or clamp.value != last:
-            raise _Wrong(at, "the shuffle does not reach over the whole warp")
-        if self.masks.get(mask) != self.shuffles[value]:
-            raise _Wrong(at, "the shuffle's mask was not taken in the same stretch of code")
-        self._neighbour(at, rewrite, mask, facts)
-        self._wraps(at, rewrite, facts)
+        """What the proof needs is known here."""
+        if shape and not self._one_row(facts):
+            raise Wrong(at, "rows of the block may wrap inside a warp")
+        for guard in guards:
+            value = self.values.get((guard.index, guard.reg))
+            if value is None:
+                raise Wrong(at, f"{guard.reg.name} is not tested where it is extended")
+            own = self.lanes.at(value, lane)
+            if not any(self._grants(fact, guard, own) for fact in facts):
+                raise Wrong(at, f"{guard.reg.name} {guard.step:+} may overflow")
 
-    def _neighbour(
-        self, at: Instruction, rewrite: Rewrite, mask: Term, facts: frozenset[Term]
-    ) -> None:
-        terms = self.terms
-        if terms.eq(mask, terms.const(_FULL, 32)) not in facts:
-            raise _Wrong(at, "the shuffled value is used where the warp may not be whole")
-        low, high = 0, 31
-        for fact in facts:
-            bounds = self._bounds(fact, self.machine.special("%laneid"))
-            if bounds is not None:
-                low, high = max(low, bounds[0]), min(high, bounds[1])
-        if low + rewrite.delta < 0 or high + rewrite.delta > 31:
-            raise _Wrong(at, f"lane i{rewrite.delta:+} may not exist")
-        if rewrite.proof.block_shape and not self._one_row(facts):
-            raise _Wrong(at, "rows of the block may wrap inside a warp")
+    # ------------------------------------------------------------ judging an added load
 
-    def _one_row(self, facts: frozenset[Term]) -> bool:
+    def _judge_loads(self, index: int) -> None:
+        """Those that may stand for load `index`, of which the address is known."""
+        for extra in [e for e in self.open if index in self._meant(e)]:
+            self._judge_load(extra)
+            self.open.remove(extra)
+
+    def _judge_load(self, extra: Extra) -> None:
+        """It must touch nothing that the warp would not touch anyway."""
+        if any(moved is extra for moved in self.moved.values()):
+            return
+        if self._as_original(extra, 0, 0) == _Found(Loaded(extra.index, 0), 0):
+            return
+        for lane in range(WARP):
+            known = self._known(extra.facts, lane)
+            guard = self.lanes.at(extra.guard, lane)
+            for made, facts in self.lanes.cases(guard, known, lane):
+                holds = frozenset(self.lanes.facts_of(made, lane))
+                if self.lanes.possible(holds, facts):
+                    self._judge_lane(extra, facts | holds, lane)
+
+    def _judge_lane(self, extra: Extra, facts: Facts, lane: int) -> None:
+        at = extra.instruction
+        found = self._as_original(extra, 0, lane)
+        row = None if found is None else self.plan.rows.get(found.loaded.index)
+        if found is None or row is None or abs(found.displacement) != WARP * abs(row.stride):
+            raise Wrong(at, "an added load that the plan does not know")
+        ahead = lane + found.displacement // row.stride
+        takers = [
+            ahead - part.delta
+            for rewrite in self.plan.rewrites
+            if self.plan.segments[rewrite.dest] == self.plan.segments[extra.index]
+            for part in rewrite.parts
+            if part.source == row.lead and 0 <= ahead - part.delta < WARP and not part.mirror
+        ]
+        if not takers:
+            raise Wrong(at, f"lane {lane} loads what no lane of the warp loads")
+        if facts.isdisjoint(extra.whole):
+            raise Wrong(at, "the load is made where the warp may not be whole")
+        shared = frozenset(f for f in facts if f.variance == Variance.UNIFORM)
+        known = self._known(shared, takers[0])
+        self._allowed(at, row.proof.guards, row.proof.block_shape, known, takers[0])
+
+    # ------------------------------------------------------------ facts
+
+    def _one_row(self, facts: Facts) -> bool:
         """Is the block one row, or its width a multiple of 32?"""
         terms = self.terms
         x, y, z = (self.machine.special(f"%ntid.{axis}") for axis in "xyz")
         whole = terms.eq(terms.and_(x, terms.const(31, 32)), terms.const(0, 32))
         flat = terms.eq(terms.or_(y, z), terms.const(1, 32))
         wrapping = terms.and_(terms.not_(whole), terms.not_(flat))
-        return not facts.isdisjoint((whole, flat, terms.not_(wrapping)))
-
-    def _wraps(self, at: Instruction, rewrite: Rewrite, facts: frozenset[Term]) -> None:
-        for guard in rewrite.proof.guards:
-            value = self.values.get((guard.index, guard.reg))
-            if value is None:
-                raise _Wrong(at, f"{guard.reg.name} is not tested where it is extended")
-            if not any(self._grants(fact, guard, value) for fact in facts):
-                raise _Wrong(at, f"{guard.reg.name} {guard.step:+} may overflow")
+        return any(known in facts for known in (whole, flat, terms.not_(wrapping)))
 
     def _grants(self, fact: Term, guard: WrapGuard, value: Term) -> bool:
         """Does the condition keep `value + addend + step` within its type?"""
         for moved in fact.args:
-            constant, items = split(moved)
-            if items != ((value, 1),):
+            if moved.width != value.width or moved.kind == "const":
                 continue
-            bounds = self._bounds(fact, moved)
+            distance = self.terms.sub(moved, value)
+            if distance.kind != "const":
+                continue
+            bounds = _bounds(fact, moved)
             if bounds is None:
                 return False
             size = 1 << guard.width
-            first = (bounds[0] + guard.addend - constant) % size
+            first: int = (bounds[0] + guard.addend - distance.value) % size
             if guard.signed and first >= size // 2:
                 first -= size
             last = first + bounds[1] - bounds[0]
@@ -361,14 +332,28 @@ class _Checker:
             return least <= first + min(guard.step, 0) and last + max(guard.step, 0) <= most
         return False
 
-    def _bounds(self, fact: Term, term: Term) -> tuple[int, int] | None:
-        """The unsigned range in which a comparison with a constant keeps a term."""
-        if fact.kind not in ("ult", "ule"):
-            return None
-        left, right = fact.args
-        strict = int(fact.kind == "ult")
-        if left is term and right.kind == "const":
-            return 0, right.value - strict
-        if right is term and left.kind == "const":
-            return left.value + strict, (1 << term.width) - 1
+
+def _bounds(fact: Term, term: Term) -> tuple[int, int] | None:
+    """The unsigned range in which a comparison with a constant keeps a term."""
+    if fact.kind not in ("ult", "ule"):
         return None
+    left, right = fact.args
+    strict = int(fact.kind == "ult")
+    if left is term and right.kind == "const":
+        return 0, right.value - strict
+    if right is term and left.kind == "const":
+        return left.value + strict, (1 << term.width) - 1
+    return None
+
+
+def _guards(plan: Plan) -> Iterator[WrapGuard]:
+    for rewrite in plan.rewrites:
+        yield from rewrite.proof.guards
+    for row in plan.halos:
+        yield from row.proof.guards
+
+
+def _names(load: Instruction, base: Reg, offset: int) -> bool:
+    """Is it a load from this register and offset?"""
+    memory = load.operands[1]
+    return isinstance(memory, Mem) and (memory.base, memory.offset) == (base, offset)
