@@ -22,7 +22,7 @@ from ptxsw.emulator.loops import Entered, LoopFacts, enter, find_steps, last
 from ptxsw.emulator.memory import SPACES, ended, joined, renamed
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.state import Machine, State, Step, elements
+from ptxsw.emulator.state import Machine, State, Step, Touch, elements
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Held, Statistics, Trace, Variant, Widening
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg, type_width
@@ -81,7 +81,7 @@ class _Emulation:
         self.facts: dict[int, LoopFacts] = {}
         self.entered: dict[int, Entered] = {}
         self.states: dict[int, int] = {}  # in which a block was run, at most
-        self.found: dict[int, dict[tuple[Term, Term], frozenset[Term]]] = {}
+        self.found: dict[int, dict[Touch, frozenset[Term]]] = {}
         self.widenings: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self.branches: dict[int, Variance] = {}
         self.registers: dict[Reg, Variance] = {}
@@ -127,20 +127,22 @@ class _Emulation:
         kind = _KINDS.get(instruction.opcode)
         if kind is None:
             kind = "atomic" if effects & isa.Effect.ATOMIC else "other"
+        found = self.found[index]
+        spaces = {touch.space for touch in found}
+        known = len(spaces) == 1
+        variants: dict[tuple[Term, Term], frozenset[Term]] = {}
+        for touch, conditions in found.items():
+            key = (touch.place if known else touch.address, touch.guard)
+            variants[key] = conditions & variants.get(key, conditions)
         return Access(
             index,
             instruction,
             kind,
-            isa.space(instruction) or "generic",
+            (spaces.pop() if known else "generic") or "generic",
             type_width(isa.access_type(instruction) or ""),
             elements(instruction),
-            tuple(
-                Variant(address, guard, conditions)
-                for (address, guard), conditions in self.found[index].items()
-            ),
-            self._ways(self.cfg.block_of[index])
-            if len(self.found[index]) > 1
-            else Variance.UNIFORM,
+            tuple(Variant(*key, conditions) for key, conditions in variants.items()),
+            self._ways(self.cfg.block_of[index]) if len(variants) > 1 else Variance.UNIFORM,
         )
 
     def _live_registers(self) -> Mapping[int, tuple[Reg, ...]]:
@@ -282,7 +284,7 @@ class _Emulation:
             if self.recording:
                 self._record(step, state, index)
                 if touch is not None:
-                    _note(self.found.setdefault(index, {}), (touch.address, touch.guard), state)
+                    _note(self.found.setdefault(index, {}), touch, state)
         return self._branch(number, state)
 
     def _record(self, step: Step, state: State, index: int) -> None:

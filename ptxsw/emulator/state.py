@@ -10,6 +10,7 @@ from ptxsw.dataflow import CARRY, defs
 from ptxsw.emulator.memory import FIRST, SPACES, Aliasing, Epochs, Store, ended, stored
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.spaces import Spaces
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import (
     Args,
@@ -39,7 +40,8 @@ _MAX_SIZE = 4000
 # Facts beyond the newest are forgotten, which is always sound.
 _MAX_CONDITIONS = 96
 
-_WINDOWS = frozenset({"shared", "shared::cta", "shared::cluster", "local", "const"})
+# What an instruction does only to the memory at its address.
+_AT_ITS_ADDRESS = isa.Effect.READ | isa.Effect.WRITE | isa.Effect.ATOMIC
 
 
 @dataclass(slots=True)
@@ -59,10 +61,14 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """A memory access as an instruction performs it in a state."""
+    """A memory access as an instruction performs it in a state. It is at `place` in `space`;
+    `address` is what the instruction says: another number where `space` is a window of the
+    generic space that it was resolved to."""
 
     address: Term
     guard: Term
+    space: str
+    place: Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +80,10 @@ class Step:
     sources: tuple[Operand, ...]  # vectors flattened
     meaning: Meaning | None
     address: Mem | None
-    space: str | None
+    space: str  # "" where it has none
     clobbers: tuple[str, ...]  # spaces that may be written
-    stores: int  # bytes that it writes at `address` and nowhere else; 0: anything
+    elsewhere: bool  # may it write at other places than `address`?
+    stores: int  # bytes that it writes at `address`; 0: not known
     widened: tuple[Reg, ...]  # narrower register sources of an extension
     opaque: bool = False  # nothing is known of what it writes
 
@@ -87,6 +94,7 @@ class Machine:
     def __init__(self, module: Module, function: Function, terms: Terms) -> None:
         self.terms = terms
         self._aliasing = Aliasing(terms)
+        self._spaces = Spaces(terms)
         self._module = module
         self._function = function
         self._body: Body = function.body
@@ -139,8 +147,9 @@ class Machine:
             sources,
             sense,
             address if touches else None,
-            space,
+            space or "",
             _clobbers(effects, space),
+            bool(effects & ~_AT_ITS_ADDRESS),
             _stored_bytes(instruction, effects),
             self._widened(sense, dests, sources),
             partial,
@@ -168,7 +177,7 @@ class Machine:
         guard = self.guard(state, instruction)
         touch = None
         if step.address is not None:
-            touch = Touch(self.address(state, step.address), guard)
+            touch = self._touch(step.space, self.address(state, step.address), guard)
         values = self._values(step, state, touch, index)
         for (reg, width), value in zip(step.dests, values, strict=False):
             if reg is None:
@@ -178,13 +187,27 @@ class Machine:
             self._write(state, reg, value, guard)
         if step.meaning is not None and step.meaning.writes_carry:
             self._write(state, CARRY, values[-1], guard)
-        if step.stores and touch is not None:
-            happens = state.assume(guard)
-            store = Store(step.space or "generic", touch.address, step.stores, happens)
-            state.epochs = stored(state.epochs, step.clobbers, store, index + 1)
-        elif step.clobbers:
-            state.epochs = ended(state.epochs, step.clobbers, index + 1)
+        if step.clobbers:
+            self._clobber(step, state, touch, index + 1)
         return touch
+
+    def _touch(self, space: str, address: Term, guard: Term) -> Touch:
+        place = address
+        if space == "generic":
+            space, place = self._spaces.resolve(address)
+        return Touch(address, guard, space, place)
+
+    def _clobber(self, step: Step, state: State, touch: Touch | None, mark: int) -> None:
+        """End the epochs of what the instruction may write."""
+        spaces = step.clobbers
+        if touch is not None and not step.elsewhere and touch.space in SPACES:
+            spaces = (touch.space,)
+        if touch is None or not step.stores:
+            state.epochs = ended(state.epochs, spaces, mark)
+            return
+        happens = state.assume(touch.guard)
+        store = Store(touch.space, touch.place, step.stores, happens)
+        state.epochs = stored(state.epochs, spaces, store, mark)
 
     def _write(self, state: State, reg: Reg, value: Term, guard: Term) -> None:
         if guard is not self.true:
@@ -220,10 +243,9 @@ class Machine:
         if isinstance(value, int):
             value = self.terms.const(value, width)
         value = self.terms.extract(self.terms.zext(value, max(width, value.width)), 0, width)
-        space = next((m for m in step.instruction.modifiers if m in _WINDOWS), None)
-        if space is None:
+        window = self._spaces.window(step.instruction.modifiers, width)
+        if window is None:
             return value
-        window = self.terms.atom(f"window({space})", width, Variance.LANE)
         to_space = "to" in step.instruction.modifiers
         return self.terms.sub(value, window) if to_space else self.terms.add(value, window)
 
@@ -231,10 +253,10 @@ class Machine:
         type_name = isa.access_type(step.instruction) or ""
         bits = type_width(type_name)
         for at, (_, width) in enumerate(step.dests):
-            address = touch.address
+            address = touch.place
             if at:
                 address = self.terms.add(address, self.terms.const(at * bits // 8, address.width))
-            value = self._memory(step, state, address, bits or width or 32)
+            value = self._memory(step, state, touch.space, address, bits or width or 32)
             wide = width or value.width
             if wide < value.width:
                 value = self.terms.extract(value, 0, wide)
@@ -242,16 +264,16 @@ class Machine:
                 value = self.terms.sext(value, wide)
             yield self.terms.zext(value, wide)
 
-    def _memory(self, step: Step, state: State, address: Term, bits: int) -> Term:
+    def _memory(self, step: Step, state: State, space: str, address: Term, bits: int) -> Term:
         """The value of `bits` at an address."""
-        terms, modifiers, space = self.terms, step.instruction.modifiers, step.space
+        terms, modifiers = self.terms, step.instruction.modifiers
         if space == "param":
             return self._parameter(address, bits)
         if space == "const" or "nc" in modifiers:
             return terms.apply(("load", space), bits, (address,), Variance.UNIFORM)
         if isa.effects("ld", modifiers) & ~isa.Effect.READ:
             return terms.fresh("load", bits)  # strong: it may find what another thread wrote
-        space = space if space is not None and space in SPACES else "generic"
+        space = space if space in SPACES else "generic"
         marks = (
             self._aliasing.epoch(history, space, address, bits // 8, state.conditions)
             for name, history in zip(SPACES, state.epochs, strict=True)
@@ -272,8 +294,11 @@ class Machine:
         entry = self._function.kind == "entry"
         if not entry and name in self._overwritten:
             return self.terms.fresh("param", bits)
+        attributes = () if offset or not entry else self._params[name].attributes
         name = f"{name}+{offset}" if offset else name
-        return self.terms.atom(name, bits, Variance.UNIFORM if entry else Variance.LANE)
+        value = self.terms.atom(name, bits, Variance.UNIFORM if entry else Variance.LANE)
+        promised = "ptr" in attributes and "global" in attributes
+        return self._spaces.points(value, "global") if promised else value
 
     # ------------------------------------------------------------ operands
 
@@ -332,6 +357,12 @@ class Machine:
         shown = f"&{name}@{scope}" if scope and spaces else f"&{name}"
         own = bool(spaces & {"local", "param"}) and (scope > 0 or name not in self._params)
         base = self.terms.atom(shown, width, Variance.LANE if own else Variance.UNIFORM)
+        if not spaces:
+            entry = self._function.kind == "entry"
+            given = {"param"} if name in self._params and entry else set()
+            spaces = given or {v.space for v in self._module.variables if v.name == name}
+        if len(spaces) == 1:
+            self._spaces.points(base, *spaces)
         return self.terms.add(base, self.terms.const(offset, width)) if offset else base
 
     def special(self, name: str) -> Term:

@@ -23,7 +23,12 @@ class Variant:
 @dataclass(frozen=True, slots=True)
 class Access:
     """One instruction that touches memory. `bits` is the width of an element, of which it moves
-    `elements`; `space` is "generic" where the address decides."""
+    `elements`.
+
+    `space` is the one that the instruction names, or that its generic address is known to lie in
+    on every path: addresses of variants count from the start of that space. It is "generic" where
+    the space is not known.
+    """
 
     index: int  # in `Cfg.instructions`
     instruction: Instruction

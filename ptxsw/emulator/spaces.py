@@ -1,0 +1,70 @@
+"""Which state space a generic address lies in.
+
+Global memory lies in the generic space where it lies in its own; shared, local and constant
+memory are windows of it, at addresses that `cvta` adds and `cvta.to` takes off (manual 9.7.9.20
+and 6.4.1.1). An address with such a window in its sum, or with a variable of known space, is in
+that space as far as arithmetic on pointers stays in the object it began in. Where something else
+in the sum may be a pointer as well, nothing is said.
+"""
+
+from __future__ import annotations
+
+from ptxsw.emulator.node import Term, Variance, split
+from ptxsw.emulator.terms import Terms
+
+_WINDOWS = ("shared", "local", "const")
+
+
+class Spaces:
+    """Windows and pointers of one function."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._windows: dict[Term, str] = {}
+        self._pointers: dict[Term, str] = {}
+        self._known: dict[Term, tuple[str, Term]] = {}
+
+    def window(self, modifiers: tuple[str, ...], width: int) -> Term | None:
+        """Where the space that a `cvta` names begins in the generic one; None where it does
+        so at 0. Local memory is another in each thread."""
+        names = (m.partition("::")[0] for m in modifiers)
+        space = next((name for name in names if name in _WINDOWS), None)
+        if space is None:
+            return None
+        variance = Variance.LANE if space == "local" else Variance.UNIFORM
+        found = self._terms.atom(f"window({space})", width, variance)
+        self._windows[found] = space
+        return found
+
+    def points(self, pointer: Term, space: str) -> Term:
+        """Note that an atom is an address in `space`."""
+        self._pointers[pointer] = space
+        return pointer
+
+    def resolve(self, address: Term) -> tuple[str, Term]:
+        """The space of a generic address and the address in that space; ("generic", address)
+        where it is not known."""
+        found = self._known.get(address)
+        if found is None:
+            found = self._known[address] = self._resolve(address)
+        return found
+
+    def _resolve(self, address: Term) -> tuple[str, Term]:
+        bases = [t for t, coefficient in split(address)[1] if coefficient == 1]
+        windows = [t for t in bases if t in self._windows]
+        told = {self._windows[t] for t in windows}
+        others = {self._pointers.get(t) for t in bases if t in self._pointers or may_point(t)}
+        if len(windows) == 1 and others <= told:
+            return self._windows[windows[0]], self._terms.sub(address, windows[0])
+        if not windows and others in ({"global"}, {"param"}):
+            return str(others.pop()), address
+        return "generic", address
+
+
+def may_point(term: Term) -> bool:
+    """May an item of a sum be a pointer? Numbers that the hardware gives, and counts of turns,
+    are none."""
+    if term.kind == "apply":
+        return bool(term.value[0][0] == "load")
+    name = str(term.value)
+    return term.kind == "atom" and not name.startswith("%") and "(" not in name
