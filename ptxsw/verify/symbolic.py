@@ -10,19 +10,22 @@ and so all stores have the same addresses, values and conditions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ptxsw import isa
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.trace import Trace
-from ptxsw.ir import Directive, Function, Instruction, Int, Module, Reg
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ir import Directive, Function, Instruction, Module
+from ptxsw.shuffle import plan as planned
 from ptxsw.shuffle.find import Candidate
 from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge, Refused, segments
-from ptxsw.shuffle.plan import Part, Plan, Rewrite
-from ptxsw.verify.align import Aligned, Apart, align
+from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite
+from ptxsw.verify.align import Apart, align
+from ptxsw.verify.lanes import WARP
+from ptxsw.verify.lines import Wrong
 from ptxsw.verify.local import check
+from ptxsw.verify.reading import Claim, Claims, read
 
 ASSUME = frozenset({LOCKSTEP, NO_RACE})
 """What a proof may stand on; what it does stand on is said."""
@@ -57,16 +60,16 @@ def prove(a: Module, b: Module, kernel: str, assume: frozenset[str] = ASSUME) ->
         return Open("the directives in the kernels differ")
     if all(one.kind == "same" for one in aligned):
         return Proof(0)
-    claims = list(_claims(first, aligned))
-    unread = next((c for c in claims if isinstance(c, Open)), None)
-    if unread is not None:
-        return unread
+    try:
+        claims = read(first, b, second, aligned)
+    except Wrong as wrong:
+        return Open(f"{wrong.reason} (line {_line(b, wrong.instruction)})")
     solver = Solver()
     trace = emulate(a, first, solver=solver)
     if trace.statistics.timed_out:
         return Open("the symbolic run of the first kernel took too long")
-    judge = Judge(trace, solver, assume)
-    return _judged(trace, judge, [c for c in claims if isinstance(c, _Claim)], b)
+    plan = _planned(trace, Judge(trace, solver, assume), claims)
+    return plan if isinstance(plan, Open) else _carried_out(plan, b)
 
 
 def _function(module: Module, name: str) -> Function:
@@ -104,71 +107,101 @@ def _around(a: Module, b: Module) -> str | None:
     return "initial values differ" if initialised[0] != initialised[1] else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """Load `dest` gets what load `source` gave lane i + `delta`."""
-
-    dest: int
-    source: int
-    delta: int
-
-
-def _claims(first: Function, aligned: tuple[Aligned, ...]) -> Iterator[_Claim | Open]:
-    """What the text seems to claim of each load that is not as it was. A claim read wrongly is
-    one that the text does not carry out."""
-    origin: dict[Reg, tuple[int, int]] = {}  # load and lane distance of what a register holds
-    for one in aligned:
-        instruction = one.instruction
-        made = _origin(instruction, origin) if one.kind in ("added", "replaces") else None
-        if one.kind in ("guarded", "replaces"):
-            dest = instruction.operands[0]
-            held = made if one.kind == "replaces" else None
-            if one.kind == "guarded" and isinstance(dest, Reg):
-                held = origin.get(dest)
-            if held is None:
-                yield Open("where a load gets its value from is not read")
-            else:
-                yield _Claim(one.index, *held)
-            made = (one.index, 0)
-        elif one.kind == "same" and instruction.opcode == "ld":
-            made = (one.index, 0)
-        for reg in isa.defs(instruction):
-            origin.pop(reg, None)
-            if made is not None:
-                origin[reg] = made
-
-
-def _origin(instruction: Instruction, origin: dict[Reg, tuple[int, int]]) -> tuple[int, int] | None:
-    """The one load, and the distance, that an added instruction's sources come from."""
-    read = [reg for reg in isa.uses(instruction) if isinstance(reg, Reg)]
-    found = {origin[reg] for reg in read if reg in origin}
-    if len(found) != 1:
-        return None
-    (load, delta) = found.pop()
-    if instruction.opcode != "shfl":
-        return load, delta
-    distance = instruction.operands[2] if len(instruction.operands) == 5 else None
-    if not isinstance(distance, Int) or delta:
-        return None
-    return load, -distance.value if "up" in instruction.modifiers else distance.value
-
-
-def _judged(trace: Trace, judge: Judge, claims: list[_Claim], b: Module) -> Proof | Open:
-    access = {a.index: a for a in trace.accesses}
+def _planned(trace: Trace, judge: Judge, claims: Claims) -> Plan | Open:
+    """The claims as a plan, with a proof of each."""
+    hoists = {hoist.load: hoist for hoist in claims.hoists}
     rewrites: list[Rewrite] = []
-    for claim in claims:
-        dest, source = access.get(claim.dest), access.get(claim.source)
-        if dest is None or source is None:
+    for claim in claims.rewrites:
+        proof = _proved(trace, judge, claim, hoists)
+        if isinstance(proof, Open):
+            return proof
+        rewrites.append(Rewrite(claim.dest, claim.parts, _scheme(claim), "keep", proof))
+    access = {a.index: a for a in trace.accesses}
+    for hoist in claims.hoists:
+        load = access.get(hoist.load)
+        refused = _UNREACHED if load is None else judge.movable(load, hoist.at)
+        if refused is not None:
+            return Open(f"a load that is made early is not proved: {refused.reason}")
+    return Plan(
+        trace.function, trace.cfg.instructions, tuple(rewrites), segments(trace), claims.hoists,
+        tuple(_rows(claims, rewrites)),
+    )  # fmt: skip
+
+
+_UNREACHED = Refused("no path reaches it")
+
+
+def _scheme(claim: Claim) -> str:
+    return "halo" if claim.displaced else "paper"
+
+
+def _proved(
+    trace: Trace, judge: Judge, claim: Claim, hoists: Mapping[int, Hoist]
+) -> planned.Proof | Open:
+    """Why a load may have what it claims to have."""
+    proofs: list[planned.Proof] = []
+    access = {a.index: a for a in trace.accesses}
+    for candidate in _candidates(access, claim):
+        if candidate is None:
             return Open("a load that no path reaches is rewritten")
-        proof = judge.legal(Candidate(dest, source, claim.delta))
+        source = candidate.source.index
+        hoist = hoists.get(source)
+        at = hoist.at if hoist is not None else source
+        proof = judge.legal(
+            candidate,
+            before=at if claim.displaced else None,
+            source_at=None if hoist is None else at,
+        )
         if isinstance(proof, Refused):
-            line = _line(trace.module, dest.instruction)
+            line = _line(trace.module, candidate.dest.instruction)
             return Open(f"the load of line {line} is not proved: {proof.reason}")
-        part = Part(claim.source, 0, claim.delta)
-        rewrites.append(Rewrite(claim.dest, (part,), "paper", "keep", proof))
-    plan = Plan(trace.function, trace.cfg.instructions, tuple(rewrites), segments(trace))
+        proofs.append(proof)
+    return _joined(proofs)
+
+
+def _candidates(access: Mapping[int, Access], claim: Claim) -> Iterator[Candidate | None]:
+    """What is to be proved for a claim; None for a load that is not known."""
+    dest = access.get(claim.dest)
+    for number, part in enumerate(claim.parts):
+        source = access.get(part.source)
+        if dest is None or source is None:
+            yield None
+            return
+        own = Candidate(dest, source, part.delta, part.element, number, part.mirror)
+        yield own
+        for displaced, distance in claim.displaced:
+            if displaced == number:
+                far = -WARP if part.delta > 0 else WARP
+                yield replace(own, delta=part.delta + far, displacement=distance)
+
+
+def _rows(claims: Claims, rewrites: Sequence[Rewrite]) -> Iterator[Halo]:
+    """The rows of which the claims speak."""
+    proofs = {rewrite.dest: rewrite.proof for rewrite in rewrites}
+    members: dict[int, list[Claim]] = {}
+    for claim in claims.rewrites:
+        if claim.displaced:
+            members.setdefault(claim.parts[0].source, []).append(claim)
+    for lead, several in members.items():
+        deltas = [part.delta for claim in several for part in claim.parts]
+        (_, distance), delta = several[0].displaced[0], several[0].parts[0].delta
+        stride = distance // (WARP if delta > 0 else -WARP)
+        proof = _joined([proofs[claim.dest] for claim in several])
+        yield Halo(lead, min(0, *deltas), max(0, *deltas), stride, proof)
+
+
+def _joined(proofs: Sequence[planned.Proof]) -> planned.Proof:
+    """What is right where all of some proofs are."""
+    return planned.Proof(
+        tuple(dict.fromkeys(guard for proof in proofs for guard in proof.guards)),
+        any(proof.block_shape for proof in proofs),
+        tuple(dict.fromkeys(name for proof in proofs for name in proof.assumptions)),
+    )
+
+
+def _carried_out(plan: Plan, b: Module) -> Proof | Open:
     problem = check(plan, b)
     if problem is not None:
         return Open(f"the second kernel does not do what its proof needs: {problem}")
-    names = dict.fromkeys(name for r in rewrites for name in r.proof.assumptions)
-    return Proof(len(rewrites), tuple(names))
+    names = dict.fromkeys(name for r in plan.rewrites for name in r.proof.assumptions)
+    return Proof(len(plan.rewrites), tuple(names))
