@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ptxsw import __version__
+from ptxsw.manual import Manual
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
@@ -28,6 +29,7 @@ _MOST_THREADS = 1024  # of a block
 
 app = typer.Typer(
     name="ptxsw",
+    cls=Manual,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -65,16 +67,11 @@ class CommandError(Exception):
 def _root(
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> None:
-    """See what a CUDA kernel loads, and let neighbouring threads share it.
+    """ptxsw - see what a CUDA kernel loads, and let neighbouring threads share it
 
-    ptxsw reads PTX, finds out symbolically which address each thread of a warp touches, prints
-    it, and turns loads of what a neighbour has just loaded into shuffles, each one proved.
-
-    \b
-      ptxsw analyze kernel.ptx
-      ptxsw optimize kernel.ptx -o faster.ptx --mode force --report report.json
-      ptxsw assemble faster.ptx -o faster.cubin -arch=sm_80
-      ptxsw exec -- make              the same inside any build
+    It reads PTX, finds out symbolically, without a GPU, which address each thread of a warp
+    touches, and prints it. Loads of what a neighbour has just loaded it can turn into shuffles,
+    each one proved; standing in for ptxas, it does so inside any build.
     """
     if version:
         typer.echo(f"ptxsw {__version__}")
@@ -86,7 +83,7 @@ def run() -> None:
     from ptxsw.errors import PtxError
 
     try:
-        app()
+        app(prog_name="ptxsw")
     except (CommandError, PtxError) as error:
         _fail(str(error))
     except ModuleNotFoundError as error:
@@ -420,6 +417,9 @@ def run_(
     shared: Annotated[int, typer.Option(min=0, metavar="BYTES", help="Dynamic shared memory.")] = 0,
     seed: Annotated[int | None, typer.Option(help="Run under a fuzzed schedule.")] = None,
     races: Annotated[bool, typer.Option(help="Look for races between barriers.")] = False,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Give up after about so many instructions.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the buffers there, as .npy.")
     ] = None,
@@ -436,7 +436,7 @@ def run_(
     try:
         counted = commands.run(
             text, name, kernel, grid, block, arg or [], shared=shared, seed=seed, races=races,
-            out=out,
+            out=out, steps=steps,
         )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error

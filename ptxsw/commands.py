@@ -11,7 +11,7 @@ import numpy as np
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
 from ptxsw.simt import Counters, Result, launch
-from ptxsw.simt.run import entry
+from ptxsw.simt.run import LIMIT, entry
 from ptxsw.verify.arguments import Data, parse_argument
 from ptxsw.verify.launches import Launch, from_json, shape
 from ptxsw.verify.verdict import Different, Equal, Verdict, verify
@@ -57,8 +57,10 @@ def run(
     seed: int | None,
     races: bool,
     out: Path | None,
+    steps: int | None = None,
 ) -> str:
-    """Runs a kernel; what it counted and printed. Writes its buffers as `.npy` below `out`.
+    """Runs a kernel; what it counted and printed. Writes its buffers as `.npy` below `out`. `steps`
+    bounds the instructions of groups of threads that are executed.
 
     Raises ParseError, Unsupported, RunError; ValueError for what makes no sense.
     """
@@ -67,7 +69,7 @@ def run(
     values = [_value(word) for word in arguments]
     result = launch(
         module, function.name, size(grid), size(block), values, shared=shared, seed=seed,
-        races=races,
+        races=races, limit=LIMIT if steps is None else steps,
     )  # fmt: skip
     if out is not None:
         _write(module, function, values, result, out)
