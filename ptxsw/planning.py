@@ -15,46 +15,63 @@ from ptxsw.codegen.emit import emit
 from ptxsw.emulator.trace import Trace
 from ptxsw.options import FORMS, SCHEMES, Options
 from ptxsw.shuffle.choose import ASKED, MODEL, Choice, Policy, Row, Tuned, Way, choose, confirm
-from ptxsw.shuffle.combine import Group, combine, groups, restyled, without
+from ptxsw.shuffle.combine import Group, combine, groups, in_uniform_loops, restyled, without
 from ptxsw.shuffle.cost import PREDICT, Figures, Model, find_model, plain_name
 from ptxsw.shuffle.count import Added, Counter
 from ptxsw.shuffle.draft import Draft, Kept, draft
 from ptxsw.shuffle.flow import CALLED, divergent_arms
 from ptxsw.shuffle.legal import Judge
 from ptxsw.shuffle.plan import Plan, Rewrite
+from ptxsw.shuffle.uniform import KeptLoop, UniformLoops, uniform_loops
 
+UNIFORM = "uniform"
 _UNDECIDED = "not decided yet"
+_COPIES_ONLY = "scheme keep makes copies only"
+_VOLTA = 70  # from here on lanes have a program counter each
 _AS_PAPER = ("paper", "early")  # schemes that need the same of the loads
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done with one kernel, and why."""
+    """What is to be done with one kernel, and why. `loops` are those that stay although they were
+    to become uniform."""
 
     plan: Plan
     kept: tuple[Kept, ...]
     choice: Choice
+    loops: tuple[KeptLoop, ...] = ()
 
 
 def decide(trace: Trace, judge: Judge, options: Options, arch: str | None) -> Decision:
     """The plan for one kernel. Raises BadModel where the model of the target is wrong."""
     policy = _policy(trace, options, arch)
-    model = None if options.mode == "force" and not _open(options) else find_model(arch)
+    ways = _ways(options, arch, policy)
+    model = None if policy.tuned or (policy.force and len(ways) < 2) else find_model(arch)
     copies = _draft(trace, judge, options, "keep")
-    if not _shuffles_possible(options, policy, model):
+    predicts = model is not None and model.policy == PREDICT
+    if options.scheme == "keep" and not ways:
+        return _of_one(copies, Choice((), ASKED, None, _COPIES_ONLY))
+    if not ways or not (policy.force or policy.tuned or predicts):
         return _of_one(copies, choose((), Figures(), model, policy))
-    apart = _leave_alone(trace, arch)
-    drafts = []
-    alone: dict[int, Kept] = {}
-    for made in _drafts(trace, judge, options, arch):
-        kept_draft, dropped = without(trace, made, apart)
-        drafts.append(kept_draft)
-        alone.update((kept.dest.index, kept) for kept in dropped)
-    if len(drafts) == 1 and options.mode == "force":
-        choice = Choice((), ASKED, None, "asked for by force")
-        plan = replace(drafts[0].plan, unsafe_bound=options.unsafe_bound)
-        return _of_one(replace(drafts[0], plan=plan), choice)
-    return _chosen(trace, copies, drafts, alone, model, policy)
+    loops = uniform_loops(trace) if any(f == UNIFORM for _, f in ways) else UniformLoops((), ())
+    drafts, alone = _drafts(trace, judge, options, arch, ways, loops)
+    if len(drafts) > 1 or predicts:
+        made = _chosen(trace, copies, drafts, alone, model, policy)
+    else:
+        made = _only(copies, drafts[0], options, policy)
+    return replace(made, loops=loops.kept)
+
+
+def _only(copies: Draft, made: Draft, options: Options, policy: Policy) -> Decision:
+    """All that one draft says, or nothing but copies."""
+    way = Way(made.scheme, made.form, len(made.plan.rewrites))
+    choice = choose((Row(0, (way,)),), Figures(), None, policy)
+    if choice.picks[0] is None:
+        return _of_one(copies, choice)
+    if made.scheme == "keep":
+        choice = replace(choice, reason=f"{choice.reason}; {_COPIES_ONLY}")
+    plan = replace(made.plan, unsafe_bound=options.unsafe_bound)
+    return _of_one(replace(made, plan=plan), choice)
 
 
 # ---------------------------------------------------------------- what is asked for
@@ -78,41 +95,39 @@ def _tuned(trace: Trace, arch: str | None) -> Tuned | None:
     return Tuned(found.scheme, found.form, found.speedup, found.device, found.date)
 
 
-def _open(options: Options) -> bool:
-    """Is there a choice left by what was asked for?"""
-    return len(_ways(options, None)) > 1
-
-
-def _shuffles_possible(options: Options, policy: Policy, model: Model | None) -> bool:
-    if options.scheme == "keep" and "uniform" not in FORMS:
-        return False
-    if options.mode == "force":
-        return True
-    if policy.tuned is not None:
-        return (policy.tuned.scheme, policy.tuned.form) != ("keep", "keep")
-    return model is not None and model.policy == PREDICT
-
-
-def _ways(options: Options, arch: str | None) -> list[tuple[str, str]]:
-    """The schemes and forms that may be taken."""
+def _ways(options: Options, arch: str | None, policy: Policy) -> list[tuple[str, str]]:
+    """The schemes and forms that may be taken: what was tuned, or else all that was asked for.
+    None where only copies are to be made."""
     if options.unsafe_bound is not None:
         return [("paper", "keep")]
+    forms = [f for f in FORMS if f != "auto" and (f != UNIFORM or _number(arch) >= _VOLTA)]
+    if policy.tuned is not None:
+        way = (policy.tuned.scheme, policy.tuned.form)
+        asked = options.scheme in ("auto", way[0]) and options.form in ("auto", way[1])
+        there = way[0] in SCHEMES and way[1] in forms and way != ("keep", "keep")
+        return [way] if asked and there else []
     schemes = [s for s in SCHEMES if s not in ("auto", "keep")]
-    forms = [f for f in FORMS if f != "auto"]
     if options.scheme != "auto":
         schemes = [options.scheme]
     if options.form != "auto":
-        forms = [options.form]
+        forms = [f for f in forms if f == options.form] or ["keep"]
     elif options.scheme == "paper":
         forms = ["keep"]
+    if schemes == ["keep"]:
+        forms = [f for f in forms if f == options.form == UNIFORM]
     return [(scheme, form) for form in forms for scheme in schemes]
+
+
+def _number(arch: str | None) -> int:
+    """The number of an architecture: 80 for sm_80."""
+    name = plain_name(arch)
+    return int(name[3:]) if name else 0
 
 
 def _leave_alone(trace: Trace, arch: str | None) -> Callable[[Rewrite], str | None]:
     """Why a rewrite is not made although it is legal: a shuffle in an arm of a divergent `if`
     becomes a call on some targets, whatever the scheme."""
-    name = plain_name(arch)
-    arms = divergent_arms(trace) if name and int(name[3:]) in CALLED else frozenset[int]()
+    arms = divergent_arms(trace) if _number(arch) in CALLED else frozenset[int]()
     block_of = trace.cfg.block_of
 
     def reason(rewrite: Rewrite) -> str | None:
@@ -140,16 +155,27 @@ def _draft(trace: Trace, judge: Judge, options: Options, scheme: str) -> Draft:
     )
 
 
-def _drafts(trace: Trace, judge: Judge, options: Options, arch: str | None) -> list[Draft]:
-    """A draft for each way, in the order of the forms."""
+def _drafts(
+    trace: Trace,
+    judge: Judge,
+    options: Options,
+    arch: str | None,
+    ways: Sequence[tuple[str, str]],
+    loops: UniformLoops,
+) -> tuple[list[Draft], dict[int, Kept]]:
+    """A draft for each way, and the loads that all of them leave alone by our rule."""
+    apart = _leave_alone(trace, arch)
     known: dict[str, Draft] = {}
+    alone: dict[int, Kept] = {}
     found = []
-    for scheme, form in _ways(options, arch):
+    for scheme, form in ways:
         kind = "paper" if scheme in _AS_PAPER else scheme
         if kind not in known:
-            known[kind] = _draft(trace, judge, options, kind)
-        found.append(restyled(known[kind], scheme, form))
-    return found
+            known[kind], dropped = without(trace, _draft(trace, judge, options, kind), apart)
+            alone.update((kept.dest.index, kept) for kept in dropped)
+        made = restyled(known[kind], scheme, "keep" if form == UNIFORM else form)
+        found.append(made if form != UNIFORM else in_uniform_loops(made, loops.made))
+    return found, alone
 
 
 def _of_one(made: Draft, choice: Choice) -> Decision:
@@ -227,7 +253,8 @@ def _ways_of(counter: Counter, made: Draft, found: Sequence[Group]) -> list[Way 
         share = shared * len(shuffled) / everything
         added = counter.added(made.plan, shuffled, own.get(number, ()), share)
         way = Way(made.scheme, made.form, len(rewrites), added)
-        result.append(way if shuffled else None)
+        there = made.form != UNIFORM or any(r.form == UNIFORM for r in shuffled)
+        result.append(way if shuffled and there else None)
     return result
 
 

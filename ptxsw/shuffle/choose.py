@@ -117,6 +117,8 @@ def _as_tuned(rows: Sequence[Row], tuned: Tuned, min_gain: float | None) -> Choi
         )
         for r in rows
     )
+    if all(pick is None for pick in picks):
+        return Choice(picks, TUNED, 0.0, f"{faster}, which is not to be had here")
     return Choice(picks, TUNED, gain, faster)
 
 
@@ -255,7 +257,7 @@ def _unit(
     """The best picks for rows that have to share a form: in each form the best way of one row
     after the other, or one scheme for all."""
     best: tuple[int | None, ...] = (None,) * len(rows)
-    best_rank = (0, 0.0 if kernel is None else kernel.cycles())
+    best_rank = _rank_of_nothing(kernel, all_of_them)
     for form in dict.fromkeys(way.form for row in rows for way in row.ways):
         ways = [way for row in rows for way in row.ways if way.form == form]
         for scheme in (None, *dict.fromkeys(way.scheme for way in ways)):
@@ -263,6 +265,11 @@ def _unit(
             if rank < best_rank:
                 best, best_rank = picked, rank
     return best
+
+
+def _rank_of_nothing(kernel: _Kernel | None, all_of_them: bool) -> tuple[int, float]:
+    """The rank that a way has to be below: of none at all, or what everything is below."""
+    return (1, 0.0) if all_of_them else (0, 0.0 if kernel is None else kernel.cycles())
 
 
 def _picked(
@@ -293,7 +300,7 @@ def _picked(
 def _row(row: Row, form: str, kernel: _Kernel | None, *, all_of_them: bool) -> int | None:
     """The best way of one row in a form, beside those that are in the kernel already."""
     best: int | None = None
-    best_rank = (0, 0.0 if kernel is None else kernel.cycles())
+    best_rank = _rank_of_nothing(kernel, all_of_them)
     for number, way in enumerate(row.ways):
         if way.form != form:
             continue

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ptxsw.emulator.trace import Trace
 from ptxsw.shuffle.draft import Draft, Kept
 from ptxsw.shuffle.find import Candidate
-from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite
+from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite, UniformLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,23 @@ class Group:
 
 
 def restyled(draft: Draft, scheme: str, form: str) -> Draft:
-    """The same rewrites by a scheme that needs no more of the loads than `paper` does, or in
-    another form of the code around them."""
+    """The same rewrites in another form of the code around them, those of a `paper` draft by
+    another scheme that needs no more of the loads."""
     rewrites = tuple(
-        replace(r, scheme=scheme if r.scheme == "paper" else r.scheme, form=form)
+        replace(r, scheme=scheme if draft.scheme == "paper" else r.scheme, form=form)
         for r in draft.plan.rewrites
     )
     return replace(draft, scheme=scheme, form=form, plan=replace(draft.plan, rewrites=rewrites))
+
+
+def in_uniform_loops(draft: Draft, loops: tuple[UniformLoop, ...]) -> Draft:
+    """The draft with these loops made uniform, and its rewrites in them in that form."""
+    plan = replace(draft.plan, loops=loops)
+    around = plan.loop_around
+    rewrites = tuple(
+        replace(r, form="uniform" if r.dest in around else "keep") for r in plan.rewrites
+    )
+    return replace(draft, form="uniform", plan=replace(plan, rewrites=rewrites))
 
 
 def without(
@@ -74,9 +84,13 @@ def groups(drafts: Sequence[Draft]) -> list[Group]:
     for load in rows.members():
         members.setdefault(rows.find(load), set()).add(load)
     found = {root: loads for root, loads in members.items() if loads & shuffled}
+    nests = {index: nest for draft in drafts for index, nest in _nests(draft.plan).items()}
     for root, loads in found.items():
         for dest in loads & shuffled:
-            units.join(root, -1 - drafts[0].plan.segments[dest])
+            segment = drafts[0].plan.segments[dest]
+            units.join(root, -2 - 2 * segment)
+            if dest in nests:
+                units.join(root, -1 - 2 * nests[dest])
     return [
         Group(frozenset(loads), units.find(root))
         for root, loads in sorted(found.items(), key=lambda item: min(item[1]))
@@ -108,18 +122,44 @@ def _plan(drafts: Sequence[Draft], rewrites: Iterable[Rewrite]) -> Plan:
     chosen = {id(r) for r in rewrites}
     hoists: list[Hoist] = []
     halos: list[Halo] = []
+    loops: dict[int, UniformLoop] = {}  # by header
     for draft in drafts:
         own = [r for r in draft.plan.rewrites if id(r) in chosen]
         used = {part.source for r in own for part in r.parts}
         leads = {r.source for r in own if r.scheme == "halo" and not r.is_copy}
         hoists += (h for h in draft.plan.hoists if h.load in used)
         halos += (h for h in draft.plan.halos if h.lead in leads)
+        loops.update((loop.header, loop) for loop in _loops(draft.plan, own))
+    rows = {halo.lead for halo in halos}  # a copy stays where the rest of its row is dropped
     return replace(
         drafts[0].plan,
-        rewrites=rewrites,
+        rewrites=tuple(
+            r if r.scheme != "halo" or r.source in rows else replace(r, scheme="paper")
+            for r in rewrites
+        ),
         hoists=tuple(sorted(hoists, key=lambda h: h.load)),
         halos=tuple(sorted(halos, key=lambda h: h.lead)),
+        loops=tuple(loops.values()),
     )
+
+
+def _nests(plan: Plan) -> dict[int, int]:
+    """For each instruction in a uniform loop the header of the outermost one around it."""
+    outer = {loop.header: loop.outer for loop in plan.loops}
+    found: dict[int, int] = {}
+    for index, loop in plan.loop_around.items():
+        header = loop.header
+        while (above := outer.get(header)) is not None:
+            header = above
+        found[index] = header
+    return found
+
+
+def _loops(plan: Plan, rewrites: Iterable[Rewrite]) -> list[UniformLoop]:
+    """The loops that some rewrites need to be uniform, with all those around and inside them."""
+    nests = _nests(plan)
+    wanted = {nests[r.dest] for r in rewrites if r.form == "uniform"}
+    return [loop for loop in plan.loops if any(nests.get(index) in wanted for index in loop.inside)]
 
 
 def _sorted(kept: Iterable[Kept]) -> tuple[Kept, ...]:
