@@ -1,11 +1,10 @@
 """The paper's Table 2 beside our figures, for each scheme and form.
 
     python -m benchmarks.kernelgen [NAME ...] [--real double] [--programs]
-        [--all | --scheme S --form F] [--csv FILE] [--markdown FILE] [--plot FILE.png|FILE.svg]
+        [--scheme S] [--form F] [--csv FILE] [--markdown FILE] [--plot FILE.png|FILE.svg]
 
-Without `--all` the forms of each scheme that are of most interest. Exit 0 where every rewritten
-kernel agrees with the original and with numpy, 1 where one does not, 2 for bad usage.
-`python -m benchmarks.record` commits such tables.
+Exit 0 where every rewritten kernel agrees with the original and with numpy, 1 where one does not,
+2 for bad usage. `python -m benchmarks.record` takes the tables that are committed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         print(f"no operator {min(unknown)!r}; there are: {', '.join(cases)}", file=sys.stderr)
         return 2
-    chosen = kinds(asked.all, asked.scheme, asked.form)
+    chosen = kinds(asked.scheme, asked.form)
     if not chosen:
         print("no such scheme goes with such a form", file=sys.stderr)
         return 2
@@ -58,17 +57,13 @@ def table(
     return gather(jobs, workers, programs)
 
 
-def kinds(all_: bool, scheme: str | None = None, form: str | None = None) -> list[Kind]:
-    """The schemes and forms to show: all that go together, those that are asked for, or the
-    paper's own and each scheme in the last form. Without shuffles only "uniform" is a form."""
+def kinds(scheme: str | None = None, form: str | None = None) -> list[Kind]:
+    """The schemes and forms to show: those that are asked for, or all that go together but for
+    what writes no shuffle and is not "uniform"."""
     pairs = list(combinations())
-    if scheme is not None or form is not None:
-        return [(s, f) for s, f in pairs if scheme in (None, s) and form in (None, f)]
-    pairs = [(s, f) for s, f in pairs if s != "keep" or f == "uniform"]
-    if all_:
-        return pairs
-    last = FORMS[-1]
-    return [pair for pair in pairs if pair == pairs[0] or pair[1] == last]
+    if scheme is None:
+        pairs = [(s, f) for s, f in pairs if s != "keep" or f == "uniform"]
+    return [(s, f) for s, f in pairs if scheme in (None, s) and form in (None, f)]
 
 
 def suite(programs: bool) -> dict[str, Case]:
@@ -160,7 +155,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--csv", type=Path, metavar="FILE")
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG, by its suffix")
-    parser.add_argument("--all", action="store_true", help="every scheme in every form")
     parser.add_argument("--scheme", choices=[s for s in SCHEMES if s != "auto"])
     parser.add_argument("--form", choices=[f for f in FORMS if f != "auto"])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")

@@ -18,6 +18,7 @@ from benchmarks.kernelgen.measure import Row, Subject, measure
 from benchmarks.kernelgen.occupancy import occupancy
 from benchmarks.kernelgen.operators import OPERATORS
 from benchmarks.kernelgen.paper import TABLE_2
+from ptxsw.pipeline import FORMS, SCHEMES
 from ptxsw.report.model import Refusal
 
 
@@ -90,12 +91,21 @@ def test_equal_texts_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_shown() -> None:
-    everything = harness.kinds(True)
-    assert harness.kinds(True, "paper") == [k for k in everything if k[0] == "paper"]
-    assert ("paper", "keep") in harness.kinds(False)
-    assert set(harness.kinds(False)) <= set(everything)
-    assert {scheme for scheme, _ in everything} >= {"paper"}
+    everything = harness.kinds()
+    assert everything[0] == ("paper", "keep")
+    assert {scheme for scheme, _ in everything} >= set(SCHEMES) - {"auto", "keep"}
+    assert {form for _, form in everything} == set(FORMS) - {"auto"}
     assert ("keep", "keep") not in everything  # nothing to see
+    assert harness.kinds("paper") == [kind for kind in everything if kind[0] == "paper"]
+    assert harness.kinds("paper", "keep") == [("paper", "keep")]
+
+
+@pytest.mark.parametrize("kind", harness.kinds(), ids=" ".join)
+def test_every_scheme_and_form(kind: tuple[str, str]) -> None:
+    """Of a stencil in two dimensions, as many shuffles as in the paper."""
+    _, rewritten = measure(CASES["jacobi"], *kind, "float")
+    assert rewritten.verified in ("proved", "tested") and rewritten.numpy == "equal"
+    assert rewritten.shuffles == (6 if kind[0] != "keep" else 0)
 
 
 def test_references_are_compared_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
