@@ -203,7 +203,7 @@ class _Drafting:
         for candidate, at in sources:
             if candidate.crosses and candidate.source.index in self.shuffled:
                 continue
-            verdict = _unwritable(candidate) or self.judge.legal(candidate, source_at=at)
+            verdict = self.judge.legal(candidate, source_at=at)
             if isinstance(verdict, Proof):
                 if candidate.crosses and not shuffles:
                     return Kept(dest, candidate, why_not)
@@ -225,13 +225,6 @@ class _Drafting:
         self.rewrites.append(Rewrite(dest.index, parts, scheme, self.form, proof))
         if any(candidate.crosses for candidate, _ in served):
             self.shuffled.add(dest.index)
-
-
-def _unwritable(candidate: Candidate) -> Refused | None:
-    """What the check of the written lines cannot read yet."""
-    if candidate.dest.elements > 1 or candidate.source.elements > 1:
-        return Refused("vector loads are not rewritten yet")
-    return Refused("mirrored loads are not rewritten yet") if candidate.mirror else None
 
 
 def _joined(proofs: Iterable[Proof]) -> Proof:

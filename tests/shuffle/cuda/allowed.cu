@@ -129,3 +129,10 @@ extern "C" __global__ void other_sign(const short *__restrict__ u, int *v)
     int t = blockIdx.x * blockDim.x + threadIdx.x;
     v[t] = u[t] * ((const unsigned short *)u)[t + 1];
 }
+
+extern "C" __global__ void vectors(const float2 *__restrict__ u, float *v)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float2 a = u[t], b = u[t + 1];
+    v[t] = a.x * b.y - a.y * b.x;
+}

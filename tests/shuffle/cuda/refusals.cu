@@ -73,13 +73,6 @@ extern "C" __global__ void own_store_before(float *u, int n)
     u[t + n] = a * b;
 }
 
-extern "C" __global__ void vectors(const float2 *__restrict__ u, float *v)
-{
-    int t = blockIdx.x * blockDim.x + threadIdx.x;
-    float2 a = u[t], b = u[t + 1];
-    v[t] = a.x * b.y - a.y * b.x;
-}
-
 extern "C" __global__ void fence_between(const float *u, float *v)
 {
     int t = blockIdx.x * blockDim.x + threadIdx.x;
