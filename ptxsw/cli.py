@@ -742,7 +742,8 @@ def report(
     """Show all about one PTX file, or sum up the reports of a build.
 
     The page needs no network: the PTX with every rewrite, the lanes and memory lines of each
-    access, which lane serves which, the proofs. Rewrites are those of optimize --mode force.
+    access, which lane serves which, the proofs. Rewrites are those of optimize --mode force
+    --scheme paper.
 
     \b
       ptxsw report jacobi.ptx --html jacobi.html
@@ -773,7 +774,7 @@ def _report_file(path: str, html: str | None, block: tuple[int, int, int] | None
     from ptxsw.report.text import analysis_text, optimization_text
 
     text, name = _read(path)
-    options = pipeline.Options(mode="force", smt2=html is not None)
+    options = pipeline.Options(mode="force", scheme="paper", smt2=html is not None)
     result = pipeline.inspect(text, options, name, block=block)
     if html is None:
         sys.stdout.write(analysis_text(result.report, _paint()))

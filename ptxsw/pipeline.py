@@ -59,12 +59,21 @@ def analyze(
     kernel: str | None = None,
     block: tuple[int, int, int] | None = None,
 ) -> model.Report:
-    """What the memory accesses of every kernel are, and what `optimize` in mode force would do
-    with its loads. `block`: threads along x, y and z for kernels without `.reqntid`; by default
-    rows of the block hold whole warps. Raises ParseError."""
-    report = inspect(text, Options(mode="force", only=kernel), name, block=block).report
+    """What the memory accesses of every kernel are, and what `optimize` in mode force, scheme
+    paper, would do with its loads. `block`: threads along x, y and z for kernels without
+    `.reqntid`; by default rows of the block hold whole warps. Raises ParseError."""
+    options = Options(mode="force", scheme="paper", only=kernel)
+    report = inspect(text, options, name, block=block).report
     kernels = (
-        replace(k, shuffles=None, copies=None, mean_delta=None, rewrites=None, refusals=None)
+        replace(
+            k,
+            shuffles=None,
+            copies=None,
+            mean_delta=None,
+            rewrites=None,
+            refusals=None,
+            choice=None,
+        )  # fmt: skip
         for k in report.kernels
     )
     return replace(report, kernels=tuple(kernels))
@@ -268,6 +277,17 @@ def _rewrite(trace: Trace, rewrite: Rewrite, bound: str | None) -> model.Rewrite
         rewrite.scheme if bound is None or rewrite.is_copy else bound,
         rewrite.form,
         model.Proof(status, proof.assumptions, tuple(guards)),
+        _parts(trace, rewrite),
+    )
+
+
+def _parts(trace: Trace, rewrite: Rewrite) -> tuple[model.Part, ...]:
+    """Nothing where the one source and its lane say it all."""
+    if len(rewrite.parts) == 1 and not rewrite.parts[0].mirror and not rewrite.parts[0].element:
+        return ()
+    return tuple(
+        model.Part(_line(trace, part.source), part.element, part.delta, part.mirror)
+        for part in rewrite.parts
     )
 
 

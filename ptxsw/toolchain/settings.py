@@ -30,7 +30,7 @@ class Settings:
         self.disabled: Final = get("PTXSW_DISABLE", "").lower() not in _OFF
         self.strict: Final = get("PTXSW_STRICT", "").lower() not in _OFF
         self.mode: Final = _choice(environ, "PTXSW_MODE", ("auto", "force"))
-        self.scheme: Final = _choice(environ, "PTXSW_SCHEME", ("auto", "paper", "early", "halo"))
+        self.scheme: Final = _choice(environ, "PTXSW_SCHEME", ("auto", "keep", "paper", "early", "halo"))
         self.max_delta: Final = int(_number(environ, "PTXSW_MAX_DELTA", 31, 0, 31))
         self.assume: Final = parse_assume(get("PTXSW_ASSUME"))
         self.timeout: Final = _number(environ, "PTXSW_TIMEOUT", DEFAULT_TIMEOUT, 0.001, 1e6)

@@ -16,7 +16,7 @@ KERNELGEN = Path(__file__).parents[2] / "benchmarks" / "kernelgen" / "ptx"
 
 
 def made(text: str, name: str) -> str:
-    result = pipeline.inspect(text, pipeline.Options(mode="force", smt2=True), name)
+    result = pipeline.inspect(text, pipeline.Options(mode="force", scheme="paper", smt2=True), name)
     return page(result.report, text, result.edits, result.smt2)
 
 

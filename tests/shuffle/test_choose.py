@@ -1,0 +1,175 @@
+"""The choice as a table: ways of rows and their figures in, picks and reasons out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from ptxsw.shuffle.choose import (
+    ASKED,
+    MODEL,
+    TUNED,
+    Choice,
+    Policy,
+    Row,
+    Tuned,
+    Way,
+    choose,
+    confirm,
+)
+from ptxsw.shuffle.cost import Figures, Model, Request, Wait, find_model
+
+AUTO, FORCE = Policy(arch="sm_60"), Policy(force=True, arch="sm_60")
+FULL, EDGE = Request(4, 32, 4, 1), Request(4, 1, 1, 1)
+
+
+def model(arch: str) -> Model:
+    found = find_model(arch)
+    assert found is not None
+    return found
+
+
+PASCAL, KEPLER, AMPERE = model("sm_60"), model("sm_35"), model("sm_80")
+KERNEL = Figures(issued=40, requests={FULL: 20.0}, waits={1: (1.0, Wait(loads=1))})
+
+
+def way(
+    scheme: str, form: str = "keep", loads: int = 8, issued: float = 16, times: float = 1
+) -> Way:
+    """One that turns loads into shuffles and edge loads."""
+    added = Figures(
+        issued, shuffles=loads, requests={FULL: -float(loads), EDGE: float(loads)},
+        waits={1: (times, Wait(loads=2, shuffles=1))},
+    )  # fmt: skip
+    return Way(scheme, form, loads, added)
+
+
+ROW = Row(0, (way("paper"), way("early", issued=24), way("halo", issued=32)))
+TIMED = Tuned("halo", "keep", 1.25, "a GPU", "2026-01-02")
+
+
+@pytest.mark.parametrize(
+    ("rows", "target", "policy", "picks", "by", "reason"),
+    [
+        # Force: all that is legal; the model rates the ways, without one the first is taken.
+        ([ROW], PASCAL, FORCE, (0,), ASKED, "rated best by the model of Pascal, which"),
+        ([ROW], None, FORCE, (0,), ASKED, "asked for by force"),
+        ([Row(0, (way("halo"),))], KEPLER, FORCE, (0,), ASKED, "asked for by force"),
+        ([Row(0, (way("early", issued=30), way("paper")))], PASCAL, FORCE, (1,), ASKED, "rated"),
+        # More loads rewritten comes before a better rating.
+        ([Row(0, (way("paper"), way("halo", loads=9, issued=90)))], PASCAL, FORCE, (1,), ASKED, ""),
+        # The form alone is a way, too.
+        ([Row(0, (Way("keep", "uniform", 0),))], None, FORCE, (0,), ASKED, "asked for by force"),
+        # The model of the target.
+        ([ROW], PASCAL, AUTO, (0,), MODEL, "the model of Pascal predicts +"),
+        ([ROW], KEPLER, AUTO, (None,), MODEL, "the model of Kepler predicts -"),
+        ([ROW], None, AUTO, (None,), MODEL, "there is no cost model of sm_60; force rewrites it"),
+        (
+            [ROW], AMPERE, AUTO, (None,), MODEL,
+            "no measurement shows that a shuffle pays on Ampere; force rewrites it",
+        ),
+        ([], PASCAL, AUTO, (), MODEL, "the model of Pascal predicts no gain; force rewrites it"),
+        # Row by row: one that costs more than it brings stays as it is.
+        ([ROW, Row(0, (way("paper", loads=1, issued=90),))], PASCAL, AUTO, (0, None), MODEL, ""),
+        # What is predicted has to be enough.
+        (
+            [ROW], PASCAL, replace(AUTO, min_gain=90), (None,), MODEL,
+            "less than the 90 % asked for; force rewrites it",
+        ),
+        ([Row(0, (way("paper", issued=90),))], PASCAL, AUTO, (None,), MODEL, "it can tell; force"),
+        ([Row(0, (way("paper", issued=90),))], PASCAL, replace(AUTO, min_gain=0), (0,), MODEL, ""),
+        # What was measured comes before any model.
+        (
+            [ROW], KEPLER, replace(AUTO, tuned=TIMED), (2,), TUNED,
+            "measured on a GPU (2026-01-02): 1.250 times as fast with scheme halo, form keep",
+        ),
+        ([ROW, Row(0, ROW.ways[:2])], AMPERE, replace(AUTO, tuned=TIMED), (2, None), TUNED, ""),
+        (
+            [Row(0, ROW.ways[:2])], PASCAL, replace(AUTO, tuned=TIMED), (None,), TUNED,
+            "which is not to be had here",
+        ),
+        (
+            [ROW], PASCAL, replace(AUTO, tuned=replace(TIMED, scheme="keep", speedup=1.0)),
+            (None,), TUNED, "measured on a GPU (2026-01-02): nothing is faster than the original",
+        ),
+        (
+            [ROW], PASCAL, replace(AUTO, tuned=TIMED, min_gain=30), (None,), TUNED,
+            "1.250 times as fast with scheme halo, form keep, less than the 30 % asked for",
+        ),
+    ],
+)  # fmt: skip
+def test_table(
+    rows: list[Row],
+    target: Model | None,
+    policy: Policy,
+    picks: tuple[int | None, ...],
+    by: str,
+    reason: str,
+) -> None:
+    choice = choose(rows, KERNEL, target, policy)
+    assert (choice.picks, choice.by) == (picks, by)
+    assert reason in choice.reason
+
+
+def test_rows_of_one_unit_share_a_form() -> None:
+    """Alone each row would take another form; together they take the one that is best in sum."""
+    one = (way("paper", "keep", issued=16), way("paper", "versioned", issued=12))
+    other = (way("paper", "keep", issued=1), way("paper", "versioned", issued=16))
+    apart = choose([Row(0, one), Row(1, other)], KERNEL, PASCAL, AUTO)
+    assert apart.picks == (1, 0)
+    together = choose([Row(0, one), Row(0, other)], KERNEL, PASCAL, AUTO)
+    assert together.picks == (0, 0)
+
+
+def test_one_scheme_for_all_may_be_better_than_the_best_for_the_first() -> None:
+    """The shuffle unit is a bound of its own: halo rows fill what paper rows leave."""
+    rows = [Row(0, (way("paper", issued=i), way("halo", issued=j))) for i, j in ((9, 8), (9, 60))]
+    choice = choose(rows, KERNEL, PASCAL, FORCE)
+    best = min(
+        PASCAL.cycles(KERNEL.plus(rows[0].ways[a].added, rows[1].ways[b].added))
+        for a in (0, 1)
+        for b in (0, 1)
+    )
+    chosen = [row.ways[p].added for row, p in zip(rows, choice.picks, strict=True) if p is not None]
+    assert PASCAL.cycles(KERNEL.plus(*chosen)) == pytest.approx(best)
+
+
+def test_the_gain_is_that_of_the_picks() -> None:
+    choice = choose([ROW], KERNEL, PASCAL, AUTO)
+    expected = PASCAL.cycles(KERNEL) / PASCAL.cycles(KERNEL.plus(ROW.ways[0].added)) - 1
+    assert choice.gain == pytest.approx(expected) and expected > 0.1
+
+
+@pytest.mark.parametrize(
+    ("registers", "min_gain", "taken", "reason"),
+    [
+        ((32, 32), None, True, "with 32 registers instead of 32"),
+        ((32, 255), None, False, "with 255 registers instead of 32; force rewrites it"),
+        ((255, 32), None, True, "with 32 registers instead of 255"),
+        ((32, 32), 95.0, False, "less than the 95 % asked for; force rewrites it"),
+    ],
+)
+def test_registers_are_taken_into_account(
+    registers: tuple[int, int], min_gain: float | None, taken: bool, reason: str
+) -> None:
+    """Fewer resident warps hide less of the waiting."""
+    kernel = replace(KERNEL, waits={1: (8.0, Wait(loads=1))})
+    rows = [Row(0, (way("paper", times=8),))]
+    choice = choose(rows, kernel, PASCAL, AUTO)
+    assert choice.picks == (0,)
+    judged = confirm(choice, rows, kernel, PASCAL, registers, min_gain)
+    assert (judged.picks == (0,)) is taken and judged.reason.endswith(reason)
+
+
+def test_choosing_is_linear_in_the_rows() -> None:
+    def seconds(rows: int) -> float:
+        one = [Row(0, ROW.ways) for _ in range(rows)]
+        kernel = KERNEL.plus(*[KERNEL] * 9)
+        begin = time.process_time()
+        assert isinstance(choose(one, kernel, PASCAL, FORCE), Choice)
+        return time.process_time() - begin
+
+    few, many = min(seconds(200) for _ in range(3)), min(seconds(2000) for _ in range(3))
+    assert many < 25 * few
