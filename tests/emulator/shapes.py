@@ -52,10 +52,6 @@ def shapes(terms: Terms, width: int) -> dict[str, Term]:
         return terms.const(value, size)
 
     x, y, p = atom("x"), atom("y"), atom("p", 1)
-    divided = {} if width > 16 else {
-        "x/3": terms.udiv(x, const(3)),
-        "x%5": terms.urem(x, const(5)),
-    }  # fmt: skip
     small, wide = atom("s", half), atom("w", 2 * width)
     return {
         "x": x,
@@ -69,7 +65,8 @@ def shapes(terms: Terms, width: int) -> dict[str, Term]:
         "x|1": terms.or_(x, const(1)),
         "x^y": terms.xor(x, y),
         "x>>y": terms.lshr(x, y),
-        **divided,
+        "x/3": terms.udiv(x, const(3)),
+        "x%5": terms.urem(x, const(5)),
         "zext": terms.zext(small, width),
         "4zext+1": terms.add(terms.scale(terms.zext(small, width), 4), const(1)),
         "sext": terms.sext(small, width),
