@@ -13,6 +13,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from benchmarks import provenance
@@ -37,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         importable("matplotlib")
-        folder = provenance.machine(open_device(asked.device).device.name if asked.gpu else None)
+        folder = provenance.machine(_gpu(asked.device) if asked.gpu else None)
     except (NoGpu, ImportError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -53,6 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         worst = max(worst, run([*asked.name, *options, *own, *_files(into, stem)]))
     print(f"written to {_shown(into)}")
     return worst
+
+
+def _gpu(number: int) -> str:
+    with closing(open_device(number)) as driver:
+        return driver.device.name
 
 
 def importable(module: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -493,8 +493,9 @@ def tune(
     from ptxsw.gpu.driver import GpuError, NoGpu
 
     text, name = _read(file)
+    resources = ExitStack()
     try:
-        driver = open_device(device)
+        driver = resources.enter_context(closing(open_device(device)))
         from ptxsw import tuning
         from ptxsw.gpu.invent import BLOCKS
         from ptxsw.gpu.measure import Effort
@@ -508,9 +509,10 @@ def tune(
         equal = tuning.run(
             text, name, driver, request, keep=store, csv=csv, plot=plot, say=typer.echo
         )
-        driver.close()
     except (ValueError, NoGpu, GpuError) as error:
         raise CommandError(str(error)) from error
+    finally:
+        resources.close()
     raise typer.Exit(0 if equal else 1)
 
 

@@ -14,6 +14,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -102,18 +103,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     chosen = [cases[name] for name in asked.name or cases]
     words = shlex.join(sys.argv[1:] if argv is None else argv)
-    try:
-        rows = list(
-            time_all(
-                driver, chosen, asked.real, asked.block or BLOCKS, Effort(samples=asked.samples),
-                print,
-            )
-        )  # fmt: skip
-    except GpuError as error:
-        print(error, file=sys.stderr)
-        return 2
-    write(asked, rows, driver, f"python -m benchmarks.kernelgen.gpu {words}".rstrip())
-    driver.close()
+    effort = Effort(samples=asked.samples)
+    with closing(driver):
+        try:
+            rows = list(time_all(driver, chosen, asked.real, asked.block or BLOCKS, effort, print))
+        except GpuError as error:
+            print(error, file=sys.stderr)
+            return 2
+        write(asked, rows, driver, f"python -m benchmarks.kernelgen.gpu {words}".rstrip())
     return 0 if all(row.wrong is None for row in rows) else 1
 
 

@@ -82,7 +82,9 @@ def plot(path: Path, rows: Sequence[Row], title: str) -> None:
     whole = {row.name: row.per_warp.lane_loads for row in rows if row.scheme == "original"}
     names = list(whole)
     kinds = list(dict.fromkeys((r.scheme, r.form) for r in rows if r.scheme != "original"))
-    figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(13, 6.5))
+    figure, (above, below) = plt.subplots(
+        2, 1, sharex=True, figsize=(13, 6.5), layout="constrained"
+    )
     width = 0.84 / max(len(kinds), 1)
     for at, kind in enumerate(kinds):
         own = {row.name: row.per_warp for row in rows if (row.scheme, row.form) == kind}
@@ -98,7 +100,7 @@ def plot(path: Path, rows: Sequence[Row], title: str) -> None:
     below.set_ylabel("shuffles / original loads")
     below.set_xticks(range(len(names)), names, rotation=40, ha="right")
     above.set_title(title)
-    above.legend(fontsize="small", ncols=5, loc="upper center", bbox_to_anchor=(0.5, 1.32))
-    figure.tight_layout()
+    handles, labels = above.get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize="small", ncols=5, loc="outside lower center")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -56,6 +56,7 @@ class _Cuda:
             raise NoGpu(f"No GPU can be used: {device.name()}: {error}.") from error
         self.device = _describe(cuda, device, number)
         self._allocated: dict[int, Any] = {}
+        self._closed = False
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
@@ -121,15 +122,18 @@ class _Cuda:
             return float(begin.time_till(end)) * 1e-3
 
     def close(self) -> None:
-        # After a failed kernel even this fails, and the process ends soon anyway.
-        try:
-            for made in self._allocated.values():
+        """A context that is left on pycuda's stack would abort the process as it ends. After a
+        failed kernel the driver complains about every call, which is no news."""
+        if self._closed:
+            return
+        self._closed = True
+        for made in self._allocated.values():
+            with suppress(self._cuda.Error):
                 made.free()
-            self._allocated.clear()
-        except self._cuda.Error:
-            self._allocated.clear()
-        self._context.pop()
-        self._context.detach()
+        self._allocated.clear()
+        for step in (self._context.pop, self._context.detach):
+            with suppress(self._cuda.Error):
+                step()
 
 
 @lru_cache(maxsize=64)

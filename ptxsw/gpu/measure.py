@@ -7,13 +7,14 @@ the difference between two identical measurements shows what one between variant
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from statistics import median
 from types import TracebackType
 
 import numpy as np
 
-from ptxsw.gpu.driver import Array, Driver, Kernel, Shape
+from ptxsw.gpu.driver import Array, Driver, GpuError, Kernel, Shape
 from ptxsw.gpu.problem import Problem, Stage
 from ptxsw.ir import Function
 
@@ -88,8 +89,9 @@ class Scratch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for place in self._places:
-            self._driver.free(place)
+        with suppress(GpuError) if error is not None else nullcontext():
+            for place in self._places:
+                self._driver.free(place)
 
     def evict(self) -> None:
         """Starts a copy that fills the cache twice."""
@@ -132,7 +134,11 @@ def measure(
             except Unfit as error:
                 wrong[variant] = str(error)
                 continue
-            difference = _same(expected, stage.results(kernels[variant]))
+            try:
+                found = stage.results(kernels[variant])
+            except GpuError as error:
+                raise GpuError(f"{function.name} as {variant.name}: {error}") from error
+            difference = _same(expected, found)
             if steady is not None:
                 wrong[variant] = f"the original's own results change from run to run: {steady}"
             elif difference is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ptxsw.gpu.driver import Array, Driver, Kernel, Shape
+from ptxsw.gpu.driver import Array, Driver, GpuError, Kernel, Shape
 from ptxsw.ir import Function, Variable, type_width
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.launches import Fields, Launch
@@ -119,7 +120,9 @@ class Stage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.free()
+        # On a device that a failed kernel has left unusable this fails, too: that is no news.
+        with suppress(GpuError) if error is not None else nullcontext():
+            self.free()
 
     def free(self) -> None:
         """Gives the memory back."""

@@ -87,7 +87,8 @@ def chart(path: Path, rows: Sequence[Measured], device: Device, title: str = "")
     plt = importlib.import_module("matplotlib.pyplot")
     found = speedups(rows)
     kernels = list(dict.fromkeys(row.kernel for row in rows))
-    figure, axes = plt.subplots(figsize=(max(6.0, 0.8 * (len(kernels) + 1)), 4.5))
+    size = (max(6.0, 0.8 * (len(kernels) + 1)), 4.5)
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
     width = 0.8 / max(len(found), 1)
     for at, (name, own) in enumerate(found.items()):
         here = [index for index, kernel in enumerate(kernels) if kernel in own]
@@ -100,7 +101,6 @@ def chart(path: Path, rows: Sequence[Measured], device: Device, title: str = "")
     axes.set_ylabel("speed-up over the original")
     axes.set_title(f"{title}\n{device}".strip(), fontsize="medium")
     if found:
-        axes.legend(fontsize="small", ncols=3)
-    figure.tight_layout()
+        figure.legend(fontsize="small", ncols=5, loc="outside lower center")
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)

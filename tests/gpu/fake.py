@@ -44,6 +44,7 @@ class FakeDriver:
     loaded: list[str] = field(default_factory=list)
     copied: int = 0
     closed: bool = False
+    broken: bool = False
     _timing: list[float] | None = None
     _next: int = FIRST
 
@@ -62,6 +63,8 @@ class FakeDriver:
         return address
 
     def free(self, address: int) -> None:
+        if self.broken:
+            raise GpuError("freeing memory: an illegal memory access was encountered")
         del self.memory[address]
 
     def upload(self, address: int, data: Array) -> None:

@@ -150,6 +150,20 @@ def test_a_kernel_that_fails(variants: list[Variant]) -> None:
         measure(FakeDriver(), FUNCTION, variants, outside)
 
 
+def test_a_variant_that_fails_is_named(variants: list[Variant]) -> None:
+    """On a device that is unusable from then on, so that not even memory can be given back."""
+    driver = FakeDriver()
+
+    def fail(text: str, memory: object) -> None:
+        if "shfl" in text:
+            driver.broken = True
+            raise GpuError("an illegal memory access was encountered")
+
+    driver.change = fail
+    with pytest.raises(GpuError, match=r"^laplacian as paper keep: an illegal memory access"):
+        measure(driver, FUNCTION, variants, problem())
+
+
 def test_arguments_have_to_fit() -> None:
     given = problem()
     for values, message in (

@@ -260,6 +260,37 @@ def test_no_gpu_is_said_in_one_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / "t.json").exists()
 
 
+def test_the_device_is_always_closed(
+    file: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The command with an imaginary device: its exit codes, and what it says."""
+    from typer.testing import CliRunner
+
+    from ptxsw.cli import CommandError, app
+
+    spec, source = tmp_path / "spec.json", tmp_path / "jacobi.ptx"
+    spec.write_text(str(LAUNCHES[0]))
+    source.write_text(TEXT)
+    command = ["tune", str(source), "--launch", str(spec), "--samples", "3"]
+
+    def spoil(text: str, memory: dict[int, object]) -> None:
+        if "shfl" in text:
+            list(memory.values())[3][700] ^= 128  # type: ignore[index]
+
+    for driver, status in ((FakeDriver(), 0), (FakeDriver(change=spoil), 1)):  # type: ignore[arg-type]
+        monkeypatch.setattr("ptxsw.gpu.cuda.open_device", lambda number, driver=driver: driver)
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == status, done.output
+        assert f"stored in {file}" in done.output
+        assert driver.closed
+    driver = FakeDriver()
+    monkeypatch.setattr("ptxsw.gpu.cuda.open_device", lambda number: driver)
+    done = CliRunner().invoke(app, [*command, "--kernel", "other"])
+    assert isinstance(done.exception, CommandError)
+    assert "no kernel other" in str(done.exception)
+    assert driver.closed
+
+
 def test_help_teaches() -> None:
     done = tune("--help")
     assert done.returncode == 0
