@@ -73,7 +73,7 @@ def analyze(
             rewrites=None,
             refusals=None,
             choice=None,
-        )  # fmt: skip
+        )
         for k in report.kernels
     )
     return replace(report, kernels=tuple(kernels))

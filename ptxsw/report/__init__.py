@@ -6,6 +6,7 @@ from ptxsw.report.model import (
     Choice,
     Kernel,
     Outlook,
+    Part,
     Proof,
     Refusal,
     Report,
@@ -16,6 +17,6 @@ from ptxsw.report.model import (
 from ptxsw.report.serial import from_json, to_json
 
 __all__ = [
-    "Access", "Carried", "Choice", "Kernel", "Outlook", "Proof", "Refusal", "Report", "Reuse",
-    "Rewrite", "Row", "from_json", "to_json",
+    "Access", "Carried", "Choice", "Kernel", "Outlook", "Part", "Proof", "Refusal", "Report",
+    "Reuse", "Rewrite", "Row", "from_json", "to_json",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ def page(report: Report, text: str, edits: Iterable[Edit], smt2: Mapping[str, st
     after = dict(_rewritten(source, edits))
     data: dict[str, object] = {
         "report": to_json(report),
-        "after": {str(k): v for k, (_, v) in after.items()},
+        "changes": dict(_changes(report, source, after)),
     }
     data["proofs"] = _proofs(smt2)
     data["chunks"] = _chunks(_listing(report, source, after))
@@ -158,6 +158,53 @@ def _coloured(line: str) -> str:
         at = match.end()
     pieces.append(escape(line[at:], quote=False))
     return "".join(pieces)
+
+
+# ---------------------------------------------------------------- before and after
+
+
+_WRITES = re.compile(r"\s*(?:@!?%\S+\s+)?[a-z][\w.:]*\s+(\{[^}]*\}|[^,;\s]+)")
+_OURS = re.compile(r"%sw_\w+")
+_MOST_LINES = 16  # of one change
+
+
+def _changes(
+    report: Report, source: Source, after: Mapping[int, tuple[int, list[str]]]
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """For the line of each rewrite what it was, and the new lines that make its value."""
+    begin = 0
+    for kernel in sorted(report.kernels, key=_last_line):
+        end = _last_line(kernel)
+        new = [line for at, (_, lines) in after.items() if begin < at <= end for line in lines]
+        begin = end
+        writers: dict[str, list[int]] = {}
+        for number, line in enumerate(new):
+            for register in _written(line):
+                writers.setdefault(register, []).append(number)
+        for rewrite in kernel.rewrites or ():
+            before = source.line_text(rewrite.line).strip()
+            yield str(rewrite.line), {"before": before, "after": _makers(before, new, writers)}
+
+
+def _last_line(kernel: Kernel) -> int:
+    return max((access.line for access in kernel.accesses or ()), default=0)
+
+
+def _written(line: str) -> list[str]:
+    found = _WRITES.match(line)
+    return re.findall(r"%[\w$.]+", found[1]) if found else []
+
+
+def _makers(before: str, new: list[str], writers: Mapping[str, list[int]]) -> list[str]:
+    """The new lines that write what the old one wrote, and those that made their operands."""
+    shown: set[int] = set()
+    work = _written(before)
+    for register in work:  # which grows
+        for number in writers.get(register, ()):
+            if number not in shown and len(shown) < _MOST_LINES:
+                shown.add(number)
+                work.extend(_OURS.findall(new[number]))
+    return [new[number].strip() for number in sorted(shown)]
 
 
 # ---------------------------------------------------------------- the tables

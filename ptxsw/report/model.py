@@ -88,6 +88,17 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Where an element of a load comes from: element `element` of the load at `source_line` in lane
+    i + `delta`, or `delta` - i where `mirror` is set."""
+
+    source_line: int
+    element: int
+    delta: int
+    mirror: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Rewrite:
     """A load that takes its value from the load at `source_line` of lane i + `delta`."""
 
@@ -97,6 +108,7 @@ class Rewrite:
     scheme: str
     form: str
     proof: Proof
+    parts: tuple[Part, ...] = ()  # where one source and `delta` do not say it all
 
 
 @dataclass(frozen=True, slots=True)

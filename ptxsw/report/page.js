@@ -69,17 +69,20 @@
   const signed = (n) => (n > 0 ? `+${n}` : String(n));
   const shown = (value) => (value === null || value === undefined ? "not known" : String(value));
 
-  // Bytes from lane 0's address for each lane, or null.
+  // Bytes from where lane 0's line begins for each lane, or null.
   const offsets = (access) => {
-    if (access.lanes) return access.lanes;
+    const start = access.phase || 0;
+    if (access.lanes) return access.lanes.map((at) => start + at);
     if (access.lane_stride === null) return null;
-    return Array.from({ length: 32 }, (_, lane) => lane * access.lane_stride);
+    return Array.from({ length: 32 }, (_, lane) => start + lane * access.lane_stride);
   };
+  // Each lane has a word of its own at one address of local memory.
+  const own = (access) => access.lane_stride === 0 && !access.uniform && access.sectors >= 4;
 
   // Above the 32 lanes, below the 128-byte lines with their four sectors and the bytes asked for.
   function memory(access) {
     const at = offsets(access);
-    if (!at || !access.bytes) return null;
+    if (!at || !access.bytes || own(access)) return null;
     const shared = access.space === "shared";
     const lines = [...new Set(at.flatMap((o) =>
       [Math.floor(o / 128), Math.floor((o + access.bytes - 1) / 128)]))].sort((a, b) => a - b);
@@ -89,7 +92,7 @@
     at.forEach((offset, lane) => {
       const x = 40 + lane * 13;
       const cell = drawn("rect", { class: "lane", x, y: 4, width: 12, height: 14, "data-lane": lane });
-      cell.append(drawn("title", {}, `lane ${lane}: ${signed(offset)} bytes`));
+      cell.append(drawn("title", {}, `lane ${lane}: ${signed(offset - at[0])} bytes`));
       svg.append(cell);
       if (lane % 4 === 0) svg.append(drawn("text", { x: x + 1, y: 14 }, String(lane)));
     });
@@ -124,31 +127,67 @@
     });
     const unit = shared ? "rows of 32 banks" : "lines of 128 bytes, four sectors each";
     return [node("h3", {}, `32 lanes and the ${unit}`), svg,
-      node("p", { class: "hint" }, "Bytes are counted from lane 0's address, taken as aligned.")];
+      node("p", { class: "hint" }, "Pointers, and what else only the run knows, are taken to be " +
+        "multiples of a line. Point at a lane to see its bytes.")];
+  }
+
+  // Where lane i finds the value: the other lane, and whether it is one of this warp. What lies
+  // beyond the warp comes from the halo load of the lanes at its start or end, by rotation.
+  const finds = (part, lane) => {
+    const from = part.mirror ? part.delta - lane : lane + part.delta;
+    return { from, near: from >= 0 && from < 32 };
+  };
+
+  function picture(rewrite, part) {
+    const halo = rewrite.scheme === "halo";
+    const who = part.mirror ? `lane ${part.delta}-i` : `lane i${signed(part.delta)}`;
+    const svg = canvas(76, `lane i takes the value of ${who}`);
+    svg.append(drawn("text", { x: 0, y: 14 }, `L${part.source_line}`));
+    svg.append(drawn("text", { x: 0, y: 70 }, `L${rewrite.line}`));
+    for (let lane = 0; lane < 32; lane++) {
+      const { from, near } = finds(part, lane);
+      const far = halo && !near;
+      const x = 40 + lane * 13;
+      svg.append(drawn("rect", { class: "lane", x, y: 4, width: 12, height: 14 }));
+      const cell = drawn("rect", { class: near ? "lane" : far ? "lane far" : "lane own", x, y: 60,
+        width: 12, height: 14 });
+      cell.append(drawn("title", {}, near ? `lane ${lane} takes the value of lane ${from}`
+        : far ? `lane ${lane} takes what lane ${from & 31} has loaded from beyond the warp`
+        : `lane ${lane} loads for itself`));
+      svg.append(cell);
+      if (near || far) {
+        svg.append(drawn("line", { class: near ? "arrow" : "arrow far", x1: 46 + (from & 31) * 13,
+          y1: 19, x2: x + 6, y2: 59 }));
+      }
+    }
+    return svg;
   }
 
   // Which lane serves which: the source's lanes above, this load's below.
   function serving(rewrite) {
-    const svg = canvas(76, `lane i takes the value of lane i${signed(rewrite.delta)}`);
-    svg.append(drawn("text", { x: 0, y: 14 }, `L${rewrite.source_line}`));
-    svg.append(drawn("text", { x: 0, y: 70 }, `L${rewrite.line}`));
-    for (let lane = 0; lane < 32; lane++) {
-      const from = lane + rewrite.delta;
-      const served = from >= 0 && from < 32;
-      const x = 40 + lane * 13;
-      svg.append(drawn("rect", { class: "lane", x, y: 4, width: 12, height: 14 }));
-      const cell = drawn("rect", { class: served ? "lane" : "lane own", x, y: 60, width: 12,
-        height: 14 });
-      cell.append(drawn("title", {}, served ? `lane ${lane} takes the value of lane ${from}`
-        : `lane ${lane} loads for itself`));
-      svg.append(cell);
-      if (served) {
-        svg.append(drawn("line", { class: "arrow", x1: 46 + from * 13, y1: 19, x2: x + 6, y2: 59 }));
+    const parts = rewrite.parts || [{ source_line: rewrite.source_line, element: 0,
+      delta: rewrite.delta, mirror: false }];
+    const made = [node("h3", {}, "Which lane serves which")];
+    for (const [number, part] of parts.entries()) {
+      if (parts.length > 1) {
+        const who = part.mirror ? `lane ${part.delta}-i` : part.delta ? `lane i${signed(part.delta)}`
+          : "this lane";
+        made.push(node("p", { class: "part" },
+          `element ${number}: element ${part.element} of line ${part.source_line}, ${who}`));
       }
+      if (part.delta || part.mirror) made.push(picture(rewrite, part));
     }
-    return [node("h3", {}, "Which lane serves which"), svg,
-      node("p", { class: "hint" }, rewrite.delta ? `${Math.abs(rewrite.delta)} of 32 lanes (in ` +
-        "orange) have no such neighbour and load for themselves." : "Each lane copies its own register.")];
+    const alone = parts.map((part) =>
+      Array.from({ length: 32 }, (_, lane) => finds(part, lane)).filter((f) => !f.near).length);
+    const most = Math.max(...alone);
+    const copies = parts.every((part) => !part.delta && !part.mirror);
+    const lanes = `${most} of 32 lanes (in orange)`;
+    made.push(node("p", { class: "hint" }, copies ? "Each lane copies its own register."
+      : !most ? "Every lane has such a neighbour."
+      : rewrite.scheme === "halo" ? `${lanes} take a value from beyond the warp, which the lanes ` +
+        "at its start or end have loaded for the whole row: one full load and one partial load."
+      : `${lanes} have no such neighbour and load for themselves.`));
+    return made;
   }
 
   function group(kernel, access) {
@@ -167,21 +206,22 @@
   }
 
   function change(line) {
-    const kept = item(line);
-    const after = data.after[line];
-    if (!after) return [];
-    return [node("h3", {}, "Before"), node("pre", { class: "before" }, kept.textContent.trim()),
-      node("h3", {}, "After"), node("pre", { class: "after" }, after.join("\n").replace(/^\t/gm, ""))];
+    const changed = data.changes[line];
+    if (!changed || !changed.after.length) return [];
+    return [node("h3", {}, "Before"), node("pre", { class: "before" }, changed.before),
+      node("h3", {}, "After"), node("pre", { class: "after" }, changed.after.join("\n"))];
   }
 
   function proof(kernel, rewrite) {
     const facts = node("dl");
     const say = (name, values) => values.forEach((value) =>
       facts.append(node("dt", {}, name), node("dd", {}, value)));
+    say("scheme", [rewrite.scheme]);
+    say("form", [rewrite.form]);
     say("proof", [rewrite.proof.status]);
     say("guarded by", rewrite.proof.guards);
     say("assuming", rewrite.proof.assumptions);
-    const parts = [node("h3", {}, "Why it is right"), facts];
+    const parts = [node("h3", {}, "How it is done, and why it is right"), facts];
     const stem = `${kernel.name}-${rewrite.line}-from-${rewrite.source_line}-`;
     for (const [name, text] of Object.entries(data.proofs)) {
       if (!name.startsWith(stem)) continue;
@@ -198,6 +238,7 @@
     if (access.source) say("source", access.source);
     say("bytes", `${shown(access.bytes)} for each lane`);
     say("lane stride", access.uniform ? "uniform: one address for all lanes"
+      : own(access) ? "each lane has a word of its own"
       : access.lane_stride !== null ? `${access.lane_stride} bytes` : access.lanes ? "irregular"
       : access.lane_step ? `${access.lane_step} bytes` : "varies");
     if (access.sectors !== null) say("sectors", `${access.sectors} for a full warp`);
@@ -208,6 +249,11 @@
     for (const reuse of access.reuse) {
       say("same bytes", reuse.delta ? `line ${reuse.line}, by lane i${signed(reuse.delta)}`
         : `line ${reuse.line}, by the same thread`);
+    }
+    for (const past of access.carried) {
+      const who = past.delta ? `, by lane i${signed(past.delta)}` : "";
+      const when = past.turns === 1 ? "a turn" : `${past.turns} turns`;
+      say("same bytes", `line ${past.line}${who}, ${when} of ${past.loop} ago`);
     }
     if (access.optimizer) {
       const { action, reason } = access.optimizer;
@@ -228,9 +274,10 @@
     markMates();
     const rewrite = (kernel.rewrites || []).find((r) => r.line === line);
     detail.replaceChildren(
-      node("h2", {}, `${kernel.name}, line ${line}: ${access.opcode}`), facts(access),
-      ...(memory(access) || [node("p", { class: "hint" },
-        "Which bytes the lanes touch is known at run time only.")]),
+      node("h2", {}, `${kernel.readable || kernel.name}, line ${line}: ${access.opcode}`),
+      facts(access),
+      ...(memory(access) || (own(access) ? [] : [node("p", { class: "hint" },
+        "Which bytes the lanes touch is known at run time only.")])),
       ...group(kernel, access),
       ...(rewrite ? [...serving(rewrite), ...change(line), ...proof(kernel, rewrite)] : []));
     detail.scrollTop = 0;

@@ -12,6 +12,7 @@ from ptxsw.report.model import (
     Choice,
     Kernel,
     Outlook,
+    Part,
     Proof,
     Refusal,
     Report,
@@ -49,13 +50,22 @@ def _kernel_to_json(kernel: Kernel) -> Json:
     if kernel.accesses is not None:
         data["accesses"] = [_access_to_json(access) for access in kernel.accesses]
     if kernel.rewrites is not None:
-        data["rewrites"] = [_fields(r) | {"proof": _fields(r.proof)} for r in kernel.rewrites]
+        data["rewrites"] = [_rewrite_to_json(rewrite) for rewrite in kernel.rewrites]
     if kernel.refusals is not None:
         data["refusals"] = [_fields(refusal) for refusal in kernel.refusals]
     if kernel.rows is not None:
         data["rows"] = [_fields(row) for row in kernel.rows]
     if kernel.choice is not None:
         data["choice"] = _fields(kernel.choice)
+    return data
+
+
+def _rewrite_to_json(rewrite: Rewrite) -> Json:
+    data = _fields(rewrite) | {"proof": _fields(rewrite.proof)}
+    if rewrite.parts:
+        data["parts"] = [_fields(part) for part in rewrite.parts]
+    else:
+        del data["parts"]
     return data
 
 
@@ -130,5 +140,6 @@ def _rewrite_from_json(data: Json) -> Rewrite:
                 assumptions=tuple(proof["assumptions"]),
                 guards=tuple(proof["guards"]),
             ),
+            "parts": tuple(Part(**part) for part in data.get("parts", ())),
         }
     )

@@ -90,7 +90,7 @@ def test_json_satisfies_the_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     jsonschema.validate(to_json(REPORT), schema())
     broken = to_json(REPORT)
-    broken["kernels"][1]["rewrites"][0]["delta"] = 32
+    broken["kernels"][1]["rewrites"][0]["delta"] = 63
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, schema())
 
