@@ -1,0 +1,23 @@
+"""What the scheme `halo` is for: a row of loads costs two load instructions of a warp."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.kernelgen.cases import CASES
+from ptxsw.parser import parse
+from ptxsw.pipeline import Options, optimize
+from ptxsw.simt import launch
+
+
+@pytest.mark.parametrize(("name", "most"), [("gaussblur", 0.45), ("tricubic", 0.55)])
+def test_executed_loads(name: str, most: float) -> None:
+    case = CASES[name]
+    run = case.runs("float")[0]  # whole warps
+    text = case.path("float").read_text()
+    rewritten = optimize(text, Options(mode="force", scheme="halo")).text
+    loads = [
+        launch(parse(t), case.entry, run.grid, run.block, run.args).counters.warp_loads
+        for t in (text, rewritten)
+    ]
+    assert 0 < loads[1] <= most * loads[0]
