@@ -22,6 +22,7 @@ from ptxsw.shuffle.draft import Draft, Kept, draft
 from ptxsw.shuffle.flow import CALLED, divergent_arms
 from ptxsw.shuffle.legal import Judge
 from ptxsw.shuffle.plan import Plan, Rewrite
+from ptxsw.shuffle.taking import apart_in
 from ptxsw.shuffle.uniform import KeptLoop, UniformLoops, uniform_loops
 
 UNIFORM = "uniform"
@@ -174,7 +175,11 @@ def _drafts(
             known[kind], dropped = without(trace, _draft(trace, judge, options, kind), apart)
             alone.update((kept.dest.index, kept) for kept in dropped)
         made = restyled(known[kind], scheme, "keep" if form == UNIFORM else form)
-        found.append(made if form != UNIFORM else in_uniform_loops(made, loops.made))
+        if form == UNIFORM:
+            made, dropped = without(trace, made, apart_in(loops.made))
+            alone.update((kept.dest.index, kept) for kept in dropped)
+            made = in_uniform_loops(made, loops.made)
+        found.append(made)
     return found, alone
 
 

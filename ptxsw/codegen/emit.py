@@ -36,8 +36,8 @@ class _Emitter:
         self._text, self._plan = text, plan
         self._names = Names(fresh_prefix(text))
         self._lane = Lane(self._names)
-        self._values = Values(self._names, plan)
         self._uniform = Uniform(self._names, plan, text)
+        self._values = Values(self._names, plan, self._uniform.outlives)
         self._stretches = Stretches(self._names, self._lane, self._uniform.predicate)
         self._shuffled = Shuffled(self._names, self._lane, self._values, text)
         self._rows = Rows(self._names, self._lane, self._values, text)

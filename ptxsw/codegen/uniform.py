@@ -61,6 +61,28 @@ class Uniform:
         loop = self.plan.loop_around.get(index)
         return self._in[loop.header] if loop is not None and index in loop.lasting else None
 
+    def outlives(self, load: int) -> str | None:
+        """The predicate under which a load's value must be kept, because a load behind its loop
+        takes it; None where it need not."""
+        loop = self.plan.loop_around.get(load)
+        if loop is None or all(loop.header in self._around(dest) for dest in self._takers(load)):
+            return None
+        return self._in[loop.header]
+
+    def _takers(self, load: int) -> Iterator[int]:
+        for rewrite in self.plan.rewrites:
+            if any(part.source == load for part in rewrite.parts):
+                yield rewrite.dest
+
+    def _around(self, index: int) -> Iterator[int]:
+        """The headers of the uniform loops around an instruction."""
+        outer = {loop.header: loop.outer for loop in self.plan.loops}
+        loop = self.plan.loop_around.get(index)
+        header = None if loop is None else loop.header
+        while header is not None:
+            yield header
+            header = outer[header]
+
     def write(self, lines: Lines) -> None:
         """Put the votes and guards of all loops into lines."""
         for loop in self.plan.loops:

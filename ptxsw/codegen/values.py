@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ptxsw.codegen.lines import Lines
@@ -18,6 +18,7 @@ class Values:
 
     names: Names
     plan: Plan
+    outlives: Callable[[int], str | None]  # the predicate under which a load's value is kept
     kept: dict[tuple[int, int, int], str] = field(default_factory=dict)
     sent: dict[tuple[int, int, int], tuple[str, ...]] = field(default_factory=dict)
     moved: dict[int, str] = field(default_factory=dict)  # what a hoisted load gave
@@ -39,7 +40,7 @@ class Values:
         if key not in self.kept:
             register, width = self.registers(index)[element]
             name = self.kept[key] = self.names.new("keep", f"b{width}")
-            lines.put_after(index, f"mov.b{width} {name}, {register};")
+            lines.put_after(index, *self._kept(index, [f"mov.b{width} {name}, {register};"]))
         return self.kept[key]
 
     def words(self, lines: Lines, index: int, element: int) -> tuple[str, ...]:
@@ -49,12 +50,18 @@ class Values:
             register, width = self.registers(index)[element]
             register = self.moved.get(index, register)
             words, made = self.split(register, width)
+            made = self._kept(index, made)
             self.sent[key] = words
             if index in self.moved:
                 lines.put_before(self.plan.hoisted[index].at, *made)
             else:
                 lines.put_after(index, *made)
         return self.sent[key]
+
+    def _kept(self, index: int, made: list[str]) -> list[str]:
+        """The lines that keep a value: lanes that have left a uniform loop keep what they have."""
+        inside = self.outlives(index)
+        return made if inside is None else [f"@{inside} {line}" for line in made]
 
     def split(self, register: str, width: int) -> tuple[tuple[str, ...], list[str]]:
         """Words that hold a register's value, and the lines that set them. 16 bits travel twice
