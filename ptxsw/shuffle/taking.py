@@ -1,0 +1,24 @@
+"""Which rewrites a uniform loop cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ptxsw.shuffle.plan import Rewrite, UniformLoop
+
+
+def apart_in(loops: tuple[UniformLoop, ...]) -> Callable[[Rewrite], str | None]:
+    """Why a rewrite cannot be made once these loops are uniform; None where it can.
+
+    Lanes that have left a loop run through it with the others, and take any side of a branch
+    that they do not all take: no active mask tells there who takes part, and no vote can ask.
+    """
+    around = {index: loop for loop in loops for index in loop.inside}
+
+    def reason(rewrite: Rewrite) -> str | None:
+        loop = around.get(rewrite.dest)
+        if loop is None or rewrite.is_copy or rewrite.dest in loop.together:
+            return None
+        return "in the uniform loop lanes do not come to it together"
+
+    return reason
