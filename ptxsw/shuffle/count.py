@@ -125,7 +125,7 @@ class Counter:
             words = _words(rewrite, load)
             shuffles += times * words
             apart = self._trace.cfg.block_of[rewrite.dest] in self._apart
-            divergent += times * words if apart and rewrite.form == "keep" else 0.0
+            divergent += times * words if apart and rewrite.form != "uniform" else 0.0
             if words:
                 segment = self._segments[rewrite.dest]
                 wait = Wait(2 if rewrite.scheme == "paper" else 1, 1)

@@ -1,0 +1,326 @@
+"""From options to plans: what is drafted, what decides, and that rows of several drafts mix."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ptxsw.planning as planning
+from benchmarks.kernelgen import operators
+from ptxsw.codegen.edit import apply
+from ptxsw.codegen.emit import emit
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.solver import Solver
+from ptxsw.options import FORMS, SCHEMES, Options
+from ptxsw.parser import parse
+from ptxsw.pipeline import optimize
+from ptxsw.report.model import Kernel
+from ptxsw.shuffle.choose import Policy, Tuned
+from ptxsw.shuffle.combine import combine, groups
+from ptxsw.shuffle.draft import Draft
+from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
+from ptxsw.shuffle.uniform import UniformLoops
+from ptxsw.simt import launch
+from ptxsw.toolchain import ptxas, tuned
+from ptxsw.toolchain.find import real_ptxas
+from ptxsw.verify.local import check
+from tests.shuffle.test_cost import ARMS
+
+PTX = Path(operators.__file__).parent / "ptx"
+
+
+def text_of(name: str) -> str:
+    return (PTX / f"{name}.ptx").read_text()
+
+
+def kernel_of(name: str, **options: object) -> Kernel:
+    (kernel,) = optimize(text_of(name), Options(**options)).report.kernels  # type: ignore[arg-type]
+    return kernel
+
+
+def styles(kernel: Kernel) -> set[tuple[str, str]]:
+    return {(r.scheme, r.form) for r in kernel.rewrites or ()}
+
+
+# ---------------------------------------------------------------- options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "maybe"}, "mode is 'maybe'; it can be auto, force"),
+        ({"scheme": "x"}, f"scheme is 'x'; it can be {', '.join(SCHEMES)}"),
+        ({"form": "x"}, f"form is 'x'; it can be {', '.join(FORMS)}"),
+        ({"max_delta": 32}, "max_delta is 32; it can be 0 to 31"),
+        ({"arch": "gfx90a"}, "arch is 'gfx90a'; it has to be a name such as sm_80"),
+        ({"min_gain": -1.0}, "min_gain is -1; it has to be 0 or more percent"),
+        ({"min_gain": float("nan")}, "min_gain is nan; it has to be 0 or more percent"),
+        (
+            {"min_gain": 3.0, "mode": "force"},
+            "min_gain is for mode auto: force rewrites whatever is proved",
+        ),
+        (
+            {"unsafe_bound": "all", "mode": "force"},
+            "unsafe_bound is 'all'; it can be noload, nocorner",
+        ),
+        ({"unsafe_bound": "noload"}, "unsafe_bound makes wrong results: it takes mode force"),
+        (
+            {"unsafe_bound": "noload", "mode": "force", "scheme": "halo"},
+            "unsafe_bound goes with scheme paper and form keep",
+        ),
+        ({"assume": frozenset({"luck"})}, "unknown assumption 'luck'"),
+    ],
+)
+def test_what_makes_no_sense(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        Options(**options)  # type: ignore[arg-type]
+    assert str(error.value) == message
+
+
+TIMED = Tuned("halo", "versioned", 1.25, "a GPU", "2026-01-02")
+ALL = [(s, f) for f in FORMS for s in SCHEMES if "auto" not in (s, f) and s != "keep"]
+BEFORE_VOLTA = [way for way in ALL if way[1] != "uniform"]
+
+
+@pytest.mark.parametrize(
+    ("options", "arch", "timed", "ways"),
+    [
+        (Options(), "sm_80", None, ALL),
+        (Options(), "sm_60", None, BEFORE_VOLTA),
+        (Options(scheme="paper"), "sm_80", None, [("paper", "keep")]),
+        (Options(scheme="paper", form="versioned"), "sm_80", None, [("paper", "versioned")]),
+        (Options(scheme="halo"), "sm_60", None, [("halo", "keep"), ("halo", "versioned")]),
+        (Options(form="keep"), "sm_80", None, [(s, "keep") for s in ("paper", "early", "halo")]),
+        (Options(scheme="keep"), "sm_80", None, []),
+        (Options(), "sm_80", TIMED, [("halo", "versioned")]),
+        (Options(scheme="halo"), "sm_80", TIMED, [("halo", "versioned")]),
+        (Options(scheme="early"), "sm_80", TIMED, []),
+        (Options(form="keep"), "sm_80", TIMED, []),
+        (Options(), "sm_80", Tuned("keep", "keep", 1, "a GPU", ""), []),
+        (Options(), "sm_80", Tuned("of a later version", "keep", 2, "a GPU", ""), []),
+        (Options(mode="force", unsafe_bound="noload"), "sm_80", None, [("paper", "keep")]),
+    ],
+)
+def test_ways(
+    options: Options, arch: str, timed: Tuned | None, ways: list[tuple[str, str]]
+) -> None:
+    policy = Policy(options.mode == "force", None, arch, timed)
+    assert planning._ways(options, arch, policy) == ways
+
+
+# ---------------------------------------------------------------- what decides
+
+
+def test_force_with_names_does_as_it_is_told() -> None:
+    for scheme in ("paper", "early", "halo"):
+        for form in ("keep", "versioned"):
+            kernel = kernel_of("gaussblur", mode="force", scheme=scheme, form=form)
+            assert kernel.shuffles == 20 and styles(kernel) == {(scheme, form)}
+            assert kernel.choice is not None and kernel.choice.by == "asked"
+    assert styles(kernel_of("gaussblur", mode="force", scheme="paper")) == {("paper", "keep")}
+
+
+def test_force_leaves_the_scheme_to_the_model() -> None:
+    for arch, model in (("sm_60", "Pascal"), ("sm_80", "Ampere")):
+        kernel = kernel_of("gaussblur", mode="force", arch=arch)
+        assert kernel.shuffles == 20 and kernel.choice is not None
+        assert kernel.choice.gain is not None and kernel.choice.reason.startswith(
+            f"rated best by the model of {model}, which predicts "
+        )
+
+
+@pytest.mark.parametrize(
+    ("arch", "shuffles", "reason"),
+    [
+        ("sm_35", 0, "the model of Kepler predicts -"),
+        ("sm_60", 20, "the model of Pascal predicts +"),
+        ("sm_80", 0, "no measurement shows that a shuffle pays on Ampere; force rewrites it"),
+        ("sm_90a", 0, "no measurement shows that a shuffle pays on Hopper; force rewrites it"),
+        ("sm_999", 0, "there is no cost model of sm_999; force rewrites it"),
+    ],
+)
+def test_auto_asks_the_model(arch: str, shuffles: int, reason: str) -> None:
+    kernel = kernel_of("gaussblur", arch=arch)
+    assert kernel.shuffles == shuffles and kernel.choice is not None
+    assert kernel.choice.by == "model" and kernel.choice.reason.startswith(reason)
+    if not shuffles:
+        assert {r.reason for r in kernel.refusals or ()} == {kernel.choice.reason}
+
+
+def test_auto_drafts_only_copies_where_no_shuffle_can_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    real = planning.draft
+
+    def watched(*given: object, **named: object) -> Draft:
+        asked.append(named["shuffles"])
+        return real(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(planning, "draft", watched)
+    kernel_of("gaussblur", arch="sm_90")
+    assert asked == [False]
+    kernel_of("gaussblur", arch="sm_60")
+    assert asked[1:] == [False, True, True]  # copies, then once for paper and early, once for halo
+
+
+def test_copies_are_always_made() -> None:
+    again = ARMS.replace("BRANCH", "").replace("[%rd3+4]", "[%rd3]").replace("AGAIN", "")
+    for options in (Options(), Options(scheme="keep"), Options(mode="force", scheme="keep")):
+        (kernel,) = optimize(again, options).report.kernels
+        assert (kernel.shuffles, kernel.copies) == (0, 1)
+
+
+def test_scheme_keep_says_so() -> None:
+    kernel = kernel_of("jacobi", mode="force", scheme="keep")
+    assert kernel.shuffles == 0 and kernel.choice is not None
+    assert {r.reason for r in kernel.refusals or ()} == {"scheme keep makes copies only"}
+
+
+IF = "and.b32 %r3, %r2, 1; setp.eq.u32 %p2, %r3, 0; @%p2 bra $SKIP;"
+
+
+@pytest.mark.parametrize(
+    ("arch", "shuffles"), [("sm_60", 1), ("sm_75", 0), ("sm_89", 0), ("sm_90", 1)]
+)
+def test_arms_of_divergent_ifs_are_left_alone_where_shuffles_are_calls(
+    arch: str, shuffles: int
+) -> None:
+    text = ARMS.replace("BRANCH", IF).replace("AGAIN", "")
+    for scheme in ("auto", "paper", "early", "halo"):
+        result = optimize(text, Options(mode="force", scheme=scheme, arch=arch))
+        (kernel,) = result.report.kernels
+        assert kernel.shuffles == shuffles
+        if not shuffles:
+            (refusal,) = kernel.refusals or ()
+            assert result.text is text and (refusal.delta, refusal.reason) == (
+                1,
+                f"in an arm of a divergent `if` ptxas would make a call of a shuffle for {arch}",
+            )
+
+
+def test_what_was_tuned_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    store = tmp_path / "tuned.json"
+    monkeypatch.setenv("PTXSW_TUNED", str(store))
+    text = text_of("gaussblur")
+    (function,) = parse(text).functions
+    own = text[function.span.start : function.span.end]
+
+    def timed(scheme: str, form: str, speedup: float) -> Kernel:
+        tuned.store(own, "sm_80", tuned.Tuned(scheme, form, speedup, "a GPU", "2026-01-02"))
+        return kernel_of("gaussblur")
+
+    kernel = timed("halo", "versioned", 1.25)
+    assert kernel.shuffles == 20 and styles(kernel) == {("halo", "versioned")}
+    assert kernel.choice is not None and kernel.choice.by == "tuned" and kernel.choice.gain == 25
+    assert kernel_of("gaussblur", min_gain=30.0).shuffles == 0
+    assert kernel_of("gaussblur", min_gain=20.0).shuffles == 20
+    assert kernel_of("gaussblur", scheme="early").shuffles == 0
+    kernel = timed("keep", "keep", 1.0)
+    assert kernel.shuffles == 0
+    assert {r.reason for r in kernel.refusals or ()} == {
+        "measured on a GPU (2026-01-02): nothing is faster than the original"
+    }
+    assert kernel_of("gaussblur", mode="force").shuffles == 20
+
+
+@pytest.mark.parametrize(("registers", "shuffles"), [((32, 32), 20), ((32, 255), 20), (None, 20)])
+def test_registers_are_read_back_from_ptxas(
+    registers: tuple[int, int] | None, shuffles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def assemble(text: str, arch: str, **_: object) -> ptxas.Assembly:
+        if registers is None:
+            raise ptxas.NoPtxas("none")
+        seen.append(arch)
+        used = ptxas.Resources("gaussblur", registers["shfl" in text], 0, 0, 0)
+        return ptxas.Assembly(b"", (used,), "")
+
+    monkeypatch.setattr(ptxas, "assemble", assemble)
+    kernel = kernel_of("gaussblur", arch="sm_60")
+    assert kernel.shuffles == shuffles and kernel.choice is not None
+    if registers is None:
+        assert "registers" not in kernel.choice.reason
+    else:
+        assert seen == ["sm_60", "sm_60"]
+        assert f"with {registers[1]} registers instead of {registers[0]}" in kernel.choice.reason
+
+
+# ---------------------------------------------------------------- rows of several drafts
+
+
+def mixed(name: str, form: str, turn: int) -> tuple[str, str, int]:
+    """A text in which the rows take turns at the schemes, the original, and how many styles."""
+    text = text_of(name)
+    module = parse(text)
+    solver = Solver()
+    trace = emulate(module, module.functions[0], solver=solver)
+    judge = Judge(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
+    options = Options(mode="force")
+    ways = [(scheme, form) for scheme in ("paper", "early", "halo")]
+    none = UniformLoops((), ())
+    drafts, _ = planning._drafts(trace, judge, options, "sm_60", ways, none)
+    copies = planning._draft(trace, judge, options, "keep")
+    found = groups([copies, *drafts])
+    choices = [*drafts, None]
+    parts = [(g, choices[(n + turn) % len(choices)]) for n, g in enumerate(found)]
+    plan, kept = combine(copies, parts)
+    rewritten = apply(text, emit(text, plan))
+    assert check(plan, parse(rewritten)) is None
+    assert {k.dest.index for k in kept}.isdisjoint(r.dest for r in plan.rewrites)
+    return text, rewritten, len({r.scheme for r in plan.rewrites})
+
+
+@pytest.mark.parametrize("turn", range(4))
+@pytest.mark.parametrize("form", ["keep", "versioned"])
+@pytest.mark.parametrize("name", ["gaussblur", "lapgsrb", "whispering"])
+def test_rows_of_several_drafts_stand_in_one_plan(name: str, form: str, turn: int) -> None:
+    text, rewritten, schemes = mixed(name, form, turn)
+    assert schemes > 1
+    operator = operators.OPERATORS[name]
+    sizes = (40, 7, 7)[: operator.dims]
+    arrays = operators.make_inputs(operator, sizes, np.dtype("f4"))
+    scalars = operator.scalars
+    args = [*sizes, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
+    for block in ((32, 1, 1), (33, 1, 1), (16, 4, 1)):
+        before = launch(parse(text), operator.entry, (1, 1, 1), block, args)
+        after = launch(parse(rewritten), operator.entry, (1, 1, 1), block, args)
+        for one, other in zip(before.buffers, after.buffers, strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+# ---------------------------------------------------------------- bounds
+
+
+@pytest.mark.parametrize(("bound", "shuffles"), [("noload", 0), ("nocorner", 6)])
+def test_bounds_compute_nonsense_and_say_so(bound: str, shuffles: int) -> None:
+    text = text_of("jacobi")
+    result = optimize(text, Options(mode="force", unsafe_bound=bound))
+    (kernel,) = result.report.kernels
+    assert kernel.shuffles == 6 and styles(kernel) == {(bound, "keep")}
+    warning = f"made with --unsafe-bound {bound}: the kernels compute NONSENSE"
+    assert result.text.startswith(f"// WARNING: {warning}")
+    assert (result.report.warning or "").startswith(warning)
+    assert all(r.proof.status == "assumed" and not r.proof.guards for r in kernel.rewrites or ())
+    assert result.text.count("shfl.sync") == shuffles
+    assert result.text.count("ld.global") == text.count("ld.global") - 6
+    operator = operators.OPERATORS["jacobi"]
+    arrays = operators.make_inputs(operator, (34, 3), np.dtype("f4"))
+    scalars = operator.scalars
+    args = [34, 3, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
+    before = launch(parse(text), operator.entry, (1, 1, 1), (32, 1, 1), args)
+    after = launch(parse(result.text), operator.entry, (1, 1, 1), (32, 1, 1), args)
+    pairs = zip(before.buffers, after.buffers, strict=True)
+    assert any(one.tobytes() != other.tobytes() for one, other in pairs)
+    if real_ptxas(os.environ) is not None:
+        assert ptxas.assemble(result.text, "sm_80").resources
+
+
+def test_without_anything_to_rewrite_a_bound_changes_nothing() -> None:
+    text = text_of("vecadd")
+    result = optimize(text, Options(mode="force", unsafe_bound="noload"))
+    assert result.text is text and result.report.warning is None
