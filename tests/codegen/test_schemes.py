@@ -32,6 +32,10 @@ CASES = [
     ("interleaved", "halo", "keep", False),
     ("interleaved", "early", "versioned", False),
     ("interleaved", "halo", "versioned", False),
+    ("vectors", "paper", "keep", False),
+    ("vectors", "early", "keep", False),
+    ("mirror", "paper", "keep", False),
+    ("mirror", "early", "versioned", False),
 ]
 BLOCKS = [(128, 1, 1), (33, 1, 1), (5, 1, 1), (16, 16, 1), (32, 4, 1), (8, 8, 4)]
 
