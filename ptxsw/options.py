@@ -10,7 +10,7 @@ from ptxsw.shuffle.legal import ASSUMPTIONS, LOCKSTEP, NO_RACE
 MODES = ("auto", "force")
 SCHEMES = ("auto", "keep", "paper", "early", "halo")
 """What code generation can write. "keep" makes copies only."""
-FORMS = ("auto", "keep", "versioned")
+FORMS = ("auto", "keep", "versioned", "uniform")
 BOUNDS = ("noload", "nocorner")
 DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE})
 
