@@ -736,6 +736,12 @@ def report(
     html: Annotated[
         str | None, typer.Option(metavar="OUT.html", help="Write one self-contained page.")
     ] = None,
+    scheme: Annotated[
+        str, typer.Option(metavar="NAME", help="Code for the rewrites, as for optimize.")
+    ] = "paper",
+    form: Annotated[
+        str, typer.Option(metavar="NAME", help="Code around them, as for optimize.")
+    ] = "auto",
     block: Annotated[
         str | None,
         typer.Option(metavar="X[xY[xZ]]", help="Threads of a block. Default: rows of whole warps."),
@@ -744,11 +750,11 @@ def report(
     """Show all about one PTX file, or sum up the reports of a build.
 
     The page needs no network: the PTX with every rewrite, the lanes and memory lines of each
-    access, which lane serves which, the proofs. Rewrites are those of optimize --mode force
-    --scheme paper.
+    access, which lane serves which, the proofs. Rewrites are those of optimize --mode force.
 
     \b
       ptxsw report jacobi.ptx --html jacobi.html
+      ptxsw report jacobi.ptx --html halo.html --scheme halo --form versioned
       PTXSW_REPORT=reports ptxsw exec -- make
       ptxsw report reports
     """
@@ -757,7 +763,7 @@ def report(
             raise CommandError(f"{path}: --html takes a PTX file")
         _report_build(path)
     else:
-        _report_file(str(path), html, _block(block))
+        _report_file(str(path), html, scheme, form, _block(block))
 
 
 def _report_build(directory: Path) -> None:
@@ -771,12 +777,17 @@ def _report_build(directory: Path) -> None:
         raise typer.Exit(BAD_INPUT)
 
 
-def _report_file(path: str, html: str | None, block: tuple[int, int, int] | None) -> None:
+def _report_file(
+    path: str, html: str | None, scheme: str, form: str, block: tuple[int, int, int] | None
+) -> None:
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_text, optimization_text
 
     text, name = _read(path)
-    options = pipeline.Options(mode="force", scheme="paper", smt2=html is not None)
+    try:
+        options = pipeline.Options("force", scheme, form, smt2=html is not None)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
     result = pipeline.inspect(text, options, name, block=block)
     if html is None:
         sys.stdout.write(analysis_text(result.report, _paint()))

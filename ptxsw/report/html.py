@@ -46,6 +46,7 @@ def page(report: Report, text: str, edits: Iterable[Edit], smt2: Mapping[str, st
     parts = {
         "title": escape(report.file),
         "facts": escape(f"{report.arch or 'no target'}, ptxsw {report.ptxsw}"),
+        "warning": f"<p class=warning>{escape(report.warning)}</p>" if report.warning else "",
         "summaries": "\n".join(_summary(kernel) for kernel in report.kernels),
         "data": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "style": _part("page.css"),
@@ -165,7 +166,7 @@ def _coloured(line: str) -> str:
 
 _WRITES = re.compile(r"\s*(?:@!?%\S+\s+)?[a-z][\w.:]*\s+(\{[^}]*\}|[^,;\s]+)")
 _OURS = re.compile(r"%sw_\w+")
-_MOST_LINES = 16  # of one change
+_MOST_LINES = 24  # of one change
 
 
 def _changes(
@@ -218,6 +219,10 @@ def _summary(kernel: Kernel) -> str:
 
 def _tables(kernel: Kernel) -> str:
     tables = []
+    if kernel.readable is not None:
+        tables.append(f"<p><code>{escape(kernel.name)}</code></p>")
+    if kernel.choice is not None and kernel.choice.gain is not None:
+        tables.append(f"<p>{escape(kernel.choice.reason)}</p>")
     if kernel.accesses:
         tables.append(_table("Accesses", access_table(kernel.accesses)))
     if kernel.rows:
@@ -230,9 +235,12 @@ def _tables(kernel: Kernel) -> str:
 
 
 def _table(title: str, table: Table) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.header)
+    sides = [" class=right" if name in table.right else "" for name in table.header]
+    head = "".join(
+        f"<th{side}>{escape(name)}</th>" for name, side in zip(table.header, sides, strict=True)
+    )
     body = "".join(
-        f"<tr>{''.join(_cell(*pair) for pair in zip(table.header, row, strict=True))}</tr>"
+        f"<tr>{''.join(map(_cell, table.header, row, sides))}</tr>"
         for row in table.rows[:_MOST_ROWS]
     )
     more = len(table.rows) - _MOST_ROWS
@@ -240,8 +248,8 @@ def _table(title: str, table: Table) -> str:
     return f"<h3>{escape(title)}</h3><table><tr>{head}</tr>{body}</table>{note}"
 
 
-def _cell(column: str, cell: str) -> str:
+def _cell(column: str, cell: str, side: str) -> str:
     text = escape(cell)
     if column in ("line", "from") and cell.isdigit():
         text = f'<a href="#L{cell}">{cell}</a>'
-    return f"<td>{text}</td>"
+    return f"<td{side}>{text}</td>"

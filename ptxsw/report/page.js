@@ -256,8 +256,10 @@
       say("same bytes", `line ${past.line}${who}, ${when} of ${past.loop} ago`);
     }
     if (access.optimizer) {
-      const { action, reason } = access.optimizer;
-      say("optimizer", reason ? `${action}: ${reason}` : action);
+      const { action, reason, source_line: line, delta, proof } = access.optimizer;
+      const lane = delta ? ` by lane i${signed(delta)}` : "";
+      say("optimizer", reason ? `${action}: ${reason}`
+        : proof ? `${action} of line ${line}${lane}, ${proof}` : action);
     }
     return made;
   }

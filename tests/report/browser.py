@@ -71,6 +71,12 @@ class Browser:
         active = self._ask("/element/active", None, "GET")
         self._post(f"/element/{active[ELEMENT]}/value", {"text": text})
 
+    def prefer(self, scheme: str) -> None:
+        """Let pages find that the reader likes "dark" or "light" colours."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        params = {"media": "", "features": features}
+        self._post("/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": params})
+
     def complaints(self) -> list[str]:
         """What the page wrote to the console."""
         return [entry["message"] for entry in self._post("/se/log", {"type": "browser"})]

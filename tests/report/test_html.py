@@ -14,11 +14,13 @@ from ptxsw import pipeline
 from ptxsw.report.html import page
 from tests.report.browser import Browser, available
 
-KERNELGEN = Path(__file__).parents[2] / "benchmarks" / "kernelgen" / "ptx"
+ROOT = Path(__file__).parents[2]
+KERNELGEN = ROOT / "benchmarks" / "kernelgen" / "ptx"
 
 
-def made(text: str, name: str) -> str:
-    result = pipeline.inspect(text, pipeline.Options(mode="force", scheme="paper", smt2=True), name)
+def made(text: str, name: str, scheme: str = "paper", form: str = "auto") -> str:
+    options = pipeline.Options(mode="force", scheme=scheme, form=form, smt2=True)
+    result = pipeline.inspect(text, options, name)
     return page(result.report, text, result.edits, result.smt2)
 
 
@@ -119,3 +121,73 @@ def test_a_long_file_opens_quickly(browser: Browser, tmp_path: Path) -> None:
     browser.click(".kernel:last-of-type table:nth-of-type(3) tr:nth-of-type(2) a")
     assert browser.run("return document.querySelectorAll('#detail .arrow').length") > 20
     assert browser.complaints() == []
+
+
+def test_a_halo_row_is_served_by_rotation(browser: Browser, tmp_path: Path) -> None:
+    """Two lanes in the row's last load take what lies before the warp."""
+    path = tmp_path / "halo.html"
+    text = (KERNELGEN / "gaussblur.ptx").read_text()
+    path.write_text(made(text, "gaussblur.ptx", "halo", "versioned"))
+    browser.open(path)
+    browser.click("#L108")
+    count = "return document.querySelectorAll('#detail {}').length"
+    assert browser.run(count.format(".arrow:not(.far)")) == 30
+    assert browser.run(count.format(".arrow.far")) == 2
+    assert browser.run(count.format(".own")) == 0
+    detail = browser.run("return document.getElementById('detail').innerText")
+    assert "one full load and one partial load" in detail and "versioned" in detail
+    after = browser.run("return document.querySelector('.after').textContent").splitlines()
+    assert after[-1].startswith("shfl.sync.idx.b32 %f29, ") and "selp.b32" in after[-2]
+    assert sum("ld.global" in line and line.startswith("@") for line in after) == 1
+    assert browser.complaints() == []
+
+
+def test_elements_of_a_vector_have_sources_of_their_own(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "vector.html"
+    text = (ROOT / "tests" / "shuffle" / "ptx" / "allowed.ptx").read_text()
+    path.write_text(made(text, "allowed.ptx"))
+    [rewrite] = [
+        r
+        for k in _data(path)["report"]["kernels"]
+        for r in k["rewrites"]
+        if len(r.get("parts", ())) > 1
+    ][:1]
+    browser.open(path)
+    browser.run(f"location.hash = '#L{rewrite['line']}'; location.reload()")
+    pictures = sum(1 for part in rewrite["parts"] if part["delta"] or part["mirror"])
+    count = "return document.querySelectorAll('#detail {}').length"
+    assert browser.run(count.format(".part")) == len(rewrite["parts"])
+    assert browser.run(count.format("svg:has(.arrow)")) == pictures
+    assert browser.complaints() == []
+
+
+def test_dark_colours(browser: Browser, jacobi: Path) -> None:
+    """Letters stand out from the ground in either scheme, and scroll bars follow."""
+    bright = """
+      const rgb = (name) => getComputedStyle(document.body)[name].match(/\\d+/g).map(Number);
+      const sum = (name) => rgb(name).slice(0, 3).reduce((a, b) => a + b);
+      return [sum('color'), sum('backgroundColor')]"""
+    try:
+        for scheme, darker in (("light", 0), ("dark", 1)):
+            browser.prefer(scheme)
+            browser.open(jacobi)
+            found = browser.run(bright)
+            assert found[1 - darker] - found[darker] > 400
+    finally:
+        browser.prefer("light")
+
+
+def test_a_kernel_of_cpp_is_named_as_in_its_source(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "cpp.html"
+    mangled = "_ZN3app6jacobiIfLi4EEEvPKT_PS1_"
+    path.write_text(
+        made((KERNELGEN / "jacobi.ptx").read_text().replace("jacobi", mangled), "a.ptx")
+    )
+    browser.open(path)
+    browser.click("summary")
+    header = browser.run("return document.querySelector('header').innerText")
+    assert "app::jacobi<float, 4>: 9 global loads" in header and mangled in header
+    browser.click("#L76")
+    title = browser.run("return document.querySelector('#detail h2').textContent")
+    assert title == "app::jacobi<float, 4>, line 76: ld.global.nc.f32"
+    assert browser.run("return document.querySelector('.smt2').textContent").startswith("(set-")
