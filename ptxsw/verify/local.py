@@ -24,6 +24,7 @@ from ptxsw.shuffle.plan import Part, Plan, Rewrite, WrapGuard
 from ptxsw.verify.align import Aligned, Apart, align
 from ptxsw.verify.lanes import WARP, Facts, Pattern
 from ptxsw.verify.lines import Extra, Loaded, Runner, Wrong
+from ptxsw.verify.uniform import undo
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +48,30 @@ def check(plan: Plan, rewritten: Module) -> Problem | None:
         return Problem(1, f"{plan.function.name} is gone")
     function = found[0]
     line = rewritten.source.line
-    aligned = align(plan.function, function)
+    aligned = aligned_without_loops(plan, function)
     if isinstance(aligned, Apart):
         place = aligned.instruction.span if aligned.instruction is not None else function.span
         return Problem(line(place.start), aligned.reason)
     try:
-        _Checker(plan, rewritten, function, aligned).run()
+        _Checker(plan, rewritten, *aligned).run()
     except Wrong as wrong:
         return Problem(line(wrong.instruction.span.start), wrong.reason)
     return None
+
+
+def aligned_without_loops(
+    plan: Plan, second: Function
+) -> tuple[Function, tuple[Aligned, ...]] | Apart:
+    """The rewritten function without its uniform loops, and its instructions beside the
+    plan's."""
+    undone = undo(plan, second)
+    if isinstance(undone, Apart):
+        return undone
+    aligned = align(plan.function, undone.function)
+    if isinstance(aligned, Apart):
+        return aligned
+    apart = undone.gathered(plan, aligned)
+    return apart if apart is not None else (undone.function, aligned)
 
 
 @dataclass(frozen=True, slots=True)

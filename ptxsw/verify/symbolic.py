@@ -1,7 +1,8 @@
 """Are two kernels equal by proof? Yes, or why that is not known.
 
-The second kernel must be the first but for loads whose value comes from a shuffle or a copy. What
-each of them claims (the value of that load in lane i + N) is read off the text, judged by the
+The second kernel must be the first but for loops that all lanes go round together, stretches that
+are there twice, and loads whose value comes from elsewhere. What each of these claims (the value
+that some load gave lane i + N) is read off the text (`ptxsw.verify.reading`) and judged by the
 rules of `ptxsw.shuffle.legal` on the first kernel's trace, and the lines around it are run over
 terms to see that they carry the claim out under the conditions that its proof needs
 (`ptxsw.verify.local`). Then all registers have the values that they have in the first kernel,
@@ -16,15 +17,16 @@ from dataclasses import dataclass, replace
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Directive, Function, Instruction, Module
+from ptxsw.ir import Directive, Function, Instruction, Label, Module, Symbol
 from ptxsw.shuffle import plan as planned
 from ptxsw.shuffle.find import Candidate
 from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge, Refused, segments
-from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite
-from ptxsw.verify.align import Apart, align
+from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite, UniformLoop
+from ptxsw.shuffle.uniform import uniform_loops
+from ptxsw.verify.align import Apart
 from ptxsw.verify.lanes import WARP
 from ptxsw.verify.lines import Wrong
-from ptxsw.verify.local import check
+from ptxsw.verify.local import aligned_without_loops, check
 from ptxsw.verify.reading import Claim, Claims, read
 
 ASSUME = frozenset({LOCKSTEP, NO_RACE})
@@ -33,10 +35,12 @@ ASSUME = frozenset({LOCKSTEP, NO_RACE})
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The kernels are equal; `rewrites` loads were shown to get their value elsewhere."""
+    """The kernels are equal; `rewrites` loads were shown to get their value elsewhere, and
+    `loops` loops to be gone round by all lanes together."""
 
     rewrites: int
     assumptions: tuple[str, ...] = ()
+    loops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +56,62 @@ def prove(a: Module, b: Module, kernel: str, assume: frozenset[str] = ASSUME) ->
     around = _around(a, b)
     if around is not None:
         return Open(around)
-    aligned = align(first, second)
+    if _directives(a, first) != _directives(b, second):
+        return Open("the directives in the kernels differ")
+    return _claimed(a, b, first, second, assume)
+
+
+def _claimed(
+    a: Module, b: Module, first: Function, second: Function, assume: frozenset[str]
+) -> Proof | Open:
+    """Proves what the text of the second kernel claims."""
+    changed = _changed_branches(first, second)
+    solver = Solver()
+    trace: Trace | None = None
+    loops: tuple[UniformLoop, ...] = ()
+    if changed:
+        trace = emulate(a, first, solver=solver)
+        made = [loop for loop in uniform_loops(trace).made if loop.leave in changed]
+        known = {None, *(loop.header for loop in made)}
+        loops = tuple(loop for loop in made if loop.outer in known)
+    aligned = aligned_without_loops(_empty(first, loops), second)
     if isinstance(aligned, Apart):
         at = "" if aligned.instruction is None else f" (line {_line(b, aligned.instruction)})"
         return Open(f"{aligned.reason}{at}")
-    if _directives(a, first) != _directives(b, second):
-        return Open("the directives in the kernels differ")
-    if all(one.kind == "same" for one in aligned):
+    if not loops and all(one.kind == "same" for one in aligned[1]):
         return Proof(0)
     try:
-        claims = read(first, b, second, aligned)
+        claims = read(first, b, *aligned)
     except Wrong as wrong:
         return Open(f"{wrong.reason} (line {_line(b, wrong.instruction)})")
-    solver = Solver()
-    trace = emulate(a, first, solver=solver)
+    trace = trace or emulate(a, first, solver=solver)
     if trace.statistics.timed_out:
         return Open("the symbolic run of the first kernel took too long")
-    plan = _planned(trace, Judge(trace, solver, assume), claims)
+    plan = _planned(trace, Judge(trace, solver, assume), claims, loops)
     return plan if isinstance(plan, Open) else _carried_out(plan, b)
+
+
+def _changed_branches(first: Function, second: Function) -> frozenset[int]:
+    """The branches of the first kernel that have a new predicate in the second: positions."""
+    labels = {s.name for s in first.body.statements if isinstance(s, Label)}
+    old = [n for n, ins in enumerate(first.body.instructions) if ins.opcode in ("bra", "brx")]
+    new = [
+        ins
+        for ins in second.body.instructions
+        if ins.opcode in ("bra", "brx")
+        and any(isinstance(o, Symbol) and o.name in labels for o in ins.operands)
+    ]
+    if len(old) != len(new):
+        return frozenset()
+    return frozenset(
+        number
+        for number, ins in zip(old, new, strict=True)
+        if ins.guard is not None and first.body.declaration(ins.guard.reg) is None
+    )
+
+
+def _empty(first: Function, loops: tuple[UniformLoop, ...]) -> Plan:
+    return Plan(first, first.body.instructions, (), (), loops=loops)
 
 
 def _function(module: Module, name: str) -> Function:
@@ -107,7 +149,9 @@ def _around(a: Module, b: Module) -> str | None:
     return "initial values differ" if initialised[0] != initialised[1] else None
 
 
-def _planned(trace: Trace, judge: Judge, claims: Claims) -> Plan | Open:
+def _planned(
+    trace: Trace, judge: Judge, claims: Claims, loops: tuple[UniformLoop, ...]
+) -> Plan | Open:
     """The claims as a plan, with a proof of each."""
     hoists = {hoist.load: hoist for hoist in claims.hoists}
     rewrites: list[Rewrite] = []
@@ -124,7 +168,7 @@ def _planned(trace: Trace, judge: Judge, claims: Claims) -> Plan | Open:
             return Open(f"a load that is made early is not proved: {refused.reason}")
     return Plan(
         trace.function, trace.cfg.instructions, tuple(rewrites), segments(trace), claims.hoists,
-        tuple(_rows(claims, rewrites)),
+        tuple(_rows(claims, rewrites)), loops,
     )  # fmt: skip
 
 
@@ -204,4 +248,4 @@ def _carried_out(plan: Plan, b: Module) -> Proof | Open:
     if problem is not None:
         return Open(f"the second kernel does not do what its proof needs: {problem}")
     names = dict.fromkeys(name for r in plan.rewrites for name in r.proof.assumptions)
-    return Proof(len(plan.rewrites), tuple(names))
+    return Proof(len(plan.rewrites), tuple(names), len(plan.loops))

@@ -107,7 +107,7 @@ def _one(
     seeds: Sequence[int], symbolic: bool,
 ) -> Verdict:  # fmt: skip
     proof = prove(first, second, function.name) if symbolic else Open("no proof was tried")
-    if isinstance(proof, Proof) and not proof.rewrites:
+    if isinstance(proof, Proof) and not (proof.rewrites or proof.loops):
         return Equal(True, 0, 0)
     given = invent(emulate(first, function)) if launches is None else launches
     try:
