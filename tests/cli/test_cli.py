@@ -137,6 +137,40 @@ def test_what_optimize_does_not_know_it_says(option: str, name: str, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("bound", ["noload", "nocorner"])
+def test_unsafe_bounds_warn_loudly(bound: str, tmp_path: Path) -> None:
+    out, report = tmp_path / "out.ptx", tmp_path / "r.json"
+    arguments = ("--mode", "force", "--unsafe-bound", bound, "--report", report)
+    done = ptxsw("optimize", JACOBI, "-o", out, *arguments)
+    warning = f"made with --unsafe-bound {bound}: the kernels compute NONSENSE"
+    assert done.returncode == 0
+    assert done.stderr.decode().strip().startswith(f"WARNING: {warning}")
+    assert done.stdout.decode().startswith(f"WARNING: {warning}")
+    assert out.read_text().startswith(f"// WARNING: {warning}")
+    assert json.loads(report.read_text())["warning"].startswith(warning)
+
+
+def test_optimize_says_what_decided(tmp_path: Path) -> None:
+    """For Pascal the model predicts; `--min-gain` is what it has to promise."""
+    options = ("--arch", "sm_60", "--report", tmp_path / "r.json", "-o", tmp_path / "out.ptx")
+    done = ptxsw("optimize", JACOBI, *options)
+    [kernel] = json.loads((tmp_path / "r.json").read_text())["kernels"]
+    assert kernel["shuffles"] == 6 and kernel["choice"]["by"] == "model"
+    assert kernel["choice"]["gain"] > 10 and kernel["choice"]["reason"] in done.stdout.decode()
+    done = ptxsw("optimize", JACOBI, *options, "--min-gain", "90")
+    [kernel] = json.loads((tmp_path / "r.json").read_text())["kernels"]
+    assert kernel["shuffles"] == 0
+    assert b"less than the 90 % asked for; force rewrites it" in done.stdout
+
+
+@pytest.mark.parametrize(("option", "mean"), [("--hoist", 1.3333), ("--no-hoist", 2.0)])
+def test_the_middle_of_a_row_is_moved_up(option: str, mean: float, tmp_path: Path) -> None:
+    arguments = ("--mode", "force", "--scheme", "early", option, "--report", tmp_path / "r.json")
+    ptxsw("optimize", KERNELS / "tricubic.ptx", "-o", tmp_path / "o", *arguments)
+    [kernel] = json.loads((tmp_path / "r.json").read_text())["kernels"]
+    assert (kernel["shuffles"], kernel["mean_delta"]) == (48, mean)
+
+
 def test_optimize_through_pipes(tmp_path: Path) -> None:
     text = (KERNELS / "vecadd.ptx").read_bytes()
     done = ptxsw("optimize", "-", "-o", "-", stdin=text)
@@ -163,6 +197,19 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
         (["optimize", "ok.ptx", "-o", "no/out"], "no/"),
         (["optimize", "ok.ptx", "-o", "out", "--scheme", "x"], "scheme is 'x'"),
         (["optimize", "ok.ptx", "-o", "out", "--only", "two"], "ok.ptx: no kernel 'two'"),
+        (["optimize", "ok.ptx", "-o", "out", "--arch", "gfx90a"], "arch is 'gfx90a'; it has to be"),
+        (
+            ["optimize", "ok.ptx", "-o", "out", "--mode", "force", "--min-gain", "1"],
+            "min_gain is for mode auto",
+        ),
+        (
+            ["optimize", "ok.ptx", "-o", "out", "--unsafe-bound", "noload"],
+            "unsafe_bound makes wrong results: it takes mode force",
+        ),
+        (
+            ["optimize", "ok.ptx", "-o", "out", "--mode", "force", "--unsafe-bound", "x"],
+            "unsafe_bound is 'x'; it can be noload, nocorner",
+        ),
         (["optimize", "ok.ptx", "-o", "out", "--assume", "luck"], "--assume: unknown assumption"),
         (["assemble", "ok.ptx"], "usage: ptxsw assemble"),
         (["report", "none"], "none: No such file or directory"),

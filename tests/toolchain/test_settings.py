@@ -76,3 +76,10 @@ def test_the_key_tells_settings_apart() -> None:
         {"PTXSW_ASSUME": "none"},
     ]  # fmt: skip
     assert len({Settings(variant).key() for variant in variants}) == len(variants)
+
+
+def test_no_variable_asks_for_wrong_results() -> None:
+    """`--unsafe-bound` is for `optimize` alone."""
+    asking = {name: "noload" for name in ("PTXSW_UNSAFE_BOUND", "PTXSW_BOUND", "UNSAFE_BOUND")}
+    assert Settings(asking).key() == Settings({}).key()
+    assert not any("bound" in name for name in vars(Settings(asking)))
