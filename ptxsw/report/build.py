@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,15 +40,16 @@ def summary(build: Build) -> str:
     kernels = [(report, kernel) for report in build.reports for kernel in report.kernels]
     rows = [
         (
-            report.file, report.arch or "?", kernel.readable or kernel.name, str(kernel.loads),
-            str(kernel.shuffles or 0), str(kernel.copies or 0),
+            _shown(report.file), report.arch or "?", kernel.readable or kernel.name,
+            str(kernel.loads), str(kernel.shuffles or 0), str(kernel.copies or 0),
         )
         for report, kernel in kernels
     ]  # fmt: skip
     loads, shuffles, copies = (
         sum(counts) for counts in (_column(rows, 3), _column(rows, 4), _column(rows, 5))
     )
-    rows.append(("total", "", f"{len(kernels)} kernels", str(loads), str(shuffles), str(copies)))
+    count = f"{len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
+    rows.append(("total", "", count, str(loads), str(shuffles), str(copies)))
     header = ("file", "arch", "kernel", "loads", "shuffles", "copies")
     lines = draw_text(Table(header, tuple(rows), frozenset(header[3:])))
     reasons = _reasons(build.reports)
@@ -55,8 +57,14 @@ def summary(build: Build) -> str:
         table = Table(("loads left alone", "because"), reasons, frozenset({"loads left alone"}))
         lines += ["", *draw_text(table)]
     seconds = sum(report.seconds or 0 for report in build.reports)
-    lines += ["", f"{len(build.reports)} files, {seconds:.1f} s of analysis"]
+    files = f"{len(build.reports)} file{'' if len(build.reports) == 1 else 's'}"
+    lines += ["", f"{files}, {seconds:.1f} s of analysis"]
     return "\n".join(lines) + "\n"
+
+
+def _shown(file: str) -> str:
+    """A file's name; of nvcc's temporary files the part that comes from their source."""
+    return re.sub(r"^.*/tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_", "", file)
 
 
 def _column(rows: Iterable[tuple[str, ...]], index: int) -> Iterator[int]:

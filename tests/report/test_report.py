@@ -6,14 +6,18 @@ import json
 import re
 from dataclasses import replace
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ptxsw.report import (
     Access,
+    Carried,
+    Choice,
     Kernel,
     Outlook,
+    Part,
     Proof,
     Refusal,
     Report,
@@ -23,6 +27,7 @@ from ptxsw.report import (
     from_json,
     to_json,
 )
+from ptxsw.report.build import load, summary
 from ptxsw.report.tables import proof_text
 from ptxsw.report.text import (
     analysis_markdown,
@@ -183,3 +188,56 @@ def test_markdown() -> None:
     ]
     lines = optimization_markdown(report).splitlines()
     assert "| 20 | 10 | +3 | a barrier stands between |" in lines
+
+
+def test_all_that_may_be_absent_comes_back() -> None:
+    """Fields that only some reports have, against the schema and from JSON."""
+    jsonschema = pytest.importorskip("jsonschema")
+    access = replace(ACCESSES[0], carried=(Carried(12, 1, "BB0_2", 2),), phase=4)
+    parts = (Part(10, 3, -1, False), Part(10, 0, 31, True))
+    kernel = replace(
+        OPTIMIZED, accesses=(access,), readable="a::k<int>", block=(16, 8, 1),
+        rewrites=(replace(REWRITES[0], parts=parts),), choice=Choice("model", 3.5, "it pays"),
+    )  # fmt: skip
+    report = replace(REPORT, kernels=(kernel,), warning="it computes nonsense")
+    data = json.loads(json.dumps(to_json(report)))
+    jsonschema.validate(data, schema())
+    assert from_json(data) == report
+    plain = to_json(REPORT)["kernels"][1]
+    assert not {"readable", "block", "choice", "rows"} & plain.keys()
+    assert "parts" not in plain["rewrites"][0]
+
+
+def test_earlier_turns_as_text() -> None:
+    def told(**fields: Any) -> str:
+        access = replace(ACCESSES[0], optimizer=None, reuse=(), **fields)
+        kernel = replace(ANALYSED, accesses=(access,), rows=None)
+        return analysis_text(Report("0", "a", None, None, (kernel,))).splitlines()[-1]
+
+    assert told(carried=(Carried(10, 0, "BB0_2", 1),)).endswith("  10 a turn of BB0_2 ago")
+    assert told(carried=(Carried(12, 1, "B", 2),)).endswith("  itself by lane +1 2 turns of B ago")
+    assert "in rows" in told(lane_stride=None, phase=0)
+    assert " own " in told(lane_stride=0, sectors=4)
+
+
+def test_a_build_is_summed_up(tmp_path: Path) -> None:
+    """Files that nvcc made for a while are named as the sources they come from."""
+    first = replace(REPORT, file="/tmp/tmpxft_0000a1_00000000-6_wave.ptx", kernels=(OPTIMIZED,))
+    second = replace(REPORT, file="src/other.ptx", kernels=(replace(UNTOUCHED, readable="a::e"),))
+    for name, report in (("a.json", first), ("b.json", second)):
+        (tmp_path / name).write_text(json.dumps(to_json(report)))
+    (tmp_path / "c.json").write_text("[]")
+    build = load(tmp_path)
+    assert len(build.problems) == 1 and "c.json" in build.problems[0]
+    assert summary(build) == (
+        "file           arch   kernel     loads  shuffles  copies\n"
+        "wave.ptx       sm_80  k              5         2       1\n"
+        "src/other.ptx  sm_80  a::e           0         0       0\n"
+        "total                 2 kernels      5         2       1\n"
+        "\n"
+        "loads left alone  because\n"
+        "               1  a barrier stands between\n"
+        "               1  volatile\n"
+        "\n"
+        "2 files, 0.5 s of analysis\n"
+    )
