@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from ptxsw.emulator import solver as solver_module
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.memory import FIRST, Aliasing, Epoch, Store, ended, joined, stored
 from ptxsw.emulator.node import Term, Variance, ones
@@ -33,6 +34,13 @@ GLOBAL = "ld.global.u32 {}, [%rd4];"
 SHARED = "ld.shared.u32 {}, [%rd7];"
 LOCAL = "ld.local.u32 {}, [%rd6];"
 GENERIC = "ld.u32 {}, [%rd4];"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers must not depend on how busy the machine is."""
+    monkeypatch.setattr(solver_module, "PRUNING_MS", 5_000)
+    monkeypatch.setattr(solver_module, "PRUNING_S", 60)
 
 
 def same(between: str, load: str = GLOBAL) -> bool:

@@ -1,0 +1,167 @@
+"""Where paths meet: equal states become one, and too many are widened into one.
+
+A walk over the blocks remembers here what a join depends on: the predicates of the branches on
+the way, in how many states a block was run, and how loops were entered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ptxsw.cfg import Cfg
+from ptxsw.emulator.loops import Entered, last
+from ptxsw.emulator.memory import joined, renamed
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.state import Machine, State
+from ptxsw.ir import Reg
+
+_MAX_PREDICATES = 8
+_MAX_ARGUMENTS = 500  # nodes
+
+
+class Joins:
+    """The joins of one walk over the blocks of a function."""
+
+    def __init__(self, cfg: Cfg, machine: Machine, live: Mapping[int, tuple[Reg, ...]]) -> None:
+        self._cfg, self._machine, self._live = cfg, machine, live
+        self._terms = machine.terms
+        self.predicates: dict[int, dict[Term, None]] = {}  # of the branch that ends a block
+        self.states: dict[int, int] = {}  # in which a block was run, at most
+        self.entered: dict[int, Entered] = {}  # loops by header
+        self.merged = self.widened = 0
+
+    def forget(self) -> None:
+        """Begin another walk."""
+        self.entered.clear()
+        self.predicates.clear()
+        self.states.clear()
+
+    def merge(self, number: int, states: list[State], limit: int) -> list[State]:
+        """States with equal values of the live registers become one; past `limit`, all do."""
+        if len(states) < 2:
+            return states
+        live = self._live[number]
+        distinct: dict[tuple[Term | None, ...], State] = {}
+        for state in states:
+            key = tuple(state.env.get(reg) for reg in live)
+            known = distinct.get(key)
+            if known is None:
+                distinct[key] = state
+            else:
+                self.merged += 1
+                distinct[key] = self._common(number, known, state, known.env)
+        if len(distinct) <= limit:
+            return list(distinct.values())
+        self.widened += 1
+        return [self._widen(number, list(distinct.values()))]
+
+    def _common(self, number: int, a: State, b: State, env: dict[Reg, Term]) -> State:
+        conditions = tuple(c for c in a.conditions if c in b.conditions)
+        mark = len(self._cfg.instructions) + 1 + number
+        return State(env, conditions, joined(a.epochs, b.epochs, mark))
+
+    def _widen(self, number: int, states: list[State]) -> State:
+        result = states[0]
+        for other in states[1:]:
+            result = self._common(number, result, other, result.env)
+        env: dict[Reg, Term] = {}
+        controls: tuple[Term, ...] | None = None
+        for reg in self._live[number]:
+            values = [self._machine.read_reg(s, reg) for s in states]
+            if all(v is values[0] for v in values):
+                env[reg] = values[0]
+                continue
+            if controls is None:
+                controls = self._controls(number)
+            env[reg] = self._phi(number, reg, values, controls)
+        return State(env, result.conditions, result.epochs)
+
+    def _phi(
+        self, number: int, reg: Reg, values: Sequence[Term], controls: tuple[Term, ...]
+    ) -> Term:
+        """A value that depends on the way a block was reached: a function of the values it may
+        be and of the predicates that choose among them, so it varies as much as they do."""
+        name = ("phi", number, reg.name, reg.scope)
+        width = self._machine.width(reg)
+        arguments = (*dict.fromkeys(values), *controls)
+        if sum(a.size for a in arguments) > _MAX_ARGUMENTS:
+            most = max(a.variance for a in arguments)
+            return self._terms.fresh(f"phi({reg.name})", width, most)
+        return self._terms.apply(name, width, arguments, Variance.UNIFORM)
+
+    # ------------------------------------------------------------ which way
+
+    def ways(self, number: int) -> Variance:
+        """How much it varies over lanes which of several states reaches a block."""
+        return max((p.variance for p in self._controls(number)), default=Variance.UNIFORM)
+
+    def _controls(self, number: int) -> tuple[Term, ...]:
+        """The predicates of all branches between a block and the next dominator that was run in
+        one state: which way was taken depends on nothing else."""
+        stop = self._cfg.idom[number]
+        while self.states.get(stop, 1) > 1:
+            stop = self._cfg.idom[stop]
+        seen: set[int] = set()
+        work = self._forward_into(number)
+        found: dict[Term, None] = {}
+        while work:
+            block = work.pop()
+            if block in seen:
+                continue
+            seen.add(block)
+            if len(self._cfg.blocks[block].successors) > 1:
+                names = self._names_behind(block, number)
+                predicates = self.predicates.get(block, {}) or {self._terms.fresh("way", 1): None}
+                found.update((names(p), None) for p in predicates)
+            if block != stop:
+                work.extend(self._forward_into(block))
+            if len(found) > _MAX_PREDICATES:
+                return (self._terms.fresh("way", 1),)
+        return tuple(found)
+
+    def _forward_into(self, number: int) -> list[int]:
+        """Predecessors but for the latches of a loop: in one turn nothing comes from them."""
+        back = self._cfg.retreating if number not in self._cfg.irreducible else ()
+        return [p for p in self._cfg.predecessors[number] if (p, number) not in back]
+
+    # ------------------------------------------------------------ behind loops
+
+    def behind(self, number: int, successor: int, state: State) -> State:
+        """A state of block `number` as it reaches a successor: values of loops that the edge
+        leaves have the names that they have behind them."""
+        rename = self._names_behind(number, successor)
+        if rename is _same:
+            return state
+        env = {reg: rename(value) for reg, value in state.env.items()}
+        return State(env, tuple(map(rename, state.conditions)), renamed(state.epochs))
+
+    def _names_behind(self, number: int, successor: int) -> Callable[[Term], Term]:
+        """How terms of block `number` read in block `successor`. Behind a loop that lanes leave
+        in different turns whatever was made in a turn varies: its count, those of loops in it,
+        and numbered atoms."""
+        left = [
+            header
+            for header in self._cfg.loops_around(number)
+            if successor not in self._cfg.loops[header].blocks
+            and header in self.entered
+            and not self.entered[header].uniform
+        ]
+        if not left:
+            return _same
+        inside = self._cfg.loops[left[-1]].blocks
+        names: dict[Term, Term] = {}
+        for header, entered in self.entered.items():
+            if header in inside:
+                names.update((a, last(a, self._terms)) for a in entered.atoms)
+        memo: dict[Term, Term] = {}
+
+        def leaf(node: Term) -> Term | None:
+            if node.variance < Variance.LANE and node.kind == "atom" and "#" in node.value:
+                return last(node, self._terms)
+            return names.get(node)
+
+        return lambda term: self._terms.substitute(term, leaf, memo)
+
+
+def _same(term: Term) -> Term:
+    return term

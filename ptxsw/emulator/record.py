@@ -1,0 +1,115 @@
+"""What a walk over the blocks shows of each instruction, collected for the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import starmap
+from typing import TypeVar
+
+from ptxsw import isa
+from ptxsw.cfg import Cfg
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.state import Machine, State, Step, Touch, elements
+from ptxsw.emulator.trace import Access, Held, Variant, Widening
+from ptxsw.ir import Reg, type_width
+
+_Key = TypeVar("_Key")
+_KINDS = {"ld": "load", "ldu": "load", "st": "store"}
+
+
+class Record:
+    """Accesses, extended registers, and the variance of registers and branches. `ways` tells how
+    much it varies over lanes which of several states reaches a block."""
+
+    def __init__(
+        self,
+        cfg: Cfg,
+        machine: Machine,
+        tracked: frozenset[Reg],
+        ways: Callable[[int], Variance],
+    ) -> None:
+        self._cfg, self._machine, self._tracked, self._ways = cfg, machine, tracked, ways
+        self._touches: dict[int, dict[Touch, frozenset[Term]]] = {}
+        self._held: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
+        self._first: dict[tuple[int, Reg], Term] = {}
+        self._taken: dict[int, set[Term]] = {}
+        self.branches: dict[int, Variance] = {}
+        self.registers: dict[Reg, Variance] = {}
+
+    # ------------------------------------------------------------ collecting
+
+    def step(self, step: Step, state: State, index: int, touch: Touch | None) -> None:
+        """An instruction was run; `state` is what it left."""
+        for reg, _ in step.dests:
+            if reg in self._tracked:  # others are not followed through every instruction
+                assert reg is not None
+                self._written(reg, state.env[reg], index)
+        for reg in step.widened:
+            if reg not in [r for r, _ in step.dests]:
+                value = self._machine.read_reg(state, reg)
+                _note(self._held.setdefault((index, reg), {}), value, state)
+        if touch is not None:
+            _note(self._touches.setdefault(index, {}), touch, state)
+
+    def _written(self, reg: Reg, value: Term, index: int) -> None:
+        """Note how much a register varies at a place; where states give it different values, it
+        matters which lanes are in which."""
+        first = self._first.setdefault((index, reg), value)
+        most = max(self.registers.get(reg, Variance.UNIFORM), value.variance)
+        if first is not value and most < Variance.LANE:
+            most = max(most, self._ways(self._cfg.block_of[index]))
+        self.registers[reg] = most
+
+    def branch(self, index: int, taken: Term) -> None:
+        """A branch was run under a predicate."""
+        known = self._taken.setdefault(index, set())
+        known.add(taken)
+        seen = max(self.branches.get(index, Variance.UNIFORM), taken.variance)
+        if len(known) > 1 and seen < Variance.LANE:
+            seen = max(seen, self._ways(self._cfg.block_of[index]))
+        self.branches[index] = seen
+
+    def left(self, state: State) -> None:
+        """A state left a loop, its values renamed."""
+        for reg, value in state.env.items():
+            self.registers[reg] = max(self.registers.get(reg, value.variance), value.variance)
+
+    # ------------------------------------------------------------ results
+
+    def accesses(self) -> tuple[Access, ...]:
+        return tuple(map(self._access, sorted(self._touches)))
+
+    def widenings(self) -> tuple[Widening, ...]:
+        found = sorted(self._held.items(), key=lambda item: item[0][0])
+        return tuple(Widening(i, r, tuple(starmap(Held, seen.items()))) for (i, r), seen in found)
+
+    def _access(self, index: int) -> Access:
+        instruction = self._cfg.instructions[index]
+        effects = isa.effects(instruction.opcode, instruction.modifiers)
+        kind = _KINDS.get(instruction.opcode)
+        if kind is None:
+            kind = "atomic" if effects & isa.Effect.ATOMIC else "other"
+        found = self._touches[index]
+        spaces = {touch.space for touch in found}
+        known = len(spaces) == 1
+        variants: dict[tuple[Term, Term], frozenset[Term]] = {}
+        for touch, conditions in found.items():
+            key = (touch.place if known else touch.address, touch.guard)
+            variants[key] = conditions & variants.get(key, conditions)
+        return Access(
+            index,
+            instruction,
+            kind,
+            (spaces.pop() if known else "generic") or "generic",
+            type_width(isa.access_type(instruction) or ""),
+            elements(instruction),
+            tuple(Variant(*key, conditions) for key, conditions in variants.items()),
+            self._ways(self._cfg.block_of[index]) if len(variants) > 1 else Variance.UNIFORM,
+        )
+
+
+def _note(seen: dict[_Key, frozenset[Term]], key: _Key, state: State) -> None:
+    """Add what a state shows; of states that show the same the common conditions are kept."""
+    facts = frozenset(state.conditions)
+    known = seen.get(key)
+    seen[key] = facts if known is None else known & facts
