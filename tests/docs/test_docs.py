@@ -88,6 +88,15 @@ def test_errors_are_as_documented(command: str, shown: str, tmp_path: Path) -> N
     assert done.stderr.replace(f"{tmp_path}", "/home/you") == shown
 
 
+def test_traces_are_as_documented(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "tests" / "report" / "ptx" / "matmul.ptx", tmp_path)
+    blocks = _BLOCK.findall((ROOT / "docs" / "reading-a-trace.md").read_text())
+    assert len(blocks) == 2
+    for block in blocks:
+        first, _, rest = block.partition("\n")
+        assert ptxsw(first.removeprefix("$ "), tmp_path).stdout == rest
+
+
 def test_the_python_of_getting_started(tmp_path: Path) -> None:
     shutil.copy(KERNELS / "jacobi.ptx", tmp_path / "kernel.ptx")
     text = (ROOT / "docs" / "getting-started.md").read_text()
