@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ptxsw.emulator.run import no_collection
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.shuffle.find import Candidate, candidates
 from ptxsw.shuffle.legal import Judge, Refused, segments
@@ -52,13 +53,14 @@ def draft(
     """Every legal rewrite by one scheme. With `hoist` the middle load of a row is moved up to be
     the source. Without `shuffles` only copies are made, and `why_not` is the reason for the rest.
     `judge` is asked no more than needed."""
-    found = list(candidates(trace, max_delta))
     made = _Drafting(trace, judge, scheme, form, max_delta, hoist)
-    if shuffles and (hoist or scheme == "halo"):
-        starting = {access.index for access, elements in found if not any(elements)}
-        for row in rows(trace, judge):
-            made.row(row, starting)
-    made.others(found, shuffles, why_not)
+    with no_collection():
+        found = list(candidates(trace, max_delta))
+        if shuffles and (hoist or scheme == "halo"):
+            starting = {access.index for access, elements in found if not any(elements)}
+            for row in rows(trace, judge):
+                made.row(row, starting)
+        made.others(found, shuffles, why_not)
     made.rewrites.sort(key=lambda rewrite: rewrite.dest)
     used = {part.source for rewrite in made.rewrites for part in rewrite.parts}
     plan = Plan(

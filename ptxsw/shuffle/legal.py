@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ptxsw import isa
-from ptxsw.cfg import Block
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace, Variant
@@ -34,6 +33,7 @@ from ptxsw.shuffle.prove import (
     same_bytes,
     settle,
 )
+from ptxsw.shuffle.stores import EarlierStores, pointers, unrelated
 
 LOCKSTEP = "lockstep-iterations"
 NO_WRAP = "no-index-wrap"
@@ -42,6 +42,9 @@ ASSUMPTIONS = frozenset({LOCKSTEP, NO_WRAP, NO_RACE})
 
 # Effects that order memory between threads or may write anything.
 _ORDERS = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC | Effect.CALL
+_STORES_COMPARED = 64
+"""More between two loads are not held against them one by one."""
+
 _PRIVATE = frozenset({"shared", "local", "param"})
 
 
@@ -65,7 +68,8 @@ class Judge:
         self._access_at = {a.index: a for a in trace.accesses}
         self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
         self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
-        self._reaching: dict[int, tuple[int, ...]] = {}
+        self._earlier = EarlierStores(trace, _writes)
+        self._apart: dict[tuple[int, int], bool] = {}
         self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
         self._segments = segments(trace)
         # What was proved for each destination, source and delta.
@@ -232,21 +236,27 @@ class Judge:
         for span in self._ranges(at, dest.index):
             for index in _within(self._orders, span):
                 return Refused(f"{self._named(index)} stands between the two loads")
-            for index in _within(self._stores, span):
-                if not self._store_apart(index, source, dest):
+            stores = _within(self._stores, span)
+            if len(stores) > _STORES_COMPARED:
+                return Refused("too many stores stand between the two loads")
+            for index in stores:
+                if not all(self._store_apart(index, load) for load in (source, dest)):
                     return Refused(f"{self._named(index)} between the two loads may change it")
         return None
 
-    def _store_apart(self, index: int, *loads: Access) -> bool:
-        store = self._access_at.get(index)
-        if store is None:
-            return False  # never reached by the emulation, or no address to compare
-        return all(
-            apart(self._terms, self._solver, mine, store.bytes, other, load.bytes)
-            for load in loads
-            for mine in store.variants
-            for other in load.variants
-        )
+    def _store_apart(self, index: int, load: Access) -> bool:
+        """Is a store by any thread proved to miss the load's bytes?"""
+        found = self._apart.get((index, load.index))
+        if found is None:
+            store = self._access_at.get(index)
+            # None: never reached by the emulation, or no address to compare
+            found = store is not None and all(
+                apart(self._terms, self._solver, mine, store.bytes, other, load.bytes)
+                for mine in store.variants
+                for other in load.variants
+            )
+            self._apart[index, load.index] = found
+        return found
 
     def _named(self, index: int) -> str:
         instruction = self._cfg.instructions[index]
@@ -261,73 +271,15 @@ class Judge:
         if _read_only(source) and _read_only(dest):
             return []
         assumed: list[str] = []
-        for index in self._stores_reaching(at):
-            store = self._access_at.get(index)
+        mine = pointers(source)
+        for others, index in self._earlier.reaching(at):
             named = self._named(index)
-            if store is None or not self._unrelated(store, source):
+            if not unrelated(mine, others):
                 return Refused(f"{named} before the source may write the same array")
             if NO_RACE not in self._assume:
                 return Refused(f"{named} before the source may write what is loaded")
             assumed = [NO_RACE]
         return assumed
-
-    def _unrelated(self, store: Access, load: Access) -> bool:
-        """Are the pointers of the two accesses known, and different?"""
-        for mine in store.variants:
-            for other in load.variants:
-                a, b = pointer_bases(mine.address), pointer_bases(other.address)
-                if not a or not b or set(a) & set(b):
-                    return False
-        return True
-
-    def _stores_reaching(self, index: int) -> tuple[int, ...]:
-        """Stores from which an instruction can be reached with no barrier on the way."""
-        block = self._cfg.blocks[self._cfg.block_of[index]]
-        stores, open_above = self._last_stores(range(block.start, index))
-        if not open_above:
-            return stores
-        return (*stores, *self._reaching_block(block))
-
-    def _reaching_block(self, block: Block) -> tuple[int, ...]:
-        found = self._reaching.get(block.number)
-        if found is None:
-            collected: list[int] = []
-            seen: set[int] = set()
-            work = list(self._cfg.predecessors[block.number])
-            while work:
-                number = work.pop()
-                if number in seen:
-                    continue
-                seen.add(number)
-                other = self._cfg.blocks[number]
-                stores, open_above = self._last_stores(range(other.start, other.end))
-                collected.extend(stores)
-                if open_above:
-                    work.extend(self._cfg.predecessors[number])
-            found = self._reaching[block.number] = tuple(sorted(collected))
-        return found
-
-    def _last_stores(self, span: range) -> tuple[tuple[int, ...], bool]:
-        """Stores of a stretch after its last barrier, and whether it has no barrier."""
-        barriers = [i for i in _within(self._orders, span) if self._is_barrier(i)]
-        start = barriers[-1] if barriers else span.start
-        writes = [i for i in _within(self._stores, range(start, span.stop))]
-        strong = [
-            i for i in _within(self._orders, range(start, span.stop))
-            if _writes(self._cfg.instructions[i])
-        ]  # fmt: skip
-        return tuple(sorted({*writes, *strong})), not barriers
-
-    def _is_barrier(self, index: int) -> bool:
-        """A barrier of the whole block that every thread comes to."""
-        instruction = self._cfg.instructions[index]
-        return (
-            instruction.guard is None
-            and instruction.opcode in ("bar", "barrier")
-            and "sync" in instruction.modifiers
-            and "warp" not in instruction.modifiers
-            and len(instruction.operands) == 1
-        )
 
     # ------------------------------------------------------------ 1: same bytes
 

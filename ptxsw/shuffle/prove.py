@@ -7,7 +7,7 @@ where the index is extended into an address, or assumed if the user said so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -405,14 +405,23 @@ class _Anyone:
         return self._known.setdefault(node, self._terms.fresh("any thread", node.width))
 
 
-def pointer_bases(address: Term) -> Mapping[Term, int]:
+def pointer_bases(address: Term) -> frozenset[Term]:
     """The pointers in a sum: parameters, symbols and loaded values that stand there once,
-    unscaled."""
-    return {t: c for t, c in split(address)[1] if c == 1 and _may_point(t)}
+    unscaled. Empty, too, where something else stands there that may be a pointer, as a choice
+    of two."""
+    found = {t for t, c in split(address)[1] if c == 1 and not _is_index(t)}
+    return frozenset(found) if all(map(_is_pointer, found)) else frozenset()
 
 
-def _may_point(term: Term) -> bool:
+def _is_index(term: Term) -> bool:
+    """Is it surely no pointer: an extended index, a product, a special register, a loop count?"""
+    if term.kind == "atom":
+        name = str(term.value)
+        return name in SPECIALS or name.startswith(("iter(", "last iter("))
+    return term.kind in ("sext", "zext", "mul")
+
+
+def _is_pointer(term: Term) -> bool:
     if term.kind == "apply":
         return bool(term.value[0][0] == "load")
-    name = str(term.value)
-    return term.kind == "atom" and name not in SPECIALS and "(" not in name
+    return term.kind == "atom" and "(" not in str(term.value) and "#" not in str(term.value)
