@@ -73,6 +73,7 @@ def analyze(
             rewrites=None,
             refusals=None,
             choice=None,
+            loops=None,
         )
         for k in report.kernels
     )
@@ -253,7 +254,15 @@ def _described(trace: Trace, decision: Decision) -> model.Kernel:
             None if decision.choice.gain is None else round(100 * decision.choice.gain, 2),
             decision.choice.reason,
         ),
+        loops=_loops(trace, decision),
     )
+
+
+def _loops(trace: Trace, decision: Decision) -> tuple[model.Loop, ...] | None:
+    """What became of loops that were to be uniform; None where none was."""
+    made = [model.Loop(_line(trace, one.header), "uniform", None) for one in decision.plan.loops]
+    kept = [model.Loop(_line(trace, one.header), "keep", one.reason) for one in decision.loops]
+    return tuple(sorted([*made, *kept], key=lambda loop: loop.line)) or None
 
 
 def _rewrite(trace: Trace, rewrite: Rewrite, bound: str | None) -> model.Rewrite:

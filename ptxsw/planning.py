@@ -14,7 +14,18 @@ from ptxsw.codegen.edit import apply
 from ptxsw.codegen.emit import emit
 from ptxsw.emulator.trace import Trace
 from ptxsw.options import FORMS, SCHEMES, Options
-from ptxsw.shuffle.choose import ASKED, MODEL, Choice, Policy, Row, Tuned, Way, choose, confirm
+from ptxsw.shuffle.choose import (
+    ASKED,
+    MODEL,
+    TUNED,
+    Choice,
+    Policy,
+    Row,
+    Tuned,
+    Way,
+    choose,
+    confirm,
+)
 from ptxsw.shuffle.combine import Group, combine, groups, in_uniform_loops, restyled, without
 from ptxsw.shuffle.cost import PREDICT, Figures, Model, find_model, plain_name
 from ptxsw.shuffle.count import Added, Counter
@@ -60,7 +71,10 @@ def decide(trace: Trace, judge: Judge, options: Options, arch: str | None) -> De
         made = _chosen(trace, copies, drafts, alone, model, policy)
     else:
         made = _only(copies, drafts[0], options, policy)
-    return replace(made, loops=loops.kept)
+    choice = made.choice
+    if options.form == UNIFORM and _number(arch) < _VOLTA:
+        choice = replace(choice, reason=f"{choice.reason}; there is no form uniform before sm_70")
+    return replace(made, loops=loops.kept, choice=choice)
 
 
 def _only(copies: Draft, made: Draft, options: Options, policy: Policy) -> Decision:
@@ -70,7 +84,8 @@ def _only(copies: Draft, made: Draft, options: Options, policy: Policy) -> Decis
     if choice.picks[0] is None:
         return _of_one(copies, choice)
     if made.scheme == "keep":
-        choice = replace(choice, reason=f"{choice.reason}; {_COPIES_ONLY}")
+        measured = f"{choice.reason}; " if choice.by == TUNED else ""
+        choice = replace(choice, reason=f"{measured}{_COPIES_ONLY}")
     plan = replace(made.plan, unsafe_bound=options.unsafe_bound)
     return _of_one(replace(made, plan=plan), choice)
 

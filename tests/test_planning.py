@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
 import ptxsw.planning as planning
+import ptxsw.report
 from benchmarks.kernelgen import operators
 from ptxsw.codegen.edit import apply
 from ptxsw.codegen.emit import emit
@@ -17,7 +20,9 @@ from ptxsw.emulator.solver import Solver
 from ptxsw.options import FORMS, SCHEMES, Options
 from ptxsw.parser import parse
 from ptxsw.pipeline import optimize
+from ptxsw.report import from_json, to_json
 from ptxsw.report.model import Kernel
+from ptxsw.report.text import optimization_text
 from ptxsw.shuffle.choose import Policy, Tuned
 from ptxsw.shuffle.combine import combine, groups
 from ptxsw.shuffle.draft import Draft
@@ -248,6 +253,83 @@ def test_registers_are_read_back_from_ptxas(
     else:
         assert seen == ["sm_60", "sm_60"]
         assert f"with {registers[1]} registers instead of {registers[0]}" in kernel.choice.reason
+
+
+# ---------------------------------------------------------------- uniform loops
+
+
+def test_a_uniform_loop_needs_no_shuffle() -> None:
+    result = optimize(text_of("jacobi"), Options(mode="force", scheme="keep", form="uniform"))
+    (kernel,) = result.report.kernels
+    assert kernel.shuffles == 0 and "vote.sync.any" in result.text
+    (loop,) = kernel.loops or ()
+    assert (loop.form, loop.reason) == ("uniform", None)
+    assert {r.reason for r in kernel.refusals or ()} == {"scheme keep makes copies only"}
+    assert "the loop at line 67 is uniform" in optimization_text(result.report)
+
+
+@pytest.mark.parametrize("scheme", ["paper", "early", "halo"])
+def test_shuffles_in_uniform_loops(scheme: str) -> None:
+    kernel = kernel_of("gaussblur", mode="force", scheme=scheme, form="uniform")
+    assert kernel.shuffles == 20 and styles(kernel) == {(scheme, "uniform")}
+    assert [loop.form for loop in kernel.loops or ()] == ["uniform"]
+
+
+def test_before_volta_there_are_none() -> None:
+    """A warp has one program counter there: its lanes are together anyway."""
+    text = text_of("gaussblur")
+    result = optimize(text, Options(mode="force", scheme="early", form="uniform", arch="sm_60"))
+    (kernel,) = result.report.kernels
+    assert styles(kernel) == {("early", "keep")} and kernel.loops is None
+    assert kernel.choice is not None
+    assert kernel.choice.reason == "asked for by force; there is no form uniform before sm_70"
+    result = optimize(text, Options(mode="force", scheme="keep", form="uniform", arch="sm_60"))
+    assert result.text is text
+
+
+def test_force_prefers_uniform_loops_to_calls() -> None:
+    """In a loop that lanes leave apart each shuffle would be a call on sm_80."""
+    for name in ("gaussblur", "lapgsrb", "tricubic"):
+        kernel = kernel_of(name, mode="force")
+        assert {form for _, form in styles(kernel)} == {"uniform"}
+    assert {form for _, form in styles(kernel_of("gaussblur", mode="force", arch="sm_60"))} == {
+        "keep"
+    }
+
+
+def test_a_kernel_without_shuffles_can_be_tuned_to_uniform(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PTXSW_TUNED", str(tmp_path / "tuned.json"))
+    text = text_of("matmul")
+    (function,) = parse(text).functions
+    own = text[function.span.start : function.span.end]
+    best = tuned.Tuned("keep", "uniform", 1.1, "a GPU", "2026-01-02")
+    tuned.store(own, "sm_80", best)
+    kernel = kernel_of("matmul")
+    assert kernel.choice is not None and kernel.choice.by == "tuned"
+    assert {loop.form for loop in kernel.loops or ()} == {"uniform"}
+
+
+# ---------------------------------------------------------------- the report
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(), Options(arch="sm_60"), Options(mode="force", form="uniform"),
+        Options(mode="force", scheme="keep", form="uniform"),
+        Options(mode="force", unsafe_bound="nocorner"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_reports_fit_the_schema(options: Options) -> None:
+    report = optimize(text_of("gaussblur"), options).report
+    data = json.loads(json.dumps(to_json(report)))
+    jsonschema.validate(
+        data, json.loads((Path(ptxsw.report.__file__).parent / "schema.json").read_text())
+    )
+    assert from_json(data) == report
 
 
 # ---------------------------------------------------------------- rows of several drafts

@@ -5,6 +5,7 @@ from ptxsw.report.model import (
     Carried,
     Choice,
     Kernel,
+    Loop,
     Outlook,
     Part,
     Proof,
@@ -17,6 +18,6 @@ from ptxsw.report.model import (
 from ptxsw.report.serial import from_json, to_json
 
 __all__ = [
-    "Access", "Carried", "Choice", "Kernel", "Outlook", "Part", "Proof", "Refusal", "Report",
-    "Reuse", "Rewrite", "Row", "from_json", "to_json",
+    "Access", "Carried", "Choice", "Kernel", "Loop", "Outlook", "Part", "Proof", "Refusal",
+    "Report", "Reuse", "Rewrite", "Row", "from_json", "to_json",
 ]  # fmt: skip

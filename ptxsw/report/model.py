@@ -122,6 +122,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop that the lanes of a warp may leave after different numbers of turns."""
+
+    line: int  # of its first instruction
+    form: str  # "uniform", or "keep" where it stays as it is
+    reason: str | None  # why it stays; None where it does not
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """Why the rewrites of a kernel are these, or why there are no shuffles."""
 
@@ -148,6 +157,7 @@ class Kernel:
     readable: str | None = None  # the C++ name behind a mangled one, without parameters
     block: tuple[int, int, int] | None = None  # the shape that was asked for
     choice: Choice | None = None
+    loops: tuple[Loop, ...] | None = None  # where loops were to become uniform
 
 
 @dataclass(frozen=True, slots=True)

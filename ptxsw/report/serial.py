@@ -11,6 +11,7 @@ from ptxsw.report.model import (
     Carried,
     Choice,
     Kernel,
+    Loop,
     Outlook,
     Part,
     Proof,
@@ -55,6 +56,8 @@ def _kernel_to_json(kernel: Kernel) -> Json:
         data["refusals"] = [_fields(refusal) for refusal in kernel.refusals]
     if kernel.rows is not None:
         data["rows"] = [_fields(row) for row in kernel.rows]
+    if kernel.loops is not None:
+        data["loops"] = [_fields(loop) for loop in kernel.loops]
     if kernel.choice is not None:
         data["choice"] = _fields(kernel.choice)
     return data
@@ -113,6 +116,8 @@ def _kernel_from_json(data: Json) -> Kernel:
     if "block" in data:
         x, y, z = data["block"]
         lists["block"] = (x, y, z)
+    if "loops" in data:
+        lists["loops"] = tuple(Loop(**loop) for loop in data["loops"])
     if "choice" in data:
         lists["choice"] = Choice(**data["choice"])
     return Kernel(**{**data, **lists})

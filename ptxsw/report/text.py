@@ -158,14 +158,16 @@ def _analysis(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterat
 
 def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> Iterator[str]:
     yield from _heads(kernel, title, draw)
+    markdown = draw is draw_markdown
+    lead, end = ("", "\n") if markdown else ("  ", "")
+    decided = kernel.choice is not None and kernel.choice.gain is not None
+    if kernel.choice is not None and decided and kernel.rewrites:
+        yield f"{lead}{kernel.choice.reason}{end}"
+    for loop in kernel.loops or ():
+        what = "is uniform" if loop.reason is None else f"stays: {loop.reason}"
+        yield f"{lead}the loop at line {loop.line} {what}{end}"
     if kernel.rewrites:
-        if kernel.choice is not None and kernel.choice.gain is not None:
-            yield (
-                f"{kernel.choice.reason}\n"
-                if draw is draw_markdown
-                else f"  {kernel.choice.reason}"
-            )
         yield from draw(rewrite_table(kernel))
     if kernel.refusals:
-        yield "\nLeft alone:\n" if draw is draw_markdown else "  left alone:"
+        yield "\nLeft alone:\n" if markdown else "  left alone:"
         yield from draw(refusal_table(kernel))
