@@ -106,7 +106,7 @@ def test_the_stand_in_does_it(file: str, said: list[str], tmp_path: Path) -> Non
 
 def test_a_slowdown_is_stored_as_keep(file: str, said: list[str]) -> None:
     """And said as plainly as a gain."""
-    driver = FakeDriver(cost=lambda text: 2e-4 if "shfl" in text else 1e-4)
+    driver = FakeDriver(cost=lambda text: 2e-4 if "%sw_" in text else 1e-4)
     assert run(driver, said)
     found = find(kernel(TEXT), "sm_80", file=file)
     assert found is not None
@@ -133,7 +133,7 @@ def test_nothing_is_stored_unasked(file: str, said: list[str], tmp_path: Path) -
     lines = out.read_text().splitlines()
     assert "# device: Imaginary 1 (sm_80), driver 580.1, 1410 MHz (memory 1593 MHz)" in lines
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
-    assert [row["scheme"] for row in rows][:2] == [ORIGINAL, "paper"]
+    assert rows[0]["scheme"] == ORIGINAL and {"keep", "paper"} < {row["scheme"] for row in rows}
     assert {row["equal"] for row in rows} == {"yes"}
     assert rows[0]["microseconds"] == "100.00"
 
@@ -179,7 +179,7 @@ def test_requests_that_make_no_sense(said: list[str]) -> None:
 
 
 def test_a_kernel_nothing_can_be_done_for(said: list[str]) -> None:
-    text = (PTX / "vecadd.ptx").read_text()
+    text = (PTX / "vecadd.ptx").read_text().replace(".target sm_80", ".target sm_60")
     (outcome,) = tuning.tune(text, "t.ptx", FakeDriver(), tuning.Request())
     assert outcome.problem == "no scheme changes it"
     assert tuning.save(text, "sm_80", outcome) is None
