@@ -1,6 +1,5 @@
 """The types of the Python interface; `__init__.py` imports them when they are first asked for."""
 
-from ptxsw import verify as verify
 from ptxsw.errors import ParseError as ParseError
 from ptxsw.errors import PtxError as PtxError
 from ptxsw.errors import Unsupported as Unsupported
@@ -10,6 +9,7 @@ from ptxsw.pipeline import Result as Result
 from ptxsw.pipeline import analyze as analyze
 from ptxsw.pipeline import optimize as optimize
 from ptxsw.report import Report as Report
+from ptxsw.verify.verdict import verify as verify
 
 __version__: str
 __all__: list[str]

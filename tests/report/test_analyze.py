@@ -1,13 +1,13 @@
 """What `analyze` says of kernels whose accesses an expert knows by heart.
 
 The kernels are `tests/report/cuda/*.cu`, compiled by nvcc 13.0 for sm_80 with -lineinfo. The
-whole texts are held in `golden/`; after a wanted change write them anew with UPDATE_GOLDEN=1.
+whole texts are held in `golden/`; after a wanted change write them anew with --update-golden.
 """
 
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
@@ -37,13 +37,8 @@ def accesses(name: str, kernel: str, space: str, kind: str) -> list[Access]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_whole_text(name: str) -> None:
-    text = analysis_text(analysis(name))
-    golden = HERE / "golden" / f"{name}.txt"
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.parent.mkdir(exist_ok=True)
-        golden.write_text(text)
-    assert text == golden.read_text()
+def test_whole_text(name: str, golden: Callable[[Path, str], None]) -> None:
+    golden(HERE / "golden" / f"{name}.txt", analysis_text(analysis(name)))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ptxsw
+from ptxsw.verify import Equal, Verdict
 
 JACOBI = Path(__file__).parents[2] / "benchmarks" / "kernelgen" / "ptx" / "jacobi.ptx"
 
@@ -22,6 +23,9 @@ def test_the_way_of_the_readme() -> None:
     assert isinstance(report, ptxsw.Report) and report.kernels[0].loads == 9
     result = ptxsw.optimize(text, ptxsw.Options(mode="force"))
     assert result.text != text and result.report.kernels[0].shuffles == 6
+    # Its type is known to mypy, too, although `ptxsw.verify` is a package.
+    verdict: Verdict = ptxsw.verify(text, result.text, seeds=())
+    assert isinstance(verdict, Equal) and verdict.proved
 
 
 def test_every_name_is_there() -> None:
