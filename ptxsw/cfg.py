@@ -22,6 +22,8 @@ class Block:
     after the last instruction where a label stands: control that comes there returns.
 
     `successors` are block numbers; for a guarded direct branch the taken side comes first.
+    `table` are those that a closing `brx.idx` goes to for the indices 0, 1, …; empty where they
+    are not known.
     """
 
     number: int
@@ -29,6 +31,7 @@ class Block:
     end: int
     labels: tuple[str, ...]
     successors: tuple[int, ...]
+    table: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,7 @@ def build(body: Body) -> Cfg:
     to every label."""
     instructions: list[Instruction] = []
     label_at: dict[tuple[str, int], int] = {}  # by name and scope: scopes may repeat a name
-    tables: dict[str, tuple[str, ...]] = {}
+    tables: dict[str, list[tuple[str, ...]]] = {}  # scopes may repeat these names, too
     for statement in body.statements:
         match statement:
             case Instruction():
@@ -221,7 +224,7 @@ def build(body: Body) -> Cfg:
             case Label():
                 label_at[statement.name, statement.scope] = len(instructions)
             case Directive(name="branchtargets", label=str(label)):
-                tables[label] = statement.names
+                tables.setdefault(label, []).append(statement.names)
             case _:
                 pass
     starts = sorted(
@@ -238,6 +241,7 @@ def build(body: Body) -> Cfg:
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else len(instructions)
         targets = _targets(instructions[start:end], label_at, tables, end) if start < last else []
+        table = _table(instructions[start:end], label_at, tables)
         blocks.append(
             Block(
                 number,
@@ -245,6 +249,7 @@ def build(body: Body) -> Cfg:
                 end,
                 tuple(labels.get(start, ())),
                 tuple(dict.fromkeys(block_at[t] for t in targets if t in block_at)),
+                tuple(block_at[t] for t in table),
             )
         )
     successors = {b.number: list(b.successors) for b in blocks}
@@ -259,7 +264,7 @@ def ends_block(instruction: Instruction) -> bool:
 def _targets(
     run: Sequence[Instruction],
     label_at: Mapping[tuple[str, int], int],
-    tables: Mapping[str, tuple[str, ...]],
+    tables: Mapping[str, Sequence[tuple[str, ...]]],
     end: int,
 ) -> list[int]:
     """Instruction positions control may go to after a run; the taken side of a branch first."""
@@ -271,11 +276,27 @@ def _targets(
         return fall
     symbols = [o for o in last.operands if isinstance(o, Symbol)]
     if last.opcode == "brx":
-        known = [tables[s.name] for s in symbols if s.name in tables]
-        named = known[0] if known else dict.fromkeys(name for name, _ in label_at)
+        known = [n for s in symbols for names in tables.get(s.name, ()) for n in names]
+        named = dict.fromkeys(known or (name for name, _ in label_at))
         return [at for n in named for (name, _), at in label_at.items() if name == n] + fall
     keys = [(s.name, s.scope) for s in symbols]
     return [label_at[key] for key in keys if key in label_at] + fall
+
+
+def _table(
+    run: Sequence[Instruction],
+    label_at: Mapping[tuple[str, int], int],
+    tables: Mapping[str, Sequence[tuple[str, ...]]],
+) -> list[int]:
+    """Instruction positions that a closing `brx.idx` goes to, by index; nothing where a name
+    has two meanings."""
+    if not run or run[-1].opcode != "brx":
+        return []
+    known = [t for o in run[-1].operands if isinstance(o, Symbol) for t in tables.get(o.name, ())]
+    places = {n: [at for (name, _), at in label_at.items() if name == n] for t in known for n in t}
+    if len(known) != 1 or any(len(ats) != 1 for ats in places.values()):
+        return []
+    return [places[name][0] for name in known[0]]
 
 
 def reverse_postorder(root: int, successors: Mapping[int, Sequence[int]]) -> list[int]:

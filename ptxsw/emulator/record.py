@@ -32,7 +32,7 @@ class Record:
         self._touches: dict[int, dict[Touch, frozenset[Term]]] = {}
         self._held: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self._first: dict[tuple[int, Reg], Term] = {}
-        self._taken: dict[int, set[Term]] = {}
+        self._decided: dict[int, set[tuple[Term, ...]]] = {}
         self.branches: dict[int, Variance] = {}
         self.registers: dict[Reg, Variance] = {}
 
@@ -60,11 +60,11 @@ class Record:
             most = max(most, self._ways(self._cfg.block_of[index]))
         self.registers[reg] = most
 
-    def branch(self, index: int, taken: Term) -> None:
-        """A branch was run under a predicate."""
-        known = self._taken.setdefault(index, set())
-        known.add(taken)
-        seen = max(self.branches.get(index, Variance.UNIFORM), taken.variance)
+    def branch(self, index: int, values: tuple[Term, ...]) -> None:
+        """A branch was run; `values` decided where it went."""
+        known = self._decided.setdefault(index, set())
+        known.add(values)
+        seen = max(self.branches.get(index, Variance.UNIFORM), *(v.variance for v in values))
         if len(known) > 1 and seen < Variance.LANE:
             seen = max(seen, self._ways(self._cfg.block_of[index]))
         self.branches[index] = seen

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from ptxsw import isa
-from ptxsw.cfg import Cfg, Loop, build, ends_block
+from ptxsw.cfg import Block, Cfg, Loop, build, ends_block
 from ptxsw.dataflow import CARRY, defs, liveness, slice_registers
 from ptxsw.emulator.joins import Joins
 from ptxsw.emulator.loops import LoopFacts, enter, find_steps
@@ -30,6 +30,8 @@ from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 MAX_STATES = 16
 """States per block; more are widened into one."""
+
+_MAX_TARGETS = 64  # of an indirect branch; of longer tables no condition is kept
 
 _MAX_PREDICATES = 8
 _Key = TypeVar("_Key")
@@ -197,6 +199,8 @@ class _Emulation:
         taken = tuple(self.joins.predicates.get(latch.number, ()))
         if len(loop.latches) != 1 or len(taken) != 1 or len(latch.successors) != 2:
             return None
+        if self.cfg.instructions[latch.end - 1].opcode != "bra":
+            return None
         return taken[0] if latch.successors[0] == loop.header else self.terms.not_(taken[0])
 
     # ------------------------------------------------------------ flow
@@ -254,14 +258,12 @@ class _Emulation:
         """The successors that can be reached, each with its own state."""
         block = self.cfg.blocks[number]
         last = self.cfg.instructions[block.end - 1] if block.end > block.start else None
-        if last is None or not ends_block(last) or last.guard is None or last.opcode == "brx":
-            if last is not None and last.opcode == "brx":
-                self._note_indirect(number)
+        if last is not None and last.opcode == "brx":
+            return self._fork(state, self._indirect(block, last, state))
+        if last is None or not ends_block(last) or last.guard is None:
             return self._fork(state, [(s, None) for s in block.successors])
         taken = self.machine.guard(state, last)
-        self.joins.predicates.setdefault(number, {})[taken] = None
-        if self.recording:
-            self.record.branch(block.end - 1, taken)
+        self._decided(block, (taken,))
         fall = self.terms.not_(taken)
         if last.opcode != "bra":  # a guarded exit: those who stay
             return self._fork(state, [(s, fall) for s in block.successors])
@@ -272,12 +274,32 @@ class _Emulation:
             sides = [(block.successors[0], None)]
         return self._fork(state, sides)
 
-    def _note_indirect(self, number: int) -> None:
-        """An indirect branch goes where each lane's index says."""
-        way = self.terms.fresh("brx", 1)
-        self.joins.predicates.setdefault(number, {})[way] = None
+    def _indirect(
+        self, block: Block, branch: Instruction, state: State
+    ) -> list[tuple[int, Term | None]]:
+        """Where `brx.idx` goes, by its index; one beyond the table is undefined (manual
+        9.7.13.4)."""
+        guard = self.machine.guard(state, branch)
+        index = self.machine.read(state, branch.operands[0])
+        if not block.table or len(block.table) > _MAX_TARGETS or isinstance(index, int):
+            self._decided(block, (guard, self.terms.fresh("brx", 1)))
+            return [(s, None) for s in block.successors]
+        self._decided(block, (guard, index))
+        sides: dict[int, Term] = {}
+        if branch.guard is not None:
+            sides[block.number + 1] = self.terms.not_(guard)
+        for at, target in enumerate(block.table):
+            chosen = self.terms.eq(index, self.terms.const(at, index.width))
+            chosen = self.terms.and_(guard, chosen)
+            sides[target] = self.terms.or_(sides[target], chosen) if target in sides else chosen
+        return [(s, sides[s]) for s in block.successors]
+
+    def _decided(self, block: Block, values: tuple[Term, ...]) -> None:
+        """The values that decide where the branch at a block's end goes."""
+        vary = [v for v in values if v.kind != "const"]
+        self.joins.predicates.setdefault(block.number, {}).update(dict.fromkeys(vary or values))
         if self.recording:
-            self.record.branch(self.cfg.blocks[number].end - 1, way)
+            self.record.branch(block.end - 1, values)
 
     def _fork(
         self, state: State, sides: Sequence[tuple[int, Term | None]]
@@ -318,8 +340,10 @@ class _Emulation:
 
 
 def _roots(instruction: Instruction) -> tuple[Reg, ...]:
-    """Registers a trace needs: bases of addresses, and predicates of branches and accesses."""
+    """Registers a trace needs: bases of addresses, what decides branches, guards of accesses."""
     roots = [o.base for o in instruction.operands if isinstance(o, Mem) and isinstance(o.base, Reg)]
+    if instruction.opcode == "brx":
+        roots.extend(o for o in instruction.operands if isinstance(o, Reg))
     if instruction.guard is not None and isa.effects(instruction.opcode, instruction.modifiers):
         roots.append(instruction.guard.reg)
     return tuple(roots)

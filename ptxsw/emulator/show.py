@@ -29,7 +29,7 @@ def _show(term: Term, extensions: bool) -> str:
     args = [*term.args]
     match term.kind:
         case "const":
-            return _hex(signed(term))
+            return _hex(signed(term) if term.width >= 8 else int(term.value))
         case "atom":
             return str(term.value).partition("#")[0]
         case "sum":

@@ -9,7 +9,7 @@ import pytest
 
 from ptxsw.emulator.affine import Affine, without_constant
 from ptxsw.emulator.coalescing import is_uniform, lane_stride, sectors
-from ptxsw.emulator.node import Variance
+from ptxsw.emulator.node import Variance, split
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
@@ -242,3 +242,59 @@ def test_registers_read_before_they_are_written_vary() -> None:
     levels = register_variance(trace)
     assert levels[Reg("%r3")] is Variance.LANE
     assert levels[Reg("%r4")] is Variance.UNIFORM
+
+
+INDIRECT = (
+    "{}\nTABLE: .branchtargets ZERO, ONE, ZERO;\n{}brx.idx %r4, TABLE;\n{}"
+    "ONE:\nld.global.f32 %f1, [%rd1+4];\nret;\nZERO:\nld.global.f32 %f1, [%rd1];\nret;"
+)
+
+
+@pytest.mark.parametrize(
+    ("index", "offsets", "variance"),
+    [
+        ("mov.u32 %r4, 1;", {4}, Variance.UNIFORM),
+        ("mov.u32 %r4, 2;", {0}, Variance.UNIFORM),
+        ("and.b32 %r4, %r1, 1;", {0, 4}, Variance.UNIFORM),
+        ("and.b32 %r4, %r2, 1;", {0, 4}, Variance.LANE),
+        ("and.b32 %r4, %r1, 1; setp.ne.s32 %p1, %r4, 0; @%p1 ret;", {0}, Variance.UNIFORM),
+    ],
+)
+def test_indirect_branch(index: str, offsets: set[int], variance: Variance) -> None:
+    """It goes where its index says."""
+    trace = trace_of(kernel(INDIRECT.format(index, "", "")))
+    assert {split(a.variants[0].address)[0] for a in of_kind(trace, "load")} == offsets
+    (level,) = [v for i, v in trace.branches.items() if trace.cfg.instructions[i].opcode == "brx"]
+    assert level is variance
+
+
+def test_guarded_indirect_branch() -> None:
+    trace = trace_of(
+        kernel(
+            INDIRECT.format(
+                "mov.u32 %r4, %r1; setp.lt.s32 %p1, %r2, 9;",
+                "@%p1 ",
+                "ld.global.f32 %f1, [%rd1+8];\nret;\n",
+            )
+        )
+    )
+    found = {
+        split(a.variants[0].address)[0]: sorted(map(show, a.variants[0].conditions))
+        for a in of_kind(trace, "load")
+    }
+    assert found == {
+        8: ["0x9 <=u %tid.x"],
+        4: ["(%tid.x <u 0x9) & (n == 0x1)"],
+        0: ["((%tid.x <u 0x9) & (n == 0x0)) | ((%tid.x <u 0x9) & (n == 0x2))"],
+    }
+
+
+def test_tables_of_one_name() -> None:
+    """Where two scopes have tables of one name, a branch may go to the targets of both."""
+    scope = (
+        "{{\nTABLE: .branchtargets A, B;\nbrx.idx %r1, TABLE;\n"
+        "A:\nld.global.f32 %f1, [%rd1+{}];\nB:\nld.global.f32 %f1, [%rd1+{}];\n}}\n"
+    )
+    trace = trace_of(kernel(scope.format(0, 4) + scope.format(8, 12) + "ret;"))
+    assert len(of_kind(trace, "load")) == 4
+    assert not any(v.conditions for a in of_kind(trace, "load") for v in a.variants)
