@@ -13,16 +13,17 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from ptxsw.emulator.node import Term, ones, walk
+from ptxsw.emulator.show import show
 
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """No values of the atoms contradict the claim. `smt2` is the obligation that was refuted."""
+    """No values of the atoms contradict the claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuted:
-    """Values of the atoms, by name, under which the claim is false."""
+    """Values of what is unknown, as the trace names it, under which the claim is false."""
 
     example: Mapping[str, int] = field(default_factory=dict)
 
@@ -179,10 +180,20 @@ class Solver:
             if answer == z3.unsat:
                 return Proved()
             if answer == z3.sat:
-                model = self._solver.model()
-                example = {str(d.name()): _number(model[d]) for d in model.decls()}
-                return Refuted(dict(sorted(example.items())))
+                return Refuted(self._example(claim, facts))
         return Unknown()
+
+    def _example(self, claim: Term, facts: Sequence[Term]) -> dict[str, int]:
+        """The model that was found, in the words of the trace."""
+        model = self._solver.model()
+        values = {str(d.name()): _number(model[d]) for d in model.decls()}
+        found: dict[str, int] = {}
+        for node in walk(claim, *facts):
+            value = values.get(_z3_name(node)) if node.kind in _ALWAYS_OPAQUE else None
+            if value is not None:
+                name = show(node)
+                found[f"{name}, another" if name in found else name] = value
+        return dict(sorted(found.items()))
 
     def _check(
         self,
@@ -234,7 +245,7 @@ class Solver:
     def _expression(self, node: Term, args: list[Any], exact: bool) -> Any:
         z3 = self._z3
         if node.kind in _ALWAYS_OPAQUE or (node.kind in _OPAQUE and not exact):
-            name = f"{node.value if node.kind == 'atom' else node.kind}!{node.id}"
+            name = _z3_name(node)
             return z3.Bool(name) if node.width == 1 else z3.BitVec(name, node.width)
         if node.width == 1 or node.kind in _BOOLEAN:
             return _boolean(z3, node, args)
@@ -272,6 +283,11 @@ def walk_until(term: Term, done: Mapping[Term, Any]) -> Iterable[Term]:
         else:
             stack.pop()
             yield node
+
+
+def _z3_name(node: Term) -> str:
+    """The variable that stands for an opaque term."""
+    return f"{node.value if node.kind == 'atom' else node.kind}!{node.id}"
 
 
 def _number(value: Any) -> int:

@@ -37,7 +37,14 @@ def test_refuted_in_thread_terms() -> None:
     verdict = solver.prove(terms.ult(tid, terms.const(1000, 32)))
     assert isinstance(verdict, Refuted)
     ((name, value),) = verdict.example.items()
-    assert name.startswith("%tid.x") and 1000 <= value < 1024
+    assert name == "%tid.x" and 1000 <= value < 1024
+    n = terms.atom("n", 64, Variance.UNIFORM)
+    loads = [terms.apply(("load", "global", at), 64, (n,), Variance.LANE) for at in (0, 1)]
+    verdict = solver.prove(terms.ult(*loads), [terms.eq(n, terms.const(7, 64))])
+    assert isinstance(verdict, Refuted)
+    assert set(verdict.example) == {"n", "load(n)", "load(n), another"}
+    assert verdict.example["n"] == 7
+    assert verdict.example["load(n)"] >= verdict.example["load(n), another"]
 
 
 def test_constants_need_no_question() -> None:
