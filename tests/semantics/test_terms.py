@@ -7,7 +7,8 @@ import random
 import pytest
 
 from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.terms import Term, Terms, Variance
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.terms import Terms
 from ptxsw.semantics import meaning
 from tests.semantics.reference import FORMS, Form
 from tests.semantics.test_forms import name_of
