@@ -124,6 +124,10 @@ def _written(path: str) -> Iterator[Path]:
     try:
         yield private
         private.replace(target)
+    except OSError as error:
+        if error.filename == str(private):
+            error.filename = path
+        raise
     finally:
         private.unlink(missing_ok=True)
 
