@@ -33,7 +33,9 @@ MOST_LOOPS = 64
 
 _FIRST_VERSION = (6, 0)  # vote.sync
 _FIRST_ARCH = 70  # lanes with a program counter each
-_ACCESSES = frozenset({"ld", "ldu", "st", "tex", "tld4", "suld", "sust"})
+_ACCESSES = frozenset({
+    "ld", "ldu", "st", "tex", "tld4", "suld", "sust", "prefetch", "prefetchu",
+})  # fmt: skip
 _READ_ONLY = frozenset({"const", "param", "local"})
 _CLEARABLE = (1, 16, 32, 64)
 
