@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from ptxsw.toolchain.ptxas import NoPtxas, assemble
 def open_device(number: int = 0) -> Driver:
     """The device of that number. Raises NoGpu."""
     try:
-        import pycuda.driver as cuda
+        with catch_warnings():  # of what is about to be said
+            simplefilter("ignore")
+            import pycuda.driver as cuda
     except ModuleNotFoundError as error:
         raise NoGpu(
             f"No GPU can be used: {error.name} is not installed (pip install 'ptxsw[gpu]')."

@@ -128,9 +128,7 @@ def store(function_text: str, arch: str, tuned: Tuned, *, file: str | None = Non
     os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
     with _alone(path):
         results = {**everything(path), _name(function_text, arch): tuned}
-        _write(
-            path, {"schema": SCHEMA, "results": {k: asdict(results[k]) for k in sorted(results)}}
-        )
+        _write(path, results)
     return path
 
 
@@ -190,13 +188,14 @@ def _alone(path: str) -> Iterator[None]:
         yield
 
 
-def _write(path: str, content: Any) -> None:
-    """The file appears whole or stays as it was."""
+def _write(path: str, results: Mapping[str, Tuned]) -> None:
+    """A line for each kernel, for those who keep the file under version control. It appears whole
+    or stays as it was."""
+    lines = [f"{json.dumps(name)}: {json.dumps(asdict(results[name]))}" for name in sorted(results)]
     private = f"{path}.{os.getpid()}"
     try:
         with open(private, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
+            file.write(f'{{"schema": {SCHEMA}, "results": {{\n' + ",\n".join(lines) + "\n}}\n")
         os.replace(private, path)
     except BaseException:
         with suppress(OSError):

@@ -78,6 +78,8 @@ def test_found_again(kernel: str, file: str) -> None:
     assert find(kernel.replace("jacobi", "other"), "sm_80", file=file) is None
     store(kernel, "sm_80", slow, file=file)
     assert find(kernel, "sm_80", file=file) == slow
+    lines = Path(file).read_text().splitlines()
+    assert [digest(kernel) in line for line in lines] == [False, True, True, False]
 
 
 def test_the_environment_says_where(
