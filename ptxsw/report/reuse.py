@@ -37,11 +37,11 @@ class OpenRow:
         """Earlier loads of the same bytes. `step`: what the address grows by from lane to lane."""
         found = [model.Reuse(line, 0) for line in reversed(self.loads.get(offset, ()))]
         if step:
-            near: list[model.Reuse] = []
-            for other, lines in self.loads.items():
-                delta, rest = divmod(offset - other, step)
-                if delta and not rest and abs(delta) < LANES:
-                    near.extend(model.Reuse(line, delta) for line in lines)
+            near = [
+                model.Reuse(line, lane)
+                for lane in _lanes(offset, self.loads, step)
+                for line in self.loads[offset - lane * step]
+            ]
             found.extend(sorted(near, key=lambda reuse: (abs(reuse.delta), -reuse.line)))
         return tuple(found[:_MOST])
 
@@ -172,33 +172,49 @@ def _matches(
 ) -> Iterator[tuple[int, model.Carried]]:
     """The nearest earlier turn for each load. `fixed`: bytes that addresses grow by in a turn,
     where that is a number."""
-    at: dict[tuple[int, int], list[_Load]] = {}
+    at: dict[int, dict[int, list[_Load]]] = {}  # by turns, then by the bytes that are left
     for load in loads:
-        at.setdefault((load.turns, load.rest), []).append(load)
-    for here in at.values():
-        answer = _nearest(here[0], at, fixed)
-        if answer is not None:
-            other, lane, turns = answer
-            for load in here:
-                yield load.index, model.Carried(other.line, lane, _short(label), turns)
+        at.setdefault(load.turns, {}).setdefault(load.rest, []).append(load)
+    for places in at.values():
+        for here in places.values():
+            answer = _nearest(here[0], at, fixed)
+            if answer is not None:
+                other, lane, turns = answer
+                for load in here:
+                    yield load.index, model.Carried(other.line, lane, _short(label), turns)
 
 
 def _nearest(
-    load: _Load, at: Mapping[tuple[int, int], list[_Load]], fixed: int | None
+    load: _Load, at: Mapping[int, Mapping[int, list[_Load]]], fixed: int | None
 ) -> tuple[_Load, int, int] | None:
     """The load, lane and number of turns that fetched the bytes of `load` most recently; of two
     loads in that turn the later."""
-    lanes = sorted(range(1 - LANES, LANES), key=abs) if load.step else [0]
-    for turns in range(1, _TURNS + 1):
-        number, moved = (load.turns, turns * fixed) if fixed is not None else (
-            load.turns + turns, 0)  # fmt: skip
-        for lane in lanes:
-            other = at.get((number, load.rest + moved - lane * (load.step or 0)))
-            if other is not None:
-                return other[-1], lane, turns
-        if fixed == 0:
-            break
+    for turns in range(1, _TURNS + 1 if fixed != 0 else 2):
+        number, moved = (load.turns + turns, 0) if fixed is None else (load.turns, turns * fixed)
+        places = at.get(number)
+        if places:
+            lane = _lane(load.rest + moved, places, load.step)
+            if lane is not None:
+                return places[load.rest + moved - lane * (load.step or 0)][-1], lane, turns
     return None
+
+
+def _lane(wanted: int, places: Mapping[int, object], step: int | None) -> int | None:
+    """The nearest lane whose load is at one of the places."""
+    if wanted in places:
+        return 0
+    return min(_lanes(wanted, places, step or 0), key=lambda n: (abs(n), n), default=None)
+
+
+def _lanes(wanted: int, places: Mapping[int, object], step: int) -> list[int]:
+    """Other lanes i + N that have at one of the places what lane i has at `wanted`."""
+    if not step:
+        return []
+    if len(places) > 2 * LANES:  # then there are fewer lanes than places to look at
+        lanes = (*range(1 - LANES, 0), *range(1, LANES))
+        return [lane for lane in lanes if wanted - lane * step in places]
+    parted = (divmod(wanted - place, step) for place in places)
+    return [lane for lane, rest in parted if not rest and 0 < abs(lane) < LANES]
 
 
 def _short(label: str) -> str:
@@ -212,11 +228,15 @@ class _Stable:
 
     trace: Trace
     header: int
+    _known: dict[Term, bool] = field(default_factory=dict)
 
     def holds(self, term: Term) -> bool:
         if term.kind == "atom" and str(term.value).startswith("iter("):
             return True
-        return all(self._keeps(node) for node in walk(term))
+        known = self._known.get(term)
+        if known is None:
+            known = self._known[term] = all(self._keeps(node) for node in walk(term))
+        return known
 
     def _keeps(self, node: Term) -> bool:
         if node.kind == "apply":  # memory that may be written, a choice between paths
