@@ -33,7 +33,7 @@ from ptxsw.shuffle.prove import (
     same_bytes,
     settle,
 )
-from ptxsw.shuffle.stores import EarlierStores, pointers, unrelated
+from ptxsw.shuffle.stores import ORDER, EarlierStores, pointers, unrelated
 
 LOCKSTEP = "lockstep-iterations"
 NO_WRAP = "no-index-wrap"
@@ -68,7 +68,7 @@ class Judge:
         self._access_at = {a.index: a for a in trace.accesses}
         self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
         self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
-        self._earlier = EarlierStores(trace, _writes)
+        self._earlier = EarlierStores(trace, _writes, _orders)
         self._apart: dict[tuple[int, int], bool] = {}
         self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
         self._segments = segments(trace)
@@ -267,13 +267,21 @@ class Judge:
 
     def _no_earlier_store(self, source: Access, dest: Access, at: int) -> list[str] | Refused:
         """A store by this thread before the source, which lane j need not have seen: refused
-        where it may be to the same array, assumed harmless for unrelated pointers."""
+        where it may be to the same array, assumed harmless for unrelated pointers. What orders
+        memory, such as an acquire, may have shown this lane a store that came after lane j's load,
+        if that load raced with it: assumed not to be."""
         if _read_only(source) and _read_only(dest):
             return []
         assumed: list[str] = []
         mine = pointers(source)
         for others, index in self._earlier.reaching(at):
             named = self._named(index)
+            if others == ORDER:
+                if NO_RACE not in self._assume:
+                    return Refused(f"{named} before the source may show lanes different memory")
+                assumed = [NO_RACE]
+                continue
+            assert not isinstance(others, str)
             if not unrelated(mine, others):
                 return Refused(f"{named} before the source may write the same array")
             if NO_RACE not in self._assume:

@@ -402,7 +402,12 @@ class _Anyone:
         varies = node.kind == "atom" or (node.kind == "apply" and node.value[1] > 0)
         if not varies:
             return None
-        return self._known.setdefault(node, self._terms.fresh("any thread", node.width))
+        if node not in self._known:
+            fresh = self._terms.fresh("any thread", node.width)
+            self._known[node] = self._terms.atom(
+                fresh.value, node.width, fresh.variance, ones(node)
+            )
+        return self._known[node]
 
 
 def pointer_bases(address: Term) -> frozenset[Term]:

@@ -1,4 +1,5 @@
-"""Stores that a thread may have made before a load, with no barrier of the block between.
+"""Stores that a thread may have made before a load, and what may have shown it the stores of
+others, with no barrier of the block between.
 
 Stores through the same pointers are told apart no further: one stands for all of them. So a
 question costs as much as there are pointers, however many stores there are.
@@ -16,6 +17,7 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Instruction
 from ptxsw.shuffle.prove import pointer_bases
 
+ORDER = "order"
 Pointers = frozenset[Term] | None  # None: not known
 
 
@@ -41,10 +43,11 @@ class _Block:
     """Positions in one block, in order."""
 
     barriers: list[int] = field(default_factory=list)
-    writes: dict[Pointers, list[int]] = field(default_factory=dict)
+    writes: dict[Pointers | str, list[int]] = field(default_factory=dict)
 
-    def since_barrier(self, start: int, stop: int) -> dict[Pointers, int]:
-        """For each set of pointers one write of a stretch behind its last barrier."""
+    def since_barrier(self, start: int, stop: int) -> dict[Pointers | str, int]:
+        """For each set of pointers one write of a stretch behind its last barrier; for `ORDER`
+        what orders memory and writes nothing."""
         at = bisect_left(self.barriers, stop)
         start = self.barriers[at - 1] if at else start
         found = {}
@@ -61,9 +64,14 @@ class _Block:
 
 class EarlierStores:
     """The stores of one function. `writes` tells of an instruction whether it may write global
-    memory."""
+    memory, `orders` whether it orders memory between threads."""
 
-    def __init__(self, trace: Trace, writes: Callable[[Instruction], bool]) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        writes: Callable[[Instruction], bool],
+        orders: Callable[[Instruction], bool],
+    ) -> None:
         self._cfg = trace.cfg
         accesses = {a.index: a for a in trace.accesses}
         self._blocks: dict[int, _Block] = {}
@@ -75,9 +83,12 @@ class EarlierStores:
                     mine.barriers.append(index)
                 elif writes(instruction):
                     mine.writes.setdefault(pointers(accesses.get(index)), []).append(index)
+                elif orders(instruction):
+                    mine.writes.setdefault(ORDER, []).append(index)
 
-    def reaching(self, at: int) -> Iterable[tuple[Pointers, int]]:
-        """For each set of pointers one store from which `at` can be reached without a barrier."""
+    def reaching(self, at: int) -> Iterable[tuple[Pointers | str, int]]:
+        """For each set of pointers one store from which `at` can be reached without a barrier;
+        for `ORDER` what orders memory and stores nothing."""
         block = self._cfg.blocks[self._cfg.block_of[at]]
         mine = self._blocks[block.number]
         found = mine.since_barrier(block.start, at)
@@ -86,10 +97,10 @@ class EarlierStores:
         return found.items()
 
     @cached_property
-    def _before(self) -> Mapping[int, Mapping[Pointers, int]]:
+    def _before(self) -> Mapping[int, Mapping[Pointers | str, int]]:
         """Of each block, the stores from which its start can be reached without a barrier: the
         least solution, blocks in order and again where something changed."""
-        before: dict[int, dict[Pointers, int]] = {n: {} for n in self._blocks}
+        before: dict[int, dict[Pointers | str, int]] = {n: {} for n in self._blocks}
         work = list(reversed(self._cfg.order))
         waiting = set(work)
         while work:
