@@ -129,6 +129,7 @@ class UniformLoop:
     together: frozenset[int]
     outer: int | None = None  # the header of the uniform loop around it, whose `in` it narrows
     cleared: tuple[Reg, ...] = ()
+    needs: frozenset[int] = frozenset()  # headers of loops in it that must be uniform, too
 
 
 @dataclass(frozen=True)

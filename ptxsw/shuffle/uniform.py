@@ -432,6 +432,11 @@ class _Finder:
                 mine & gathered,
                 None if outer is None else self._cfg.blocks[outer].start,
                 self._cleared(nest) if outer is None else (),
+                frozenset(
+                    self._cfg.blocks[h].start
+                    for h in nest.shapes
+                    if h != header and h in shape.loop.blocks
+                ),
             )
 
     def _cleared(self, nest: _Nest) -> tuple[Reg, ...]:

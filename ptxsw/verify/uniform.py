@@ -107,6 +107,10 @@ class _Undoing:
 
     def run(self) -> Undone:
         branches = self._branches()
+        headers = {loop.header for loop in self._plan.loops}
+        for loop in self._plan.loops:
+            if not loop.needs <= headers or loop.outer not in {None, *headers}:
+                raise _Wrong("a loop is made uniform without those around it or in it")
         for loop in self._plan.loops:  # outer ones first
             self._votes(loop, branches)
         for loop in self._plan.loops:
@@ -349,12 +353,17 @@ class _Lanes:
         self.collective: dict[int, UniformLoop] = {}
         self._labels = {s.name for s in first.statements if isinstance(s, Label)}
         self._all_in = False  # behind a branch that is only passed if all lanes take part
+        self._copies = False  # in a stretch that is there twice
+        self._done: str | None = None  # the label at its end
         self._full: set[Reg] = set()  # predicates that are false only if they do
 
     def run(self, run: Sequence[int], loops: Sequence[_Found]) -> None:
         """One block, with the uniform loops around it, outer ones first. Raises _Wrong."""
-        if not self._goes_on(run[0]):
+        labels = self._labels_before(run[0])
+        if labels:
             self._all_in = False
+        if self._done in labels or labels & self._labels:
+            self._copies, self._done = False, None
         self._full = set()
         self._loops = loops
         self._names = {found.inside: found for found in loops}
@@ -370,13 +379,15 @@ class _Lanes:
         for reg, line in self._set.items():
             raise _Wrong(f"{reg.name} is read behind the loop and set by lanes that left it", line)
 
-    def _goes_on(self, at: int) -> bool:
-        """Is a block reached only from the one before it in the text?"""
+    def _labels_before(self, at: int) -> set[str]:
+        """The labels between an instruction and the one before it."""
+        found: set[str] = set()
         while at > 0 and not isinstance(self._statements[at - 1], Instruction):
             at -= 1
-            if isinstance(self._statements[at], Label):
-                return False
-        return at > 0
+            statement = self._statements[at]
+            if isinstance(statement, Label):
+                found.add(statement.name)
+        return found
 
     def _line(self, at: int, statement: Statement) -> None:
         assert isinstance(statement, Instruction)
@@ -387,13 +398,14 @@ class _Lanes:
         if self._predicates(at, line, inmost):
             return
         under = self._is_under(line.guard, inmost) or self._all_in
+        guard = None if line.guard is None else self._guards.get(line.guard.reg)
         self._lasts(line, under)
         if self._merged(at, line, inmost):
             return
         if _touches(line) and not under:
             raise _Wrong(f"{line.name} is made by lanes that have left the loop", line)
         self._follow(line, inmost)
-        self._read_on(at, line, inmost)
+        self._read_on(at, line, inmost, guard)
 
     def _is_under(self, guard: Guard | None, inmost: Reg) -> bool:
         """Is a guard true only in lanes that take part?"""
@@ -492,14 +504,17 @@ class _Lanes:
 
     # ------------------------------------------------------------ for lanes that take part
 
-    def _read_on(self, at: int, line: Instruction, inmost: Reg) -> None:
-        """How a line reads where `in` is true."""
+    def _read_on(self, at: int, line: Instruction, inmost: Reg, guard: Guard | None) -> None:
+        """How a line reads where `in` is true; `guard` is what stands for its own."""
         loop = self._loops[-1].loop
         put = self._put.get(at, line)
         if line.opcode == "bra":
-            if _target(line) not in self._labels and line.guard is not None:
-                self._all_in = not line.guard.negated and line.guard.reg in self._full
+            self._branch(line)
+        elif line.opcode == "activemask":
+            raise _Wrong("lanes that have left the loop are active, too", line)
         elif line.opcode == "vote" and self._mask == line.operands[0]:
+            if self._copies:
+                raise _Wrong("not all lanes come to a ballot in a copy of a stretch", line)
             put = line._replace(opcode="activemask", modifiers=("b32",), operands=line.operands[:1])
             self.collective[line.span.start] = loop
         elif line.opcode in ("shfl", "vote") and line.operands[-1] == Int(-1):
@@ -509,14 +524,25 @@ class _Lanes:
         if line.guard is not None:
             if line.guard.reg == inmost and not line.guard.negated:
                 put = put._replace(guard=None)
-            elif line.guard.reg in self._guards and not line.guard.negated:
-                put = put._replace(guard=self._guards[line.guard.reg])
+            elif guard is not None and not line.guard.negated:
+                put = put._replace(guard=guard)
         if any(reg in self._names for reg in isa.uses(put)) or any(
             reg in self._names for reg in defs(put)
         ):
             raise _Wrong("who takes part in the loop is used in a way that is not known", line)
         if put is not line:
             self._put[at] = put
+
+    def _branch(self, line: Instruction) -> None:
+        """An added branch begins a stretch that is there twice: the first copy may be for when all
+        lanes take part, and ends with a branch behind the second."""
+        added = _target(line) not in self._labels
+        guard = line.guard
+        self._all_in = added and guard is not None and not guard.negated and guard.reg in self._full
+        if added and guard is not None:
+            self._copies, self._done = True, None
+        elif added:
+            self._done = _target(line)
 
     def _is_old(self, reg: Reg) -> bool:
         return self._first.declaration(reg) is not None
