@@ -321,7 +321,7 @@ def test_a_kernel_without_shuffles_can_be_tuned_to_uniform(
         Options(mode="force", scheme="keep", form="uniform"),
         Options(mode="force", unsafe_bound="nocorner"),
     ],
-    ids=str,
+    ids=["auto", "pascal", "uniform", "uniform alone", "nocorner"],
 )  # fmt: skip
 def test_reports_fit_the_schema(options: Options) -> None:
     report = optimize(text_of("gaussblur"), options).report
