@@ -29,10 +29,8 @@ def readable(name: str) -> str | None:
     text = demangled(name)
     if text == name:
         return None
-    text = _TAG.sub("", text)
-    if text.endswith(")"):
-        text = text[: _opening(text)]
-    return text[_after_last_space(text) :]
+    declared = _declared(text)
+    return declared[_after_last_space(declared) :]
 
 
 def matches(name: str, wanted: str) -> bool:
@@ -44,8 +42,16 @@ def matches(name: str, wanted: str) -> bool:
     if short is None:
         return False
     bare = _without_arguments(short)
-    spoken = {demangled(name), short, bare, short[_after_scopes(short) :], bare.rpartition("::")[2]}
+    whole = demangled(name)
+    spoken = {whole, _declared(whole), short, bare, short[_after_scopes(short) :]}
+    spoken.add(bare.rpartition("::")[2])
     return re.sub(r"\s", "", wanted) in {re.sub(r"\s", "", text) for text in spoken}
+
+
+def _declared(text: str) -> str:
+    """A declaration without its parameters and ABI tags."""
+    text = _TAG.sub("", text)
+    return text[: _opening(text)] if text.endswith(")") else text
 
 
 @cache
