@@ -14,8 +14,9 @@ each with a reason where it fails, are those of `docs/soundness.md`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ptxsw import isa
 from ptxsw.cfg import Loop
@@ -105,7 +106,12 @@ class _Nest:
 class _Finder:
     def __init__(self, trace: Trace) -> None:
         self._trace, self._cfg = trace, trace.cfg
-        self._live = liveness(trace.cfg)
+        self._written: dict[int, tuple[Reg, ...]] = {}
+        self._read: dict[int, frozenset[Reg]] = {}
+
+    @cached_property
+    def _live(self) -> Mapping[int, Facts]:
+        return liveness(self._cfg)
 
     def run(self) -> UniformLoops:
         cfg = self._cfg
@@ -506,10 +512,16 @@ class _Finder:
         return self._cfg.instructions[self._cfg.blocks[number].end - 1]
 
     def _sets(self, index: int) -> tuple[Reg, ...]:
-        return defs(self._cfg.instructions[index])
+        found = self._written.get(index)
+        if found is None:
+            found = self._written[index] = defs(self._cfg.instructions[index])
+        return found
 
     def _reads(self, index: int) -> frozenset[Reg]:
-        return uses(self._cfg.instructions[index])
+        found = self._read.get(index)
+        if found is None:
+            found = self._read[index] = uses(self._cfg.instructions[index])
+        return found
 
     def _line(self, index: int) -> int:
         return self._trace.module.source.line(self._cfg.instructions[index].span.start)
