@@ -13,6 +13,7 @@ from ptxsw import __version__
 from ptxsw.toolchain import find, gcc, ptxas
 from ptxsw.toolchain.cache import Cache
 from ptxsw.toolchain.settings import Settings
+from ptxsw.toolchain.tuned import everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     if settings.disabled:
         yield Finding("settings", "PTXSW_DISABLE is set: nothing is rewritten", good=False)
     yield _cache(settings.cache)
+    yield _tuned(settings.tuned)
     for name, path in (("log", settings.log), ("reports", settings.report)):
         if path is not None and not _writable(path):
             yield Finding(name, f"{path} cannot be written", good=False)
@@ -101,6 +103,17 @@ def _cache(directory: str | None) -> Finding:
         return Finding("cache", f"{directory} cannot be written", good=False)
     entries, size = cache.size()
     return Finding("cache", f"{directory}: {entries} answers, {size / 1e6:.1f} MB")
+
+
+def _tuned(path: str | None) -> Finding:
+    if path is None:
+        return Finding("tuned", "off")
+    try:
+        return Finding("tuned", f"{path}: {len(everything(path))} results of ptxsw tune")
+    except OSError as error:
+        return Finding("tuned", f"not used: {path}: {error.strerror}", good=False)
+    except ValueError as error:
+        return Finding("tuned", f"not used: {error}", good=False)
 
 
 def _writable(path: str) -> bool:

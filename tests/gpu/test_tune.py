@@ -17,6 +17,7 @@ from ptxsw.gpu import show
 from ptxsw.gpu.invent import NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort
 from ptxsw.parser import parse
+from ptxsw.toolchain.doctor import Finding, examine
 from ptxsw.toolchain.ptxas import NoPtxas, locate
 from ptxsw.toolchain.tuned import KEEP, everything, find
 from ptxsw.verify.launches import from_json
@@ -306,3 +307,8 @@ def test_cache_info_counts_results(file: str, said: list[str]) -> None:
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert f"{file}: 1 results of ptxsw tune" in done.stdout
+    found = [f for f in examine({"PTXSW_TUNED": file}) if f.subject == "tuned"]
+    assert found == [Finding("tuned", f"{file}: 1 results of ptxsw tune")]
+    Path(file).write_text("{")
+    (broken,) = (f for f in examine({"PTXSW_TUNED": file}) if f.subject == "tuned")
+    assert not broken.good and file in broken.value
