@@ -15,6 +15,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ from ptxsw.gpu.problem import Buffer, Problem
 from ptxsw.ir import Function
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError
+from ptxsw.toolchain.tuned import KEEP
 from ptxsw.tuning import variants
 
 BLOCKS = (32, 64, 128, 256, 512)
@@ -47,6 +49,14 @@ def problem(case: Case, real: str, block: int, share: float = 1.0) -> Problem:
     return Problem(run.grid, run.block, values)
 
 
+@dataclass(frozen=True)
+class Timed:
+    """The measurements of one kernel, and what follows from them."""
+
+    rows: tuple[Measured, ...]
+    conclusion: str
+
+
 def time_all(
     driver: Driver,
     cases: Sequence[Case],
@@ -55,17 +65,30 @@ def time_all(
     effort: Effort,
     say: Callable[[str], None],
     share: float = 1.0,
-) -> Iterator[Measured]:
-    """The measurements of each case, which it tells of as they come. Raises GpuError."""
+) -> Iterator[Timed]:
+    """Times each case, and tells of it as it goes on. Raises GpuError."""
     for case in cases:
         own = real if real in case.reals else case.reals[0]
         text = case.path(own).read_text()
         function = next(f for f in parse(text).functions if f.name == case.entry)
-        rows = list(_time(driver, case, own, function, text, blocks, effort, say, share))
+        rows = tuple(_time(driver, case, own, function, text, blocks, effort, say, share))
         if rows:
-            say(show.plain(rows))
-            say(f"{case.name}: {choose(rows).why}\n")
-        yield from rows
+            timed = Timed(rows, conclusion(rows, text, driver.device.arch))
+            say(f"{show.plain(rows)}\n{timed.conclusion}\n")
+            yield timed
+
+
+def conclusion(rows: Sequence[Measured], text: str, arch: str) -> str:
+    """What follows from the times of one kernel, beside what mode auto makes of it today: where
+    the two differ, the model of the target is to be corrected, or the result to be stored."""
+    chosen = choose(rows)
+    what = "keep" if chosen.scheme == KEEP else f"{chosen.scheme} {chosen.form}"
+    options = pipeline.Options(arch=arch, only=rows[0].kernel)
+    (kernel,) = pipeline.optimize(text, options).report.kernels
+    ways = {f"{r.scheme} {r.form}" for r in kernel.rewrites or () if r.delta}
+    today = ", ".join(sorted(ways)) or "keep"
+    why = f" ({kernel.choice.reason})" if kernel.choice is not None else ""
+    return f"{rows[0].kernel}: {what}: {chosen.why}; mode auto today: {today}{why}"
 
 
 def _time(
@@ -106,21 +129,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     effort = Effort(samples=asked.samples)
     with closing(driver):
         try:
-            rows = list(time_all(driver, chosen, asked.real, asked.block or BLOCKS, effort, print))
+            timed = list(time_all(driver, chosen, asked.real, asked.block or BLOCKS, effort, print))
         except GpuError as error:
             print(error, file=sys.stderr)
             return 2
-        write(asked, rows, driver, f"python -m benchmarks.kernelgen.gpu {words}".rstrip())
-    return 0 if all(row.wrong is None for row in rows) else 1
+        write(asked, timed, driver, f"python -m benchmarks.kernelgen.gpu {words}".rstrip())
+    return 0 if all(row.wrong is None for one in timed for row in one.rows) else 1
 
 
-def write(
-    asked: argparse.Namespace, rows: Sequence[Measured], driver: Driver, command: str
-) -> None:
+def write(asked: argparse.Namespace, timed: Sequence[Timed], driver: Driver, command: str) -> None:
     """The files that were asked for."""
+    rows = [row for one in timed for row in one.rows]
     notes = [
         *provenance(command, str(driver.device)),
         "each time is the median of two series of samples; noise is how far the two are apart",
+        *(one.conclusion for one in timed),
     ]
     if asked.csv is not None:
         show.write_csv(asked.csv, rows, notes)
