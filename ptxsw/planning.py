@@ -218,22 +218,19 @@ def _chosen(
 ) -> Decision:
     """Counts all ways of all rows, has one picked for each, and puts these together."""
     found = groups([copies, *drafts])
-    counter = Counter(trace, copies.plan.segments)
-    original = counter.original()
-    ways = [_ways_of(counter, each, found) for each in drafts]
-    rows = []
+    rows: list[Row] = []
     homes: list[list[Draft]] = []  # the draft of each way of each row
-    for number, group in enumerate(found):
-        own = [
-            (way, made)
-            for each, made in zip(ways, drafts, strict=True)
-            if (way := each[number]) is not None
-        ]
-        rows.append(Row(group.unit, tuple(way for way, _ in own)))
-        homes.append([d for _, d in own])
+    original = Figures()
+    if found:
+        counter = Counter(trace, copies.plan.segments)
+        original = counter.original()
+        ways = [_ways_of(counter, each, found) for each in drafts]
+        for number, group in enumerate(found):
+            own = [(each[number], made) for each, made in zip(ways, drafts, strict=True)]
+            rows.append(Row(group.unit, tuple(way for way, _ in own if way is not None)))
+            homes.append([made for way, made in own if way is not None])
     choice = choose(rows, original, model, policy)
-    if choice.by == MODEL and any(p is not None for p in choice.picks):
-        assert model is not None
+    if model is not None and choice.by == MODEL and any(p is not None for p in choice.picks):
         plan, _ = combine(copies, _parts(found, homes, choice))
         registers = _registers(trace, plan, policy.arch)
         if registers is not None:
@@ -265,16 +262,20 @@ def _ways_of(counter: Counter, made: Draft, found: Sequence[Group]) -> list[Way 
             shared += counter.lines(edit)
         else:
             own.setdefault(row, []).append(edit)
-    everything = max(1, sum(not r.is_copy for r in made.plan.rewrites))
-    result: list[Way | None] = []
-    for number, group in enumerate(found):
-        rewrites = group.of(made)
-        shuffled = [r for r in rewrites if not r.is_copy]
+    rewrites: dict[int, list[Rewrite]] = {}
+    for rewrite in made.plan.rewrites:
+        if rewrite.dest in row_of:
+            rewrites.setdefault(row_of[rewrite.dest], []).append(rewrite)
+    everything = sum(not r.is_copy for r in made.plan.rewrites)
+    result: list[Way | None] = [None] * len(found)
+    for row, of_row in rewrites.items():
+        shuffled = [r for r in of_row if not r.is_copy]
+        same = made.form == UNIFORM and all(r.form != UNIFORM for r in shuffled)
+        if not shuffled or same:  # outside of uniform loops the form is keep
+            continue
         share = shared * len(shuffled) / everything
-        added = counter.added(made.plan, shuffled, own.get(number, ()), share)
-        way = Way(made.scheme, made.form, len(rewrites), added)
-        there = made.form != UNIFORM or any(r.form == UNIFORM for r in shuffled)
-        result.append(way if shuffled and there else None)
+        added = counter.added(made.plan, shuffled, own.get(row, ()), share)
+        result[row] = Way(made.scheme, made.form, len(of_row), added)
     return result
 
 

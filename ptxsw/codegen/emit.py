@@ -44,6 +44,10 @@ class _Emitter:
         self._common = Lines()  # of both copies where a stretch is written twice
         self._regions = versioned.regions(plan)
         self._region_of = {id(w): region for region in self._regions for w in region.rewrites}
+        self._takers: dict[int, list[Rewrite]] = {}  # of each load's value
+        for rewrite in plan.rewrites:
+            for source in dict.fromkeys(part.source for part in rewrite.parts):
+                self._takers.setdefault(source, []).append(rewrite)
 
     def edits(self) -> tuple[Edit, ...]:
         """All edits of the body."""
@@ -94,8 +98,7 @@ class _Emitter:
         """The lines in which a load's value is kept: the fast copy alone if it has all takers."""
         takers = {
             id(self._region_of.get(id(rewrite))): self._region_of.get(id(rewrite))
-            for rewrite in self._plan.rewrites
-            if any(part.source == load for part in rewrite.parts)
+            for rewrite in self._takers.get(load, ())
         }
         (region, *others) = takers.values() or (None,)
         if region is None or others or self._made_at(load) not in region:
@@ -119,7 +122,8 @@ class _Emitter:
         lines.replace(hoist.load, f"{_under(lasting)}mov.b{width} {register}, {name};")
 
     def _row(self, row: Halo) -> None:
-        members = [r for r in self._plan.rewrites if r.scheme == "halo" and r.source == row.lead]
+        takers = self._takers.get(row.lead, ())
+        members = [r for r in takers if r.scheme == "halo" and r.source == row.lead]
         if not members:
             return
         whole = self._row_whole(row, members[0])

@@ -24,10 +24,6 @@ class Group:
     loads: frozenset[int]
     unit: int
 
-    def of(self, draft: Draft) -> tuple[Rewrite, ...]:
-        """The rewrites that a draft makes of these loads."""
-        return tuple(r for r in draft.plan.rewrites if r.dest in self.loads)
-
 
 def restyled(draft: Draft, scheme: str, form: str) -> Draft:
     """The same rewrites in another form of the code around them, those of a `paper` draft by

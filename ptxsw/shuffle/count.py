@@ -134,10 +134,9 @@ class Counter:
                     edge = _edge(rewrite, load.bytes)
                     requests[edge] = requests.get(edge, 0.0) + times
         leads = {r.source for r in rewrites if r.scheme == "halo" and not r.is_copy}
-        for halo in plan.halos:
-            if halo.lead in leads:
-                part = self._partial(halo)
-                requests[part] = requests.get(part, 0.0) + self.times(halo.lead)
+        for lead in leads:
+            part = self._partial(plan.rows[lead])
+            requests[part] = requests.get(part, 0.0) + self.times(lead)
         return Figures(issued, shuffles, divergent, requests, waits, 0.0)
 
     def _partial(self, halo: Halo) -> Request:
