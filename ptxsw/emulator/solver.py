@@ -2,7 +2,7 @@
 
 A question is first asked in a generalised form, in which every product, division and
 uninterpreted value is a variable: quick, and a proof of the general claim proves the claim.
-Only where that fails is the exact form tried, for a short while.
+Only where that fails is the exact form tried, with little effort.
 """
 
 from __future__ import annotations
@@ -39,15 +39,20 @@ Verdict: TypeAlias = Proved | Refuted | Unknown
 _OPAQUE = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
 _ALWAYS_OPAQUE = frozenset({"float", "apply", "atom"})
 
-GENERAL_MS = 100
-EXACT_MS = 50
+# What a question may cost, in Z3's units of work (`rlimit`), of which a core does one to two
+# thousand in a millisecond: answers are the same however busy the machine is.
+GENERAL = 200_000
+EXACT = 100_000
+SMT2 = 10 * GENERAL
 
 # Pruning paths and telling stores from loads saves work and sharpens what is known, but nothing
 # depends on it: it may cost little.
-PRUNING_S = 0.25
-PRUNING_MS = 10
+PRUNING = 20_000
+PRUNING_TOTAL = 500_000
 _PRUNED_SIZE = 200
 _PRUNED_FACTS = 16
+
+_LAST_RESORT_MS = 2_000  # where units are no measure of the work
 
 
 class Solver:
@@ -61,7 +66,8 @@ class Solver:
         self.questions = 0
         self.seconds = 0.0
         self.slowest = 0.0
-        self.pruning = 0.0  # seconds spent in `contradicts` and `soon`
+        self.pruning = 0  # units of work spent in `contradicts` and `soon`
+        self._units = 0  # spent in all questions
         self._budget = budget_s
         self._z3: Any = None
         self._solver: Any = None
@@ -109,12 +115,12 @@ class Solver:
         key = (claim, facts, negate)
         found = self._asides.get(key)
         if found is None:
-            if self.pruning > PRUNING_S or claim.size > _PRUNED_SIZE:
+            if self.pruning > PRUNING_TOTAL or claim.size > _PRUNED_SIZE:
                 return False
             self._start()
-            begin = perf_counter()
-            answer = self._check(facts, claim, negate=negate, limit_ms=PRUNING_MS)
-            self.pruning += perf_counter() - begin
+            before = self._units
+            answer = self._check(facts, claim, negate=negate, limit=PRUNING)
+            self.pruning += self._units - before
             found = self._asides[key] = bool(answer == self._z3.unsat)
         return found
 
@@ -126,7 +132,7 @@ class Solver:
         for exact in (False, True):
             with _Scope(self._solver):
                 self._state(facts, claim, negate=True, exact=exact)
-                if exact or self._timed(10 * GENERAL_MS) == self._z3.unsat:
+                if exact or self._answer(SMT2) == self._z3.unsat:
                     return "(set-logic QF_BV)\n" + str(self._solver.to_smt2())
         raise AssertionError("the exact form was not reached")
 
@@ -176,7 +182,7 @@ class Solver:
         z3 = self._z3
         with _Scope(self._solver):
             self._state(facts, claim, negate=True, exact=True)
-            answer = self._timed(EXACT_MS)
+            answer = self._answer(EXACT)
             if answer == z3.unsat:
                 return Proved()
             if answer == z3.sat:
@@ -201,20 +207,24 @@ class Solver:
         claim: Term,
         *,
         negate: bool,
-        limit_ms: int = GENERAL_MS,
+        limit: int = GENERAL,
     ) -> Any:
         with _Scope(self._solver):
             self._state(facts, claim, negate=negate, exact=False)
-            return self._timed(limit_ms)
+            return self._answer(limit)
 
-    def _timed(self, timeout_ms: int) -> Any:
+    def _answer(self, limit: int) -> Any:
+        """What Z3 says of all that was stated, for at most `limit` units of work."""
         if self.seconds > self._budget:
             return self._z3.unknown
         self.questions += 1
-        self._solver.set("timeout", timeout_ms)
+        self._solver.set("rlimit", limit)
+        self._solver.set("timeout", _LAST_RESORT_MS)
+        before = _counted(self._solver)
         begin = perf_counter()
         answer = self._solver.check()
         took = perf_counter() - begin
+        self._units += _counted(self._solver) - before
         self.seconds += took
         self.slowest = max(self.slowest, took)
         return answer
@@ -283,6 +293,12 @@ def walk_until(term: Term, done: Mapping[Term, Any]) -> Iterable[Term]:
         else:
             stack.pop()
             yield node
+
+
+def _counted(solver: Any) -> int:
+    """Units of work that Z3 has done in this process, for whatever solver."""
+    statistics, name = solver.statistics(), "rlimit count"
+    return int(statistics.get_key_value(name)) if name in set(statistics.keys()) else 0
 
 
 def _z3_name(node: Term) -> str:

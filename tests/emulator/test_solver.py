@@ -44,7 +44,7 @@ def test_refuted_in_thread_terms() -> None:
     assert isinstance(verdict, Refuted)
     assert set(verdict.example) == {"n", "load(n)", "load(n), another"}
     assert verdict.example["n"] == 7
-    assert verdict.example["load(n)"] >= verdict.example["load(n), another"]
+    assert verdict.example["load(n)"] <= verdict.example["load(n), another"]
 
 
 def test_constants_need_no_question() -> None:
@@ -87,7 +87,7 @@ def test_contradicts() -> None:
     assert solver.contradicts(high, [low])
     assert not solver.contradicts(terms.slt(x, terms.const(7, 32)), [low])
     assert not solver.contradicts(high, [])  # nothing to contradict
-    solver.pruning = 1e9
+    solver.pruning = 10**9
     assert solver.contradicts(high, [low])  # known by now
     higher = terms.slt(terms.const(10, 32), x)
     assert not solver.contradicts(higher, [low])  # a spent budget prunes nothing
@@ -104,7 +104,7 @@ def test_soon() -> None:
     asked = solver.questions
     assert not solver.soon(terms.not_(terms.eq(x, y)), [terms.sle(x, y)])
     assert solver.questions == asked
-    solver.pruning = 1e9
+    solver.pruning = 10**9
     assert not solver.soon(terms.not_(terms.eq(y, x)), [terms.slt(y, x)])
 
 
