@@ -19,8 +19,7 @@ from ptxsw.source import Source, Span
 # ---------------------------------------------------------------- operands
 
 
-@dataclass(frozen=True, slots=True)
-class Reg:
+class Reg(NamedTuple):
     """A declared register: `%r1`. `scope` tells shadowing declarations apart (0: outermost)."""
 
     name: str
@@ -34,8 +33,7 @@ class Special:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A variable, parameter, function or label, plus a byte offset: `arr`, `arr+4`."""
 
     name: str
@@ -58,8 +56,7 @@ class Float:
     width: int
 
 
-@dataclass(frozen=True, slots=True)
-class Mem:
+class Mem(NamedTuple):
     """An address operand `[base+offset]`, offset in bytes; `extra` holds what follows a comma,
     as in `[tex, {%f1,%f2}]` or the coordinates of a bulk tensor copy."""
 
@@ -151,8 +148,7 @@ class Instruction(NamedTuple):
         return ".".join((self.opcode, *self.modifiers))
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(NamedTuple):
     """`name:`"""
 
     name: str
@@ -160,8 +156,7 @@ class Label:
     scope: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """A declaration in any state space, in a body, a parameter list or the module.
 
     `.reg .b32 %r<5>` has `count` 5 and stands for `%r0` to `%r4`; `count` is None for a plain
@@ -174,7 +169,7 @@ class Variable:
     type: str
     name: str
     span: Span
-    count: int | None = None
+    count: int | None = None  # type: ignore[assignment]  # hides `tuple.count`
     dims: tuple[int | None, ...] = ()
     vector: int = 1
     align: int | None = None
@@ -184,8 +179,7 @@ class Variable:
     scope: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Loc:
+class Loc(NamedTuple):
     """`.loc file line column …`: the source position of the instructions that follow."""
 
     file: int
@@ -275,28 +269,51 @@ class Body:
         return type_width(found.type) if found is not None else 0
 
 
+class Signature(NamedTuple):
+    """What stands in a function's header besides its name."""
+
+    params: tuple[Variable, ...]
+    returns: tuple[Variable, ...]
+    directives: tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True)
 class Function:
     """A `.entry` or `.func`, with or without a body."""
 
     kind: str  # "entry" or "func"
     name: str
-    params: tuple[Variable, ...]
-    returns: tuple[Variable, ...]
     linkage: tuple[str, ...]  # "visible", "extern", "weak"
-    directives: tuple[tuple[str, str], ...]  # ("reqntid", "32, 1, 1"), ("noreturn", "")
     span: Span  # header and body
     body_span: Span | None  # from `{` to `}`, both included
+    load_signature: Callable[[], Signature] = field(repr=False, compare=False)
     load_body: Callable[[Function], Body] = field(repr=False, compare=False)
+
+    @cached_property
+    def _signature(self) -> Signature:
+        return self.load_signature()
+
+    @property
+    def params(self) -> tuple[Variable, ...]:
+        return self._signature.params
+
+    @property
+    def returns(self) -> tuple[Variable, ...]:
+        return self._signature.returns
+
+    @property
+    def directives(self) -> tuple[tuple[str, str], ...]:
+        """`("reqntid", "32, 1, 1")`, `("noreturn", "")`."""
+        return self._signature.directives
 
     @cached_property
     def block_shape(self) -> tuple[int, int, int] | None:
         """Threads of a block along x, y and z, where `.reqntid` fixes them."""
         for name, text in self.directives:
             if name == "reqntid":
-                sizes = [int(part, 0) for part in text.replace(",", " ").split()]
+                sizes = [_size(part) for part in text.replace(",", " ").split()]
                 x, y, z = (*sizes, 1, 1, 1)[:3]
-                return x, y, z
+                return (x, y, z) if x and y and z else None
         return None
 
     @cached_property
@@ -326,6 +343,15 @@ class Module:
             if target.startswith(("sm_", "compute_")):
                 digits = "".join(c for c in target.partition("_")[2] if c.isdigit())
                 return int(digits or 0)
+        return 0
+
+
+def _size(text: str) -> int:
+    """A number of threads; 0 where it is no literal."""
+    octal = len(text) > 1 and text[0] == "0" and text.isdigit()
+    try:
+        return int(text[:80].rstrip("U"), 8 if octal else 0)
+    except ValueError:
         return 0
 
 

@@ -7,12 +7,16 @@ and then becomes the node.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from sys import intern
 from typing import Any
 
 from ptxsw.ir import (
+    Body,
     Close,
     Float,
+    Function,
     Guard,
     Instruction,
     Int,
@@ -21,6 +25,7 @@ from ptxsw.ir import (
     Mem,
     Open,
     Reg,
+    Signature,
     Symbol,
     Variable,
     Vec,
@@ -34,11 +39,10 @@ def opened(node: type) -> Any:
     return type(f"Open{node.__name__}", (), {"__slots__": tuple(node.__slots__)})  # type: ignore[attr-defined]
 
 
-_Reg, _Int, _Mem, _Vec = opened(Reg), opened(Int), opened(Mem), opened(Vec)
-_Float, _Symbol = opened(Float), opened(Symbol)
-_Guard, _Label, _Loc = opened(Guard), opened(Label), opened(Loc)
-_Open, _Close, _Variable = opened(Open), opened(Close), opened(Variable)
+_Int, _Vec, _Float, _Guard = opened(Int), opened(Vec), opened(Float), opened(Guard)
+_Open, _Close = opened(Open), opened(Close)
 _new = tuple.__new__
+_each: Any = tuple.__new__  # for `map`
 
 
 def make_span(start: int, end: int) -> Span:
@@ -46,24 +50,14 @@ def make_span(start: int, end: int) -> Span:
 
 
 def make_reg(name: str, scope: int) -> Reg:
-    made = _Reg()
-    made.name = name
-    made.scope = scope
-    made.__class__ = Reg
-    return made  # type: ignore[no-any-return]
+    return _new(Reg, (name, scope))
 
 
-def make_family(stem: str, start: int, stop: int) -> list[tuple[str, Reg]]:
-    """Names and registers `stem` + start to `stem` + (stop - 1) of an outermost scope."""
-    found: list[tuple[str, Reg]] = []
-    append = found.append
-    for index in range(start, stop):
-        made = _Reg()
-        made.name = name = f"{stem}{index}"
-        made.scope = 0
-        made.__class__ = Reg
-        append((name, made))
-    return found
+def make_family(stem: str, start: int, stop: int, scope: int) -> Iterator[tuple[str, Reg]]:
+    """Names and registers `stem` + start to `stem` + (stop - 1) of a scope."""
+    names = [f"{stem}{index}" for index in range(start, stop)]
+    registers = map(_each, repeat(Reg), zip(names, repeat(scope), strict=False))
+    return zip(names, registers, strict=False)
 
 
 def make_int(value: int) -> Int:
@@ -82,21 +76,11 @@ def make_float(bits: int, width: int) -> Float:
 
 
 def make_symbol(name: str, scope: int) -> Symbol:
-    made = _Symbol()
-    made.name = name
-    made.offset = 0
-    made.scope = scope
-    made.__class__ = Symbol
-    return made  # type: ignore[no-any-return]
+    return _new(Symbol, (name, 0, scope))
 
 
 def make_mem(base: Operand, offset: int) -> Mem:
-    made = _Mem()
-    made.base = base
-    made.offset = offset
-    made.extra = ()
-    made.__class__ = Mem
-    return made  # type: ignore[no-any-return]
+    return _new(Mem, (base, offset, ()))
 
 
 def make_vec(elements: tuple[Operand, ...]) -> Vec:
@@ -125,22 +109,11 @@ def make_instruction(
 
 
 def make_label(name: str, span: Span, scope: int) -> Label:
-    made = _Label()
-    made.name = name
-    made.span = span
-    made.scope = scope
-    made.__class__ = Label
-    return made  # type: ignore[no-any-return]
+    return _new(Label, (name, span, scope))
 
 
 def make_loc(file: int, line: int, column: int, span: Span) -> Loc:
-    made = _Loc()
-    made.file = file
-    made.line = line
-    made.column = column
-    made.span = span
-    made.__class__ = Loc
-    return made  # type: ignore[no-any-return]
+    return _new(Loc, (file, line, column, span))
 
 
 def make_open(scope: int, span: Span) -> Open:
@@ -173,25 +146,48 @@ def make_variable(
     initialised: bool,
     scope: int,
 ) -> Variable:
-    made = _Variable()
-    made.space = space
-    made.type = kind
-    made.name = name
-    made.span = span
-    made.count = count
-    made.dims = dims
-    made.vector = vector
-    made.align = align
-    made.linkage = linkage
-    made.attributes = attributes
-    made.initialised = initialised
-    made.scope = scope
-    made.__class__ = Variable
-    return made  # type: ignore[no-any-return]
-
-
-def plain_variable(space: str, kind: str, name: str, span: Span, scope: int) -> Variable:
-    """The variable of `.space .kind name`."""
-    return make_variable(
-        intern(space), intern(kind), name, span, None, (), 1, None, (), (), False, scope
+    fields = (
+        space,
+        kind,
+        name,
+        span,
+        count,
+        dims,
+        vector,
+        align,
+        linkage,
+        attributes,
+        initialised,
+        scope,
     )
+    return _new(Variable, fields)
+
+
+def plain_variable(
+    space: str, kind: str, name: str, span: Span, count: int | None, scope: int
+) -> Variable:
+    """The variable of `.space .kind name`, or the variables of `.space .kind name<count>`."""
+    fields = (intern(space), intern(kind), name, span, count, (), 1, None, (), (), False, scope)
+    return _new(Variable, fields)
+
+
+def make_function(
+    kind: str,
+    name: str,
+    linkage: tuple[str, ...],
+    span: Span,
+    body_span: Span | None,
+    load_signature: Callable[[], Signature],
+    load_body: Callable[[Function], Body],
+) -> Function:
+    made = object.__new__(Function)
+    made.__dict__.update(
+        kind=kind,
+        name=name,
+        linkage=linkage,
+        span=span,
+        body_span=body_span,
+        load_signature=load_signature,
+        load_body=load_body,
+    )
+    return made

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from ptxsw.ir import (
@@ -22,7 +23,7 @@ from ptxsw.ir import (
     Symbol,
     Vec,
 )
-from ptxsw.parser.make import make_family, make_float, make_int, make_mem, make_reg, make_vec
+from ptxsw.parser.make import make_family, make_float, make_int, make_mem, make_vec
 from ptxsw.parser.scope import Scope
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
 _NUMBER = r"-?(?:0[xX][0-9A-Fa-f]{1,16}|0|[1-9][0-9]{0,17})"
 _FAST = re.compile(
-    rf"""[ \t\r\n]*(?:
+    rf"""[ \t\r\n\f\v]*(?:
       ({_NAME}) (?:\.([xyzw]))?
     | ({_NUMBER})U?
     | 0[fF]([0-9A-Fa-f]{{8}})
@@ -43,7 +44,7 @@ _FAST = re.compile(
     | ({_NAME}|_)[ ]*\|[ ]*({_NAME})
     | (_)
     | ({_NAME})[ ]*\+[ ]*({_NUMBER})
-    )[ \t\r\n]*""",
+    )[ \t\r\n\f\v]*""",
     re.VERBOSE | re.ASCII,
 )
 is_name = re.compile(_NAME, re.ASCII).fullmatch
@@ -51,12 +52,13 @@ is_hex = re.compile(r"[0-9A-Fa-f]+", re.ASCII).fullmatch
 _FLOAT_WIDTHS = {"0f": 32, "0F": 32, "0d": 64, "0D": 64}
 _DIGITS = frozenset("0123456789-")
 _NAMED = frozenset({Reg, Special, Symbol})
-_PIECE = re.compile(r"(?:[^,\[\](){}]|\[[^\[\]]*\]|\{[^{}]*\}|\([^()]*\))+")
+_PIECE = re.compile(r"(?:[^,\[\](){}]++|\[[^\[\]]*+\]|\{[^{}]*+\}|\([^()]*+\))++")
 _LIMIT = 1 << 64
+BLANKS = " \t\r\n\f\v"  # what the grammar skips; `strip` alone takes Unicode's blanks, too
 
 
 class Unreadable(Exception):
-    """The fast scan cannot tell: the grammar decides."""
+    """The fast reading cannot tell: the grammar decides."""
 
 
 class Misread(Exception):
@@ -69,70 +71,106 @@ class Misread(Exception):
 
 class Pool:
     """Operands that mean the same in every body of a module: literals, and the registers of
-    outermost scopes."""
+    outermost scopes.
+    """
+
+    __slots__ = ("_families", "numbers")
 
     def __init__(self) -> None:
-        self._numbers: dict[str, Operand | None] = {}
-        self._families: dict[str, list[tuple[str, Reg]]] = {}
+        self.numbers: dict[str, Operand] = {}
+        self._families: dict[str, dict[str, Reg]] = {}
 
-    def number(self, text: str) -> Operand | None:
-        """A literal in its commonest forms; None for any other."""
-        found = self._numbers.get(text)
-        if found is None:
-            self._numbers[text] = found = _number(text)
-        return found
-
-    def registers(self, stem: str, count: int) -> list[tuple[str, Reg]]:
-        """Names and registers of a family such as `%r<5>`."""
-        family = self._families.setdefault(stem, [])
-        family += make_family(stem, len(family), count)
-        return family if len(family) == count else family[:count]
+    def registers(self, stem: str, count: int) -> Mapping[str, Reg]:
+        """The registers of a family such as `%r<5>` by name."""
+        family = self._families.setdefault(stem, {})
+        if len(family) < count:
+            family.update(make_family(stem, len(family), count, 0))
+        if len(family) == count:
+            return family
+        return dict(islice(family.items(), count))
 
 
 class Operands(dict[str, Operand]):
     """Operand text -> operand, in one scope. Equal texts share one object.
 
     Looking up a new text reads it; Unreadable where only the grammar can.
+
+    Scopes inside this one use the same table as long as they declare nothing but names that no
+    text in the table can mention (`shared`): the texts that do mention them, `passing`, are
+    forgotten when the scope ends.
     """
 
-    __slots__ = ("outer", "pool", "scope")
+    __slots__ = ("outer", "passing", "pool", "scope", "shared")
 
     def __init__(self, scope: Scope, pool: Pool, outer: Operands | None = None) -> None:
-        super().__init__()
-        self.scope = scope
+        self.scope = scope  # where names are looked up
         self.pool = pool
         self.outer = outer  # the table of the scope around, None for the outermost
+        self.shared: tuple[str, ...] = ()
+        self.passing: list[str] = []
 
     def __missing__(self, text: str) -> Operand:
-        if self.outer is not None and self.scope.foreign(text):
-            self[text] = known = self.outer[text]
-            return known
-        operand: Operand | None = None
-        first = text[:1]
-        if first == "[":
-            operand = self._address(text)
-        elif first in _DIGITS:
-            operand = self.pool.number(text)
-        elif first == "{":
-            operand = self._vector(text)
-        elif is_name(text) is not None:
-            operand = self.scope.resolve(text)
+        pool = self.pool
+        operand = pool.numbers.get(text)
         if operand is None:
-            match = _FAST.fullmatch(text)
-            if match is None:
-                raise Unreadable(text)
-            operand = self._read(match)
+            first = text[:1]
+            if first in _DIGITS:
+                operand = _number(text)
+                if operand is not None:
+                    pool.numbers[text] = operand
+            elif self.outer is None and is_name(text) is not None:
+                operand = self.scope.resolve(text)
+            if operand is None:
+                operand = self._new(text, first)
+            for name in self.shared:
+                if name in text:
+                    self.passing.append(text)
+                    break
         self[text] = operand
         return operand
+
+    def leave(self, scope: Scope, shared: tuple[str, ...], passing: int) -> None:
+        """Go back to a scope: forget what names of the scopes inside it meant."""
+        self.scope = scope
+        self.shared = shared
+        for text in self.passing[passing:]:
+            self.pop(text, None)
+        del self.passing[passing:]
+
+    def _new(self, text: str, first: str) -> Operand:
+        """Read a text that is no plain literal. Raises Unreadable."""
+        if self.outer is not None and self.scope.foreign(text):
+            return self.outer[text]
+        if not text.isascii():
+            raise Unreadable(text)
+        operand: Operand | None = None
+        if first == "[":
+            operand = self._address(text)
+        elif first == "{":
+            operand = self._vector(text)
+        elif first == "(" and text[-1] == ")" and "(" not in text[1:]:
+            pieces = [piece.strip(BLANKS) for piece in text[1:-1].split(",")]
+            return Args(tuple(map(self.__getitem__, pieces)) if pieces != [""] else ())
+        elif is_name(text) is not None:
+            operand = self.scope.resolve(text)
+        if operand is not None:
+            return operand
+        match = _FAST.fullmatch(text)
+        if match is None:
+            raise Unreadable(text)
+        return self._read(match)
 
     def _vector(self, text: str) -> Operand | None:
         """`{%f1, %f2}`; None for any other form."""
         inner = text[1:-1]
         if text[-1] != "}" or "{" in inner or "[" in inner:
             return None
-        if inner[:1] == " " or ", " not in inner:
-            return make_vec(tuple([self[piece.strip()] for piece in inner.split(",")]))
-        return make_vec(tuple(map(self.__getitem__, inner.split(", "))))
+        spaced = inner.count(", ")
+        if spaced and spaced != inner.count(","):
+            return None
+        if inner[:1] == " " and inner[-1:] == " ":
+            inner = inner[1:-1]
+        return make_vec(tuple(map(self.__getitem__, inner.split(", " if spaced else ","))))
 
     def _address(self, text: str) -> Operand | None:
         """`[%rd1]` or `[%rd1+8]`; None for any other form."""
@@ -141,30 +179,27 @@ class Operands(dict[str, Operand]):
         base, plus, digits = text[1:-1].partition("+")
         offset = 0
         if plus:
-            digits = digits.strip()
+            digits = digits.strip(" ")
             octal = digits[:1] == "0" and len(digits) > 1
             if octal or not digits.isdecimal() or len(digits) > 18:
                 return None
             offset = int(digits)
         known = self.get(base)
         if known is None:
-            base = base.strip()
+            base = base.strip(" ")
             if is_name(base) is None:
                 return None
-            self[base] = known = self.scope.resolve(base)
+            known = self[base]
         elif type(known) not in _NAMED:
             return None
         return make_mem(known, offset)
 
     def add_family(self, stem: str, count: int) -> None:
-        """Know `%r0` to `%r4` of `%r<5>` beforehand: nearly all of them are used."""
+        """Know `%r0` to `%r4` of `%r<5>` beforehand."""
         number = self.scope.number
-        if number:
-            for index in range(count):
-                name = f"{stem}{index}"
-                self[name] = make_reg(name, number)
-        else:
-            self.update(self.pool.registers(stem, count))
+        self.update(
+            make_family(stem, 0, count, number) if number else self.pool.registers(stem, count)
+        )
 
     def _read(self, match: re.Match[str]) -> Operand:
         resolve = self.scope.resolve
@@ -187,7 +222,8 @@ class Operands(dict[str, Operand]):
         if vector is not None:
             return Vec(tuple(map(self.__getitem__, vector.split(","))))
         if args is not None:
-            return Args(tuple(map(self.__getitem__, args.split(","))) if args.strip() else ())
+            pieces = [piece.strip(BLANKS) for piece in args.split(",")]
+            return Args(tuple(map(self.__getitem__, pieces)) if args.strip(BLANKS) else ())
         if negated is not None:
             return Not(self.scope.resolve(negated))
         first, second, sink, base, offset = rest
@@ -212,6 +248,8 @@ def _plus(base: Operand, offset: int) -> Operand:
 
 def _number(text: str) -> Operand | None:
     """A literal in its commonest forms; None for any other."""
+    if not text.isascii():
+        return None
     if text.isdecimal() and (text[0] != "0" or text == "0") and len(text) < 20:
         return make_int(int(text))
     if text[0] == "-":
@@ -227,9 +265,9 @@ def _number(text: str) -> Operand | None:
 def split(text: str) -> list[str]:
     """Operand texts of a list, commas inside brackets left alone. Raises Unreadable."""
     pieces = _PIECE.findall(text)
-    if len(pieces) - 1 + sum(map(len, pieces)) != len(text):
+    if ",".join(pieces) != text:
         raise Unreadable(text)
-    return cast("list[str]", pieces)
+    return [piece.strip(BLANKS) for piece in pieces]
 
 
 def int_of(text: str) -> int:

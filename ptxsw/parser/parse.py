@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
+from sys import intern
 
 from ptxsw.errors import ParseError
-from ptxsw.ir import Body, Directive, Function, Module, Variable
+from ptxsw.ir import Body, Directive, Function, Module, Signature, Variable
 from ptxsw.parser import careful
-from ptxsw.parser.make import plain_variable
+from ptxsw.parser.make import make_function, make_span, make_variable, plain_variable
 from ptxsw.parser.scan import Braces, blank_comments, semicolon, skip_blank
 from ptxsw.parser.statements import Surroundings, read
 from ptxsw.parser.variables import (
@@ -20,7 +22,7 @@ from ptxsw.parser.variables import (
 )
 from ptxsw.source import Source, Span
 
-_NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
+_NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
 _WORD = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _KIND = re.compile(
     r"(?:\.(?:visible|extern|weak|common)\s+|\.attribute\s*\([^()]*(?:\([^()]*\))?[^()]*\)\s*)*"
@@ -46,6 +48,25 @@ _SIGNATURE = re.compile(
     (?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?""",
     re.VERBOSE | re.ASCII,
 )
+# A header as compilers write it. What it says is read when it is asked for, and cannot fail then.
+_BLANKS = r"[ \t\r\n]*+"
+_GAP = r"(?:[ \t\r\n]++|//[^\n]*+\n)*+"
+_PARAMETER = rf"""{_BLANKS}\.(?:param|reg)[ ](?:\.align[ ][0-9]{{1,9}}[ ])?\.[a-u][a-z0-9]*+[ ]
+    (?:\.ptr[ ](?:\.(?:global|const|shared|local)[ ])?\.align[ ][0-9]{{1,9}}[ ])?
+    {_NAME}(?:\[[0-9]{{1,9}}\])?{_BLANKS}"""
+_LIST = rf"\((?:{_PARAMETER}(?:,{_PARAMETER})*+|{_BLANKS})\)"
+_USUAL = re.compile(
+    rf"""{_GAP}()(?:\.(visible|extern|weak)[ ])?\.(entry|func)[ ]++(?:{_LIST}{_BLANKS})?
+    ({_NAME}){_BLANKS}(?:{_LIST})?{_GAP}
+    (?:\.[a-z]++(?:[ ][0-9]{{1,9}}(?:,[ ]*+[0-9]{{1,9}})*+)?{_GAP})*+[{{;]""",
+    re.VERBOSE | re.ASCII,
+)
+_PLAIN_VARIABLE = re.compile(
+    rf"""(?:\.(visible|extern|weak|common)[ ])?\.(global|const|shared|local)[ ]
+    (?:\.align[ ]([0-9]{{1,9}})[ ])?\.([a-u][a-z0-9]*+)[ ]({_NAME})
+    (?:\[([0-9]{{0,18}})\])?(?:;|[ ]?(=))""",
+    re.VERBOSE | re.ASCII,
+)
 _DIRECTIVE = re.compile(r'\s*\.([A-Za-z_][A-Za-z0-9_]*)((?:"[^"]*"|[^."])*)', re.ASCII)
 _SPACES = frozenset({"global", "const", "shared", "local", "param", "reg", "tex", "surf", "sreg"})
 _NAMES = re.compile(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({_NAME})', re.ASCII)
@@ -64,14 +85,23 @@ class _Parser:
         self.targets: tuple[str, ...] = ()
         self.address_size = 32
         self.files: dict[int, str] = {}
+        self.load_body = partial(_load, self.surroundings)
         self.functions: list[Function] = []
         self.variables: list[Variable] = []
         self.directives: list[Directive] = []
 
     def module(self) -> Module:
-        at = skip_blank(self.text, 0, self.end)
-        while at < self.end:
-            at = skip_blank(self.text, self._item(at), self.end)
+        text, end, usual = self.text, self.end, _USUAL.match
+        at = 0
+        while True:
+            match = usual(text, at, end)
+            if match is not None and self.version is not None:
+                at = self._usual(match)
+                continue
+            at = skip_blank(text, at, end)
+            if at >= end:
+                break
+            at = self._item(at)
         if self.version is None:
             raise self._error("expected .version at the start of a PTX module", self.end)
         return Module(
@@ -203,6 +233,31 @@ class _Parser:
         return self._variable(at)
 
     def _variable(self, at: int) -> int:
+        match = _PLAIN_VARIABLE.match(self.text, at, self.end)
+        if match is not None:
+            linkage, space, align, kind, name, size, initialised = match.groups()
+            stop = match.end()
+            if initialised is not None:
+                stop = self.text.find(";", stop, self.end) + 1
+                value = self.text[match.end() : stop]
+            if initialised is None or (stop and not _unusual(value)):
+                variable = make_variable(
+                    intern(space),
+                    intern(kind),
+                    name,
+                    make_span(at, stop),
+                    None,
+                    () if size is None else (int(size) if size else None,),
+                    1,
+                    None if align is None else int(align),
+                    () if linkage is None else (linkage,),
+                    (),
+                    initialised is not None,
+                    0,
+                )
+                self.variables.append(variable)
+                self.surroundings.add((variable,))
+                return stop
         stop = self.text.find(";", at, self.end)
         if stop >= 0 and ("/" in (chunk := self.text[at:stop]) or '"' in chunk):
             stop = semicolon(self.text, at, self.end)
@@ -219,28 +274,54 @@ class _Parser:
         self.surroundings.add(found)
         return stop + 1
 
-    def _parameter(self, text: str, at: int, span: Span) -> list[Variable]:
-        try:
-            return [d.at(span, 0, False) for d in declaration(text)]
-        except BadDeclaration as bad:
-            raise self._error(bad.message, at + bad.at) from None
+    def _usual(self, match: re.Match[str]) -> int:
+        """Read a function with a header as compilers write it."""
+        linkage, kind, name = match.group(2, 3, 4)
+        at, stop = match.start(1), match.end()
+        load = partial(_read_signature, self.source, at, stop - 1)
+        return self._add(kind, name, () if linkage is None else (linkage,), at, stop, load)
 
     def _function(self, at: int) -> int:
+        stop = self._header_end(at)
+        header = _header(self.source, at, stop - 1)
+        linkage = tuple(w for w in _WORD.findall(header[1]) if w in LINKAGES)
+        load = partial(_same, _read_signature(self.source, at, stop - 1))
+        return self._add(header[2], header[5], linkage, at, stop, load)
+
+    def _add(
+        self,
+        kind: str,
+        name: str,
+        linkage: tuple[str, ...],
+        at: int,
+        stop: int,
+        load: Callable[[], Signature],
+    ) -> int:
+        """Add the function whose header stands from `at` to `stop`; the offset after it."""
+        text = self.text
+        close, body = stop, None
+        if text[stop - 1] == "{":
+            close = text.find("}", stop)
+            if close < 0 or not self.braces.plain or text.find("{", stop, close) >= 0:
+                close = self.braces.close(stop - 1)
+            close += 1
+            body = make_span(stop - 1, close)
+        function = make_function(
+            kind, name, linkage, make_span(at, close), body, load, self.load_body
+        )
+        if not close:
+            raise self._unclosed(function, stop - 1)
+        self.functions.append(function)
+        return close
+
+    def _header_end(self, at: int) -> int:
+        """The offset after the `{` or `;` that ends a function's header."""
         header = _HEADER_PLAIN.match(self.text, at, self.end)
         if header is None:
             header = _HEADER.match(self.text, at, self.end)
         if header is None:
             raise self._error("expected '{' or ';' after the function's name", at)
-        stop = header.end()
-        close = stop
-        if self.text[stop - 1] == "{":
-            close = self.braces.close(stop - 1) + 1
-        body = Span(stop - 1, close) if close != stop else None
-        function = self._signature(Span(at, stop - 1), Span(at, close), body)
-        if not close:
-            raise self._unclosed(function, stop - 1)
-        self.functions.append(function)
-        return close
+        return header.end()
 
     def _unclosed(self, function: Function, start: int) -> ParseError:
         """What to say of a body without its `}`: a vector that is not closed looks the same."""
@@ -252,55 +333,64 @@ class _Parser:
                 return error
         return self._error("expected '}' to close the body that begins here", start)
 
-    def _signature(self, header: Span, span: Span, body: Span | None) -> Function:
-        """The function whose header stands at `header`."""
-        text = self.text[header.start : header.end]
-        if "/" in text:
-            text = blank_comments(text)
-        match = _SIGNATURE.match(text)
-        if match is None:
-            raise careful.header_error(self.source, text, header.start)
-        words = _WORD.findall(match[1])
-        directives = list(_DIRECTIVE.findall(match[3])) + self._directives(
-            text, match.end(), header
-        )
-        return Function(
-            match[2],
-            match[5],
-            self._parameters(match[6], header.start + match.start(6)),
-            self._parameters(match[4], header.start + match.start(4)),
-            tuple(w for w in words if w in LINKAGES),
-            tuple((n, " ".join(a.split()).rstrip("; ")) for n, a in directives),
-            span,
-            body,
-            partial(_load, self.surroundings),
-        )
 
-    def _directives(self, text: str, at: int, header: Span) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        end = len(text.rstrip())
-        while at < end:
-            match = _DIRECTIVE.match(text, at)
-            if match is None:
-                raise careful.header_error(self.source, text, header.start)
-            found.append((match[1], match[2]))
-            at = match.end()
-        return found
+def _unusual(value: str) -> bool:
+    """May an initial value hold a comment, a text, or further names with values?"""
+    return "/" in value or '"' in value or "=" in value
 
-    def _parameters(self, text: str | None, at: int) -> tuple[Variable, ...]:
-        if text is None or not text.strip():
-            return ()
-        found: list[Variable] = []
-        for piece in text.split(","):
-            lead = len(piece) - len(piece.lstrip())
-            span = Span(at + lead, at + len(piece.rstrip()))
-            words = piece.split()
-            if len(words) == 3 and is_plain(*words):
-                found.append(plain_variable(words[0][1:], words[1][1:], words[2], span, 0))
-            else:
-                found += self._parameter(piece, at, span)
-            at += len(piece) + 1
-        return tuple(found)
+
+def _same(signature: Signature) -> Signature:
+    return signature
+
+
+def _header(source: Source, start: int, stop: int) -> re.Match[str]:
+    """The parts of the header of a function between two offsets. Raises ParseError."""
+    text = source.text[start:stop]
+    if "/" in text:
+        text = blank_comments(text)
+    match = _SIGNATURE.match(text)
+    if match is None:
+        raise careful.header_error(source, text, start)
+    return match
+
+
+def _read_signature(source: Source, start: int, stop: int) -> Signature:
+    """What the header between two offsets declares. Raises ParseError, but not for `_USUAL`."""
+    match = _header(source, start, stop)
+    directives = list(_DIRECTIVE.findall(match[3]))
+    text, at = match.string, match.end()
+    end = len(text.rstrip())
+    while at < end:
+        found = _DIRECTIVE.match(text, at)
+        if found is None:
+            raise careful.header_error(source, text, start)
+        directives.append((found[1], found[2]))
+        at = found.end()
+    return Signature(
+        _parameters(source, match[6], start + match.start(6)),
+        _parameters(source, match[4], start + match.start(4)),
+        tuple((n, " ".join(a.split()).rstrip("; ")) for n, a in directives),
+    )
+
+
+def _parameters(source: Source, text: str | None, at: int) -> tuple[Variable, ...]:
+    if text is None or not text.strip():
+        return ()
+    found: list[Variable] = []
+    for piece in text.split(","):
+        lead = len(piece) - len(piece.lstrip())
+        span = make_span(at + lead, at + len(piece.rstrip()))
+        words = piece.split()
+        if len(words) == 3 and is_plain(*words):
+            found.append(plain_variable(words[0][1:], words[1][1:], words[2], span, None, 0))
+        else:
+            try:
+                found += [d.at(span, 0, False) for d in declaration(piece)]
+            except BadDeclaration as bad:
+                where = min(at + bad.at, len(source.text))
+                raise ParseError(bad.message, source, Span(where, where + 1)) from None
+        at += len(piece) + 1
+    return tuple(found)
 
 
 def _load(surroundings: Surroundings, function: Function) -> Body:

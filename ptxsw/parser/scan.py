@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
+from functools import cached_property
+from itertools import accumulate, compress, count, repeat
+from operator import add, not_, sub
 
 from ptxsw.source import Span
 
 _TOKEN = re.compile(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|[{}]')
 _COMMENT = re.compile(r'(//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)|"[^"\n]*"')
-_DOUBTFUL = (
-    re.compile(r"//[^\n{}]*+[{}]"),  # a brace in a comment
-    re.compile(r'"[^"\n{}]*+[{}]'),  # a brace in a string
-)
+# A comment over lines, or a brace in a comment or in a string. Each begins with one literal
+# character, for which the search jumps.
+_COMMENTED = re.compile(r"/(?:\*|/[^\n{}]*+[{}])")
+_QUOTED = re.compile(r'"[^"\n{}]*+[{}]')
+_NEAR = 4_000  # characters in which a closing brace is searched one by one
 _NOT_BLANK = re.compile(r"[^\n\r\t ]")
 _END = re.compile(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|;|\Z')
 
@@ -26,7 +31,7 @@ class Braces:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self.plain = "/*" not in text and not any(d.search(text) for d in _DOUBTFUL)
+        self.plain = _COMMENTED.search(text) is None and _QUOTED.search(text) is None
 
     def close(self, start: int) -> int:
         """Offset of the `}` that matches the `{` at `start`; -1 if there is none."""
@@ -34,13 +39,41 @@ class Braces:
 
     def _close_plain(self, start: int) -> int:
         find, count = self._text.find, self._text.count
-        depth, after, at = 0, start, find("}", start)
+        at = find("}", start)
+        if count("{", start, at) == 1:
+            return at
+        depth, after = 0, start
         while at >= 0:
+            if after - start > _NEAR:
+                return self._close_far(start)
             depth += count("{", after, at) - 1
             if depth == 0:
                 return at
             after = at + 1
             at = find("}", after)
+        return -1
+
+    @cached_property
+    def _closes(self) -> tuple[list[int], list[int], list[int]]:
+        """Offsets of all `}`; how many braces are open after each; where none is."""
+        parts = self._text.split("}")
+        del parts[-1]
+        offsets = list(map(add, accumulate(map(len, parts)), count()))
+        depths = list(map(sub, accumulate(map(str.count, parts, repeat("{"))), count(1)))
+        return offsets, depths, list(compress(offsets, map(not_, depths)))
+
+    def _close_far(self, start: int) -> int:
+        """The same as `_close_plain` for a brace that holds many."""
+        offsets, depths, outermost = self._closes
+        first = bisect_right(offsets, start)
+        last, depth = (offsets[first - 1], depths[first - 1]) if first else (-1, 0)
+        depth += self._text.count("{", last + 1, start)
+        if depth == 0:
+            index = bisect_right(outermost, start)
+            return outermost[index] if index < len(outermost) else -1
+        for index in range(first, len(offsets)):
+            if depths[index] <= depth:
+                return offsets[index]
         return -1
 
     def _close_exact(self, start: int) -> int:

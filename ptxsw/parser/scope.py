@@ -6,6 +6,7 @@ from ptxsw.ir import Int, Operand, Special, Variable
 from ptxsw.parser.make import make_reg, make_symbol
 
 _DIGITS = "0123456789"
+_NONE: dict[str, tuple[int, bool]] = {}  # stays empty
 _LONGEST = 20  # digits of a member's number; no family has as many members
 
 
@@ -16,7 +17,7 @@ class Scope:
     branch may name one before it is met.
     """
 
-    __slots__ = ("_families", "_initials", "_names", "labels", "number", "parent", "seen")
+    __slots__ = ("_families", "_initials", "labels", "names", "number", "parent", "seen")
 
     def __init__(
         self, number: int, parent: Scope | None, labels: frozenset[str] = frozenset()
@@ -25,36 +26,46 @@ class Scope:
         self.parent = parent
         self.labels = labels
         self.seen: set[str] = set()  # names resolved here, so that a late declaration is noticed
-        self._names: dict[str, bool] = {}  # name -> is a register
-        self._families: dict[str, tuple[int, bool]] = {}  # `%r` of `%r<5>` -> 5, a register
-        self._initials: set[str] = set()  # first characters of families
+        self.names: dict[str, bool] = {}  # name -> is a register
+        # `%r` of `%r<5>` -> 5, a register; and the first characters of families.
+        self._families = _NONE
+        self._initials = ""
 
     def declare(self, variable: Variable) -> bool:
         """Add a declaration; True if names resolved earlier may now mean something else."""
         register = variable.space == "reg"
         if variable.count is None:
-            self._names[variable.name] = register
+            self.names[variable.name] = register
             return variable.name in self.seen
+        if self._families is _NONE:
+            self._families = {}
         self._families[variable.name] = (variable.count, register)
-        self._initials.add(variable.name[0])
+        if variable.name[0] not in self._initials:
+            self._initials += variable.name[0]
         return bool(self.seen)
 
     def foreign(self, text: str) -> bool:
         """Is it certain that no name in an operand text is declared in this very scope?"""
-        if self._families or self.labels or len(self._names) > 4:
+        if self._families or self.labels or len(self.names) > 4:
             return False
-        for name in self._names:  # noqa: SIM110 - a generator costs more than the search
+        for name in self.names:  # noqa: SIM110 - a generator costs more than the search
             if name in text:
                 return False
         return True
 
-    def _own(self, name: str) -> bool | None:
-        """Is `name` a register declared here? None if it is not declared here."""
-        found = self._names.get(name)
-        if found is not None:
-            return found
-        if name[0] not in self._initials or name[-1] not in _DIGITS:
-            return None
+    def knows(self, name: str) -> bool:
+        """Is a name declared or was it met in this scope or one around it?"""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.seen or name in scope.names or name in scope.labels:
+                return True
+            if scope._families and name[-1] in _DIGITS and scope._member(name) is not None:
+                return True
+            scope = scope.parent
+        return False
+
+    def _member(self, name: str) -> bool | None:
+        """Is `name`, member of a family declared here, a register? None if it is no member."""
         first = max(len(name.rstrip(_DIGITS)), len(name) - _LONGEST + 1)
         for cut in range(first, len(name)):
             count, register = self._families.get(name[:cut], (0, False))
@@ -65,9 +76,12 @@ class Scope:
     def resolve(self, name: str) -> Operand:
         """What an identifier stands for."""
         scope: Scope | None = self
+        numbered = name[-1] in _DIGITS
         while scope is not None:
             scope.seen.add(name)
-            register = scope._own(name)
+            register = scope.names.get(name)
+            if register is None and numbered and name[0] in scope._initials:
+                register = scope._member(name)
             if register is not None:
                 number = scope.number
                 return make_reg(name, number) if register else make_symbol(name, number)
