@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     into = asked.into / folder
     into.mkdir(parents=True, exist_ok=True)
     run = gpu.main if asked.gpu else kernelgen.main
-    own = ["--device", str(asked.device)] if asked.gpu else ["--jobs", str(asked.jobs)]
+    own = ["--bounds", "--device", str(asked.device)] if asked.gpu else ["--jobs", str(asked.jobs)]
     worst = 0
     for stem, options in TABLES.items():
         if asked.name and "--programs" in options:

@@ -17,6 +17,7 @@ from ptxsw.gpu.invent import BLOCKS, NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import Problem, from_launch
 from ptxsw.ir import Function, Module
+from ptxsw.options import BOUNDS
 from ptxsw.parser import parse
 from ptxsw.report.names import matches
 from ptxsw.toolchain.ptxas import AssemblyError
@@ -74,6 +75,19 @@ def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[
         if result.text not in texts:
             texts.add(result.text)
             made.append(Variant(scheme, form, result.text))
+    return made
+
+
+def bounds(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:
+    """Texts that compute nonsense, to see what could be gained at most: `noload` with nothing in
+    the place of the loads that would be shuffled, `nocorner` without the loads at the edges of a
+    warp. None where nothing would be shuffled. Raises ParseError."""
+    made = []
+    for bound in BOUNDS:
+        asked = replace(options, mode="force", scheme="paper", form="keep", unsafe_bound=bound)
+        result = pipeline.optimize(text, asked, name)
+        if result.text != text:
+            made.append(Variant(bound, "", result.text, bound=True))
     return made
 
 

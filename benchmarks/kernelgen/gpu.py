@@ -1,11 +1,13 @@
 """KernelGen on a GPU: the original and each scheme and form of every operator, timed.
 
     python -m benchmarks.kernelgen.gpu [NAME ...] [--real double] [--programs] [--block N ...]
-        [--csv FILE] [--markdown FILE] [--plot FILE.png|FILE.svg] [--samples N] [--device N]
+        [--bounds] [--csv FILE] [--markdown FILE] [--plot FILE.png|FILE.svg] [--samples N]
+        [--device N]
 
 Exit 0 where every variant gave the original's results bit for bit, 1 where one did not, 2 without
 a GPU. As in the paper's Figure 2 a bar is the time of the original, in the block size that is best
-for it, over the variant's in its own best.
+for it, over the variant's in its own best. `--bounds` adds that figure's NO LOAD and NO CORNER:
+texts that compute nonsense, which show what could be gained at most.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +30,13 @@ from ptxsw.gpu import show
 from ptxsw.gpu.choose import choose
 from ptxsw.gpu.cuda import open_device
 from ptxsw.gpu.driver import Driver, GpuError, NoGpu
-from ptxsw.gpu.measure import Effort, Measured, Unfit, measure
+from ptxsw.gpu.measure import Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import Buffer, Problem
 from ptxsw.ir import Function
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError
 from ptxsw.toolchain.tuned import KEEP
-from ptxsw.tuning import variants
+from ptxsw.tuning import bounds, variants
 
 BLOCKS = (32, 64, 128, 256, 512)
 
@@ -64,6 +66,8 @@ def time_all(
     blocks: Sequence[int],
     effort: Effort,
     say: Callable[[str], None],
+    *,
+    with_bounds: bool = False,
     share: float = 1.0,
 ) -> Iterator[Timed]:
     """Times each case, and tells of it as it goes on. Raises GpuError."""
@@ -71,7 +75,12 @@ def time_all(
         own = real if real in case.reals else case.reals[0]
         text = case.path(own).read_text()
         function = next(f for f in parse(text).functions if f.name == case.entry)
-        rows = tuple(_time(driver, case, own, function, text, blocks, effort, say, share))
+        options = pipeline.Options(arch=driver.device.arch)
+        made = variants(text, options, case.name)
+        if with_bounds:
+            made += bounds(text, options, case.name)
+        problems = (problem(case, own, block, share) for block in blocks)
+        rows = tuple(_time(driver, function, made, problems, effort, say))
         if rows:
             timed = Timed(rows, conclusion(rows, text, driver.device.arch))
             say(f"{show.plain(rows)}\n{timed.conclusion}\n")
@@ -93,23 +102,17 @@ def conclusion(rows: Sequence[Measured], text: str, arch: str) -> str:
 
 def _time(
     driver: Driver,
-    case: Case,
-    real: str,
     function: Function,
-    text: str,
-    blocks: Sequence[int],
+    made: Sequence[Variant],
+    problems: Iterable[Problem],
     effort: Effort,
     say: Callable[[str], None],
-    share: float,
 ) -> Iterator[Measured]:
-    made = variants(text, pipeline.Options(arch=driver.device.arch), case.name)
-    for block in blocks:
+    for each in problems:
         try:
-            yield from measure(
-                driver, function, made, problem(case, real, block, share), effort=effort
-            )
+            yield from measure(driver, function, made, each, effort=effort)
         except (Unfit, AssemblyError) as error:
-            say(f"{case.name}, {block} threads a block: {error}")
+            say(f"{function.name}, {each.block[0]} threads a block: {error}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,7 +132,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     effort = Effort(samples=asked.samples)
     with closing(driver):
         try:
-            timed = list(time_all(driver, chosen, asked.real, asked.block or BLOCKS, effort, print))
+            timed = list(
+                time_all(
+                    driver, chosen, asked.real, asked.block or BLOCKS, effort, print,
+                    with_bounds=asked.bounds,
+                )
+            )  # fmt: skip
         except GpuError as error:
             print(error, file=sys.stderr)
             return 2
@@ -165,6 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--real", choices=("float", "double"), default="float")
     parser.add_argument("--programs", action="store_true", help="the further programs instead")
     parser.add_argument("--block", type=int, action="append", help="threads; again for more")
+    parser.add_argument("--bounds", action="store_true", help="NO LOAD and NO CORNER, too")
     parser.add_argument("--samples", type=int, default=15, help="of each of two series")
     parser.add_argument("--device", type=int, default=0, help="number of the GPU")
     parser.add_argument("--csv", type=Path, metavar="FILE")

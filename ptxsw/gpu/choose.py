@@ -29,6 +29,7 @@ class Choice:
 def choose(rows: Sequence[Measured]) -> Choice:
     """The variant with the best geometric mean of its speed-ups over all problems that gave the
     original's bits in each, is faster by more than the noise, and slower in none by more."""
+    rows = [r for r in rows if not r.bound]
     noise = max((r.noise for r in rows if r.noise is not None), default=0.0)
     names = dict.fromkeys((r.scheme, r.form) for r in rows if r.scheme != ORIGINAL)
     best, best_slower = None, None
@@ -89,5 +90,6 @@ def tuned(rows: Sequence[Measured], choice: Choice, device: Device, kernel: str)
             if r.seconds is not None
             else Timing(r.scheme, r.form, r.block, 0.0, 0.0, False)
             for r in rows
+            if not r.bound
         ),
     )

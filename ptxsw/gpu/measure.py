@@ -23,11 +23,13 @@ ORIGINAL = "original"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A text with the kernel in it. The scheme "original" is the text as it was."""
+    """A text with the kernel in it. The scheme "original" is the text as it was. A `bound` is made
+    to see how fast a kernel could be: its results are wrong on purpose, and not compared."""
 
     scheme: str
     form: str
     text: str
+    bound: bool = False
 
     @property
     def name(self) -> str:
@@ -64,6 +66,7 @@ class Measured:
     registers: int = 0
     local: int = 0  # bytes per thread
     wrong: str | None = None
+    bound: bool = False
 
     @property
     def name(self) -> str:
@@ -138,6 +141,8 @@ def measure(
                 found = stage.results(kernels[variant])
             except GpuError as error:
                 raise GpuError(f"{function.name} as {variant.name}: {error}") from error
+            if variant.bound:
+                continue
             difference = _same(expected, found)
             if steady is not None:
                 wrong[variant] = f"the original's own results change from run to run: {steady}"
@@ -227,5 +232,5 @@ def _measured(
         speedup = base / max(seconds, 1e-12)
     return Measured(
         name, variant.scheme, variant.form, problem.grid, problem.block, seconds, noise, speedup,
-        registers, local, wrong,
+        registers, local, wrong, variant.bound,
     )  # fmt: skip

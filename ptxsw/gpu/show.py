@@ -24,7 +24,8 @@ def cells(row: Measured) -> list[str]:
         "-" if row.seconds is None else f"{row.seconds * 1e6:.2f}",
         "-" if row.noise is None else f"{row.noise * 100:.2f}",
         "-" if row.speedup is None else f"{row.speedup:.3f}",
-        str(row.registers or "-"), str(row.local), row.wrong or "yes",
+        str(row.registers or "-"), str(row.local),
+        row.wrong or ("wrong on purpose" if row.bound else "yes"),
     ]  # fmt: skip
 
 

@@ -222,6 +222,18 @@ def row(
     )  # fmt: skip
 
 
+def test_bounds_are_timed_and_never_chosen(variants: list[Variant]) -> None:
+    """Their results are wrong, and as fast as may be."""
+    nonsense = variants[1].text.replace("shfl.sync.down", "shfl.sync.up")
+    made = [variants[0], Variant("noload", "", nonsense, bound=True)]
+    driver = FakeDriver(cost=lambda text: 1e-6 if "shfl" in text else 1e-3)
+    rows = measure(driver, FUNCTION, made, problem())
+    assert rows[1].wrong is None and rows[1].speedup == pytest.approx(1000)
+    choice = choose(rows)
+    assert choice.scheme == KEEP
+    assert [t.scheme for t in tuned(rows, choice, DEVICE, "k").timings] == [ORIGINAL]
+
+
 @pytest.mark.parametrize(
     ("rows", "scheme", "why"),
     [

@@ -69,7 +69,7 @@ def test_time_all_and_write(tmp_path: Path) -> None:
     timed = list(
         gpu.time_all(
             driver, [CASES["jacobi"], CASES["vecadd"]], "float", (32, 64), Effort(1, 3),
-            said.append, 0.01,
+            said.append, with_bounds=True, share=0.01,
         )
     )  # fmt: skip
     rows = [row for one in timed for row in one.rows]
@@ -82,6 +82,11 @@ def test_time_all_and_write(tmp_path: Path) -> None:
     assert "sm_80" in jacobi or "Ampere" in jacobi  # why auto does what it does
     assert vecadd.startswith("vecadd: keep: ")
     assert any(jacobi in line for line in said)
+    bounds = {r.scheme for r in rows if r.bound}
+    assert bounds == {"noload", "nocorner"}
+    assert all(r.seconds is not None for r in rows if r.bound)
+    assert not any(r.bound for r in rows if r.kernel == "vecadd")
+    assert "wrong on purpose" in "".join(said)
     plot = tmp_path / "g.svg"
     asked = argparse.Namespace(
         csv=tmp_path / "g.csv", markdown=tmp_path / "g.md", real="float", programs=False,
