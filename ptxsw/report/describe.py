@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from ptxsw import isa
 from ptxsw.emulator.affine import Affine, constant
-from ptxsw.emulator.coalescing import LANES, SECTOR, is_uniform
-from ptxsw.emulator.node import Variance, walk
+from ptxsw.emulator.coalescing import is_uniform
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Loc
 from ptxsw.report import lanes, model
 from ptxsw.report.address import Writer
-from ptxsw.report.reuse import OpenRow, Rows, carried
-
-_SECTOR_SPACES = ("global", "generic", "local")
+from ptxsw.report.reuse import OpenRow, Rows, Writes, calls, carried
+from ptxsw.report.traffic import Traffic
 
 
 def describe(
@@ -36,6 +33,7 @@ def describe(
         _source_lines(trace),
         _outlooks(outlooks),
         carried(trace, affine),
+        Writes(calls(trace)),
     )
     rows = Rows()
     accesses = tuple(
@@ -46,7 +44,7 @@ def describe(
 
 @dataclass(frozen=True)
 class _Scene:
-    """What is known of a kernel beside its accesses."""
+    """What is known of a kernel beside its accesses, and of those before the one looked at."""
 
     trace: Trace
     writer: Writer
@@ -54,6 +52,7 @@ class _Scene:
     sources: Mapping[int, str]
     outlooks: Mapping[int, model.Outlook]
     carried: Mapping[int, tuple[model.Carried, ...]]
+    writes: Writes
 
 
 def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
@@ -61,17 +60,17 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     line = scene.trace.module.source.line(access.instruction.span.start)
     addresses = {v.address for v in access.variants}
     address = addresses.pop() if len(addresses) == 1 else None
-    requests = _requests(access, writer.affine, scene.warps)
-    offsets = _common([r.offsets for r in requests])
+    asked = Traffic.of(access, writer.affine, scene.warps)
+    offsets = asked.offsets
     stride = None if offsets is None else lanes.stride(offsets)
-    sectors, efficiency = _sectors(access, requests)
+    sectors, efficiency = asked.sectors()
     found = model.Access(
         line,
         scene.sources.get(access.index),
         access.kind,
         access.space,
         access.instruction.name,
-        access.bytes or None,
+        asked.size,
         None if address is None else show(address),
         stride,
         sectors,
@@ -81,88 +80,27 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
         index=None if address is None else writer.address(address, access.bits // 8),
         lane_step=_symbolic_step(access, writer),
         efficiency=efficiency,
-        phase=_common([r.phase for r in requests]),
-        bank_conflicts=_banks(access, requests, writer.affine, scene.warps),
+        phase=asked.phase,
+        bank_conflicts=asked.banks(writer.affine),
         lanes=offsets if stride is None else None,
         optimizer=_outlook(access, line, scene.outlooks),
     )
+    scene.writes.note(access, [writer.affine.polynomial(v.address) for v in access.variants])
     if address is None:
         return found
-    row, offset = rows.row(access.space, writer.affine.polynomial(address), access.bits // 8)
+    polynomial = writer.affine.polynomial(address)
+    row, offset = rows.row(access.space, polynomial, access.bits // 8)
     row.lines.append(line)
     if access.kind != "load":
+        row.stores[offset] = access.index
         return replace(found, row=row.name, offset=offset)
     step = writer.affine.lane_step(address)
-    reuse = row.reuse(offset, stride if step is None else constant(step))
-    row.loads.setdefault(offset, []).append(line)
+    reuse = row.load(
+        access.index, line, offset, stride if step is None else constant(step),
+        scene.writes.since(access, polynomial),
+    )  # fmt: skip
     again = scene.carried.get(access.index, ())
     return replace(found, row=row.name, offset=offset, reuse=reuse, carried=again)
-
-
-def _requests(access: Access, affine: Affine, warps: lanes.Warps) -> tuple[lanes.Request, ...]:
-    """What full warps ask for on the paths that lead to the access; empty where that is not known,
-    as where lanes on different paths may point to different places."""
-    addresses = dict.fromkeys(v.address for v in access.variants)
-    if len(addresses) > 1 and access.ways is not Variance.UNIFORM:
-        return ()
-    found = [lanes.requests(affine, address, warps) for address in addresses]
-    return tuple(r for each in found for r in each) if all(found) else ()
-
-
-_T = TypeVar("_T")
-
-
-def _common(values: Iterable[_T | None]) -> _T | None:
-    """The one value of all, if there is one."""
-    found = set(values)
-    return found.pop() if len(found) == 1 else None
-
-
-def _sectors(
-    access: Access, requests: tuple[lanes.Request, ...]
-) -> tuple[int | None, float | None]:
-    """Sectors of the warp that touches most, and the share of their bytes that is asked for."""
-    size = access.bytes
-    if not requests or not size or access.space not in _SECTOR_SPACES:
-        return None, None
-    if _is_local(access):
-        offsets = _common([r.offsets for r in requests])
-        if offsets is None:
-            return None, None
-        touched = lanes.local_sectors(offsets, size)
-        return touched, round(LANES * size / (touched * SECTOR), 4)
-    counts = [
-        max((lanes.sectors(warp, size), -lanes.used(warp, size)) for warp in request.warps)
-        for request in requests
-    ]
-    if not all(r.exact for r in requests) and len(set(counts)) > 1:
-        return None, None  # it depends on what only the run knows
-    worst, unused = max(counts)
-    return worst, round(-unused / (worst * SECTOR), 4)
-
-
-def _is_local(access: Access) -> bool:
-    """Is local memory touched, also through a generic address?"""
-    return access.space == "local" or any(
-        term.kind == "atom" and term.value == "window(local)"
-        for variant in access.variants
-        for term in walk(variant.address)
-    )
-
-
-def _banks(
-    access: Access, requests: tuple[lanes.Request, ...], affine: Affine, warps: lanes.Warps
-) -> int | None:
-    """Passes through the banks of shared memory, of the warp that needs most."""
-    size = access.bytes
-    if access.space != "shared" or not size:
-        return None
-    if requests and all(r.exact for r in requests):
-        apart = access.kind == "atomic"
-        return max(lanes.bank_ways(w, size, apart=apart) for r in requests for w in r.warps)
-    addresses = {v.address for v in access.variants}
-    separate = all(lanes.separate_banks(affine, address, warps, size) for address in addresses)
-    return 1 if separate and len(addresses) == 1 else None
 
 
 def _symbolic_step(access: Access, writer: Writer) -> str | None:

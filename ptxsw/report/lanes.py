@@ -144,7 +144,7 @@ def bank_ways(found: Offsets, size: int, *, apart: bool = False) -> int:
     the same word wait for each other, as in an atomic operation."""
     together = LANES * 4 // max(4, size)
     worst = 1
-    for first in range(0, LANES, together):
+    for first in range(0, len(found), together):
         lanes = found[first : first + together]
         words = [word for at in lanes for word in touched((at,), size, 4)]
         banks = [word % _BANKS for word in (words if apart else set(words))]

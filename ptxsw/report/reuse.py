@@ -8,7 +8,8 @@ rewritten on the word of this module.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ptxsw import isa
@@ -25,25 +26,95 @@ _TURNS = 8  # looked back
 
 @dataclass
 class OpenRow:
-    """A row while it is filled: loads by their offset, in program order."""
+    """A row while it is filled, in program order: loads and the last stores by their offset."""
 
     name: str
     start: Polynomial
     size: int
     lines: list[int] = field(default_factory=list)
-    loads: dict[int, list[int]] = field(default_factory=dict)
+    loads: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # index, line
+    stores: dict[int, int] = field(default_factory=dict)  # index
 
-    def reuse(self, offset: int, step: int | None) -> tuple[model.Reuse, ...]:
-        """Earlier loads of the same bytes. `step`: what the address grows by from lane to lane."""
-        found = [model.Reuse(line, 0) for line in reversed(self.loads.get(offset, ()))]
-        if step:
-            near = [
-                model.Reuse(line, lane)
-                for lane in _lanes(offset, self.loads, step)
-                for line in self.loads[offset - lane * step]
-            ]
-            found.extend(sorted(near, key=lambda reuse: (abs(reuse.delta), -reuse.line)))
+    def load(
+        self, index: int, line: int, offset: int, step: int | None, since: int
+    ) -> tuple[model.Reuse, ...]:
+        """Puts a load into the row. Returns earlier loads of the same bytes, made at instruction
+        `since` or later. `step`: what the address grows by from lane to lane."""
+        for place, stored in self.stores.items():
+            if (offset - place) % step == 0 if step else place == offset:
+                since = max(since, stored)
+        found = [
+            model.Reuse(other, 0)
+            for at, other in reversed(self.loads.get(offset, ()))
+            if at >= since
+        ]
+        near = [
+            model.Reuse(other, lane)
+            for lane in _lanes(offset, self.loads, step or 0)
+            for at, other in self.loads[offset - lane * (step or 0)]
+            if at >= since
+        ]
+        found.extend(sorted(near, key=lambda reuse: (abs(reuse.delta), -reuse.line)))
+        self.loads.setdefault(offset, []).append((index, line))
         return tuple(found[:_MOST])
+
+
+@dataclass
+class Writes:
+    """Where memory was last written, in program order, as far as rows do not tell."""
+
+    calls: Sequence[int]  # instructions that may write anything
+    anything: dict[str, int] = field(default_factory=dict)  # by state space
+    through: dict[tuple[str, Monomial], int] = field(default_factory=dict)
+
+    def note(self, access: Access, polynomials: Iterable[Polynomial]) -> None:
+        """An access; those that write nothing leave no trace."""
+        if not _writes(access):
+            return
+        found = [_pointers(polynomial) for polynomial in polynomials]
+        if access.kind == "other" or not all(found):
+            spaces = (access.space,) if access.space != "generic" else ("global", "shared", "local")
+            for space in {*spaces, "generic"} | ({"global"} if access.kind == "other" else set()):
+                self.anything[space] = access.index
+        for pointer in frozenset[Monomial]().union(*found):
+            self.through[access.space, pointer] = access.index
+
+    def since(self, access: Access, polynomial: Polynomial) -> int:
+        """The first instruction after which nothing but stores of its own row may have written
+        what a load reads; in shared memory, nothing at all. Different pointers are taken to lead
+        to different memory."""
+        if _read_only(access):
+            return 0
+        before = bisect_left(self.calls, access.index)
+        found = [self.anything.get(access.space, -1), self.calls[before - 1] if before else -1]
+        own = _pointers(polynomial)
+        found += [
+            at
+            for (space, pointer), at in self.through.items()
+            if (space == access.space == "shared" and (not own or pointer in own))
+            or (space != access.space and "generic" in (space, access.space) and pointer in own)
+        ]
+        return max(found) + 1
+
+
+def calls(trace: Trace) -> list[int]:
+    """Instructions behind which other code may have run."""
+    return [
+        index
+        for index, instruction in enumerate(trace.cfg.instructions)
+        if isa.Effect.CALL in isa.effects(instruction.opcode, instruction.modifiers)
+    ]
+
+
+def _writes(access: Access) -> bool:
+    instruction = access.instruction
+    written = isa.Effect.WRITE | isa.Effect.ATOMIC | isa.Effect.ASYNC
+    return bool(isa.effects(instruction.opcode, instruction.modifiers) & written)
+
+
+def _read_only(access: Access) -> bool:
+    """Is it memory that nobody writes while the kernel runs?"""
+    return "nc" in access.instruction.modifiers or access.space == "const"
 
 
 @dataclass
@@ -261,15 +332,12 @@ class _Written:
 
     @classmethod
     def within(cls, trace: Trace, inside: list[Access], affine: Affine, header: int) -> _Written:
-        cfg = trace.cfg
-        for number in cfg.loops[header].blocks:
-            block = cfg.blocks[number]
-            for instruction in cfg.instructions[block.start : block.end]:
-                if isa.Effect.CALL in isa.effects(instruction.opcode, instruction.modifiers):
-                    return cls(None)
+        blocks = trace.cfg.loops[header].blocks
+        if any(trace.cfg.block_of[index] in blocks for index in calls(trace)):
+            return cls(None)
         pointers: dict[str, frozenset[Monomial]] = {}
         for access in inside:
-            if access.kind == "load":
+            if not _writes(access):
                 continue
             found = [_pointers(affine.polynomial(v.address)) for v in access.variants]
             if access.kind == "other" or access.space == "generic" or not all(found):
@@ -280,7 +348,7 @@ class _Written:
     def may_change(self, access: Access, polynomial: Polynomial) -> bool:
         """May the loop write what a load of it reads? Different pointers are taken to lead to
         different memory."""
-        if "nc" in access.instruction.modifiers or access.space == "const":
+        if _read_only(access):
             return False
         if self.pointers is None:
             return True

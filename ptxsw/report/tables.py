@@ -123,7 +123,7 @@ def _used(access: Access) -> str:
 
 
 def _banks(access: Access) -> str:
-    if access.space != "shared":
+    if access.space != "shared" or access.bytes is None:
         return ""
     ways = access.bank_conflicts
     if ways is None:

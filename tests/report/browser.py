@@ -63,6 +63,13 @@ class Browser:
     def run(self, script: str) -> Any:
         return self._post("/execute/sync", {"script": script, "args": []})
 
+    def wait(self, script: str) -> Any:
+        """What the script returns as soon as that is true, or at last."""
+        end = time.monotonic() + 5
+        while not (found := self.run(script)) and time.monotonic() < end:
+            time.sleep(0.02)
+        return found
+
     def click(self, selector: str) -> None:
         found = self._post("/element", {"using": "css selector", "value": selector})
         self._post(f"/element/{found[ELEMENT]}/click", {})

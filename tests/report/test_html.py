@@ -185,6 +185,7 @@ def test_a_kernel_of_cpp_is_named_as_in_its_source(browser: Browser, tmp_path: P
     )
     browser.open(path)
     browser.click("summary")
+    assert browser.wait("return document.querySelector('header table') !== null")
     header = browser.run("return document.querySelector('header').innerText")
     assert "app::jacobi<float, 4>: 9 global loads" in header and mangled in header
     browser.click("#L76")

@@ -175,3 +175,35 @@ def test_local_memory_lies_side_by_side() -> None:
     assert (wide.sectors, wide.efficiency) == (8, 1.0)
     own = load("and.b32 %r3, %r1, 7;", access=local.format("ld.local.u32 %r4, [%rd3]"))
     assert (own.sectors, own.efficiency) == (32, 0.125)
+
+
+@pytest.mark.parametrize(
+    ("index", "matrices", "ways"),
+    [
+        ("mul.lo.u32 %r3, %r1, 4;", "x4", 1),  # rows of 16 bytes side by side
+        ("mul.lo.u32 %r3, %r1, 8;", "x4", 2),
+        ("mul.lo.u32 %r3, %r1, 32;", "x4", 8),  # rows of 128 bytes: all in the same banks
+        ("mad.lo.u32 %r3, %r1, 36, 0;", "x4", 1),  # padded by one row
+        ("and.b32 %r5, %r1, 7; xor.b32 %r3, %r5, 3; mul.lo.u32 %r3, %r3, 4;"
+         "mad.lo.u32 %r3, %r1, 32, %r3;", "x4", 1),  # swizzled
+        ("shr.u32 %r5, %r1, 3; mul.lo.u32 %r3, %r5, 4;", "x1", 1),  # eight lanes give addresses
+    ],
+)  # fmt: skip
+def test_rows_of_matrices(index: str, matrices: str, ways: int) -> None:
+    """Eight rows of 16 bytes are fetched together."""
+    names = {"x1": "{%r4}", "x4": "{%r4, %r6, %r7, %r8}"}[matrices]
+    matrix = f"ldmatrix.sync.aligned.m8n8.{matrices}.shared.b16 {names}, [%rd3]"
+    access = load(index, access=f"mov.u64 %rd4, tile; add.s64 %rd3, %rd4, %rd2; {matrix}")
+    assert (access.bytes, access.bank_conflicts) == (16, ways)
+
+
+def test_instructions_that_decide_themselves_what_they_touch() -> None:
+    registers = "{%r3, %r4, %r5, %r6, %r3, %r4, %r5, %r6}"
+    wmma = f"wmma.load.c.sync.aligned.row.m16n16k16.global.f32 {registers}, [%rd3]"
+    access = load("mov.u32 %r3, 0;", access=wmma)
+    assert (access.bytes, access.sectors, access.efficiency) == (None, None, None)
+    copy = (
+        "mov.u64 %rd4, tile; add.s64 %rd3, %rd4, %rd2; cp.async.cg.shared.global [%rd3], [%rd1], 16"
+    )
+    access = load("mul.lo.u32 %r3, %r1, 8;", access=copy)
+    assert (access.bytes, access.lane_stride, access.bank_conflicts) == (16, 32, 2)
