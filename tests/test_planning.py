@@ -255,6 +255,18 @@ def test_registers_are_read_back_from_ptxas(
         assert f"with {registers[1]} registers instead of {registers[0]}" in kernel.choice.reason
 
 
+def test_the_real_ptxas_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that predicts for an architecture which this ptxas knows: Pascal's, for sm_80."""
+    if real_ptxas(os.environ) is None:
+        pytest.skip("no ptxas on this machine")
+    pascal = planning.find_model("sm_60")
+    monkeypatch.setattr(planning, "find_model", lambda _: pascal)
+    kernel = kernel_of("gaussblur", form="keep")
+    assert kernel.choice is not None and kernel.choice.by == "model"
+    before = ptxas.assemble(text_of("gaussblur"), "sm_80").resources[0].registers
+    assert kernel.choice.reason.endswith(f" registers instead of {before}")
+
+
 # ---------------------------------------------------------------- uniform loops
 
 
