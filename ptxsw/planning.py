@@ -181,15 +181,17 @@ def _drafts(
 ) -> tuple[list[Draft], dict[int, Kept]]:
     """A draft for each way, and the loads that all of them leave alone by our rule."""
     apart = _leave_alone(trace, arch)
-    known: dict[str, Draft] = {}
+    known: dict[tuple[str, bool], Draft] = {}
     alone: dict[int, Kept] = {}
     found = []
     for scheme, form in ways:
         kind = "paper" if scheme in _AS_PAPER else scheme
-        if kind not in known:
-            known[kind], dropped = without(trace, _draft(trace, judge, options, kind), apart)
+        key = (kind, form == UNIFORM)
+        if key not in known:
+            judged = judge.in_step(loops.made) if form == UNIFORM else judge
+            known[key], dropped = without(trace, _draft(trace, judged, options, kind), apart)
             alone.update((kept.dest.index, kept) for kept in dropped)
-        made = restyled(known[kind], scheme, "keep" if form == UNIFORM else form)
+        made = restyled(known[key], scheme, "keep" if form == UNIFORM else form)
         if form == UNIFORM:
             made, dropped = without(trace, made, apart_in(loops.made))
             alone.update((kept.dest.index, kept) for kept in dropped)

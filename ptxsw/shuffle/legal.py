@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 
 from ptxsw import isa
@@ -18,7 +19,7 @@ from ptxsw.ir import Instruction, Reg, Vec
 from ptxsw.isa import Effect
 from ptxsw.shuffle.find import Candidate, is_plain
 from ptxsw.shuffle.guards import Guards
-from ptxsw.shuffle.plan import Proof, WrapGuard
+from ptxsw.shuffle.plan import Proof, UniformLoop, WrapGuard
 from ptxsw.shuffle.prove import (
     UNPROVED,
     Different,
@@ -64,6 +65,7 @@ class Judge:
         self._terms = trace.terms
         self._solver = solver
         self._assume = assume
+        self._in_step: frozenset[int] = frozenset()
         self._guards = Guards(trace)
         self._access_at = {a.index: a for a in trace.accesses}
         self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
@@ -74,6 +76,13 @@ class Judge:
         self._segments = segments(trace)
         # What was proved for each destination, source and delta.
         self.obligations: dict[tuple[int, int, int], list[Obligation]] = {}
+
+    def in_step(self, loops: Iterable[UniformLoop]) -> Judge:
+        """The same rules once these loops are uniform: by their votes the lanes that come
+        together to an instruction of them are in the same iteration."""
+        other = copy(self)
+        other._in_step = frozenset().union(*(loop.together for loop in loops))
+        return other
 
     def legal(
         self, candidate: Candidate, *, before: int | None = None, source_at: int | None = None
@@ -98,7 +107,8 @@ class Judge:
             return refused
         assumptions: list[str] = []
         if candidate.crosses:
-            if self._cfg.loops_around(self._cfg.block_of[dest.index]):
+            looping = self._cfg.loops_around(self._cfg.block_of[dest.index])
+            if looping and dest.index not in self._in_step:
                 if LOCKSTEP not in self._assume:
                     return Refused("lanes in a loop may be in different iterations")
                 assumptions.append(LOCKSTEP)

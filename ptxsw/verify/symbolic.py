@@ -87,7 +87,7 @@ def _claimed(
     trace = trace or emulate(a, first, solver=solver)
     if trace.statistics.timed_out:
         return Open("the symbolic run of the first kernel took too long")
-    plan = _planned(trace, Judge(trace, solver, assume), claims, loops)
+    plan = _planned(trace, Judge(trace, solver, assume).in_step(loops), claims, loops)
     return plan if isinstance(plan, Open) else _carried_out(plan, b)
 
 
