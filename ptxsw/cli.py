@@ -511,13 +511,21 @@ def tune(
             Effort(samples=samples),
         )  # fmt: skip
         equal = tuning.run(
-            text, name, driver, request, keep=store, csv=csv, plot=plot, say=typer.echo
-        )
+            text, name, driver, request, keep=store, csv=csv, plot=plot, say=typer.echo,
+            step=_working,
+        )  # fmt: skip
     except (ValueError, NoGpu, GpuError) as error:
         raise CommandError(str(error)) from error
     finally:
         resources.close()
     raise typer.Exit(0 if equal else 1)
+
+
+def _working(on: str) -> None:
+    """Says on a terminal what is being done; an empty text removes that."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{on and f'timing {on}'}")
+        sys.stderr.flush()
 
 
 _RAW = {"ignore_unknown_options": True, "allow_interspersed_args": False}

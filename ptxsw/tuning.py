@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 
 import ptxsw
@@ -39,13 +40,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One kernel: its measurements and the choice; or why it was not measured."""
+    """One kernel: its measurements and the choice; or why it was not measured. `left_out` says
+    which launches were not, and why."""
 
     kernel: str
     rows: tuple[Measured, ...] = ()
     choice: Choice | None = None
     tuned: Tuned | None = None
     problem: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 def combinations() -> Iterator[tuple[str, str]]:
@@ -145,7 +148,7 @@ def _tune_one(
     except NoLaunch as error:
         return Outcome(function.name, problem=str(error))
     rows: list[Measured] = []
-    unfit = ""
+    left_out: list[str] = []
     for problem in problems:
         try:
             rows += measure(
@@ -153,13 +156,14 @@ def _tune_one(
                 step=lambda variant: step(f"{function.name} {variant}"),
             )  # fmt: skip
         except (Unfit, AssemblyError) as error:
-            unfit = str(error)
+            left_out.append(f"blocks of {'x'.join(map(str, problem.block))}: {error}")
     if not rows:
-        return Outcome(function.name, problem=unfit)
+        return Outcome(function.name, problem="; ".join(left_out))
     choice = choose(rows)
     return Outcome(
-        function.name, tuple(rows), choice, tuned(rows, choice, driver.device, function.name)
-    )
+        function.name, tuple(rows), choice, tuned(rows, choice, driver.device, function.name),
+        left_out=tuple(left_out),
+    )  # fmt: skip
 
 
 def _problems(
@@ -188,6 +192,8 @@ def run(
 
     Raises what `tune` and `save` raise; ImportError for a plot without matplotlib.
     """
+    if plot is not None:
+        import_module("matplotlib")  # before anything is measured in vain
     arch = same_arch(request.arch or driver.device.arch)
     rows: list[Measured] = []
     say(f"{driver.device}, code for {arch}")
@@ -196,6 +202,8 @@ def run(
         rows += outcome.rows
         if outcome.rows:
             say("\n" + show.plain(outcome.rows))
+        for left_out in outcome.left_out:
+            say(f"{outcome.kernel}: not measured: {left_out}")
         if outcome.choice is None:
             say(f"{outcome.kernel}: not measured: {outcome.problem}")
             continue

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,12 +152,38 @@ def test_chart(file: str, said: list[str], tmp_path: Path, suffix: str, magic: b
         assert "geo. mean" in drawn
 
 
+def test_a_plot_needs_matplotlib(
+    file: str, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is said before anything is measured."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    driver = FakeDriver()
+    with pytest.raises(ModuleNotFoundError, match="matplotlib"):
+        run(driver, said, plot=tmp_path / "p.png")
+    assert not driver.loaded and not said
+
+
 def test_speedups_are_of_the_best_blocks() -> None:
     from tests.gpu.test_measure import row
 
     rows = [row(ORIGINAL, 1.0), row(ORIGINAL, 2.0), row("a", 3.0), row("a", 1.0), row("b", 9.0),
             row("b", None, wrong="differs")]  # fmt: skip
     assert show.speedups(rows) == {"a keep": {"k": pytest.approx(1.5)}}
+
+
+def test_launches_that_do_not_fit_are_named(file: str, said: list[str]) -> None:
+    two = (*LAUNCHES, replace(LAUNCHES[0], block=(96, 1, 1)))
+    request = replace(QUICK, launches=two)
+    driver = FakeDriver(threads=lambda text: 64)
+    tuning.run(
+        TEXT, "jacobi.ptx", driver, request, keep=False, csv=None, plot=None, say=said.append
+    )
+    assert (
+        "jacobi: not measured: blocks of 96x1x1: it needs too many registers for 96 threads a block"
+    ) in said
+    (outcome,) = tuning.tune(TEXT, "t", FakeDriver(threads=lambda text: 1), request)
+    assert outcome.choice is None and outcome.problem is not None
+    assert outcome.problem.count("too many registers") == 2
 
 
 def test_every_scheme_and_form_is_tried() -> None:
