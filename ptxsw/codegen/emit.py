@@ -123,7 +123,8 @@ class _Emitter:
 
     def _row(self, row: Halo) -> None:
         takers = self._takers.get(row.lead, ())
-        members = [r for r in takers if r.scheme == "halo" and r.source == row.lead]
+        of_row = (r for r in takers if r.scheme == "halo" and r.source == row.lead)
+        members = [r for r in of_row if not r.is_copy]
         if not members:
             return
         whole = self._row_whole(row, members[0])
