@@ -25,6 +25,7 @@ _BLANK = r"[ \t]+"
 _FILE = re.compile(
     rf'\.file{_BLANK}[0-9]{{1,18}}{_BLANK}"[^"\n]*"(?:[ \t]*,[ \t]*[0-9]+){{0,2}}', re.ASCII
 )
+_IS_LOC = re.compile(r"\.loc(?![A-Za-z0-9_])", re.ASCII)
 _LOC = re.compile(
     rf"""\.loc{_BLANK}([0-9]{{1,18}}){_BLANK}([0-9]{{1,18}})(?:{_BLANK}([0-9]{{1,18}}))?
     (?:[ \t]*,[^\n/]*)?""",
@@ -40,7 +41,7 @@ def label(text: str, at: int, end: int) -> tuple[str, int] | None:
 
 def location(source: Source, at: int, end: int) -> Loc | None:
     """The `.loc` at `at`, which ends with its line, or None if it is another directive."""
-    if source.text[at : at + 4] != ".loc":
+    if _IS_LOC.match(source.text, at, end) is None:
         return None
     match = _LOC.match(source.text, at, end)
     if match is None:

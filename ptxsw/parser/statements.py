@@ -79,16 +79,13 @@ _DIRECTIVE = re.compile(r"\s*\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _SPACES = frozenset({"reg", "param", "local", "shared", "global", "const", "tex", "sreg", "surf"})
 
 
-class Guards(dict[str, Guard | None]):
-    """`@!%p1` -> Guard, in one scope; "" -> None.
-
-    Unreadable where only the grammar can tell."""
+class Guards(dict[str, Guard]):
+    """`@!%p1` -> Guard, in one scope. Unreadable where only the grammar can tell."""
 
     __slots__ = ("_registers",)
 
     def __init__(self, registers: Operands) -> None:
         self._registers = registers
-        self[""] = None
 
     def __missing__(self, text: str) -> Guard:
         name = text[1:].lstrip(BLANKS)
@@ -100,10 +97,6 @@ class Guards(dict[str, Guard | None]):
         if not self._registers.shared:  # a name that passes with its scope is not kept
             self[text] = found
         return found
-
-    def clear(self) -> None:
-        super().clear()
-        self[""] = None
 
 
 class Surroundings:
@@ -138,7 +131,6 @@ class Reader:
         self.pool = surroundings.pool
         self._span = span
         self.statements: list[Statement] = []
-        self.changes = 0  # how often names may have come to mean something else
         # Registers made beforehand, no more than the text can use: counts may be hostile.
         self._room = (span.end - span.start) // 8
         self._opened = 0  # nested scopes met so far
@@ -226,7 +218,7 @@ class Reader:
                 at = skip_blank(text, at, end)
             if at >= stop:
                 break
-            at = self._careful(at, end)
+            at = self.careful(at, end)
             if at < stop:
                 at = self._scan(at, stop)
         return at
@@ -291,7 +283,6 @@ class Reader:
     def brace(self, at: int) -> None:
         """Open or close a nested scope."""
         span = make_span(at, at + 1)
-        self.changes += 1
         table = self.table
         if self.source.text[at] == "{":
             self._opened += 1
@@ -314,7 +305,6 @@ class Reader:
         table.leave(around, shared, passing)
         self.table = Operands(self.scope, self.pool, table)
         self.guards = Guards(self.table)
-        self.changes += 1
 
     def dotted(self, text: str, span: Span, label: str | None = None) -> None:
         """A directive or a declaration, `;` included, comments blanked."""
@@ -395,13 +385,12 @@ class Reader:
 
     def _forget(self) -> None:
         """Forget what names meant so far."""
-        self.changes += 1
         self.table.clear()
         self.guards.clear()
 
     # ------------------------------------------------------------ the careful reading
 
-    def _careful(self, at: int, end: int) -> int:
+    def careful(self, at: int, end: int) -> int:
         """Read the one statement at `at` whatever it looks like; the offset after it."""
         text = self.source.text
         if text[at] in "{}":

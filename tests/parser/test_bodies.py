@@ -305,6 +305,11 @@ def test_ptx_1() -> None:
     assert module.variables[0].space == "tex"
 
 
+def test_a_local_array_is_no_loc() -> None:
+    (array,) = _body(".local .b8 x[4] /* four */;").variables[-1:]
+    assert (array.space, array.name, array.dims) == ("local", "x", (4,))
+
+
 def test_a_comment_that_holds_the_end_of_a_line() -> None:
     module = parse(HEAD + ".entry k() {\n.reg .b32 r;\n/* a;\n b;\n */ mov.u32 r, 1;\nret;\n}\n")
     first, second = module.functions[0].body.instructions

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from lark.exceptions import UnexpectedInput
 
+from ptxsw.errors import ParseError
 from ptxsw.ir import Function, Instruction, Module, Variable
-from ptxsw.parser import careful, grammar, parse
-from ptxsw.parser.scan import blank_comments
+from ptxsw.parser import careful, grammar, parse, statements
+from ptxsw.parser.scan import blank_comments, skip_blank
 from ptxsw.parser.statements import Reader, Surroundings
 from tests.real import CORPUS, FIXTURES, name_of, text_of
 
@@ -55,6 +56,119 @@ def test_instructions(path: Path) -> None:
     for function, quick in _forms(module, set())[:250]:
         slow = careful.instruction(_reader(module, function), quick.span.start, quick.span.end)
         assert slow == quick
+
+
+def _by_grammar(reader: Reader, at: int, end: int) -> None:
+    """Read all statements between two offsets one by one, instructions by the grammar alone."""
+    text = reader.source.text
+    while (at := skip_blank(text, at, end)) < end:
+        at = reader.careful(at, end)
+
+
+def _read(text: str, most: int) -> list[object]:
+    """Every statement of the bodies of at most so many characters, and what is wrong with them."""
+    found: list[object] = []
+    try:
+        for function in _bodies(parse(text)):
+            span = function.body_span
+            if span is not None and span.end - span.start <= most:
+                found += function.body.statements
+    except ParseError as error:
+        found.append(str(error))
+    return found
+
+
+def _compare(text: str, most: int, patch: pytest.MonkeyPatch) -> None:
+    quick = _read(text, most)
+    with patch.context() as patched:
+        patched.setattr(statements, "read_lines", _by_grammar)
+        slow = _read(text, most)
+    assert quick == slow
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=name_of)
+def test_whole_bodies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scopes and late declarations, too, mean the same to both readers."""
+    _compare(text_of(path), 2_500, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FIXTURES + CORPUS[::9], ids=name_of)
+def test_all_bodies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _compare(text_of(path), 100_000, monkeypatch)
+
+
+_SCOPES = """
+mov.u32 \t%r1, 1; // the blank before the tab is how the lines below are cut
+{ // callseq 0, 0
+\t.reg .b32 q; \n\t.param .b32 param0;
+\tst.param.b32 \t[param0+0], %r1;
+\tcall.uni \n\tf, \n\t(\n\tparam0\n\t);
+} // callseq 0
+{
+\t.param .b32 param0;
+\tst.param.b32 \t[param0+0], q;
+\t{
+\t\t.reg .pred q, %p1;
+\t\tsetp.eq.s32 \tq, %r1, param0;
+\t\t@q bra \tL;
+\t\t@%p1 bra \tM;
+\tL:
+\t\tmov.b32 \t{%r1, %r2}, q2;
+\t}
+\t@%p1 bra \tL;
+\t.reg .b32 q2;
+\tmov.u32 \t%r1, q2;
+\t.reg .b32 %r<3>;
+\tmov.u32 \t%r1, %r2;
+}
+{
+\t.reg .b32 a, b, c, d, e, f, g, h, i, j;
+\tadd.s32 \ta, b, c;
+\tadd.s32 \ti, j, %r1;
+\t{ .reg .b32 a; add.s32 \ta, b, c; }
+\tadd.s32 \ta, i, j;
+}
+L:
+\t@%p1 bra \tM;
+M:
+\tadd.s32 \ta, param0, q;
+"""
+
+
+def test_scopes_that_shadow(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = ".version 8.3\n.target sm_80\n.address_size 64\n.entry k() {\n"
+    registers = ".reg .b32 %r<5>, q;\n.reg .b64 q2;\n.reg .pred %p<3>;\n"
+    for text in (_SCOPES, _SCOPES.replace("\n", "\r\n"), _SCOPES.replace(" \t", " ")):
+        whole = head + registers + text + "}\n"
+        assert len(_read(whole, 10_000)) > 50
+        _compare(whole, 10_000, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mov.u32 \t%r1, \x1f%r2;",  # no blank to PTX, though Python takes it for one
+        "mov.u32 \x1c%r1, %r2;",
+        "mov.u32 \t%r1, \N{NO-BREAK SPACE}%r2;",
+        "mov.u32 \t%r1, \N{ARABIC-INDIC DIGIT THREE};",
+        "mov.u32 \t%r1, [%rd1+\N{ARABIC-INDIC DIGIT THREE}];",
+        "add.s32 \t%r1[%r2, %r1;",
+        "add.s32 \t%r1(%r2, %r1;",
+        "st.v2.u32 \t[%rd1], {%r1, %r2;",
+        "mov.u32 \t%r1, %r2;\n;",  # ptxas takes no empty statement
+        "@%none bra \tL;",
+        "mov.u32 \t%r1 %r2;",
+        "mov.u32 \t%r1,, %r2;",
+    ],
+)
+def test_both_refuse(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = ".version 8.3\n.target sm_80\n.address_size 64\n.entry k() {\n"
+    registers = ".reg .b32 \t%r<5>;\n.reg .b64 \t%rd<5>;\n"
+    text = f"{head}{registers}\tmov.u32 \t%r1, %r2;\n\t{line}\nL:\n\tret;\n}}\n"
+    (said,) = _read(text, 10_000)
+    assert isinstance(said, str)
+    _compare(text, 10_000, monkeypatch)
 
 
 def _declarations(module: Module) -> list[Variable]:

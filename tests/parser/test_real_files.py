@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.codegen.edit import apply
-from ptxsw.ir import Function, Instruction, Module
+from ptxsw.ir import Function, Instruction, Module, Symbol
 from ptxsw.parser import operand_spans, parse
 from ptxsw.parser.scan import blank_comments
 from ptxsw.source import Span
@@ -70,4 +70,44 @@ def test_file(path: Path) -> None:
 def test_there_are_fixtures() -> None:
     compilers = {path.stem.partition("_")[0] for path in FIXTURES}
     assert len(FIXTURES) >= 60
-    assert compilers >= {"nvcc", "clang", "gcc", "gccraw", "nvrtc", "triton", "numba"}
+    assert compilers >= {"nvcc", "clang", "gcc", "gccraw", "nvrtc", "triton", "numba", "llvm"}
+
+
+COVERED = {
+    "printf": r"call[^;]*\bvprintf\b",
+    "textures": r"\btex\.",
+    "surfaces": r"\bsu(?:ld|st)\.",
+    "wmma": r"\bwmma\.mma",
+    "mma": r"\bmma\.sync",
+    "cp.async": r"\bcp\.async\.c[ag]",
+    "mbarrier": r"\bmbarrier\.",
+    "TMA": r"\bcp\.async\.bulk\.tensor",
+    "atomics": r"\batom\.",
+    "votes": r"\bvote\.sync",
+    "shuffles": r"\bshfl\.sync",
+    "inline assembly": r"// begin inline asm",
+    "alloca": r"\balloca\.",
+    "switch tables": r"\bbrx\.idx",
+    "local arrays": r"\.local .*\[\d{2,}\]",
+    "constant tables": r"\.(?:const|global) .*\[(?:\d{3,})\] *=",
+    "indirect calls": r"\.callprototype",
+    "debug data": r"\.section",
+    "line numbers": r"\.loc\b",
+    "external functions": r"\.extern \.func",
+}
+
+
+@pytest.mark.parametrize("what", COVERED)
+def test_fixtures_cover(what: str) -> None:
+    assert any(re.search(COVERED[what], text_of(path)) for path in FIXTURES)
+
+
+def test_fixtures_cover_recursion() -> None:
+    def recursive(function: Function) -> bool:
+        return any(
+            line.opcode == "call" and Symbol(function.name) in line.operands
+            for line in function.body.instructions
+        )
+
+    found = [f for path in FIXTURES for f in parse(text_of(path)).functions]
+    assert any(recursive(f) for f in found if f.kind == "func")
