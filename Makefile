@@ -15,9 +15,10 @@ demo: $(VENV)/demo.stamp
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-## verify-all: every rewritten KernelGen operator on all launches, and all mutants (an hour or so)
+## verify-all: all texts in all schemes and forms against the originals, then all mutants and proofs
 verify-all: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -m slow tests/verify
+	$(BIN)/python -m tests.verify.matrix --log benchmarks/results/verify-all.txt
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow tests/verify tests/sass
 
 ## check: style, types, import contracts
 check: lint types imports

@@ -76,6 +76,7 @@ def run(
     seed: int | None = None,
     *,
     resident: int = RESIDENT,
+    merge_iterations: bool = False,
 ) -> Outcome:
     """One run of a kernel. Raises Unsupported for what the interpreter does not model."""
     values, memory, names = _placed(module, kernel, launch)
@@ -83,6 +84,7 @@ def run(
         result = simulate(
             module, kernel, launch.grid, launch.block, values, shared=launch.shared,
             memory=memory, seed=seed, counters=False, limit=LIMIT, resident=resident,
+            merge_iterations=merge_iterations,
             only=None if launch.only is None else range(*launch.only),
         )  # fmt: skip
     except RunError as error:
@@ -156,16 +158,18 @@ def compare(
     *,
     seeds: Sequence[int] = (1, 2, 3),
     amend: bool = True,
+    merge_iterations: bool = False,
 ) -> Comparison:
     """Runs both on each launch until they differ. With `amend` a launch in which the first
-    leaves its buffers is changed until it does not.
+    leaves its buffers is changed until it does not; with `merge_iterations` fuzzed schedules may
+    merge lanes of the second kernel that are in different turns of a loop.
 
     Raises Unsupported for what the interpreter does not model.
     """
     found = Comparison()
     compared: list[tuple[Launch, Outcome]] = []
     for proposed in launches:
-        launch, first = _clean(a, kernel, proposed, amend)
+        launch, first = cleaned(a, kernel, proposed, amend)
         found.runs += 1
         if first.error is not None:
             found.skipped.append(first.error.message)
@@ -182,13 +186,13 @@ def compare(
             found.difference = _smaller(a, b, kernel, Difference(launch, None, what))
             return found
     for launch, first in compared:
-        found.difference = _fuzzed(found, a, b, kernel, launch, first, seeds)
+        found.difference = _fuzzed(found, a, b, kernel, launch, first, seeds, merge_iterations)
         if found.difference is not None:
             return found
     return found
 
 
-def _clean(a: Module, kernel: str, launch: Launch, amend: bool) -> tuple[Launch, Outcome]:
+def cleaned(a: Module, kernel: str, launch: Launch, amend: bool = True) -> tuple[Launch, Outcome]:
     """A launch in which the first kernel stays within its buffers, if one is found."""
     outcome = run(a, kernel, launch)
     for _ in range(_ATTEMPTS if amend else 0):
@@ -216,10 +220,10 @@ def _steady(
 
 def _fuzzed(
     found: Comparison, a: Module, b: Module, kernel: str, launch: Launch, first: Outcome,
-    seeds: Sequence[int],
+    seeds: Sequence[int], merge: bool,
 ) -> Difference | None:  # fmt: skip
     for seed in seeds if launch.fuzz else ():
-        outcome = run(b, kernel, launch, seed)
+        outcome = run(b, kernel, launch, seed, merge_iterations=merge)
         found.runs += 1
         if outcome.same(first):
             continue

@@ -253,7 +253,7 @@ def invent(trace: Trace, *, small: bool = True, wide: bool = True) -> Iterator[L
             if (grid, block) not in seen:
                 seen.add((grid, block))
                 small_enough = fuzz and block[0] * block[1] * block[2] <= 128
-                yield Launch(grid, block, _arguments(known, sizes), fuzz=small_enough)
+                yield Launch(grid, block, arguments(known, sizes), fuzz=small_enough)
 
 
 def _required(trace: Trace) -> Shape | None:
@@ -261,7 +261,7 @@ def _required(trace: Trace) -> Shape | None:
     return trace.function.block_shape
 
 
-def _arguments(known: Sequence[Parameter], sizes: Sequence[int]) -> tuple[Argument | Fields, ...]:
+def arguments(known: Sequence[Parameter], sizes: Sequence[int]) -> tuple[Argument | Fields, ...]:
     """Values for the parameters: integers get `sizes` in turn."""
     numbers = iter((*sizes, *[3] * 64))
     seeds = iter(range(1, 1000))

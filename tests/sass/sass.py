@@ -14,7 +14,8 @@ _LINE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)([^
 _LABEL = re.compile(r"^(\.L_\w+):", re.MULTILINE)
 
 
-def _tool(name: str) -> Path:
+def tool(name: str) -> Path:
+    """A program from NVIDIA's wheels."""
     found = sorted(Path(sysconfig.get_path("purelib")).glob(f"nvidia/*/bin/{name}"))
     assert found, f"{name} is not installed; the dev extra has it"
     return found[-1]
@@ -26,10 +27,10 @@ def disassembled(text: str, arch: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder, "a.ptx"), Path(folder, "a.cubin")
         source.write_text(text)
-        run = (str(_tool("ptxas")), f"-arch={arch}", str(source), "-o", str(cubin))
+        run = (str(tool("ptxas")), f"-arch={arch}", str(source), "-o", str(cubin))
         done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
-        shown = (str(_tool("nvdisasm")), "-c", str(cubin))
+        shown = (str(tool("nvdisasm")), "-c", str(cubin))
         return subprocess.run(shown, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
