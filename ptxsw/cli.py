@@ -324,6 +324,7 @@ def optimize(
       ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme paper --report r.json
       ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme halo --form versioned
       ptxsw optimize a.ptx -o out.ptx --mode force --only "void blur<float>" --max-delta 2
+      ptxsw optimize a.ptx -o bound.ptx --mode force --unsafe-bound noload
       ptxsw optimize - -o - --assume none < in.ptx > out.ptx
     """
     from ptxsw import pipeline

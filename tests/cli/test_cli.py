@@ -137,6 +137,14 @@ def test_what_optimize_does_not_know_it_says(option: str, name: str, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
+def test_help_explains_every_scheme_and_form() -> None:
+    text = ptxsw("optimize", "--help").stdout.decode()
+    for names in (pipeline.SCHEMES, pipeline.FORMS):
+        for name in set(names) - {"auto"}:
+            assert any(f" {name} " in line and len(line) > 40 for line in text.splitlines()), name
+        assert ", ".join(names).split()[0] in text
+
+
 @pytest.mark.parametrize("bound", ["noload", "nocorner"])
 def test_unsafe_bounds_warn_loudly(bound: str, tmp_path: Path) -> None:
     out, report = tmp_path / "out.ptx", tmp_path / "r.json"
