@@ -71,7 +71,7 @@ class Judge:
         self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
         self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
         self._earlier = EarlierStores(trace, _writes, _orders)
-        self._apart: dict[tuple[int, int], bool] = {}
+        self._apart: dict[tuple[int, int], tuple[Obligation, ...]] = {}
         self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
         self._segments = segments(trace)
         # What was proved for each destination, source and delta.
@@ -116,7 +116,8 @@ class Judge:
             if isinstance(stored, Refused):
                 return stored
             assumptions.extend(stored)
-        return self._same_bytes(candidate, assumptions, dest.index if before is None else before)
+        before = dest.index if before is None else before
+        return self._same_bytes(candidate, assumptions, at, before)
 
     def movable(self, load: Access, at: int) -> Refused | None:
         """May a load be made before instruction `at` of its straight-line segment instead of
@@ -254,17 +255,31 @@ class Judge:
                     return Refused(f"{self._named(index)} between the two loads may change it")
         return None
 
-    def _store_apart(self, index: int, load: Access) -> bool:
-        """Is a store by any thread proved to miss the load's bytes?"""
+    def _distances(self, candidate: Candidate, at: int) -> Iterator[Obligation]:
+        """What was proved of the stores between two loads."""
+        source, dest = candidate.source, candidate.dest
+        if _read_only(source) and _read_only(dest):
+            return
+        spans = [*self._ranges(at, dest.index), range(at, source.index)]
+        for index in dict.fromkeys(i for span in spans for i in _within(self._stores, span)):
+            for load in (source, dest):
+                yield from self._apart.get((index, load.index), ())
+
+    def _store_apart(self, index: int, load: Access) -> tuple[Obligation, ...]:
+        """The proofs that a store by any thread misses the load's bytes; none if it may not."""
         found = self._apart.get((index, load.index))
         if found is None:
             store = self._access_at.get(index)
-            # None: never reached by the emulation, or no address to compare
-            found = store is not None and all(
-                apart(self._terms, self._solver, mine, store.bytes, other, load.bytes)
-                for mine in store.variants
-                for other in load.variants
-            )
+            # A store that the emulation never reached has no address to compare.
+            proofs: list[Obligation | None] = [None]
+            if store is not None:
+                proofs = [
+                    apart(self._terms, self._solver, mine, store.bytes, other, load.bytes)
+                    for mine in store.variants
+                    for other in load.variants
+                ]
+            proved = [p for p in proofs if p is not None]
+            found = tuple(proved) if len(proved) == len(proofs) else ()
             self._apart[index, load.index] = found
         return found
 
@@ -302,7 +317,7 @@ class Judge:
     # ------------------------------------------------------------ 1: same bytes
 
     def _same_bytes(
-        self, candidate: Candidate, assumptions: list[str], before: int
+        self, candidate: Candidate, assumptions: list[str], at: int, before: int
     ) -> Proof | Refused:
         guards: list[WrapGuard] = []
         obligations: list[Obligation] = []
@@ -333,6 +348,7 @@ class Judge:
                     case assumed:
                         assumptions.append(assumed)
         key = (candidate.dest.index, candidate.source.index, candidate.delta)
+        obligations += self._distances(candidate, at)
         proved_so_far = self.obligations.get(key, [])
         self.obligations[key] = list(dict.fromkeys([*proved_so_far, *obligations]))
         return Proof(

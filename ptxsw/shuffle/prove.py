@@ -377,16 +377,17 @@ def _bounds(terms: Terms, condition: Term, value: Term) -> bool:
 
 def apart(
     terms: Terms, solver: Solver, store: Variant, store_bytes: int, load: Variant, load_bytes: int
-) -> bool:
-    """Is the stored range, in any thread, proved to miss the loaded range in this one?"""
+) -> Obligation | None:
+    """The proof that the stored range, in any thread, misses the loaded range in this one."""
     if store.address.width != load.address.width:
-        return False
+        return None
     moved = terms.substitute(store.address, _Anyone(terms))
     distance = terms.sub(load.address, moved)
     width = distance.width
     behind = terms.ule(terms.const(store_bytes, width), distance)
     ahead = terms.ule(terms.const(load_bytes, width), terms.neg(distance))
-    return isinstance(solver.prove(terms.and_(behind, ahead)), Proved)
+    claim = terms.and_(behind, ahead)
+    return Obligation(claim) if isinstance(solver.prove(claim), Proved) else None
 
 
 class _Anyone:

@@ -243,3 +243,11 @@ def test_lanes_in_a_loop_are_in_one_turn() -> None:
             result = forced(pair.text(which), scheme, form).text
             for block in ((32, 1, 1), (33, 1, 1), (24, 3, 1)):
                 assert results(result, block, 1) == results(pair.text(which), block, None)
+
+
+def test_proofs_tell_of_the_stores_between() -> None:
+    store = "st.global.f32 [%rd4+8192], %f9;"
+    with_store = forced(Pair("3", TWO, store, "", "").text("right"), smt2=True).smt2
+    without = forced(PLAIN.text("right"), smt2=True).smt2
+    assert len(with_store) == len(without) + 2  # it misses either load
+    assert all("(check-sat)" in proof for proof in with_store.values())
