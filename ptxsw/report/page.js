@@ -184,9 +184,11 @@
     const lanes = `${most} of 32 lanes (in orange)`;
     made.push(node("p", { class: "hint" }, copies ? "Each lane copies its own register."
       : !most ? "Every lane has such a neighbour."
-      : rewrite.scheme === "halo" ? `${lanes} take a value from beyond the warp, which the lanes ` +
-        "at its start or end have loaded for the whole row: one full load and one partial load."
-      : `${lanes} have no such neighbour and load for themselves.`));
+      : rewrite.scheme === "halo" ? `${lanes} ${most === 1 ? "takes" : "take"} a value from beyond ` +
+        "the warp, which lanes at its start or end have loaded for the whole row: one full load " +
+        "and one partial load."
+      : `${lanes} ${most === 1 ? "has no such neighbour and loads for itself"
+        : "have no such neighbour and load for themselves"}.`));
     return made;
   }
 

@@ -120,3 +120,16 @@ def test_every_command_is_one(tmp_path: Path) -> None:
     for document in DOCUMENTS:
         for command in re.findall(r"(?:^ {4}|`)ptxsw ([a-z]+)", document.read_text(), re.MULTILINE):
             assert re.search(rf"^  {command} ", known, re.MULTILINE), (document.name, command)
+
+
+def test_the_readme_names_every_variable() -> None:
+    """Those that steer the stand-in, as read in one place."""
+    source = (ROOT / "ptxsw" / "toolchain" / "settings.py").read_text()
+    asked = set(re.findall(r'"(PTXSW_[A-Z_]+)"', source))
+    assert len(asked) >= 10
+    assert asked <= set(re.findall(r"`(PTXSW_[A-Z_]+)", (ROOT / "README.md").read_text()))
+
+
+def test_every_document_is_reached_from_the_index() -> None:
+    named = set(_LINK.findall((ROOT / "docs" / "index.md").read_text()))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"} <= named
