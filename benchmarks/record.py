@@ -1,16 +1,20 @@
 """Take the figures that the documents quote: `python -m benchmarks.record [--gpu] [--dirty]`.
 
-Writes the KernelGen tables (float, double) and those of the further programs, with their plots,
-into a folder of `benchmarks/results` named after the machine; with `--gpu` the times on a GPU, in a
-folder named after that. Each file says when, from what command, versions and commit. A tree that
-is not what was committed is refused, or with `--dirty` marked in each file. To be run alone on
-the machine. Exit 0: written, 1: written, but something is wrong with a kernel, 2: refused.
+Writes the KernelGen tables (float, double) and those of the further programs, with their plots, and
+what the other benchmarks print, into a folder of `benchmarks/results` named after the machine; with
+`--gpu` the times on a GPU, in a folder named after that. Each file says when, from what command,
+versions and commit. A tree that is not what was committed is refused, or with `--dirty` marked in
+each file. To be run alone on the machine: some figures are elapsed time. With names only the
+tables, of these operators. Exit 0: written, 1: written, but something is wrong with a kernel or
+over its budget, 2: refused.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -27,6 +31,17 @@ TABLES = {
     "kernelgen-double": ("--real", "double"),
     "programs": ("--programs",),
 }
+
+
+_PARSED = ("tests/fixtures", "benchmarks/kernelgen/ptx")
+PRINTED = {
+    "optimize": ("benchmarks.synthesis",),
+    "stand-in": ("benchmarks.shim",),
+    "interpreter": ("benchmarks.simt", "--operator", "jacobi", "gaussblur", "whispering"),
+    "emulator": ("benchmarks.emulate", "--growth"),
+    "parser": ("benchmarks.parse",),
+}
+"""What else is recorded: the name of the file, the module and its arguments."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,8 +67,33 @@ def main(argv: Sequence[str] | None = None) -> int:
             continue
         print(f"-- {stem}", flush=True)
         worst = max(worst, run([*asked.name, *options, *own, *_files(into, stem)]))
+    if not asked.gpu and not asked.name:
+        for stem, command in PRINTED.items():
+            print(f"-- {stem}", flush=True)
+            worst = max(worst, record(into / f"{stem}.txt", command))
     print(f"written to {_shown(into)}")
     return worst
+
+
+def record(path: Path, command: Sequence[str]) -> int:
+    """Writes what a benchmark prints under where it comes from; 1 where it fails or is over its
+    budget."""
+    words = [*command, *(_largest() if command[0] == "benchmarks.parse" else ())]
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=provenance.ROOT, capture_output=True, text=True
+    )
+    sys.stderr.write(done.stderr)
+    notes = provenance.provenance(shlex.join(["python", "-m", *words]))
+    path.write_text("".join(f"# {note}\n" for note in notes) + "\n" + done.stdout)
+    print(done.stdout, end="", flush=True)
+    return min(done.returncode, 1)
+
+
+def _largest() -> list[str]:
+    """The largest committed texts, for the parser: what else lies on a machine is not named."""
+    found = [p for folder in _PARSED for p in (provenance.ROOT / folder).rglob("*.ptx")]
+    found.sort(key=lambda path: (-path.stat().st_size, path))
+    return [str(path.relative_to(provenance.ROOT)) for path in found[:3]]
 
 
 def _gpu(number: int) -> str:

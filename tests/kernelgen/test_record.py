@@ -57,6 +57,23 @@ def test_tables_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "- command: python -m benchmarks.kernelgen vecadd --real float --jobs 1" in text
 
 
+def test_what_a_benchmark_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("benchmarks.simt", "--operator", "vecadd", "--size", "32")
+    assert record.record(tmp_path / "i.txt", command) in (0, 1)  # 1 on a busy machine
+    written = (tmp_path / "i.txt").read_text()
+    assert written.startswith("# date: 20")
+    assert "# command: python -m benchmarks.simt --operator vecadd --size 32\n" in written
+    assert re.search(r"^vecadd ", written, re.MULTILINE)
+    assert "vecadd" in capsys.readouterr().out
+    assert record.record(tmp_path / "i.txt", ("benchmarks.simt", "--nonsense")) == 1
+
+
+def test_every_benchmark_that_is_recorded_is_there() -> None:
+    for command in record.PRINTED.values():
+        assert importlib.util.find_spec(command[0]) is not None
+    assert all(not Path(path).is_absolute() for path in record._largest())
+
+
 def test_without_a_gpu(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
