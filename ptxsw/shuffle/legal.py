@@ -107,7 +107,9 @@ class Judge:
             return refused
         assumptions: list[str] = []
         if candidate.crosses:
-            looping = self._cfg.loops_around(self._cfg.block_of[dest.index])
+            # Of flow with several ways into a cycle it is not asked who lies on the cycle.
+            around = self._cfg.loops_around(self._cfg.block_of[dest.index])
+            looping = around or self._cfg.irreducible
             if looping and dest.index not in self._in_step:
                 if LOCKSTEP not in self._assume:
                     return Refused("lanes in a loop may be in different iterations")

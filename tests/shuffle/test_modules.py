@@ -245,6 +245,33 @@ def test_lanes_in_a_loop_are_in_one_turn() -> None:
                 assert results(result, block, 1) == results(pair.text(which), block, None)
 
 
+KNOT = """	mov.u32 %r8, 0;
+	setp.lt.u32 %p2, %r3, 9;
+	@%p2 bra INTO;
+TURN:
+	add.s32 %r8, %r8, 1;
+INTO:
+	mov.u32 %r9, %tid.x;
+	ld.param.u64 %rd6, [from];
+	mul.wide.u32 %rd5, %r9, 4;
+	add.s64 %rd6, %rd6, %rd5;
+	ld.global.nc.f32 %f1, [%rd6];
+	ld.global.nc.f32 %f2, [%rd6+4];
+	add.s32 %r8, %r8, 1;
+	setp.lt.u32 %p1, %r8, 6;
+	@%p1 bra TURN;"""
+
+
+def test_lanes_in_a_cycle_of_two_entries() -> None:
+    text = Pair("2", KNOT, "", "", "").text("right")
+    assert proof(text)[1] == (LOCKSTEP,)
+    assert not shuffles(text, assume=frozenset())
+    for scheme, form in WAYS:
+        result = forced(text, scheme, form).text
+        for block in ((32, 1, 1), (33, 1, 1)):
+            assert results(result, block, 1) == results(text, block, None)
+
+
 def test_proofs_tell_of_the_stores_between() -> None:
     store = "st.global.f32 [%rd4+8192], %f9;"
     with_store = forced(Pair("3", TWO, store, "", "").text("right"), smt2=True).smt2
