@@ -31,6 +31,7 @@ from pathlib import Path
 
 from ptxsw.ir import Module
 from ptxsw.parser import parse
+from ptxsw.parser.scan import skip_blank
 
 _NAME = r"[A-Za-z_$%][\w$%]*"
 _OPERAND = r"(?:\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,;\[\](){}]+)"
@@ -42,8 +43,8 @@ STATEMENT = re.compile(
     re.VERBOSE | re.ASCII,
 )
 LEAN = re.compile(
-    r"\s*(?://[^\n]*\s*)*(?:(@\S+\s+)?([A-Za-z][\w.:]*)(?:\s+([^;]*))?;"
-    r"|([\w$%]+):|\.loc[^\n]*|(\.[^;]*;)|[{}])",
+    r"\s*(?://[^\n]*\s*)*(?:(@\s*!?\s*\S+\s+)?([A-Za-z][\w.:]*)(?:\s+([^;]*))?;"
+    r"|([\w$%]+)\s*:|\.loc[^\n]*|(\.[^;]*;)|[{}])",
     re.ASCII,
 )
 ROUNDS = 9
@@ -71,7 +72,7 @@ def fully(text: str) -> Module:
 
 
 def matches(expression: re.Pattern[str], module: Module) -> int:
-    """One match per statement of all bodies; how many there were."""
+    """One match per statement of all bodies; how many there were. They cover the bodies."""
     count, text, match = 0, module.source.text, expression.match
     for function in module.functions:
         if function.body_span is None:
@@ -80,6 +81,7 @@ def matches(expression: re.Pattern[str], module: Module) -> int:
         while (found := match(text, at, end)) is not None:
             at = found.end()
             count += 1
+        assert skip_blank(text, at, end) == end, text[at : at + 60]
     return count
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ptxsw.errors import ParseError
 from ptxsw.ir import Guard, Instruction, Loc, Operand, Reg
 from ptxsw.parser import grammar
-from ptxsw.parser.operands import Builder, Misread
+from ptxsw.parser.operands import BLANKS, Builder, Misread
 from ptxsw.parser.scan import blank_comments
 from ptxsw.parser.variables import BadDeclaration, Declared
 from ptxsw.parser.variables import declaration as quick
@@ -49,7 +49,8 @@ def location(source: Source, at: int, end: int) -> Loc | None:
             "expected file, line and column numbers after .loc", source, Span(at, at + 4)
         )
     file, line, column = match.groups()
-    return Loc(int(file), int(line), int(column or 0), Span(at, match.end()))
+    stop = at + len(match[0].rstrip(BLANKS))
+    return Loc(int(file), int(line), int(column or 0), Span(at, stop))
 
 
 def file_end(text: str, at: int, end: int) -> int | None:

@@ -99,7 +99,7 @@ def read_lines(reader: Reader, at: int, end: int) -> None:
     lines = iter(pieces)
     for line in lines:
         stop = at + len(line)
-        if "\n" in line:
+        if "\n" in line and "(" not in line:  # else most likely a call over several lines
             line = _above(reader, line, at, stop)
             at = stop - len(line)
             if reader.table is not table:
@@ -107,9 +107,9 @@ def read_lines(reader: Reader, at: int, end: int) -> None:
                 read = table.__getitem__
         word, _, tail = line.partition(gap)
         head = heads[word]
-        if head is None or not tail:
+        if (head is None or not tail) and "\n" not in line and "." not in line[:2]:
             head, tail = _other_blanks(line, opcodes)
-        if head is not None:
+        if head is not None and tail:
             opcode, modifiers, guard, blanks = head
             try:
                 parts = tail.split(comma) if "{" not in tail else split(tail)

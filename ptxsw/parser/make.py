@@ -13,6 +13,7 @@ from sys import intern
 from typing import Any
 
 from ptxsw.ir import (
+    Args,
     Body,
     Close,
     Float,
@@ -40,6 +41,7 @@ def opened(node: type) -> Any:
 
 
 _Int, _Vec, _Float, _Guard = opened(Int), opened(Vec), opened(Float), opened(Guard)
+_Args = opened(Args)
 _Open, _Close = opened(Open), opened(Close)
 _new = tuple.__new__
 _each: Any = tuple.__new__  # for `map`
@@ -87,6 +89,13 @@ def make_vec(elements: tuple[Operand, ...]) -> Vec:
     made = _Vec()
     made.elements = elements
     made.__class__ = Vec
+    return made  # type: ignore[no-any-return]
+
+
+def make_args(elements: tuple[Operand, ...]) -> Args:
+    made = _Args()
+    made.elements = elements
+    made.__class__ = Args
     return made  # type: ignore[no-any-return]
 
 

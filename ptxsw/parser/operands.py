@@ -23,7 +23,7 @@ from ptxsw.ir import (
     Symbol,
     Vec,
 )
-from ptxsw.parser.make import make_family, make_float, make_int, make_mem, make_vec
+from ptxsw.parser.make import make_args, make_family, make_float, make_int, make_mem, make_vec
 from ptxsw.parser.scope import Scope
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Operands(dict[str, Operand]):
             operand = self._vector(text)
         elif first == "(" and text[-1] == ")" and "(" not in text[1:]:
             pieces = [piece.strip(BLANKS) for piece in text[1:-1].split(",")]
-            return Args(tuple(map(self.__getitem__, pieces)) if pieces != [""] else ())
+            return make_args(tuple(map(self.__getitem__, pieces)) if pieces != [""] else ())
         elif is_name(text) is not None:
             operand = self.scope.resolve(text)
         if operand is not None:
