@@ -27,6 +27,7 @@ from ptxsw.ir import Instruction, Mem, Reg, Symbol
 from ptxsw.isa import Effect
 from ptxsw.shuffle.counted import turns
 from ptxsw.shuffle.plan import UniformLoop
+from ptxsw.shuffle.spinning import each_turn, memory_in_exit
 from ptxsw.shuffle.together import blocks_before, blocks_behind, come_together, computes
 
 MOST_LOOPS = 64
@@ -37,7 +38,6 @@ _FIRST_ARCH = 70  # lanes with a program counter each
 _ACCESSES = frozenset({
     "ld", "ldu", "st", "tex", "tld4", "suld", "sust", "prefetch", "prefetchu",
 })  # fmt: skip
-_READ_ONLY = frozenset({"const", "param", "local"})
 _CLEARABLE = (1, 16, 32, 64)
 
 
@@ -219,7 +219,7 @@ class _Finder:
         last = self._last(leave)
         if last.opcode != "bra" or last.guard is None:
             raise _Refused(f"{last.name} is its exit")
-        if not self._each_turn(leave, loop):
+        if not each_turn(self._cfg, leave, loop):
             raise _Refused("not every turn passes its exit")
         return leave, after, self._cfg.blocks[leave].successors[0] in loop.blocks
 
@@ -299,7 +299,7 @@ class _Finder:
                 or any(other.header == shape.loop.header for shape in nest.shapes.values())
             ):
                 continue
-            index = self._memory_in_exit(other)
+            index = memory_in_exit(self._cfg, other)
             if index is not None:
                 line = self._line(self._cfg.blocks[other.header].start)
                 raise _Refused(f"a lane may wait in the loop before it (line {line}) for another")
@@ -366,51 +366,10 @@ class _Finder:
     # ------------------------------------------------------------ 5: what its exit depends on
 
     def _no_wait_for_memory(self, loop: Loop) -> None:
-        index = self._memory_in_exit(loop)
+        index = memory_in_exit(self._cfg, loop)
         if index is not None:
             name = self._cfg.instructions[index].name
             raise _Refused(self._why(index, f"when lanes leave depends on {name}"))
-
-    def _memory_in_exit(self, loop: Loop) -> int | None:
-        """An instruction of a loop that its exits depend on and that may give something else when
-        another thread has gone on: an access of memory that is not read-only, an atomic."""
-        setters: dict[Reg, list[int]] = {}
-        choices: set[Reg] = set()
-        for number in loop.blocks:
-            for index in self._indices(number):
-                for reg in self._sets(index):
-                    setters.setdefault(reg, []).append(index)
-            if len(self._cfg.blocks[number].successors) > 1:
-                choices.update(self._reads(self._cfg.blocks[number].end - 1))
-        sources = [source for source, _ in loop.exits]
-        work = [reg for n in sources for reg in self._reads(self._cfg.blocks[n].end - 1)]
-        if not all(self._each_turn(n, loop) for n in sources):
-            work += choices
-        seen = set(work)
-        while work:
-            for index in setters.get(work.pop(), ()):
-                if not self._steady(self._cfg.instructions[index]):
-                    return index
-                more = set(self._reads(index))
-                if not self._each_turn(self._cfg.block_of[index], loop):
-                    more |= choices  # which value the register has depends on the way
-                work.extend(more - seen)
-                seen |= more
-        return None
-
-    def _each_turn(self, number: int, loop: Loop) -> bool:
-        """Is a block run exactly once in every turn of a loop that goes on?"""
-        return self._cfg.loop_of[number] == loop.header and all(
-            self._cfg.dominates(number, latch) for latch in loop.latches
-        )
-
-    def _steady(self, instruction: Instruction) -> bool:
-        """Is its result the same whatever other threads do?"""
-        if computes(instruction):
-            return True
-        if isa.effects(instruction.opcode, instruction.modifiers) != Effect.READ:
-            return False
-        return "nc" in instruction.modifiers or isa.space(instruction) in _READ_ONLY
 
     # ------------------------------------------------------------ the plan
 
@@ -493,7 +452,7 @@ class _Finder:
             shape = nest.shapes.get(header)
             if shape is None and header not in kept:
                 kept[header] = self._in_step(loop, nest)
-            always = self._each_turn(number, loop)
+            always = each_turn(self._cfg, number, loop)
             if shape is not None:
                 in_turn = self._cfg.dominates(number, shape.leave) or always
             else:
