@@ -20,7 +20,8 @@ Key = frozenset[tuple[Monomial, int]]
 Class = frozenset[tuple[Key, int]]
 
 _SOURCES_TRIED = 4
-"""Of several earlier loads at one address the newest few are tried."""
+"""Of several earlier loads at one address the newest few are tried, and the first: it is the
+likeliest to lie on every path."""
 
 _MIRRORS = range(1, 62)
 """Lane K - i exists for two lanes at least; for K = 31 it does for all of them."""
@@ -189,7 +190,7 @@ class _Earlier:
         for element in range(access.elements):
             known = here.setdefault(where.offset + element * access.bits // 8, [])
             known.append((access, element))
-            del known[:-_SOURCES_TRIED]
+            del known[1 : 1 - _SOURCES_TRIED]
 
 
 def candidates(

@@ -262,6 +262,32 @@ INTO:
 	@%p1 bra TURN;"""
 
 
+@pytest.mark.parametrize(("scheme", "form"), WAYS)
+def test_a_full_mask_only_where_all_lanes_are_known_to_be(scheme: str, form: str) -> None:
+    """In one arm of an `if` the mask is who is there; -1 stands behind a branch on that."""
+    body = f"setp.lt.u32 %p1, %r3, %r1;\n@%p1 bra OVER;\n{TWO}\nOVER:".replace("HERE", "")
+    text = replace(PLAIN, body=body).text("right")
+    result = forced(text, scheme, form).text
+    full = re.findall(r"^.*shfl\.sync\S* .*, -1;", result, re.MULTILINE)
+    if form != "versioned":
+        assert not full
+    for shuffle in full:
+        before = result[: result.index(shuffle)]
+        assert re.search(r"@%sw_\w+ bra \$sw_slow\d+;[^:]*$", before), result
+    for block in BLOCKS[::2]:
+        assert results(result, block, 2) == results(text, block, None)
+
+
+def test_the_source_on_every_path_is_found_behind_many_others() -> None:
+    arms = "".join(
+        f"setp.eq.u32 %p1, %r3, {n};\n@%p1 bra ARM{n};\nld.global.nc.f32 %f1, [%rd4];\nARM{n}:\n"
+        for n in range(7)
+    )
+    body = f"ld.global.nc.f32 %f3, [%rd4];\n{arms}ld.global.nc.f32 %f2, [%rd4+4];"
+    (kernel,) = forced(replace(PLAIN, body=body).text("right")).report.kernels
+    assert (kernel.copies, kernel.shuffles) == (7, 1)
+
+
 def test_lanes_in_a_cycle_of_two_entries() -> None:
     text = Pair("2", KNOT, "", "", "").text("right")
     assert proof(text)[1] == (LOCKSTEP,)
