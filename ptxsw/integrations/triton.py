@@ -10,12 +10,14 @@ already is called as well. The settings are part of Triton's cache key.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from typing import Any
 
 import ptxsw
 from ptxsw.integrations import rewrite
 from ptxsw.pipeline import Options
+from ptxsw.toolchain.settings import tuned_file, tuned_state
 
 _installed: list[tuple[Any, Any]] = []  # our hook, and the one that was there before
 
@@ -49,7 +51,8 @@ def _hook(options: Options, before: Callable[..., Any] | None) -> Callable[..., 
 
     def hook(*arguments: Any) -> tuple[str, str] | None:
         if not arguments:
-            key = name + (before()[0] if before is not None else "")
+            state = tuned_state(tuned_file(os.environ)) if options.mode == "auto" else ""
+            key = f"{name} {state}" + (before()[0] if before is not None else "")
             return key, hashlib.sha256(key.encode()).hexdigest()
         if before is not None:
             before(*arguments)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ASSUME = frozenset({"lockstep-iterations", "no-lane-race"})
 KNOWN_ASSUME = DEFAULT_ASSUME | {"no-index-wrap"}
+KNOWN_SCHEMES = ("auto", "keep", "paper", "early", "halo")
 DEFAULT_TIMEOUT = 60.0
 
 _OFF = ("", "0", "no", "off", "false")
@@ -30,7 +31,7 @@ class Settings:
         self.disabled: Final = get("PTXSW_DISABLE", "").lower() not in _OFF
         self.strict: Final = get("PTXSW_STRICT", "").lower() not in _OFF
         self.mode: Final = _choice(environ, "PTXSW_MODE", ("auto", "force"))
-        self.scheme: Final = _choice(environ, "PTXSW_SCHEME", ("auto", "keep", "paper", "early", "halo"))
+        self.scheme: Final = _choice(environ, "PTXSW_SCHEME", KNOWN_SCHEMES)
         self.max_delta: Final = int(_number(environ, "PTXSW_MAX_DELTA", 31, 0, 31))
         self.assume: Final = parse_assume(get("PTXSW_ASSUME"))
         self.timeout: Final = _number(environ, "PTXSW_TIMEOUT", DEFAULT_TIMEOUT, 0.001, 1e6)
@@ -43,11 +44,9 @@ class Settings:
     def key(self) -> str:
         """The settings that decide what becomes of a file, with the state of what was tuned."""
         words = [self.mode, self.scheme, str(self.max_delta), *sorted(self.assume)]
-        try:
-            found = os.stat(self.tuned) if self.tuned and self.mode == "auto" else None
-        except OSError:
-            found = None
-        return " ".join([*words, f"tuned-{found.st_mtime_ns}-{found.st_size}"] if found else words)
+        if self.mode == "auto":
+            words.append(tuned_state(self.tuned))
+        return " ".join(word for word in words if word)
 
 
 def cache_directory(environ: Mapping[str, str]) -> str | None:
@@ -70,6 +69,15 @@ def tuned_file(environ: Mapping[str, str]) -> str | None:
         return None if chosen.lower() in _OFF else chosen
     directory = cache_directory(environ)
     return f"{directory}/tuned.json" if directory else None
+
+
+def tuned_state(path: str | None) -> str:
+    """Another word after each change of these results; an empty one where there are none."""
+    try:
+        found = os.stat(path or "")
+    except OSError:
+        return ""
+    return f"tuned-{found.st_mtime_ns}-{found.st_size}"
 
 
 def parse_assume(text: str | None) -> frozenset[str]:

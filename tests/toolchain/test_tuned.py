@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ptxsw.integrations.triton import _hook
+from ptxsw.pipeline import Options
 from ptxsw.toolchain.settings import Settings, tuned_file
 from ptxsw.toolchain.tuned import KEEP, Timing, Tuned, digest, everything, find, same_arch, store
 
@@ -143,3 +145,14 @@ def test_results_outdate_cached_answers(kernel: str, file: str) -> None:
     store(kernel, "sm_80", TUNED, file=file)
     assert Settings(auto).key() != before[0]
     assert Settings(force).key() == before[1]
+
+
+def test_results_outdate_what_triton_keeps(
+    kernel: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PTXSW_TUNED", file)
+    hooks = [_hook(Options(mode=mode), None) for mode in ("auto", "force")]
+    before = [hook() for hook in hooks]
+    store(kernel, "sm_80", TUNED)
+    after = [hook() for hook in hooks]
+    assert before[0] != after[0] and before[1] == after[1]
