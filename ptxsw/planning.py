@@ -254,16 +254,15 @@ def _parts(
 def _ways_of(counter: Counter, made: Draft, found: Sequence[Group]) -> list[Way | None]:
     """What a draft makes of each row. Lines that serve one row alone are counted there, all
     others shared out over the draft's rewrites."""
-    edits = [Added(e.span.start, e.span.end, e.text) for e in emit(counter.text, made.plan)]
+    edits = [
+        Added(e.span.start, e.span.end, e.text)
+        for e in sorted(emit(counter.text, made.plan), key=lambda e: (e.span.start, e.span.end))
+    ]
     row_of = {load: n for n, group in enumerate(found) for load in group.loads}
-    own: dict[int, list[Added]] = {}
-    shared = 0.0
-    for edit in edits:
+    own: dict[int | None, float] = {}
+    for edit, lines in zip(edits, counter.lines(edits), strict=True):
         row = row_of.get(counter.index(edit.start)) if made.form == "keep" else None
-        if row is None:
-            shared += counter.lines(edit)
-        else:
-            own.setdefault(row, []).append(edit)
+        own[row] = own.get(row, 0.0) + lines
     rewrites: dict[int, list[Rewrite]] = {}
     for rewrite in made.plan.rewrites:
         if rewrite.dest in row_of:
@@ -275,8 +274,8 @@ def _ways_of(counter: Counter, made: Draft, found: Sequence[Group]) -> list[Way 
         same = made.form == UNIFORM and all(r.form != UNIFORM for r in shuffled)
         if not shuffled or same:  # outside of uniform loops the form is keep
             continue
-        share = shared * len(shuffled) / everything
-        added = counter.added(made.plan, shuffled, own.get(row, ()), share)
+        issued = own.get(row, 0.0) + own.get(None, 0.0) * len(shuffled) / everything
+        added = counter.added(made.plan, shuffled, issued)
         result[row] = Way(made.scheme, made.form, len(of_row), added)
     return result
 

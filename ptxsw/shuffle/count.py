@@ -9,7 +9,7 @@ taken to be what the constant part of its sum says, everything else aligned to 1
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -106,17 +106,14 @@ class Counter:
         self,
         plan: Plan,
         rewrites: Iterable[Rewrite],
-        edits: Iterable[Added] = (),
-        share: float = 0.0,
+        issued: float = 0.0,
     ) -> Figures:
-        """What some rewrites of a plan add: their shuffles and requests, and the instructions of
-        the lines that are theirs alone, with `share` more for lines that serve others, too."""
+        """What some rewrites of a plan add: their shuffles and requests, and the instructions
+        that were counted in their lines."""
         rewrites = tuple(rewrites)
-        issued, shuffles, divergent = share, 0.0, 0.0
+        shuffles, divergent = 0.0, 0.0
         requests: dict[Request, float] = {}
         waits: dict[int, tuple[float, Wait]] = {}
-        for edit in edits:
-            issued += self.lines(edit)
         for rewrite in rewrites:
             times = self.times(rewrite.dest)
             load = self._accesses[rewrite.dest]
@@ -150,10 +147,19 @@ class Counter:
             sum(s.lines for s in sides),
         )
 
-    def lines(self, edit: Added) -> float:
-        """Instructions that an edit adds to the way of a whole warp, less those it replaces."""
-        index = self.index(edit.start)
-        return self.times(index) * (slots(edit.text) - slots(self.text[edit.start : edit.end]))
+    def lines(self, edits: Iterable[Added]) -> list[float]:
+        """For each edit, in order of place, the instructions that it adds to the way of a whole
+        warp, less those that it replaces or leads past."""
+        found: list[float] = []
+        past: str | None = None  # the label that the way has branched to
+        here = 0
+        for edit in edits:
+            skipped = slots(self.text[here : edit.start]) if past is not None else 0
+            added, past = _way(edit.text, past)
+            replaced = slots(self.text[edit.start : edit.end])
+            found.append(self.times(self.index(edit.start)) * (added - replaced - skipped))
+            here = edit.end
+        return found
 
     def index(self, offset: int) -> int:
         """The instruction at an offset of the text, or the next one."""
@@ -209,19 +215,22 @@ def issue_slots(name: str) -> int:
 def slots(text: str) -> int:
     """Warp instructions of a piece of text on the way that a whole warp takes: branches under a
     predicate are not taken, others are."""
-    return sum(issue_slots(name) for name in _on_the_way(text))
+    return _way(text, None)[0]
 
 
-def _on_the_way(text: str) -> Iterator[str]:
-    wanted: str | None = None
+def _way(text: str, past: str | None) -> tuple[int, str | None]:
+    """The same where the way comes from a branch to the label `past`, if that is not None; and the
+    label that it has still to come to at the end."""
+    count = 0
     for statement in _SPLIT.split(text):
         label = _LABEL.match(statement)
-        if label is not None and label["label"] == wanted:
-            wanted = None
+        if label is not None and label["label"] == past:
+            past = None
         found = _STATEMENT.match(statement)
-        if wanted is not None or found is None:
+        if past is not None or found is None:
             continue
-        yield found["name"]
+        count += issue_slots(found["name"])
         target = _TARGET.search(statement)
         if target is not None and found["guard"] is None:
-            wanted = target["label"]
+            past = target["label"]
+    return count, past

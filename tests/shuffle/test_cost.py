@@ -30,7 +30,7 @@ from ptxsw.shuffle.cost import (
     read,
     shipped,
 )
-from ptxsw.shuffle.count import Counter, issue_slots, slots
+from ptxsw.shuffle.count import Added, Counter, issue_slots, slots
 from ptxsw.shuffle.flow import divergent_arms
 from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
 from ptxsw.shuffle.uniform import UniformLoops
@@ -199,6 +199,18 @@ def test_instructions_of_a_text(text: str, count: int) -> None:
     assert slots(text) == count
 
 
+def test_a_copy_for_whole_warps_is_counted_alone() -> None:
+    """The original lines become the slow copy between two edits: a whole warp goes past them."""
+    module = parse(ARMS.replace("BRANCH", "").replace("AGAIN", ""))
+    trace = emulate(module, module.functions[0])
+    counter = Counter(trace, (0,) * len(trace.cfg.instructions))
+    start = counter.text.index("ld.global.f32 %f1")
+    end = counter.text.index("$SKIP")  # two loads and an addition
+    fast = "@%slow bra $slow;\nld.global.f32 %f1, [%rd3];\nbra.uni $done;\n$slow:\n"
+    assert counter.lines([Added(start, start, fast), Added(end, end, "$done:\n")]) == [3, -3]
+    assert counter.lines([Added(start, end, "")]) == [-3]
+
+
 def test_instruction_names() -> None:
     assert [issue_slots(n) for n in ("ld.global.u64", "fma.rn.f64", "mul.lo.s64", "bra")] == [
         1, 1, 4, 1,
@@ -248,6 +260,17 @@ def test_models_agree_with_cc23(arch: str, measured: float) -> None:
     predicted = exp(sum(logs) / len(logs))
     assert predicted == pytest.approx(measured, rel=0.125)
     assert (predicted > 1) == (measured > 1)
+
+
+def test_the_document_has_these_figures() -> None:
+    text = (Path(planning.__file__).parents[1] / "docs" / "choosing.md").read_text()
+    means = []
+    for arch in MEASURED:
+        logs = [log(_ratios(name)["paper", "keep"][arch]) for name in OPERATORS]
+        means.append(f"{exp(sum(logs) / len(logs)):.2f}")
+    assert f"| predicted | {' | '.join(means)} |" in text
+    measured = " | ".join(f"{value:.2f}" for value in MEASURED.values())
+    assert f"| measured in CC'23 | {measured} |" in text
 
 
 @pytest.mark.parametrize("arch", ["sm_70", "sm_80", "sm_90"])
