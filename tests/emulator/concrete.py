@@ -18,6 +18,9 @@ from tests.semantics.ints import Ints
 
 CARRY = Reg("%cc", -1)
 
+WINDOW = 1 << 32
+"""Where shared memory begins among generic addresses."""
+
 
 @dataclass(frozen=True)
 class Event:
@@ -25,7 +28,8 @@ class Event:
 
     index: int
     turns: tuple[tuple[int, int], ...]  # of the loops around it: header and turn, from 0
-    address: int | None  # of an access
+    address: int | None  # of an access, as the instruction names it
+    place: tuple[str, int] | None  # where that is: "shared" or "global", and the address there
     counts: Mapping[int, int]  # turn of each loop entered so far, by header
     heads: Mapping[int, Mapping[Reg, int]]  # registers at the start of that turn
     loads: Mapping[tuple[str, int], tuple[int, ...]]  # what was loaded so far, by address
@@ -106,15 +110,19 @@ class Thread:
 
     def _step(self, index: int, ins: Instruction) -> None:
         written: list[tuple[Reg, int]] = []
-        address = None
+        address = place = None
         if ins.opcode in ("ld", "st"):
-            address, written = self._access(ins)
+            address, place, written = self._access(ins)
         elif ins.opcode not in ("bar",):
             written = self._compute(ins)
         self.env.update(written)
-        self._note(index, address, tuple(written), None)
+        self._note(index, address, tuple(written), None, place)
 
     def _compute(self, ins: Instruction) -> list[tuple[Reg, int]]:
+        if ins.opcode == "cvta":
+            assert isinstance(ins.operands[0], Reg) and "shared" in ins.modifiers
+            window = -WINDOW if "to" in ins.modifiers else WINDOW
+            return [(ins.operands[0], (self.value(ins.operands[1]) + window) % 2**64)]
         sense = meaning(ins.opcode, ins.modifiers)
         assert sense is not None, ins.name
         count = isa.destinations(ins)
@@ -128,24 +136,26 @@ class Thread:
             written.append((CARRY, out[-1].value))
         return written
 
-    def _access(self, ins: Instruction) -> tuple[int, list[tuple[Reg, int]]]:
+    def _access(
+        self, ins: Instruction
+    ) -> tuple[int, tuple[str, int] | None, list[tuple[Reg, int]]]:
         space = isa.space(ins) or "generic"
         operand = next(o for o in ins.operands if isinstance(o, Mem))
         if space == "param":
             assert isinstance(operand.base, Symbol) and isinstance(ins.operands[0], Reg)
-            return 0, [(ins.operands[0], self.params[operand.base.name])]
+            return 0, None, [(ins.operands[0], self.params[operand.base.name])]
         address = (self.value(operand.base) + operand.offset) % 2**64
-        place = ("shared" if space == "shared" else "global", address)
+        place = place_of(address) if space == "generic" else (space, address)
         if ins.opcode == "st":
             self.stored[place] = self.value(ins.operands[1]) % 2**32
-            return address, []
-        value = self.memory.get(address, address * 0x9E3779B1 >> 7 & 7)
+            return address, place, []
+        value = self.memory.get(place[1], place[1] * 0x9E3779B1 >> 7 & 7)
         if "nc" not in ins.modifiers:
-            value = self.stored.get(place, value + (3 if space == "shared" else 0))
+            value = self.stored.get(place, value + (3 if place[0] == "shared" else 0))
         seen = self.loads.get(place, ())
         self.loads[place] = (*seen, value)
         assert isinstance(ins.operands[0], Reg)
-        return address, [(ins.operands[0], value)]
+        return address, place, [(ins.operands[0], value)]
 
     def _source(self, operand: Operand) -> Value | int:
         if isinstance(operand, Int):
@@ -179,15 +189,23 @@ class Thread:
         address: int | None,
         written: tuple[tuple[Reg, int], ...],
         taken: bool | None,
+        place: tuple[str, int] | None = None,
     ) -> None:
         around = self.cfg.loops_around(self.cfg.block_of[index])
         turns = tuple((h, self.counts[h]) for h in around if h in self.counts)
         self.events.append(
             Event(
-                index, turns, address, dict(self.counts), dict(self.heads), dict(self.loads),
-                written, taken,
+                index, turns, address, place, dict(self.counts), dict(self.heads),
+                dict(self.loads), written, taken,
             )
         )  # fmt: skip
+
+
+def place_of(address: int) -> tuple[str, int]:
+    """Where a generic address lies."""
+    if WINDOW <= address < WINDOW + (1 << 16):
+        return "shared", address - WINDOW
+    return "global", address
 
 
 def _registers(operand: Operand) -> list[Reg]:

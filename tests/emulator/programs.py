@@ -73,24 +73,42 @@ class Writer:
         return pred
 
     def access(self) -> None:
-        index, offset = self.reg(), 4 * self.source.randrange(-2, 3)
+        index, offset, base = self.reg(), 4 * self.source.randrange(-2, 3), ""
         extend = self.source.choice(["u32", "s32"])
-        kind = self.source.choice(["ld", "ld", "ld", "nc", "st", "st", "shared", "shared_st"])
-        if kind.startswith("shared"):
+        kind = self.source.choice(["ld", "ld", "ld", "nc", "st", "st", "shared", "shared_st",
+                                   "generic", "generic_st"])  # fmt: skip
+        if kind.startswith(("shared", "generic")):
             self.lines += [f"and.b32 {index}, {index}, 255;", f"cvt.u64.u32 %rd3, {index};",
-                           "mov.u64 %rd4, tile;", "add.s64 %rd5, %rd3, %rd4;"]  # fmt: skip
+                           "mov.u64 %rd4, tile;"]  # fmt: skip
+            if kind.startswith("generic"):
+                self.generic()
+            self.lines.append("add.s64 %rd5, %rd3, %rd4;")
         else:
             base = "%rd2" if kind == "nc" else "%rd1"
             self.lines += [f"mul.wide.{extend} %rd3, {index}, 4;", f"add.s64 %rd5, {base}, %rd3;"]
-        at = f"[%rd5{offset:+d}]" if offset and not kind.startswith("shared") else "[%rd5]"
+        at = f"[%rd5{offset:+d}]" if offset and base else "[%rd5]"
         text = {
             "ld": f"ld.global.u32 {self.reg()}, {at};",
             "nc": f"ld.global.nc.u32 {self.reg()}, {at};",
             "st": f"st.global.u32 {at}, {self.reg()};",
             "shared": f"ld.shared.u32 {self.reg()}, {at};",
             "shared_st": f"st.shared.u32 {at}, {self.reg()};",
+            "generic": f"ld.u32 {self.reg()}, {at};",
+            "generic_st": f"st.u32 {at}, {self.reg()};",
         }[kind]
         self.emit(text)
+
+    def generic(self) -> None:
+        """A generic address from that of a shared variable, or of global memory, or of either."""
+        self.lines.append("cvta.shared.u64 %rd4, %rd4;")
+        pick = self.source.random()
+        if pick < 0.2:
+            self.lines.append("mov.u64 %rd4, %rd1;")
+        elif pick < 0.4:
+            self.lines.append(f"@{self.pred()} mov.u64 %rd4, %rd1;")
+        elif pick < 0.6:
+            self.lines += [f"@{self.compare()} bra {(skip := self.label())};",
+                           "mov.u64 %rd4, %rd1;", f"{skip}:"]  # fmt: skip
 
     def neighbours(self) -> None:
         """Two loads that neighbouring lanes may share, if nothing comes between that forbids it."""
@@ -105,9 +123,34 @@ class Writer:
             if number == 0 and self.source.random() < 0.5:
                 self.compute() if self.source.random() < 0.5 else self.block(1, [])
 
+    def reread(self) -> None:
+        """Two loads of one address, often with a store between, and what they differ by in an
+        address: 0 wherever the store missed them."""
+        first, second, index = self.reg(), self.reg(), self.reg()
+        self.lines += [f"mul.wide.u32 %rd3, {index}, 4;", "add.s64 %rd7, %rd1, %rd3;",
+                       f"ld.global.u32 {first}, [%rd7];", f"mov.u32 %r6, {first};"]  # fmt: skip
+        pick = self.source.random()
+        space = self.source.choice(["global.", "global.", ""])
+        if pick < 0.5:
+            at = self.source.choice(["", "+4", "-4", "+128"])
+            self.emit(f"st.{space}u32 [%rd7{at}], {self.reg()};", 0.4)
+        elif pick < 0.75:
+            other, test = self.reg(), self.source.choice(["ne", "lt", "gt", "eq"])
+            self.lines += [f"setp.{test}.u32 %p3, {other}, {index};",
+                           f"mul.wide.u32 %rd3, {other}, 4;", "add.s64 %rd8, %rd1, %rd3;",
+                           f"@%p3 st.{space}u32 [%rd8], {self.reg()};"]  # fmt: skip
+        elif pick < 0.9:
+            self.block(1, [])
+        self.lines += [f"ld.global.u32 {second}, [%rd7];", f"sub.s32 %r6, %r6, {second};",
+                       "mul.wide.s32 %rd3, %r6, 4;", "add.s64 %rd5, %rd2, %rd3;",
+                       f"ld.global.u32 {first}, [%rd5];"]  # fmt: skip
+
     def run(self) -> None:
-        if self.source.random() < 0.12:
+        pick = self.source.random()
+        if pick < 0.12:
             self.neighbours()
+        elif pick < 0.22:
+            self.reread()
         for _ in range(self.source.randrange(1, 5)):
             pick = self.source.random()
             if pick < 0.6:
@@ -186,11 +229,11 @@ class Writer:
             elif pick < 0.78:
                 self.lines.append(f"@{self.compare()} exit;")
             elif pick < 0.84:
-                table = self.label()
-                chosen = [self.source.choice(names) for _ in range(2)]
-                self.lines += [f"and.b32 %r6, {self.reg()}, 1;",
-                               f"{table}: .branchtargets {chosen[0]}, {chosen[1]};",
-                               f"brx.idx %r6, {table};"]  # fmt: skip
+                table, count = self.label(), self.source.choice([2, 4])
+                chosen = [self.source.choice(names) for _ in range(count)]
+                self.lines += [f"and.b32 %r6, {self.reg()}, {count - 1};",
+                               f"{table}: .branchtargets {', '.join(chosen)};"]  # fmt: skip
+                self.emit(f"brx.idx %r6, {table};")
 
 
 def program(seed: int) -> str:
@@ -207,5 +250,6 @@ def program(seed: int) -> str:
     else:
         writer.graph()
     writer.access()
+    writer.reread()
     writer.neighbours()
     return _HEAD + "\n".join(writer.lines) + "\n" + _TAIL

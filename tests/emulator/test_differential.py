@@ -21,7 +21,7 @@ from ptxsw.parser import parse
 from ptxsw.shuffle.find import candidates
 from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
 from ptxsw.shuffle.plan import Proof
-from tests.emulator.concrete import Event, Thread
+from tests.emulator.concrete import WINDOW, Event, Thread, place_of
 from tests.emulator.programs import program
 
 LANES = 6
@@ -68,6 +68,8 @@ class Reading:
             return self.thread.specials[name]
         if name in self.thread.params:
             return self.thread.params[name]
+        if name == "window(shared)":
+            return WINDOW
         if name.startswith("&"):
             return 0x1000 + sum(map(ord, name[1:]))
         if name.startswith("iter("):
@@ -106,8 +108,8 @@ class Reading:
         try:
             if name[0] == "load":
                 address = evaluate(node.args[0], known)
-                space = "shared" if name[1] == "shared" else "global"
-                options.update(self.event.loads.get((space, address), ()))
+                place = ("shared", address) if name[1] == "shared" else place_of(address)
+                options.update(self.event.loads.get(place, ()))
         except KeyError:
             pass
         if not options:
@@ -190,9 +192,14 @@ def agree_on(
 def compare(
     trace: Trace, access: Access, thread: Thread, event: Event, uniform: Uniform, lane: int
 ) -> None:
-    assert event.address is not None
+    assert event.address is not None and event.place is not None
+    space, address = event.place
+    if access.space == "generic":
+        address = event.address
+    else:
+        assert access.space == space, f"{access.instruction.name} is in {space}"
     reading = Reading(trace, thread, event)
-    matching = [v for v in access.variants if fits(trace, v, reading, event.address)]
+    matching = [v for v in access.variants if fits(trace, v, reading, address)]
     told = "\n".join(
         f"  {v.address} if {v.guard} and {', '.join(map(str, v.conditions))}"
         for v in access.variants
@@ -208,7 +215,7 @@ def compare(
                 if value is not None:
                     uniform.agree((str(node.value), *place), value, lane)
         if variant.address.variance == Variance.UNIFORM:
-            uniform.agree(("address", variant.address.id, *place), event.address, lane)
+            uniform.agree(("address", variant.address.id, *place), address, lane)
 
 
 def shuffled(seed: int) -> int:
