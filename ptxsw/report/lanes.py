@@ -38,6 +38,7 @@ class Warps:
     block: Block | None
     places: tuple[Mapping[str, Offsets], ...] = field(init=False)  # special register: by lane
     sizes: Mapping[str, int] = field(init=False)  # special registers that the block fixes
+    _uniform: dict[Term, bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", {})
@@ -62,12 +63,24 @@ class Warps:
             }
 
     def uniform(self, term: Term) -> bool:
-        """Is the term the same for all lanes of a warp? A variable has one address, also where
-        each thread has its own in local memory."""
+        """Is the term the same for all lanes of a warp? What all lanes load from one address is,
+        and so is `tid.x / 32`; a variable has one address, also where each thread has its own in
+        local memory."""
+        known = self._uniform.get(term)
+        if known is None:
+            known = self._uniform[term] = self._is_uniform(term)
+        return known
+
+    def _is_uniform(self, term: Term) -> bool:
         if term.kind == "atom" and term.value.startswith(("&", "window(")):
             return True
         most = Variance.UNIFORM if len(self.places[0]) > 2 else Variance.ROW
-        return term.variance <= most
+        if term.variance <= most or term.kind == "atom":
+            return term.variance <= most
+        if term.kind == "apply":
+            return term.value[0][0] == "load" and all(map(self.uniform, term.args))
+        found = _evaluated(term, self)
+        return found is not None and all(at == warp[0] for warp in found for at in warp)
 
 
 @dataclass(frozen=True, slots=True)

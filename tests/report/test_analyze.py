@@ -99,6 +99,15 @@ def test_sparse_matrix() -> None:
     assert all(a.optimizer is not None and a.optimizer.action == "keep" for a in gathered)
 
 
+def test_sparse_matrix_by_warps() -> None:
+    """The warp reads its row's columns and values side by side, wherever the row starts; only the
+    vector is gathered."""
+    start, end, column, x, value = accesses("csr", "csr_warp", "global", "load")
+    assert [(a.lane_stride, a.sectors) for a in (start, end)] == [(0, 1)] * 2
+    assert [(a.lane_stride, a.sectors, a.efficiency) for a in (column, value)] == [(4, 4, 1.0)] * 2
+    assert (x.lane_stride, x.sectors) == (None, None)
+
+
 def test_stencil() -> None:
     """Five rows of five loads: in each, four have bytes that another lane has loaded."""
     loads = accesses("gaussblur", "gaussblur", "global", "load")

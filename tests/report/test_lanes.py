@@ -207,3 +207,20 @@ def test_instructions_that_decide_themselves_what_they_touch() -> None:
     )
     access = load("mul.lo.u32 %r3, %r1, 8;", access=copy)
     assert (access.bytes, access.lane_stride, access.bank_conflicts) == (16, 32, 2)
+
+
+@pytest.mark.parametrize(
+    ("row", "stride"),
+    [
+        ("shr.u32 %r5, %r1, 5;", 4),  # one for each warp
+        ("shr.u32 %r5, %r1, 4;", None),  # two in a warp
+        ("mov.u32 %r5, %r1;", None),
+        ("mov.u32 %r5, %ntid.x; mov.u32 %r6, %ctaid.x; mad.lo.u32 %r5, %r6, %r5, %r1;"
+         "shr.u32 %r5, %r5, 5;", 4),
+    ],
+)  # fmt: skip
+def test_a_row_start_that_the_whole_warp_loads(row: str, stride: int | None) -> None:
+    """What all lanes load from one address is the same for all of them."""
+    start = "mul.wide.u32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2; ld.global.u32 %r5, [%rd3];"
+    access = load(f"{row} {start.replace('[%rd3]', '[%rd3+0]')} add.u32 %r3, %r5, %r1;")
+    assert (access.lane_stride, access.sectors) == (stride, stride)
