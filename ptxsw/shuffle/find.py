@@ -15,6 +15,7 @@ from ptxsw.emulator.affine import Affine, Monomial, Polynomial, is_lane_atom, wi
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ir import type_width
 
 Key = frozenset[tuple[Monomial, int]]
 Class = frozenset[tuple[Key, int]]
@@ -218,7 +219,16 @@ def _nearest_first(most: int) -> Iterable[int]:
         yield distance
 
 
+_PLAIN = frozenset({"weak", "global", "nc", "ca", "cg", "cs", "lu", "v2", "v4", "v8"})
+_HINTS = ("L1::", "L2::", "level::")
+
+
 def is_plain(access: Access) -> bool:
-    """Is it an ordinary load: weak, not volatile, not ordered?"""
+    """Is it an ordinary load: `ld`, weak, with nothing but a space, a cache operator, hints, and
+    what it loads? `.cv` is not: it asks for the memory as it is now."""
     instruction = access.instruction
-    return not isa.effects(instruction.opcode, instruction.modifiers) & ~isa.Effect.READ
+    if isa.effects(instruction.opcode, instruction.modifiers) & ~isa.Effect.READ:
+        return False
+    return instruction.opcode == "ld" and all(
+        m in _PLAIN or m.startswith(_HINTS) or type_width(m) for m in instruction.modifiers
+    )

@@ -145,8 +145,10 @@ class Judge:
         """Is it a load that may take part at all?"""
         instruction = access.instruction
         if not is_plain(access):
-            kind = "volatile" if "volatile" in instruction.modifiers else "ordered or strong"
-            return Refused(f"{instruction.name} is a {kind} access")
+            strong = isa.effects(instruction.opcode, instruction.modifiers) & ~Effect.READ
+            kind = "ordered or strong access" if strong else "load of a special kind"
+            kind = "volatile access" if "volatile" in instruction.modifiers else kind
+            return Refused(f"{instruction.name} is a{'n' if kind[0] == 'o' else ''} {kind}")
         if instruction.guard is not None:
             return Refused("the load is guarded by a predicate")
         widths = self._register_widths(access)

@@ -370,13 +370,15 @@ PAIRS: dict[str, Pair] = {
             "ld.global.f32 %f1, [%rd4];\nld.HERE %f2, [%rd4+4];",
             right,
             wrong,
-            "access",
+            reason,
         )
-        for name, right, wrong in (
-            ("volatile", "global.L1::no_allocate.f32", "volatile.global.f32"),
-            ("relaxed", "weak.global.f32", "relaxed.gpu.global.f32"),
-            ("acquiring", "global.cg.f32", "acquire.sys.global.f32"),
-            ("mapped", "global.cs.f32", "mmio.relaxed.sys.global.f32"),
+        for name, right, wrong, reason in (
+            ("volatile", "global.L1::no_allocate.f32", "volatile.global.f32", "a volatile access"),
+            ("relaxed", "weak.global.f32", "relaxed.gpu.global.f32", "strong access"),
+            ("acquiring", "global.cg.f32", "acquire.sys.global.f32", "ordered or"),
+            ("mapped", "global.cs.f32", "mmio.relaxed.sys.global.f32", "ordered or"),
+            ("fetched_again", "global.lu.f32", "global.cv.f32", "a load of a special kind"),
+            ("hinted", "global.L1::evict_last.L2::128B.f32", "global.unknown.f32", "special kind"),
         )
     },
     "generic_load": Pair(
