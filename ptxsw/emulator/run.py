@@ -11,7 +11,7 @@ import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from time import perf_counter
+from time import thread_time
 from typing import TypeVar
 
 from ptxsw import isa
@@ -47,8 +47,9 @@ def emulate(
 ) -> Trace:
     """The memory trace of a function.
 
-    Raises ParseError where its body does not parse. Past `budget_s` seconds the trace holds what
-    was found so far and `statistics.timed_out` is set; nothing may be concluded from it.
+    Raises ParseError where its body does not parse. Past `budget_s` seconds of this thread's CPU
+    time the trace holds what was found so far and `statistics.timed_out` is set; nothing may be
+    concluded from it.
     """
     with no_collection():
         return _Emulation(module, function, budget_s, solver or Solver()).trace()
@@ -74,7 +75,7 @@ class _Emulation:
         self.terms = Terms()
         self.machine = Machine(module, function, self.terms)
         self.solver = solver
-        self.begin = perf_counter()
+        self.begin = thread_time()
         self.deadline = self.begin + budget_s
         self.tracked = slice_registers(self.cfg, _roots)
         self.steps: list[Step | None] = [
@@ -113,7 +114,7 @@ class _Emulation:
             frozenset(h for h, entered in self.joins.entered.items() if entered.uniform),
             Statistics(
                 len(self.cfg.instructions), self.executed, self.visits, self.joins.merged,
-                self.joins.widened, self.solver.questions, perf_counter() - self.begin, timed_out,
+                self.joins.widened, self.solver.questions, thread_time() - self.begin, timed_out,
             ),
         )  # fmt: skip
 
@@ -240,7 +241,7 @@ class _Emulation:
 
     def _execute(self, number: int, state: State) -> list[tuple[int, State]]:
         """Run a block; the states in which its successors are reached."""
-        if perf_counter() > self.deadline:
+        if thread_time() > self.deadline:
             raise _OutOfTime
         self.visits += 1
         block = self.cfg.blocks[number]

@@ -85,7 +85,7 @@ class Statistics:
     merged: int  # states that met an equal one
     widened: int  # joins at which values were given up
     questions: int  # asked of Z3
-    seconds: float
+    seconds: float  # of CPU time
     timed_out: bool
 
 
