@@ -22,7 +22,7 @@ from ptxsw.options import BOUNDS
 from ptxsw.parser import parse
 from ptxsw.report.names import matches
 from ptxsw.toolchain.ptxas import AssemblyError
-from ptxsw.toolchain.tuned import KEEP, Tuned, same_arch, store
+from ptxsw.toolchain.tuned import Tuned, same_arch, store
 from ptxsw.verify.launches import Launch
 
 
@@ -208,8 +208,7 @@ def run(
             say(f"{outcome.kernel}: not measured: {outcome.problem}")
             continue
         chosen = outcome.choice
-        what = "kept as it is" if chosen.scheme == KEEP else f"{chosen.scheme}, {chosen.form}"
-        say(f"{outcome.kernel}: {what}: {chosen.why}")
+        say(f"{outcome.kernel}: {chosen}")
         if keep:
             say(f"stored in {save(text, arch, outcome)}")
     notes = [f"date: {date.today().isoformat()}", f"ptxsw {ptxsw.__version__}",

@@ -35,7 +35,6 @@ from ptxsw.gpu.problem import Buffer, Problem
 from ptxsw.ir import Function
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError
-from ptxsw.toolchain.tuned import KEEP
 from ptxsw.tuning import bounds, variants
 
 BLOCKS = (32, 64, 128, 256, 512)
@@ -90,14 +89,12 @@ def time_all(
 def conclusion(rows: Sequence[Measured], text: str, arch: str) -> str:
     """What follows from the times of one kernel, beside what mode auto makes of it today: where
     the two differ, the model of the target is to be corrected, or the result to be stored."""
-    chosen = choose(rows)
-    what = "keep" if chosen.scheme == KEEP else f"{chosen.scheme} {chosen.form}"
     options = pipeline.Options(arch=arch, only=rows[0].kernel)
     (kernel,) = pipeline.optimize(text, options).report.kernels
     ways = {f"{r.scheme} {r.form}" for r in kernel.rewrites or () if r.delta}
     today = ", ".join(sorted(ways)) or "keep"
     why = f" ({kernel.choice.reason})" if kernel.choice is not None else ""
-    return f"{rows[0].kernel}: {what}: {chosen.why}; mode auto today: {today}{why}"
+    return f"{rows[0].kernel}: {choose(rows)}; mode auto today: {today}{why}"
 
 
 def _time(

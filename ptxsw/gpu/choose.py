@@ -25,6 +25,15 @@ class Choice:
     speedup: float
     why: str
 
+    @property
+    def kept(self) -> bool:
+        """Is the text to stay as it is?"""
+        return (self.scheme, self.form) == (KEEP, KEEP)
+
+    def __str__(self) -> str:
+        what = "kept as it is" if self.kept else f"{self.scheme} {self.form}"
+        return f"{what}: {self.why}"
+
 
 def choose(rows: Sequence[Measured]) -> Choice:
     """The variant with the best geometric mean of its speed-ups over all problems that gave the

@@ -43,7 +43,8 @@ class Timing:
 class Tuned:
     """The best that was found for a kernel on a device.
 
-    `scheme` "keep": leave the loads as they are; with `form` "keep", too, the text as it is.
+    `scheme` "keep": leave the loads as they are; with `form` "keep", too, the text as it is, but
+    for loads that become copies.
     `speedup` is the original's time divided by that of the choice: 1.0 where the text is kept.
     """
 

@@ -116,6 +116,19 @@ def test_a_slowdown_is_stored_as_keep(file: str, said: list[str]) -> None:
     assert any("kept as it is: the best, " in s and "2.000 times as long" in s for s in said)
 
 
+def test_a_loop_can_gain_without_shuffles(file: str, said: list[str]) -> None:
+    def cost(text: str) -> float:
+        return 1e-4 if "vote.sync" in text and "shfl" not in text else 2e-4
+
+    assert run(FakeDriver(cost=cost), said)
+    found = find(kernel(TEXT), "sm_80")
+    assert found is not None
+    assert (found.scheme, found.form, found.speedup) == (KEEP, "uniform", 2.0)
+    assert "jacobi: keep uniform: 2.000 times as fast" in said
+    rewritten = pipeline.optimize(TEXT, pipeline.Options(arch="sm_80")).text
+    assert cost(rewritten) == 1e-4
+
+
 def test_a_wrong_variant_is_an_answer(file: str, said: list[str]) -> None:
     def spoil(text: str, memory: dict[int, object]) -> None:
         if "shfl" in text:

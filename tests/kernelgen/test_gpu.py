@@ -80,7 +80,7 @@ def test_time_all_and_write(tmp_path: Path) -> None:
     jacobi, vecadd = (one.conclusion for one in timed)
     assert re.match(r"jacobi: \w+ \w+: 2.000 times as fast; mode auto today: keep \(", jacobi)
     assert "sm_80" in jacobi or "Ampere" in jacobi  # why auto does what it does
-    assert vecadd.startswith("vecadd: keep: ")
+    assert vecadd.startswith("vecadd: kept as it is: ")
     assert any(jacobi in line for line in said)
     bounds = {r.scheme for r in rows if r.bound}
     assert bounds == {"noload", "nocorner"}
