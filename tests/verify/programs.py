@@ -19,6 +19,6 @@ def original(name: str) -> str:
 
 
 @cache
-def rewritten(name: str) -> str:
-    options = pipeline.Options(mode="force", scheme="paper")
+def rewritten(name: str, scheme: str = "paper", form: str = "keep") -> str:
+    options = pipeline.Options(mode="force", scheme=scheme, form=form)
     return pipeline.optimize(original(name), options).text

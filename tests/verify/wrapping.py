@@ -38,6 +38,12 @@ def jacobi() -> Iterator[Launch]:
         yield _one((j + 2, 1, 1), j - 1, (48, j + 2, 0.5, 0.1, 0.025, FIRST, SECOND))
 
 
+def jacobi_alone() -> Iterator[Launch]:
+    """The same in rows of 96: where one row wraps the other two are far from it."""
+    for j in range(22369620, 22369623):
+        yield _one((j + 2, 1, 1), j - 1, (96, j + 2, 0.5, 0.1, 0.025, FIRST, SECOND))
+
+
 def gaussblur() -> Iterator[Launch]:
     weights = (1 / 331, 52.0, 26.0, 16.0, 7.0, 4.0, 1.0)
     for j in range(44739240, 44739245):
