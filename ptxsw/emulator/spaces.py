@@ -10,6 +10,7 @@ in the sum may be a pointer as well, nothing is said.
 from __future__ import annotations
 
 from ptxsw.emulator.node import Term, Variance, split
+from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 
 _WINDOWS = ("shared", "local", "const")
@@ -67,4 +68,4 @@ def may_point(term: Term) -> bool:
     if term.kind == "apply":
         return bool(term.value[0][0] == "load")
     name = str(term.value)
-    return term.kind == "atom" and not name.startswith("%") and "(" not in name
+    return term.kind == "atom" and name not in SPECIALS and "(" not in name

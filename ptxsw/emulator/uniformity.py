@@ -12,7 +12,7 @@ from ptxsw import isa
 from ptxsw.cfg import Cfg
 from ptxsw.dataflow import defs, uses
 from ptxsw.emulator.node import Variance
-from ptxsw.emulator.state import SPECIALS
+from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Reg, Special, Symbol
 from ptxsw.semantics import meaning

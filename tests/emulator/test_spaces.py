@@ -120,3 +120,11 @@ def test_local_windows_vary() -> None:
     assert own.space == shared.space == "generic"
     assert own.variants[0].address.variance is Variance.LANE
     assert shared.variants[0].address.variance is Variance.UNIFORM
+
+
+def test_names_of_parameters_as_gcc_makes_them() -> None:
+    """A parameter may be called like a special register, and be a pointer."""
+    text = HEAD.replace(".param .u64 a,", ".param .u64 %in_ar0,").replace("[a]", "[%in_ar0]")
+    body = "mov.u64 %rd4, tile; cvta.shared.u64 %rd5, %rd4; add.s64 %rd6, %rd5, %rd1;"
+    module = parse(f"{text}{body}\nld.u32 %r3, [%rd6];\nret;\n}}\n")
+    assert emulate(module, module.functions[-1]).accesses[-1].space == "generic"
