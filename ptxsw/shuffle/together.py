@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ptxsw import isa
 from ptxsw.cfg import Block, Cfg, dominators, reverse_postorder
-from ptxsw.ir import Instruction
+from ptxsw.ir import Instruction, Int, Operand
 from ptxsw.isa import Effect
 
 _END = -1
@@ -22,6 +22,8 @@ _COLLECTIVE = frozenset({
     "activemask", "alloca", "elect", "match", "mma", "movmatrix", "redux", "shfl", "vote", "wmma",
 })  # fmt: skip
 
+_ASKING = frozenset({"activemask", "vote", "match"})
+_MASKED = frozenset({"shfl", "vote", "match", "redux", "elect"})
 _LEAVING = frozenset({"bra", "ret", "exit", "trap"})
 
 
@@ -56,6 +58,17 @@ def waits(instruction: Instruction) -> bool:
     )
 
 
+def _whom(instruction: Instruction) -> Operand | None:
+    """The operand that tells for whom an instruction waits: its member mask, or the number of its
+    barrier; None where it has none."""
+    operands = instruction.operands
+    if instruction.opcode in ("bar", "barrier") and "warp" not in instruction.modifiers:
+        number = operands[1:] if "red" in instruction.modifiers else operands
+        return number[0] if number else None
+    masked = instruction.opcode in _MASKED and "sync" in instruction.modifiers
+    return operands[-1] if operands and (masked or instruction.opcode == "bar") else None
+
+
 def come_together(cfg: Cfg, block: int, parts: Callable[[int], bool]) -> Apart | None:
     """Do all lanes that have not exited come to the end of a block together? `parts` tells at
     the end of which blocks lanes may go different ways. None where they do.
@@ -71,12 +84,13 @@ class _Question:
         self._cfg, self._block, self._parts = cfg, block, parts
         self._before = blocks_before(cfg, block)
         self._ends = _ending_at_once(cfg)
+        self._asked: dict[Operand, bool] = {}  # is a member mask what was asked of lanes here?
 
     def answer(self) -> Apart | None:
         parting = [n for n in sorted(self._before) if n != self._block and self._parts(n)]
         meeting = self._meeting() if parting else {}
         for number in self._before:
-            found = self._no_call(self._cfg.blocks[number])
+            found = self._kept_back(self._cfg.blocks[number])
             if found is not None:
                 return found
         for number in parting:
@@ -85,13 +99,29 @@ class _Question:
                 return found
         return None
 
-    def _no_call(self, block: Block) -> Apart | None:
+    def _kept_back(self, block: Block) -> Apart | None:
+        """An instruction that may keep some lanes until others have gone on."""
         for index in range(block.start, block.end):
             instruction = self._cfg.instructions[index]
             effects = isa.effects(instruction.opcode, instruction.modifiers)
             if effects & Effect.CALL or not isa.known(instruction):
                 return Apart(index, f"{instruction.name} before it may keep lanes back")
+            if waits(instruction) and instruction.guard is not None:
+                return Apart(index, f"{instruction.name} before it waits under a guard")
+            if not self._same_for_all(instruction):
+                return Apart(index, f"{instruction.name} before it may wait for later lanes")
         return None
+
+    def _same_for_all(self, instruction: Instruction) -> bool:
+        """Is it plain that lanes that come together to an instruction wait only for each other: by
+        a barrier or member mask that is a literal, or was asked for by those that are here?"""
+        whom = _whom(instruction)
+        if whom is None or isinstance(whom, Int):
+            return True
+        if whom not in self._asked:
+            setters = [i for i in self._cfg.instructions if whom in isa.defs(i)]
+            self._asked[whom] = bool(setters) and all(i.opcode in _ASKING for i in setters)
+        return self._asked[whom]
 
     def _parted(self, number: int, meeting: Mapping[int, int]) -> Apart | None:
         """What keeps the lanes apart that part at the end of a block."""

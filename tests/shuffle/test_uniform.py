@@ -133,6 +133,10 @@ ALLOWED = {
         ahead="\tsetp.gt.u32 %p9, %r1, 9;\n\t@%p9 bra J;\n\tadd.u32 %r1, %r1, 0;\nJ:\n"
     ),
     "a barrier before": plain(ahead="\tbar.sync 0;\n"),
+    "collectives before": plain(
+        ahead="\tbar.warp.sync -1;\n\tactivemask.b32 %r20;\n"
+        "\tshfl.sync.idx.b32 %r21, %r1, 0, 31, %r20;\n"
+    ),
     "a load before it": plain(lead="ld.global.f32 %f4, [%rd5];", middle="add.f32 %f3, %f3, %f4;"),
     "taken to enter": plain(guard="@!%p1 bra IN;\n\tbra AFTER;\nIN:"),
     "its exit depends on constants": plain(
@@ -281,6 +285,18 @@ REFUSED = {
             ahead="\tsetp.gt.u32 %p9, %r1, 9;\n\t@%p9 bra J;\n\tbarrier.sync 1, 64;\nJ:\n"
         ),
         "barrier.sync before it, where lanes have parted, may wait",
+    ),
+    "a barrier under a guard before": (
+        plain(ahead="\tsetp.gt.u32 %p9, %r1, 9;\n\t@%p9 barrier.sync 1, 64;\n"),
+        "barrier.sync before it waits under a guard",
+    ),
+    "a barrier of each lane's own": (
+        plain(ahead="\tand.b32 %r20, %r1, 3;\n\tbarrier.sync %r20, 64;\n"),
+        "barrier.sync before it may wait for later lanes",
+    ),
+    "lanes that name others": (
+        plain(ahead="\tshl.b32 %r20, %r1, 3;\n\tbar.warp.sync %r20;\n"),
+        "bar.warp.sync before it may wait for later lanes",
     ),
     "a call before": (
         plain(ahead="\tcall f;\n", before=".func f() { ret; }"),
