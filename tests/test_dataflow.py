@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxsw.cfg import Cfg, build
-from ptxsw.dataflow import liveness, slice_registers
+from ptxsw.dataflow import CARRY, defs, liveness, slice_registers, uses
 from ptxsw.ir import Instruction, Mem, Reg
 from ptxsw.parser import parse
 
@@ -52,3 +52,39 @@ def test_slice_of_an_address() -> None:
         return tuple(o.base for o in ins.operands if isinstance(o, Mem) and isinstance(o.base, Reg))
 
     assert names(slice_registers(cfg(), roots)) == {"%rd1", "%r3"}
+
+
+CHAIN = """.version 8.0
+.target sm_80
+.address_size 64
+.extern .func f();
+.entry k()
+{
+.reg .pred %p<4>; .reg .b32 %r<19>; .reg .b64 %rd<4>;
+add.cc.u32 %r1, %r2, %r3;
+addc.u32 %r4, %r5, 0;
+madc.hi.cc.u32 %r6, %r7, %r8, 0;
+@%p1 sub.cc.u32 %r9, %r10, 1;
+call f;
+subc.u32 %r11, %r12, 0;
+ret;
+}
+"""
+
+
+def test_the_carry_bit_is_written_and_read() -> None:
+    graph = build(parse(CHAIN).functions[-1].body)
+    add, addc, madc, sub, call, subc, _ = graph.instructions
+    for writes in (add, madc, sub, call):
+        assert CARRY in defs(writes)
+    for reads in (addc, madc, subc):
+        assert CARRY in uses(reads)
+    assert CARRY not in uses(add) and CARRY not in defs(addc)
+    found = slice_registers(graph, lambda ins: (Reg("%r4"),) if ins is addc else ())
+    assert names(found) == {"%r4", "%r5", "%cc", "%r2", "%r3", "%r7", "%r8", "%r10", "%p1"}
+
+
+def test_a_carry_is_live_from_its_sum_to_its_reader() -> None:
+    text = CHAIN.replace("add.cc.u32 %r1, %r2, %r3;", "add.u32 %r1, %r2, %r3;")
+    assert "%cc" in names(liveness(build(parse(text).functions[-1].body))[0])
+    assert "%cc" not in names(liveness(build(parse(CHAIN).functions[-1].body))[0])
