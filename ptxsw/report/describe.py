@@ -13,7 +13,7 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Loc
 from ptxsw.report import lanes, model
 from ptxsw.report.address import Writer
-from ptxsw.report.reuse import OpenRow, Rows, Writes, calls, carried
+from ptxsw.report.reuse import Along, OpenRow, Rows, Writes, calls, carried
 from ptxsw.report.traffic import Traffic
 
 
@@ -26,13 +26,14 @@ def describe(
     `.reqntid` does not fix it.
     """
     affine = Affine()
+    warps = lanes.Warps(trace.function.block_shape or block)
     scene = _Scene(
         trace,
         Writer(affine, trace.function.name),
-        lanes.Warps(trace.function.block_shape or block),
+        warps,
         _source_lines(trace),
         _outlooks(outlooks),
-        carried(trace, affine),
+        carried(trace, affine, warps.width),
         Writes(calls(trace)),
     )
     rows = Rows()
@@ -94,9 +95,9 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     if access.kind != "load":
         row.stores[offset] = access.index
         return replace(found, row=row.name, offset=offset)
-    step = writer.affine.lane_step(address)
+    step, width = writer.affine.lane_step(address), scene.warps.width
     reuse = row.load(
-        access.index, line, offset, stride if step is None else constant(step),
+        access.index, line, offset, Along((stride if step is None else constant(step)) or 0, width),
         scene.writes.since(access, polynomial),
     )  # fmt: skip
     again = scene.carried.get(access.index, ())

@@ -47,9 +47,19 @@ class Warps:
             object.__setattr__(self, "sizes", {f"%ntid.{axis}": size for axis, size in sizes})
         object.__setattr__(self, "places", tuple(self._places()))
 
+    @property
+    def width(self) -> int:
+        """The most lanes of a warp that lie in one row of the block."""
+        return LANES if self.block is None else min(LANES, self.block[0])
+
+    @property
+    def _wraps(self) -> bool:
+        """Do rows of the block begin inside a warp?"""
+        return self.block is not None and self.block[0] % LANES != 0
+
     def _places(self) -> Iterator[Mapping[str, Offsets]]:
         lanes = tuple(range(LANES))
-        if self.block is None or self.block[0] % LANES == 0:
+        if self.block is None or not self._wraps:
             yield {"%tid.x": lanes, "%laneid": lanes}
             return
         x, y, z = self.block
@@ -74,7 +84,7 @@ class Warps:
     def _is_uniform(self, term: Term) -> bool:
         if term.kind == "atom" and term.value.startswith(("&", "window(")):
             return True
-        most = Variance.UNIFORM if len(self.places[0]) > 2 else Variance.ROW
+        most = Variance.UNIFORM if self._wraps else Variance.ROW
         if term.variance <= most or term.kind == "atom":
             return term.variance <= most
         if term.kind == "apply":

@@ -24,6 +24,31 @@ _MOST = 8  # named for one load
 _TURNS = 8  # looked back
 
 
+@dataclass(frozen=True, slots=True)
+class Along:
+    """What an address grows by from lane to lane, in bytes (0: not known, or not at all), and how
+    many lanes lie in a row of the block."""
+
+    step: int
+    width: int
+
+    def nearest(self, wanted: int, places: Mapping[int, object]) -> int | None:
+        """The nearest lane i + N that has at one of the places what lane i has at `wanted`."""
+        if wanted in places:
+            return 0
+        return min(self.lanes(wanted, places), key=lambda n: (abs(n), n), default=None)
+
+    def lanes(self, wanted: int, places: Mapping[int, object]) -> list[int]:
+        """All such lanes but this one."""
+        if not self.step:
+            return []
+        if len(places) > 2 * LANES:  # then there are fewer lanes than places to look at
+            lanes = (*range(1 - self.width, 0), *range(1, self.width))
+            return [lane for lane in lanes if wanted - lane * self.step in places]
+        parted = (divmod(wanted - place, self.step) for place in places)
+        return [lane for lane, rest in parted if not rest and 0 < abs(lane) < self.width]
+
+
 @dataclass
 class OpenRow:
     """A row while it is filled, in program order: loads and the last stores by their offset."""
@@ -36,10 +61,11 @@ class OpenRow:
     stores: dict[int, int] = field(default_factory=dict)  # index
 
     def load(
-        self, index: int, line: int, offset: int, step: int | None, since: int
+        self, index: int, line: int, offset: int, along: Along, since: int
     ) -> tuple[model.Reuse, ...]:
         """Puts a load into the row. Returns earlier loads of the same bytes, made at instruction
-        `since` or later. `step`: what the address grows by from lane to lane."""
+        `since` or later."""
+        step = along.step
         for place, stored in self.stores.items():
             if (offset - place) % step == 0 if step else place == offset:
                 since = max(since, stored)
@@ -50,8 +76,8 @@ class OpenRow:
         ]
         near = [
             model.Reuse(other, lane)
-            for lane in _lanes(offset, self.loads, step or 0)
-            for at, other in self.loads[offset - lane * (step or 0)]
+            for lane in along.lanes(offset, self.loads)
+            for at, other in self.loads[offset - lane * step]
             if at >= since
         ]
         found.extend(sorted(near, key=lambda reuse: (abs(reuse.delta), -reuse.line)))
@@ -153,21 +179,23 @@ class _Load:
     line: int
     turns: int  # how many steps were taken off
     rest: int  # bytes that are left
-    step: int | None  # bytes from lane to lane
+    along: Along
 
 
-def carried(trace: Trace, affine: Affine) -> dict[int, tuple[model.Carried, ...]]:
+def carried(trace: Trace, affine: Affine, width: int) -> dict[int, tuple[model.Carried, ...]]:
     """For loads, by instruction: which load fetched the same bytes in an earlier turn; one answer
-    for each loop around them, the innermost first."""
+    for each loop around them, the innermost first. `width`: lanes in a row of the block."""
     found: dict[int, list[model.Carried]] = {}
     headers = sorted(trace.cfg.loops, key=lambda h: -trace.cfg.loops[h].depth)
     for header in headers:
-        for index, answer in _over(trace, affine, header):
+        for index, answer in _over(trace, affine, header, width):
             found.setdefault(index, []).append(answer)
     return {index: tuple(answers) for index, answers in found.items()}
 
 
-def _over(trace: Trace, affine: Affine, header: int) -> Iterator[tuple[int, model.Carried]]:
+def _over(
+    trace: Trace, affine: Affine, header: int, width: int
+) -> Iterator[tuple[int, model.Carried]]:
     """What is carried over the turns of one loop."""
     inside = [a for a in trace.accesses if trace.cfg.block_of[a.index] in
               trace.cfg.loops[header].blocks]  # fmt: skip
@@ -185,7 +213,7 @@ def _over(trace: Trace, affine: Affine, header: int) -> Iterator[tuple[int, mode
         if split is None or written.may_change(access, polynomial):
             continue
         rest, growth = split
-        load, key = _reduced(trace, affine, access, rest, growth)
+        load, key = _reduced(trace, affine, access, rest, growth, width)
         key = (access.space, access.bits, key)
         classes.setdefault(key, []).append(load)
         growths[key] = growth
@@ -215,7 +243,12 @@ def _split(
 
 
 def _reduced(
-    trace: Trace, affine: Affine, access: Access, rest: Polynomial, growth: Polynomial
+    trace: Trace,
+    affine: Affine,
+    access: Access,
+    rest: Polynomial,
+    growth: Polynomial,
+    width: int,
 ) -> tuple[_Load, Hashable]:
     """A load in normal form, and what it has in common with those that may meet it."""
     turns = 0
@@ -234,7 +267,7 @@ def _reduced(
         trace.module.source.line(access.instruction.span.start),
         turns,
         left.get((), 0),
-        None if step is None else constant(step),
+        Along((step is not None and constant(step)) or 0, width),
     ), key
 
 
@@ -264,28 +297,10 @@ def _nearest(
         number, moved = (load.turns + turns, 0) if fixed is None else (load.turns, turns * fixed)
         places = at.get(number)
         if places:
-            lane = _lane(load.rest + moved, places, load.step)
+            lane = load.along.nearest(load.rest + moved, places)
             if lane is not None:
-                return places[load.rest + moved - lane * (load.step or 0)][-1], lane, turns
+                return places[load.rest + moved - lane * load.along.step][-1], lane, turns
     return None
-
-
-def _lane(wanted: int, places: Mapping[int, object], step: int | None) -> int | None:
-    """The nearest lane whose load is at one of the places."""
-    if wanted in places:
-        return 0
-    return min(_lanes(wanted, places, step or 0), key=lambda n: (abs(n), n), default=None)
-
-
-def _lanes(wanted: int, places: Mapping[int, object], step: int) -> list[int]:
-    """Other lanes i + N that have at one of the places what lane i has at `wanted`."""
-    if not step:
-        return []
-    if len(places) > 2 * LANES:  # then there are fewer lanes than places to look at
-        lanes = (*range(1 - LANES, 0), *range(1, LANES))
-        return [lane for lane in lanes if wanted - lane * step in places]
-    parted = (divmod(wanted - place, step) for place in places)
-    return [lane for lane, rest in parted if not rest and 0 < abs(lane) < LANES]
 
 
 def _short(label: str) -> str:

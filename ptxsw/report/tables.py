@@ -48,7 +48,8 @@ def counts(kernel: Kernel) -> str:
         parts.append(_plural(kernel.instructions, "instruction"))
     if kernel.block is not None:
         x, y, z = kernel.block
-        parts.append(f"blocks of {x}x{y}{f'x{z}' if z > 1 else ''}")
+        shape = f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}" if y > 1 else str(x)
+        parts.append(f"blocks of {shape}")
     return ", ".join(parts)
 
 
@@ -95,7 +96,7 @@ def _stride(access: Access) -> str:
         return str(access.lane_stride)
     if access.phase is not None and access.lane_step and access.lane_step.lstrip("-").isdigit():
         return f"{access.lane_step} in rows"  # of a block that are shorter than a warp
-    if access.lanes is not None:
+    if access.lanes is not None or (access.sectors is not None and access.lane_step is None):
         return "irregular"
     return access.lane_step or "varies"
 

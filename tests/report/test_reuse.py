@@ -123,3 +123,11 @@ def test_the_innermost_loop_comes_first() -> None:
     text = f"add.s64 %rd2, %rd1, 0; {outer}"
     [load] = loads(text)
     assert [(c.delta, c.loop, c.turns) for c in load.carried] == [(0, "M", 1)]
+
+
+@pytest.mark.parametrize(("width", "lanes"), [(64, [17]), (48, [17]), (32, [17]), (16, [])])
+def test_lanes_of_the_next_row_are_no_neighbours(width: int, lanes: list[int]) -> None:
+    """17 elements to the right there is a lane of this warp only if rows are that long."""
+    text = KERNEL.format(body=f"{LOAD}; ld.global.u32 %r6, [%rd1+68];")
+    [kernel] = pipeline.analyze(text, block=(width, 1024 // width // 2, 1)).kernels
+    assert [reuse.delta for reuse in (kernel.accesses or ())[-1].reuse] == lanes
