@@ -272,8 +272,8 @@ class Machine:
             return self._parameter(address, bits)
         if space == "const" or "nc" in modifiers:
             return terms.apply(("load", space), bits, (address,), Variance.UNIFORM)
-        if isa.effects("ld", modifiers) & ~isa.Effect.READ:
-            return terms.fresh("load", bits)  # strong: it may find what another thread wrote
+        if isa.effects("ld", modifiers) & ~isa.Effect.READ or "cv" in modifiers:
+            return terms.fresh("load", bits)  # it may find what another thread has just written
         space = space if space in SPACES else "generic"
         marks = (
             self._aliasing.epoch(history, space, address, bits // 8, state.conditions)

@@ -47,7 +47,8 @@ def same(between: str, load: str = GLOBAL) -> bool:
     trace = emulate(module, module.functions[-1])
     last = [a for a in trace.accesses if "nc" in a.instruction.modifiers][-1]
     zero = {v.address for v in last.variants} == {trace.terms.atom("b", 64, Variance.UNIFORM)}
-    assert zero or any("load" in repr(v.address) for v in last.variants)
+    name = load.partition(".")[0] if load.startswith(("atom", "shfl", "ldu")) else "load"
+    assert zero or any(name in repr(v.address) for v in last.variants)
     return zero
 
 
@@ -141,6 +142,25 @@ def test_may_alias(case: str) -> None:
 )
 def test_spaces(between: str, load: str, expected: bool) -> None:
     assert same(between, load) is expected
+
+
+@pytest.mark.parametrize(
+    ("load", "expected"),
+    [
+        ("ld.global.u32 {}, [%rd4];", True),
+        ("ld.global.cg.u32 {}, [%rd4];", True),
+        ("ld.weak.global.u32 {}, [%rd4];", True),
+        ("ld.global.cv.u32 {}, [%rd4];", False),
+        ("ld.volatile.global.u32 {}, [%rd4];", False),
+        ("ld.relaxed.gpu.global.u32 {}, [%rd4];", False),
+        ("ld.acquire.gpu.global.u32 {}, [%rd4];", False),
+        ("ldu.global.u32 {}, [%rd4];", False),
+        ("atom.global.add.u32 {}, [%rd4], 0;", False),
+        ("shfl.sync.idx.b32 {}, %r1, 0, 31, -1;", False),
+    ],
+)
+def test_loads_that_fetch_again(load: str, expected: bool) -> None:
+    assert same("", load) is expected
 
 
 def test_a_load_that_a_later_store_changes() -> None:
