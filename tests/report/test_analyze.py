@@ -22,12 +22,15 @@ KERNELGEN = HERE.parents[1] / "benchmarks" / "kernelgen" / "ptx"
 FILES = {path.stem: path for path in sorted((HERE / "ptx").glob("*.ptx"))}
 FILES |= {name: KERNELGEN / f"{name}.ptx" for name in ("gaussblur", "jacobi")}
 
+BLOCKS = {"tiles": (16, 16, 1)}  # the shape that a program is written for
+
 _KNOWN: dict[str, Report] = {}
 
 
 def analysis(name: str) -> Report:
     if name not in _KNOWN:
-        _KNOWN[name] = pipeline.analyze(FILES[name].read_text(), f"{name}.ptx")
+        text, block = FILES[name].read_text(), BLOCKS.get(name)
+        _KNOWN[name] = pipeline.analyze(text, f"{name}.ptx", block=block)
     return _KNOWN[name]
 
 
@@ -155,6 +158,18 @@ def test_banks_of_wide_and_narrow_elements() -> None:
     assert (read.bytes, read.lane_stride, read.bank_conflicts) == (16, -16, 1)
     reads = accesses("banks", "bytes", "shared", "load")
     assert [a.bank_conflicts for a in reads] == [1, 4, 1]
+
+
+def test_tiles_with_a_border() -> None:
+    """Rows of 18 words: the second row of a warp begins where two banks of the first are used."""
+    first, left, top = accesses("tiles", "halo_tile", "global", "load")
+    assert (first.lane_stride, first.lane_step, first.sectors) == (None, "4", 6)
+    assert [(r.line, r.delta) for r in left.reuse] == [(first.line, -1)]
+    reads = accesses("tiles", "halo_tile", "shared", "load")
+    assert [a.bank_conflicts for a in reads] == [2, 2, 2, 2]
+    assert [r.delta for a in reads for r in a.reuse] == [2]
+    column, row = accesses("tiles", "dynamic", "shared", "load")
+    assert (column.bank_conflicts, row.bank_conflicts) == (None, 2)
 
 
 def _carried(name: str, kernel: str) -> list[list[tuple[int, int, int]]]:
