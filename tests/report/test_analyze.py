@@ -162,7 +162,7 @@ def test_banks_of_wide_and_narrow_elements() -> None:
 
 def test_tiles_with_a_border() -> None:
     """Rows of 18 words: the second row of a warp begins where two banks of the first are used."""
-    first, left, top = accesses("tiles", "halo_tile", "global", "load")
+    first, left, _ = accesses("tiles", "halo_tile", "global", "load")
     assert (first.lane_stride, first.lane_step, first.sectors) == (None, "4", 6)
     assert [(r.line, r.delta) for r in left.reuse] == [(first.line, -1)]
     reads = accesses("tiles", "halo_tile", "shared", "load")
