@@ -100,10 +100,11 @@ class Operands(dict[str, Operand]):
     forgotten when the scope ends.
     """
 
-    __slots__ = ("outer", "passing", "pool", "scope", "shared")
+    __slots__ = ("_home", "outer", "passing", "pool", "scope", "shared")
 
     def __init__(self, scope: Scope, pool: Pool, outer: Operands | None = None) -> None:
-        self.scope = scope  # where names are looked up
+        self._home = scope  # whose table this is
+        self.scope = scope  # where names are looked up: in this scope or one inside it
         self.pool = pool
         self.outer = outer  # the table of the scope around, None for the outermost
         self.shared: tuple[str, ...] = ()
@@ -137,9 +138,18 @@ class Operands(dict[str, Operand]):
             self.pop(text, None)
         del self.passing[passing:]
 
+    def _foreign(self, text: str) -> bool:
+        """Is it certain that a text means what it means in the scope around `_home`?"""
+        scope: Scope | None = self.scope
+        while scope is not None and scope.foreign(text):
+            if scope is self._home:
+                return True
+            scope = scope.parent
+        return False
+
     def _new(self, text: str, first: str) -> Operand:
         """Read a text that is no plain literal. Raises Unreadable."""
-        if self.outer is not None and self.scope.foreign(text):
+        if self.outer is not None and self._foreign(text):
             return self.outer[text]
         if not text.isascii():
             raise Unreadable(text)
@@ -192,6 +202,8 @@ class Operands(dict[str, Operand]):
             known = self[base]
         elif type(known) not in _NAMED:
             return None
+        if plus and type(known) is Special:
+            raise Unreadable(text)
         return make_mem(known, offset)
 
     def add_family(self, stem: str, count: int) -> None:
@@ -209,7 +221,10 @@ class Operands(dict[str, Operand]):
         if integer is not None:
             return Int(int(integer, 0))
         if base is not None:
-            return Mem(resolve(base), int(offset, 0) if offset is not None else 0)
+            known = resolve(base)
+            if offset is not None and type(known) is Special:
+                raise Unreadable(base)
+            return Mem(known, int(offset, 0) if offset is not None else 0)
         if single is not None:
             return Float(int(single, 16), 32)
         if double is not None:

@@ -72,6 +72,7 @@ _SIDE = re.compile(
     re.VERBOSE | re.ASCII,
 )
 _SIDE_LABEL, _SIDE_LOC, _SIDE_BRACE, _SIDE_DECLARATION = 1, 2, 6, 7
+_PLAIN = 64  # names in a scope up to which they are held against the members of a family
 _SHARED = 8  # names of inner scopes in a table: each costs a search in every new text
 _LABELLED = re.compile(r"\s*\.(?:branchtargets|calltargets|callprototype)\b", re.ASCII)
 _WORD = re.compile(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({_IDENT})', re.ASCII)
@@ -349,7 +350,8 @@ class Reader:
         count = None if members is None else int(members)
         variable = plain_variable(space[1:], kind, name, span, count, scope.number)
         self.statements.append(variable)
-        if count is None and not self._around and name not in scope.seen:
+        fresh = name not in scope.seen and name not in self.table
+        if count is None and fresh and not self._around:
             self._types[name] = kind
             scope.names[name] = space == ".reg"
             return
@@ -359,15 +361,20 @@ class Reader:
 
     def _add_family(self, stem: str, count: int) -> None:
         """Know registers beforehand: nearly all of them are used."""
+        names = self.scope.names
+        if len(names) > _PLAIN:
+            return
         count = min(count, self._room)
         self._room -= count
         self.table.add_family(stem, count)
+        for name in names:  # a name of its own goes before a member of a family
+            self.table.pop(name, None)
 
     def _enter(self, variable: Variable) -> None:
         """Make a declared name known."""
         name, scope = variable.name, self.scope
         self._types[name] = variable.type
-        late = scope.declare(variable)
+        late = scope.declare(variable) or name in self.table
         if not self._around:
             if late:
                 self._forget()

@@ -181,6 +181,18 @@ def test_a_late_declaration_shadows_from_there_on() -> None:
     assert [i.operands for i in found.instructions] == [(Reg("q"),), (Reg("q", 1),)]
 
 
+def test_names_of_the_scope_between() -> None:
+    found = _body("op q;\n{ .reg .b32 q; { op q; { op q, %r1; } } op %r2, q; }\nop q;")
+    shadow = Reg("q", 1)
+    assert [i.operands for i in found.instructions] == [
+        (Reg("q"),),
+        (shadow,),
+        (shadow, R1),
+        (R2, shadow),
+        (Reg("q"),),
+    ]
+
+
 def test_labels_belong_to_their_scope() -> None:
     found = _body("{ bra L; L: bra OUT; }\n{ L:\nbra L; }\nOUT: bra L;\nL: ret;")
     assert [i.operands for i in found.instructions if i.operands] == [

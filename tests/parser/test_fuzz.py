@@ -60,6 +60,12 @@ def _survives(text: str) -> None:
     start = time.process_time()
     try:
         module = parse(text)
+    except ParseError as error:
+        assert error.line >= 1 and error.column >= 1
+        return
+    for function in module.functions:  # what a header says is read late, but never refused late
+        assert isinstance(function.directives, tuple)
+    try:
         for function in module.functions:
             for line in function.body.instructions:
                 operand_spans(module.source, line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -98,6 +99,7 @@ def test_all_bodies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _compare(text_of(path), 100_000, monkeypatch)
 
 
+_HEAD = ".version 8.3\n.target sm_80\n.address_size 64\n.entry k() {\n"
 _SCOPES = """
 mov.u32 \t%r1, 1; // the blank before the tab is how the lines below are cut
 { // callseq 0, 0
@@ -137,12 +139,47 @@ M:
 
 
 def test_scopes_that_shadow(monkeypatch: pytest.MonkeyPatch) -> None:
-    head = ".version 8.3\n.target sm_80\n.address_size 64\n.entry k() {\n"
     registers = ".reg .b32 %r<5>, q;\n.reg .b64 q2;\n.reg .pred %p<3>;\n"
     for text in (_SCOPES, _SCOPES.replace("\n", "\r\n"), _SCOPES.replace(" \t", " ")):
-        whole = head + registers + text + "}\n"
+        whole = _HEAD + registers + text + "}\n"
         assert len(_read(whole, 10_000)) > 50
         _compare(whole, 10_000, monkeypatch)
+
+
+_NAMES = ["a", "b", "ab", "%r1", "%r2", "%r12", "param0", "L", "%p1"]
+_LINES = [
+    "\t{", "\t}", "\t} // end", "\t{ // callseq 1", "L:", "M:", "\t.reg .b32 #;", "\t.reg .pred #;",
+    "\t.param .b32 #;", "\t.reg .b32 %r<3>;", "\t.reg .b32 #, #;", "\t.reg .b32 #; ",
+    "\tadd.s32 \t#, #, 3;", "\tadd.s32 #, #;", "\tld.u32 \t#, [#+4];", "\tmov.b64 \t{#, #}, #;",
+    "\t@# bra \tL;", "\t@!# add.u32 \t#, #;", "\tcall.uni (#), \n\tf, \n\t(\n\t#, \n\t#\n\t);",
+    "\tsetp.eq.s32 \t#|#, #, 0;", "\tbra \tM;", "\t.loc\t1 2 3", "", "\t// # {#}",
+]  # fmt: skip
+
+
+def _random_body(seed: int) -> str:
+    """Lines that open and close scopes, declare few names again and again, and use them."""
+    dice = random.Random(seed)
+    lines, depth = ["\t.reg .b32 \t%r<3>;", "\t.reg .pred \t%p<3>;"], 0
+    for _ in range(dice.randint(5, 40)):
+        line = dice.choice(_LINES)
+        depth += line.startswith("\t{") - line.startswith("\t}")
+        if depth < 0:
+            line, depth = "\t{", 1
+        while "#" in line:
+            line = line.replace("#", dice.choice(_NAMES), 1)
+        lines.append(line)
+    return "\n".join([*lines, *["\t}"] * depth])
+
+
+def test_random_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(150):
+        _compare(_HEAD + _random_body(seed) + "\n}\n", 10_000, monkeypatch)
+
+
+@pytest.mark.slow
+def test_many_random_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(150, 4_000):
+        _compare(_HEAD + _random_body(seed) + "\n}\n", 10_000, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +200,8 @@ def test_scopes_that_shadow(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_both_refuse(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    head = ".version 8.3\n.target sm_80\n.address_size 64\n.entry k() {\n"
     registers = ".reg .b32 \t%r<5>;\n.reg .b64 \t%rd<5>;\n"
-    text = f"{head}{registers}\tmov.u32 \t%r1, %r2;\n\t{line}\nL:\n\tret;\n}}\n"
+    text = f"{_HEAD}{registers}\tmov.u32 \t%r1, %r2;\n\t{line}\nL:\n\tret;\n}}\n"
     (said,) = _read(text, 10_000)
     assert isinstance(said, str)
     _compare(text, 10_000, monkeypatch)
