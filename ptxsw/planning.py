@@ -19,6 +19,7 @@ from ptxsw.shuffle.choose import (
     MODEL,
     TUNED,
     Choice,
+    Needs,
     Policy,
     Row,
     Tuned,
@@ -234,9 +235,9 @@ def _chosen(
     choice = choose(rows, original, model, policy)
     if model is not None and choice.by == MODEL and any(p is not None for p in choice.picks):
         plan, _ = combine(copies, _parts(found, homes, choice))
-        registers = _registers(trace, plan, policy.arch)
-        if registers is not None:
-            choice = confirm(choice, rows, original, model, registers, policy.min_gain)
+        needs = _needs(trace, plan, policy.arch)
+        if needs is not None:
+            choice = confirm(choice, rows, original, model, needs, policy.min_gain)
     plan, kept = combine(copies, _parts(found, homes, choice))
     kept = tuple(alone.get(k.dest.index, k) if k.reason == _UNDECIDED else k for k in kept)
     return _of_one(Draft("", "", plan, kept), choice)
@@ -280,8 +281,8 @@ def _ways_of(counter: Counter, made: Draft, found: Sequence[Group]) -> list[Way 
     return result
 
 
-def _registers(trace: Trace, plan: Plan, arch: str | None) -> tuple[int, int] | None:
-    """Registers of the original and of the rewritten kernel, where there is a ptxas that knows
+def _needs(trace: Trace, plan: Plan, arch: str | None) -> tuple[Needs, Needs] | None:
+    """What the original and the rewritten kernel need, where there is a ptxas that knows
     the architecture."""
     import subprocess
 
@@ -289,14 +290,14 @@ def _registers(trace: Trace, plan: Plan, arch: str | None) -> tuple[int, int] | 
 
     text = trace.module.source.text
     name = trace.function.name
-    counts = []
+    found: list[Needs] = []
     for each in (text, apply(text, emit(text, plan))):
         try:
             made = ptxas.assemble(each, str(plain_name(arch)), timeout=_PATIENCE)
         except (ptxas.NoPtxas, ptxas.AssemblyError, OSError, subprocess.TimeoutExpired):
             return None
-        counts += [r.registers for r in made.resources if r.kernel == name]
-    return (counts[0], counts[1]) if len(counts) == 2 else None
+        found += [Needs(r.registers, r.spill_stores) for r in made.resources if r.kernel == name]
+    return (found[0], found[1]) if len(found) == 2 else None
 
 
 _PATIENCE = 20.0  # seconds for ptxas, which is asked for advice only

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ptxsw.shuffle.cost import KEEP, Bounds, Figures, Model, Wait
+from ptxsw.shuffle.cost import KEEP, Bounds, Figures, Model, Request, Wait
 
 ASKED, TUNED, MODEL = "asked", "tuned", "model"
 
@@ -171,22 +171,48 @@ def _enough(
     return Choice((None,) * len(picks), MODEL, gain, f"{said}; {_FORCE}")
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What ptxas says that a thread needs: registers, and bytes of them that it has to keep in
+    local memory, each stored and loaded again."""
+
+    registers: int
+    spilled: int = 0
+
+
 def confirm(
     choice: Choice,
     rows: Sequence[Row],
     original: Figures,
     model: Model,
-    registers: tuple[int, int],
+    needs: tuple[Needs, Needs],
     min_gain: float | None,
 ) -> Choice:
-    """A choice by prediction, judged anew with what ptxas says that a thread needs: registers of
-    the original and of the rewritten kernel."""
-    before, after = registers
+    """A choice by prediction, judged anew with what ptxas says of the original and of the
+    rewritten kernel."""
+    before, after = needs
     added = [row.ways[p].added for row, p in zip(rows, choice.picks, strict=True) if p is not None]
-    gain = _gain(model.cycles(original, before), model.cycles(original.plus(*added), after))
+    gain = _gain(
+        model.cycles(original.plus(_spilling(before, original)), before.registers),
+        model.cycles(original.plus(*added, _spilling(after, original)), after.registers),
+    )
     said = f"the model of {model.name} predicts {100 * gain:+.1f} %"
-    said = f"{said} with {after} registers instead of {before}"
+    said = f"{said} with {after.registers} registers instead of {before.registers}"
+    if before.spilled or after.spilled:
+        said = f"{said}, {after.spilled} bytes spilled instead of {before.spilled}"
     return _enough(choice.picks, gain, said, model, min_gain)
+
+
+_WORD = 4
+_LOCAL = Request(_WORD, 32, 4, 1)  # words of neighbouring lanes are neighbours there
+
+
+def _spilling(needs: Needs, original: Figures) -> Figures:
+    """What spilled registers cost: a store and a load of each word, as often as the kernel's
+    innermost loads are made."""
+    most = max((times for times, _ in original.waits.values()), default=1.0)
+    words = 2 * most * needs.spilled / _WORD
+    return Figures(issued=words, requests={_LOCAL: words})
 
 
 def _gain(before: float, after: float) -> float:

@@ -12,6 +12,7 @@ from ptxsw.shuffle.choose import (
     MODEL,
     TUNED,
     Choice,
+    Needs,
     Policy,
     Row,
     Tuned,
@@ -143,23 +144,31 @@ def test_the_gain_is_that_of_the_picks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("registers", "min_gain", "taken", "reason"),
+    ("before", "after", "min_gain", "taken", "reason"),
     [
-        ((32, 32), None, True, "with 32 registers instead of 32"),
-        ((32, 255), None, False, "with 255 registers instead of 32; force rewrites it"),
-        ((255, 32), None, True, "with 32 registers instead of 255"),
-        ((32, 32), 95.0, False, "less than the 95 % asked for; force rewrites it"),
+        (Needs(32), Needs(32), None, True, "with 32 registers instead of 32"),
+        (Needs(32), Needs(255), None, False, "with 255 registers instead of 32; force rewrites it"),
+        (Needs(255), Needs(32), None, True, "with 32 registers instead of 255"),
+        (Needs(32), Needs(32), 95.0, False, "less than the 95 % asked for; force rewrites it"),
+        (
+            Needs(32), Needs(32, 64), None, False,
+            "with 32 registers instead of 32, 64 bytes spilled instead of 0; force rewrites it",
+        ),
+        (
+            Needs(32, 64), Needs(32), None, True,
+            "with 32 registers instead of 32, 0 bytes spilled instead of 64",
+        ),
     ],
-)
-def test_registers_are_taken_into_account(
-    registers: tuple[int, int], min_gain: float | None, taken: bool, reason: str
+)  # fmt: skip
+def test_what_ptxas_says_is_taken_into_account(
+    before: Needs, after: Needs, min_gain: float | None, taken: bool, reason: str
 ) -> None:
-    """Fewer resident warps hide less of the waiting."""
+    """Fewer resident warps hide less of the waiting; what is spilled has to be loaded again."""
     kernel = replace(KERNEL, waits={1: (8.0, Wait(loads=1))})
     rows = [Row(0, (way("paper", times=8),))]
     choice = choose(rows, kernel, PASCAL, AUTO)
     assert choice.picks == (0,)
-    judged = confirm(choice, rows, kernel, PASCAL, registers, min_gain)
+    judged = confirm(choice, rows, kernel, PASCAL, (before, after), min_gain)
     assert (judged.picks == (0,)) is taken and judged.reason.endswith(reason)
 
 
