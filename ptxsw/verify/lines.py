@@ -299,6 +299,8 @@ class Runner:
         instruction = one.instruction
         match instruction.opcode:
             case "activemask":
+                if self.here in self._masks.values():
+                    raise Wrong(instruction, "the lanes that are here are asked for twice")
                 mask = self.terms.fresh("activemask", 32, Variance.UNIFORM)
                 self._masks[mask] = self.here
                 self._set(instruction, mask)

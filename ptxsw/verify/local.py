@@ -285,7 +285,7 @@ class _Checker(Runner):
         """It must touch nothing that the warp would not touch anyway."""
         if any(moved is extra for moved in self.moved.values()):
             return
-        if self._as_original(extra, 0, 0) == _Found(Loaded(extra.index, 0), 0):
+        if self._is_next(extra):
             return
         for lane in range(WARP):
             known = self._known(extra.facts, lane)
@@ -294,6 +294,14 @@ class _Checker(Runner):
                 holds = frozenset(self.lanes.facts_of(made, lane))
                 if self.lanes.possible(holds, facts):
                     self._judge_lane(extra, facts | holds, lane)
+
+    def _is_next(self, extra: Extra) -> bool:
+        """Is it the very load before which it stands?"""
+        return (
+            extra.index in self.rewrites
+            and self.addresses.get(extra.index) is extra.address
+            and self.instructions[extra.index].name == extra.instruction.name
+        )
 
     def _judge_lane(self, extra: Extra, facts: Facts, lane: int) -> None:
         at = extra.instruction
