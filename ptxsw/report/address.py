@@ -16,6 +16,9 @@ from ptxsw.emulator.show import show
 _LONGEST = 400  # characters
 _LARGEST = 50_000  # nodes
 
+_SPECIAL = re.compile(r"%(n?tid|n?ctaid|n?cluster|clock|globaltimer|gridid|pm\d|total|dynamic)")
+"""Special registers of 64 bits, or sums with others; GCC's parameters begin with % as well."""
+
 _INFIX = {
     "udiv": "/", "urem": "%", "sdiv": "/", "srem": "%", "and": "&", "or": "|", "xor": "^",
     "shl": "<<", "lshr": ">>", "ashr": ">>", "eq": "==", "ult": "<", "ule": "<=", "slt": "<",
@@ -149,7 +152,9 @@ def is_pointer(monomial: Monomial) -> bool:
     if term.kind != "atom":
         return False
     name = str(term.value)
-    return name.startswith("&") or (term.width == 64 and "(" not in name and name[0] != "%")
+    return name.startswith("&") or (
+        term.width == 64 and "(" not in name and not _SPECIAL.match(name)
+    )
 
 
 def _is_window(monomial: Monomial) -> bool:
