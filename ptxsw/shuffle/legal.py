@@ -46,6 +46,9 @@ _ORDERS = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC | Effect.
 _STORES_COMPARED = 64
 """More between two loads are not held against them one by one."""
 
+_UNPROVED_ASKED = 4
+"""So often Z3 may fail to tell that addresses are equal before it is asked no more."""
+
 _PRIVATE = frozenset({"shared", "local", "param"})
 
 
@@ -71,6 +74,7 @@ class Judge:
         self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
         self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
         self._earlier = EarlierStores(trace, _writes, _orders)
+        self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._apart: dict[tuple[int, int], tuple[Obligation, ...]] = {}
         self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
         self._segments = segments(trace)
@@ -329,15 +333,9 @@ class Judge:
         for mine, theirs in self._pairs(candidate):
             other = self._other(candidate)
             source, dest = self._addresses(candidate, theirs, mine)
-            outcome = same_bytes(self._terms, self._solver, source, dest, other, mine.conditions)
-            if outcome == UNPROVED:
-                moved = other(source) if other is not None else source
-                outcome = as_unwrapped(self._terms, moved, dest)
-                if isinstance(outcome, Same) and NO_WRAP not in self._assume:
-                    return Refused(f"that no index wraps cannot be tested here: --assume {NO_WRAP}")
-                assumptions.append(NO_WRAP)
-            if isinstance(outcome, Different):
-                return Refused(outcome.reason)
+            outcome = self._compared(source, dest, other, mine.conditions, assumptions)
+            if isinstance(outcome, Refused):
+                return outcome
             rows = rows or (other is not None and needs_rows(source, dest))
             obligations.append(outcome.proved)
             known = mine.conditions | (other.exists(source, dest) if other else frozenset())
@@ -360,6 +358,35 @@ class Judge:
             rows and not self._one_row(),
             tuple(dict.fromkeys(assumptions)),
         )
+
+    def _compared(
+        self,
+        source: Term,
+        dest: Term,
+        other: OtherLane | None,
+        conditions: frozenset[Term],
+        assumptions: list[str],
+    ) -> Same | Refused:
+        """Are the addresses equal? Z3 is not asked where the user has vouched for it, nor when
+        it has given up on this kernel often enough."""
+        terms, unwraps = self._terms, NO_WRAP in self._assume
+        moved = other(source) if other is not None else source
+        asked = not unwraps and self._unproved < _UNPROVED_ASKED
+        outcome = same_bytes(
+            terms, self._solver if asked else None, source, dest, other, conditions
+        )
+        if outcome == UNPROVED:
+            self._unproved += asked
+            unwrapped = as_unwrapped(terms, moved, dest)
+            if isinstance(unwrapped, Same) and not unwraps:
+                return Refused(f"that no index wraps cannot be tested here: --assume {NO_WRAP}")
+            if isinstance(unwrapped, Same):
+                assumptions.append(NO_WRAP)
+                return unwrapped
+            if unwraps and self._unproved < _UNPROVED_ASKED:
+                outcome = same_bytes(terms, self._solver, source, dest, other, conditions)
+                self._unproved += outcome == UNPROVED
+        return Refused(outcome.reason) if isinstance(outcome, Different) else outcome
 
     def _other(self, candidate: Candidate) -> OtherLane | None:
         if not candidate.crosses:
