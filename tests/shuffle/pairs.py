@@ -296,6 +296,15 @@ PAIRS: dict[str, Pair] = {
         "f32",
         CHANGE,
     ),
+    "store_to_half_a_vector": Pair(
+        "3",
+        "mul.wide.u32 %rd5, %r3, 8;\nadd.s64 %rd6, %rd1, %rd5;\n"
+        "ld.global.v2.f32 {%f1,%f4}, [%rd6];\nst.global.f32 [%rd6+HERE], %f9;\n"
+        "ld.global.v2.f32 {%f2,%f3}, [%rd6+8];",
+        "16384",
+        "-4",  # the upper half of another lane's
+        CHANGE,
+    ),
     "surface_store": between("sust.b.1d.b32.trap [%rd9, {%r3}], {%r3};", CHANGE),
     "discard": between("discard.global.L2 [%rd1], 128;", CHANGE, "prefetch.global.L2 [%rd1];"),
     "block_barrier": between("bar.sync 0;", STANDS, "shfl.sync.bfly.b32 %r9, %r3, 1, 31, -1;"),
