@@ -19,7 +19,7 @@ from ptxsw.report.serial import to_json
 from ptxsw.report.tables import Table, access_table, counts, refusal_table, rewrite_table, row_table
 from ptxsw.source import Source, Span
 
-_MOST_SMT2 = 1_500_000  # characters of proofs in one file
+_MOST_SMT2 = 1_000_000  # characters of proofs in one file
 _CHUNK = 200  # lines that the script puts into the page together
 _MOST_ROWS = 400  # rows of a summary table
 

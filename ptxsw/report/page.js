@@ -230,6 +230,10 @@
       parts.push(node("details", {}, node("summary", {}, `${name} (unsatisfiable)`),
         node("pre", { class: "smt2" }, text)));
     }
+    if (parts.length === 2 && (rewrite.delta || rewrite.parts)) {
+      parts.push(node("p", { class: "hint" }, "There are too many proofs for one page: " +
+        "optimize --emit-smt2 DIR writes this one, too."));
+    }
     return parts;
   }
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ptxsw import pipeline
+from ptxsw.report import html
 from ptxsw.report.html import page
 from tests.report.browser import Browser, available
 
@@ -118,6 +119,7 @@ def test_a_long_file_opens_quickly(browser: Browser, tmp_path: Path) -> None:
     assert path.stat().st_size < 5_000_000
     assert min(browser.open(path) for _ in range(3)) < 2
     browser.run("document.querySelector('.kernel:last-of-type summary').click()")
+    browser.wait("return document.querySelector('.kernel:last-of-type table') !== null")
     browser.click(".kernel:last-of-type table:nth-of-type(3) tr:nth-of-type(2) a")
     assert browser.run("return document.querySelectorAll('#detail .arrow').length") > 20
     assert browser.complaints() == []
@@ -192,3 +194,20 @@ def test_a_kernel_of_cpp_is_named_as_in_its_source(browser: Browser, tmp_path: P
     title = browser.run("return document.querySelector('#detail h2').textContent")
     assert title == "app::jacobi<float, 4>, line 76: ld.global.nc.f32"
     assert browser.run("return document.querySelector('.smt2').textContent").startswith("(set-")
+
+
+def test_proofs_that_are_left_out_are_said_to_be(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "few.html"
+    text = (KERNELGEN / "jacobi.ptx").read_text()
+    monkeypatch.setattr(html, "_MOST_SMT2", 2000)
+    path.write_text(made(text, "jacobi.ptx"))
+    assert 0 < len(_data(path)["proofs"]) < 6
+    browser.open(path)
+    detail = "return document.getElementById('detail').innerText"
+    browser.click("#L76")
+    assert "unsatisfiable" in browser.run(detail) and "too many" not in browser.run(detail)
+    browser.click("#L92")
+    assert "too many proofs for one page" in browser.run(detail)
+    assert "unsatisfiable" not in browser.run(detail)
