@@ -14,6 +14,7 @@ from ptxsw.parser import parse
 from ptxsw.pipeline import FORMS, SCHEMES, Options, Result, optimize
 from ptxsw.simt import launch
 from tests.shuffle.pairs import PAIRS
+from tests.verify.test_second_solver import answer
 
 WAYS = [(scheme, form) for scheme, form in product(SCHEMES, FORMS) if "auto" not in (scheme, form)]
 BLOCKS = [
@@ -83,6 +84,26 @@ def test_right_runs_as_before(name: str) -> None:
     for step in range(3):
         scheme, form = WAYS[(at + 5 * step) % len(WAYS)]
         runs_as_before(name, scheme, form, BLOCKS[(at + 4 * step) % len(BLOCKS)])
+
+
+def proofs_hold(name: str, scheme: str) -> None:
+    options = Options(mode="force", scheme=scheme, smt2=True)
+    proofs = optimize(PAIRS[name].text("right"), options).smt2
+    assert proofs
+    for file, text in proofs.items():
+        assert answer(text) == "unsat", file
+
+
+@pytest.mark.parametrize("name", ["mirrored", "half_of_the_vector", "own_store"])
+def test_another_solver_agrees(name: str) -> None:
+    proofs_hold(name, "halo")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAIRS)
+def test_another_solver_agrees_with_all(name: str) -> None:
+    proofs_hold(name, "paper")
+    proofs_hold(name, "halo")
 
 
 @pytest.mark.slow
