@@ -172,6 +172,7 @@ class _Finder:
                 break
         for header in [h for h in nest.shapes if h != loop.header]:
             self._inner(self._cfg.loops[header], nest)  # once more: others may part lanes now
+        nest.shapes = dict(sorted(nest.shapes.items(), key=lambda item: item[1].loop.depth))
         return nest
 
     def _inner(self, loop: Loop, nest: _Nest) -> _Shape:

@@ -306,4 +306,5 @@ class _Undoing:
     def _loop_around(self, run: list[int]) -> list[Found]:
         """The uniform loops around a block, outer ones first."""
         block = self._block(run[0])
-        return [found for found in self._found.values() if block in found.blocks]
+        around = [found for found in self._found.values() if block in found.blocks]
+        return sorted(around, key=lambda found: -len(found.blocks))

@@ -142,3 +142,13 @@ def test_random_kernels(batch: int) -> None:
     for seed in range(batch * PER_BATCH, (batch + 1) * PER_BATCH):
         assert_same(seed, seen)
     assert seen["kernels"] >= 3, seen
+
+
+def test_a_loop_that_has_to_follow_the_one_inside_it() -> None:
+    """Only the second look finds that the middle one of three loops has to be uniform, too."""
+    text = program(2221)
+    module = parse(text)
+    loops = uniform_loops(emulate(module, module.functions[0])).made
+    for number, loop in enumerate(loops):
+        assert loop.outer is None or loop.outer in {other.header for other in loops[:number]}
+    assert_same(2221, Counter())
