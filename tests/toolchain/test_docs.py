@@ -23,6 +23,6 @@ def test_every_section_says_how_it_was_checked() -> None:
 
 
 def test_every_command_exists() -> None:
-    cli = (ROOT / "ptxsw" / "cli.py").read_text()
+    cli = "".join(path.read_text() for path in (ROOT / "ptxsw" / "cli").glob("*.py"))
     for command in set(re.findall(r"ptxsw (\w+)", re.sub(r"(?m)^(?!    ).*$", "", TEXT))):
         assert re.search(rf"^def {command}_?\(|name=\"{command}\"", cli, re.MULTILINE), command

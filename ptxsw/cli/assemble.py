@@ -1,0 +1,106 @@
+"""`ptxsw assemble` and `ptxsw exec`: run the real ptxas, and builds that use the stand-in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ptxsw.cli.app import app
+from ptxsw.cli.files import BAD_INPUT, CommandError, read, written
+
+if TYPE_CHECKING:
+    from ptxsw.toolchain.arguments import CommandLine
+
+RAW = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@app.command(context_settings=RAW)
+def assemble(
+    arguments: Annotated[
+        list[str], typer.Argument(metavar="FILE -o CUBIN [PTXAS OPTIONS]", help="As for ptxas.")
+    ],
+) -> None:
+    """Assemble PTX with the real ptxas, wherever it is.
+
+    Without -arch the target is that of the PTX. The cubin appears whole or not at all.
+
+    \b
+      ptxsw assemble out.ptx -o out.cubin
+      ptxsw assemble out.ptx -o out.cubin -arch=sm_90 -v
+    """
+    from ptxsw.toolchain.arguments import CommandLine
+
+    line = CommandLine(arguments)
+    if not line.inputs or line.output is None:
+        raise CommandError("usage: ptxsw assemble FILE -o CUBIN [ptxas options]")
+    first, stdin = line.inputs[0], None
+    text, _ = ("", "") if first.is_text else read(first.value)
+    if first.is_stdin:
+        stdin = text.encode()
+    own = [] if line.arch is not None else _own_target(text)
+    _ptxas(line, own, stdin)
+
+
+def _own_target(text: str) -> list[str]:
+    """The option that names the architecture for which a PTX text was made."""
+    import re
+
+    found = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
+    return [f"-arch={found[1]}"] if found else []
+
+
+def _ptxas(line: CommandLine, more: list[str], stdin: bytes | None) -> None:
+    """Runs ptxas; its words go to the user. Ends the program where it fails."""
+    import subprocess
+
+    from ptxsw.toolchain.ptxas import NoPtxas, locate
+
+    try:
+        program = locate()
+    except NoPtxas as error:
+        raise CommandError(str(error)) from error
+    with _cubin(str(line.output)) as private:
+        command = [program, *line.replace({}, str(private)), *more]
+        if subprocess.run(command, input=stdin, check=False).returncode != 0:
+            raise SystemExit(BAD_INPUT)
+
+
+@contextmanager
+def _cubin(output: str) -> Iterator[Path]:
+    """Where to write a cubin for `output`, which may be standard output."""
+    if output != "-":
+        with written(output) as private:
+            yield private
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        path = Path(directory, "cubin")
+        yield path
+        sys.stdout.buffer.write(path.read_bytes())
+
+
+@app.command("exec", context_settings=RAW)
+def exec_(command: Annotated[list[str], typer.Argument(metavar="-- COMMAND")]) -> None:
+    """Run a build in which every ptxas is the stand-in.
+
+    \b
+      ptxsw exec -- make -j8
+      PTXSW_MODE=force PTXSW_REPORT=reports ptxsw exec -- cmake --build build
+    """
+    from ptxsw.toolchain.standin import ToolkitError, build_environment
+
+    try:
+        environ = build_environment(os.environ)
+    except ToolkitError as error:
+        raise CommandError(str(error)) from error
+    try:
+        os.execvpe(command[0], command, environ)
+    except OSError as error:
+        raise CommandError(f"{command[0]}: {error.strerror}") from error

@@ -1,0 +1,77 @@
+"""Files as the command line names them, and the errors it draws."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ptxsw.report import Report
+    from ptxsw.report.text import Paint
+
+BAD_INPUT = 2
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="PTX, or - for standard input.")]
+
+
+class CommandError(Exception):
+    """Bad input or usage; the message is for the user."""
+
+
+def read(path: str) -> tuple[str, str]:
+    """The text of a file, `-` for standard input, and the name under which to speak of it."""
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    name = "<stdin>" if path == "-" else path
+    try:
+        return data.decode("utf-8"), name
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{name}: not a PTX text: byte {error.start} is no UTF-8") from error
+
+
+@contextmanager
+def written(path: str) -> Iterator[Path]:
+    """A private path beside `path` that is renamed to it if all goes well, and removed if not."""
+    target = Path(path)
+    if target.exists() and not target.is_file():  # a device or a pipe is written as it is
+        yield target
+        return
+    private = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        yield private
+        private.replace(target)
+    except OSError as error:
+        if error.filename == str(private):
+            error.filename = path
+        raise
+    finally:
+        private.unlink(missing_ok=True)
+
+
+def write(path: str, text: str) -> None:
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    with written(path) as private, private.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def as_json(report: Report) -> str:
+    import json
+
+    from ptxsw.report import to_json
+
+    return json.dumps(to_json(report), indent=2) + "\n"
+
+
+def paint() -> Paint:
+    """Colours on a terminal, none where the output goes elsewhere or NO_COLOR is set."""
+    from ptxsw.report.text import coloured, plain
+
+    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return coloured if wanted and os.environ.get("TERM") != "dumb" else plain

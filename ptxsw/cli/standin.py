@@ -1,0 +1,137 @@
+"""`ptxsw toolkit`, `env`, `doctor` and `cache`: the stand-in for ptxas, set up and looked after."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ptxsw.cli.app import app
+from ptxsw.cli.files import CommandError
+
+if TYPE_CHECKING:
+    from ptxsw.toolchain.cache import Cache
+    from ptxsw.toolchain.doctor import Finding
+
+
+@app.command()
+def toolkit(
+    cuda: Annotated[Path, typer.Argument(metavar="CUDA", help="A CUDA toolkit.")],
+    destination: Annotated[Path, typer.Argument(metavar="DEST", help="Where to put its shadow.")],
+) -> None:
+    """Make a shadow of a CUDA toolkit with the stand-in as its ptxas.
+
+    All but bin/ptxas are links; the toolkit itself is not touched. Doing it again is harmless.
+
+    \b
+      ptxsw toolkit /usr/local/cuda ~/cuda-ptxsw
+      ~/cuda-ptxsw/bin/nvcc -arch=sm_80 -c kernel.cu
+    """
+    from ptxsw.toolchain.standin import ToolkitError, make_toolkit
+
+    try:
+        made = make_toolkit(cuda, destination)
+    except ToolkitError as error:
+        raise CommandError(str(error)) from error
+    typer.echo(f"{made}/bin/ptxas is the stand-in; everything else is {cuda}'s")
+
+
+@app.command()
+def env(
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOL", help="nvcc, clang, nvhpc, gcc, triton, cmake or jax.")
+    ],
+) -> None:
+    """Print the lines that lead a build tool to the stand-in.
+
+    \b
+      eval "$(ptxsw env nvcc)"
+    """
+    from ptxsw.toolchain.standin import ToolkitError, advice
+
+    try:
+        typer.echo(advice(tool, os.environ), nl=False)
+    except (ToolkitError, ValueError) as error:
+        raise CommandError(str(error)) from error
+
+
+@app.command()
+def doctor() -> None:
+    """Say which ptxas would be used, which settings hold, and what is wrong."""
+    from ptxsw.toolchain.doctor import examine
+
+    findings = [*examine(os.environ), *_unknown_to_pipeline()]
+    width = max(len(finding.subject) for finding in findings)
+    for finding in findings:
+        mark = " " if finding.good else "!"
+        typer.echo(f"{mark} {finding.subject.ljust(width)}  {finding.value}")
+    if not all(finding.good for finding in findings):
+        typer.echo("The lines marked ! say what is wrong.")
+        raise typer.Exit(1)
+    typer.echo("Nothing is wrong.")
+
+
+def _unknown_to_pipeline() -> Iterator[Finding]:
+    """What the variables may ask for, but this version cannot do."""
+    from ptxsw.toolchain.doctor import Finding
+    from ptxsw.toolchain.settings import Settings
+
+    try:
+        settings = Settings(os.environ)
+    except ValueError:  # has been said
+        return
+    from ptxsw import pipeline
+
+    try:
+        pipeline.Options(mode=settings.mode, scheme=settings.scheme)
+    except ValueError as error:
+        yield Finding("settings", f"every file is left alone: {error}", good=False)
+
+
+cache_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Look at the stand-in's answers, or drop them.",
+)
+app.add_typer(cache_app, name="cache")
+
+
+@cache_app.command()
+def info() -> None:
+    """Print where the answers and the results of tune are, how many, and their size."""
+    cache = _cache()
+    entries, size = cache.size()
+    typer.echo(f"{cache.directory}: {entries} answers, {size / 1e6:.1f} MB")
+    from ptxsw.toolchain.settings import tuned_file
+    from ptxsw.toolchain.tuned import everything
+
+    path = tuned_file(os.environ)
+    if path is None:
+        return
+    try:
+        typer.echo(f"{path}: {len(everything(path))} results of ptxsw tune")
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+@cache_app.command()
+def clear() -> None:
+    """Remove all answers. What tune has measured stays."""
+    cache = _cache()
+    typer.echo(f"{cache.directory}: {cache.clear()} answers removed")
+
+
+def _cache() -> Cache:
+    from ptxsw.toolchain.cache import Cache
+    from ptxsw.toolchain.settings import cache_directory
+
+    directory = cache_directory(os.environ)
+    if directory is None:
+        raise CommandError("the cache is off: PTXSW_CACHE")
+    cache = Cache(directory)
+    if cache.problem is not None:
+        raise CommandError(f"{directory} {cache.problem}")
+    return cache

@@ -1,0 +1,95 @@
+"""`ptxsw tune`: measures on a GPU."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ptxsw.cli.app import app
+from ptxsw.cli.files import CommandError, File, read
+from ptxsw.cli.options import assumptions
+
+
+@app.command()
+def tune(
+    file: File,
+    kernel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this kernel, by its PTX or C++ name.")
+    ] = None,
+    launch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SPEC.json", help="Launches to time, as for verify. Default: invented."
+        ),
+    ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(metavar="sm_XX", help="What the build compiles for. Default: the device's."),
+    ] = None,
+    block: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1, max=1024, help="Threads of a block in invented launches; again for more."
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=3, help="Of each of two series.")] = 15,
+    device: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU.")] = 0,
+    assume: Annotated[str | None, typer.Option(metavar="LIST", help="As for optimize.")] = None,
+    store: Annotated[bool, typer.Option(help="Keep the choice.")] = True,
+    csv: Annotated[Path | None, typer.Option(metavar="OUT.csv")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT.png|OUT.svg", help="Speed-ups as bars.")
+    ] = None,
+) -> None:
+    """Measure on a GPU which scheme and form a kernel is to have, and remember it.
+
+    Every variant has to give the original's results bit for bit, and is timed beside it. From then
+    on optimize in mode auto and the stand-in do to this kernel, for this architecture, what was
+    fastest; where nothing was, they leave it alone.
+
+    The choice is kept in tuned.json beside the cache, or in the file that PTXSW_TUNED names: it can
+    be copied to a machine without a GPU, or committed. A kernel is known by its own text, whatever
+    else is in its file. Exit 0: measured, 1: a variant gave other results, 2: no GPU or bad input.
+
+    \b
+      ptxsw tune jacobi.ptx
+      ptxsw tune jacobi.ptx --kernel jacobi --launch spec.json --arch sm_80
+      ptxsw tune jacobi.ptx --no-store --block 128 --block 256 --csv t.csv --plot t.png
+    """
+    from ptxsw.gpu.cuda import open_device
+    from ptxsw.gpu.driver import GpuError, NoGpu
+
+    text, name = read(file)
+    resources = ExitStack()
+    try:
+        driver = resources.enter_context(closing(open_device(device)))
+        from ptxsw import tuning
+        from ptxsw.gpu.invent import BLOCKS
+        from ptxsw.gpu.measure import Effort
+        from ptxsw.verify.launches import from_json
+
+        given = () if launch is None else from_json(read(str(launch))[0])
+        request = tuning.Request(
+            kernel, arch, given, tuple(block or BLOCKS), assumptions(assume),
+            Effort(samples=samples),
+        )  # fmt: skip
+        equal = tuning.run(
+            text, name, driver, request, keep=store, csv=csv, plot=plot, say=typer.echo,
+            step=_working,
+        )  # fmt: skip
+    except (ValueError, NoGpu, GpuError) as error:
+        raise CommandError(str(error)) from error
+    finally:
+        resources.close()
+    raise typer.Exit(0 if equal else 1)
+
+
+def _working(on: str) -> None:
+    """Says on a terminal what is being done; an empty text removes that."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{on and f'timing {on}'}")
+        sys.stderr.flush()
