@@ -77,14 +77,16 @@ def run(
     *,
     resident: int = RESIDENT,
     merge_iterations: bool = False,
+    races: bool = False,
 ) -> Outcome:
-    """One run of a kernel. Raises Unsupported for what the interpreter does not model."""
+    """One run of a kernel; with `races` one in which threads race ends with an error. Raises
+    Unsupported for what the interpreter does not model."""
     values, memory, names = _placed(module, kernel, launch)
     try:
         result = simulate(
             module, kernel, launch.grid, launch.block, values, shared=launch.shared,
             memory=memory, seed=seed, counters=False, limit=LIMIT, resident=resident,
-            merge_iterations=merge_iterations,
+            merge_iterations=merge_iterations, races=races,
             only=None if launch.only is None else range(*launch.only),
         )  # fmt: skip
     except RunError as error:
@@ -209,9 +211,11 @@ def _steady(
     found: Comparison, a: Module, kernel: str, launch: Launch, first: Outcome, seeds: Sequence[int]
 ) -> bool:
     """Does the first kernel do the same however its threads are scheduled? Asked only once the
-    second differs. Blocks are run one after the other, and under more schedules."""
+    second differs. Blocks are run one after the other, and under more schedules; under many if
+    threads race, which need not matter: they may all store the same."""
     same = run(a, kernel, launch, resident=1).same(first)
-    more = (*seeds, *range(1, 6)) if launch.fuzz else ()
+    racing = same and launch.fuzz and run(a, kernel, launch, races=True).error is not None
+    more = (*seeds, *range(1, 33 if racing else 6)) if launch.fuzz else ()
     if same and all(run(a, kernel, launch, seed).same(first) for seed in dict.fromkeys(more)):
         return True
     found.skipped.append("the results of the first kernel depend on the schedule")

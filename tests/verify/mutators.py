@@ -31,6 +31,8 @@ BALLOT = re.compile(r"vote\.sync\.ballot\.b32 (%sw_mask\d+), (%sw_in\d+), -1;")
 ANY = re.compile(r"vote\.sync\.any(\.pred %sw_go\d+)")
 BAD = re.compile(r"vote\.sync\.any\.pred (%sw_bad\d+), [^;]+;")
 UNDER = re.compile(r"@%sw_in\d+ ((\w+)[^;\n]*;)")
+KEPT = re.compile(r"mov\.b32 (%sw_(?:src|keep)\d+), (%f\d+);")
+ANY_SHUFFLE = re.compile(r"shfl\.sync\.\w+\.b32 [^,]+, (%sw_\w+), ")
 SLOW = re.compile(r"\$sw_slow\d+:.*?\$sw_done\d+:", re.DOTALL)
 COPY = re.compile(r"mov\.b32 (%sw_src\d+), ([^;]+);")
 LOAD = re.compile(r"^\s*ld\.global\.\S+\s+(%\w+), \[")
@@ -182,6 +184,32 @@ def always_fast(text: str) -> Iterator[str]:
     return _each(BRANCH, text, lambda m: "")
 
 
+def kept_of_other_row(text: str) -> Iterator[str]:
+    """what is kept for the shuffles is what another load gave"""
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        copy = KEPT.search(line)
+        if copy is None:
+            continue
+        loaded = [m[1] for m in map(LOAD.match, lines[:at]) if m is not None and m[1] != copy[2]]
+        if loaded:
+            changed = line.replace(f", {copy[2]};", f", {loaded[-1]};")
+            yield "\n".join([*lines[:at], changed, *lines[at + 1 :]])
+
+
+def shuffled_too_early(text: str) -> Iterator[str]:
+    """the shuffle stands before what it sends is set"""
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        shuffle = ANY_SHUFFLE.search(line)
+        if shuffle is None:
+            continue
+        sets = re.compile(rf"^\s*\w[\w.]* {re.escape(shuffle[1])}, ")
+        place = max(n for n in range(at) if sets.match(lines[n]))
+        if not any("activemask" in other for other in lines[place:at]):
+            yield "\n".join([*lines[:place], line, *lines[place:at], *lines[at + 1 :]])
+
+
 def slow_store_unguarded(text: str) -> Iterator[str]:
     """a store in the slow copy without its guard"""
     for found in SLOW.finditer(text):
@@ -247,7 +275,8 @@ MORE: dict[str, Mutator] = {
     for m in (
         farther, nearer, swapped, corner_dropped, partial_warp_dropped, block_shape_dropped,
         overflow_guard_dropped, corner_predicate_dropped, rotated_farther,
-        halo_of_the_other_side, halo_one_lane_wider, halo_in_partial_warps, arms_swapped,
+        kept_of_other_row, shuffled_too_early, halo_of_the_other_side, halo_one_lane_wider,
+        halo_in_partial_warps, arms_swapped,
         moved_up_from_elsewhere, copies_exchanged, always_fast, slow_store_unguarded,
         slow_load_dropped, all_for_ballot, all_for_any, wrap_vote_dropped,
         accumulator_unguarded, access_unguarded,
