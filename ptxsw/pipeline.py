@@ -13,6 +13,7 @@ from time import perf_counter
 import ptxsw
 from ptxsw.codegen.edit import Edit, apply, insert, line_end
 from ptxsw.codegen.emit import emit
+from ptxsw.codegen.versioned import as_written
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
@@ -138,6 +139,7 @@ def _make(
         return _Made(trace, _left_alone(trace, unfit))
     judge = Judge(trace, solver, options.assume)
     decision = decide(trace, judge, options, arch)
+    decision = replace(decision, plan=as_written(decision.plan))
     smt2 = _proofs(trace, judge, solver, decision.plan) if options.smt2 else {}
     edits = emit(trace.module.source.text, decision.plan)
     return _Made(trace, _described(trace, decision), decision.plan, edits, smt2)

@@ -13,7 +13,7 @@ $sw_done1:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ptxsw.codegen.ahead import slice_ahead
 from ptxsw.codegen.edit import Edit, apply
@@ -52,7 +52,8 @@ class Region:
 
 def regions(plan: Plan) -> list[Region]:
     """The stretches to be written twice: in each segment from the first rewritten load to the
-    last. Not where a test cannot be made before, or a scope begins or ends in between."""
+    last. Not where a test cannot be made before, a scope begins or ends in between, or a value made
+    there is taken elsewhere."""
     found: dict[int, Region] = {}
     for rewrite in plan.rewrites:
         if rewrite.form != "versioned" or rewrite.is_copy:
@@ -62,7 +63,25 @@ def regions(plan: Plan) -> list[Region]:
         region.start = min(region.start, *touched)
         region.end = max(region.end, *touched)
         region.rewrites.append(rewrite)
-    return [r for r in found.values() if _is_whole(plan, r) and _is_ready(plan, r)]
+    return [
+        region
+        for region in found.values()
+        if _is_whole(plan, region) and _is_ready(plan, region) and _is_closed(plan, region)
+    ]
+
+
+def as_written(plan: Plan) -> Plan:
+    """The plan with the forms that are written: stretches that cannot be there twice stay."""
+    twice = {id(rewrite) for region in regions(plan) for rewrite in region.rewrites}
+    return replace(
+        plan,
+        rewrites=tuple(
+            replace(rewrite, form="keep")
+            if rewrite.form == "versioned" and not rewrite.is_copy and id(rewrite) not in twice
+            else rewrite
+            for rewrite in plan.rewrites
+        ),
+    )
 
 
 def _is_ready(plan: Plan, region: Region) -> bool:
@@ -71,6 +90,19 @@ def _is_ready(plan: Plan, region: Region) -> bool:
         slice_ahead(plan, guard.reg, guard.index, region.start) is not None
         for guard in region.guards
     )
+
+
+def _is_closed(plan: Plan, region: Region) -> bool:
+    """Does nobody outside take what is loaded inside?"""
+    own = {id(rewrite) for rewrite in region.rewrites}
+    for rewrite in plan.rewrites:
+        if id(rewrite) in own or rewrite.dest in region:
+            continue
+        for part in rewrite.parts:
+            hoist = plan.hoisted.get(part.source)
+            if (part.source if hoist is None else hoist.at) in region:
+                return False
+    return True
 
 
 def _touched(plan: Plan, rewrite: Rewrite) -> list[int]:
