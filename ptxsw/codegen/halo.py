@@ -37,7 +37,8 @@ class Rows:
 
     def partial_load(self, lines: Lines, row: Halo, whole: Whole) -> None:
         """The load of what lies beyond the warp, before the lead."""
-        at, base, offset = self._address(row.lead)
+        at, register, offset = self._address(row.lead)
+        base = register.name
         _, width = self.values.registers(row.lead)[0]
         name = self.beyond[row.lead] = self.names.new("beyond", f"b{width}")
         far = 32 * row.stride
@@ -45,18 +46,18 @@ class Rows:
         if not (row.low and row.high):
             offset += far if row.high else -far
         else:
-            base = self._either_side(lines, at, row, base, far)
+            base = self._either_side(lines, at, row, register, far)
         load = self.values.plan.instructions[row.lead]
         lines.put_before(at, f"@{guard} {load.name} {name}, [{base}{_added(offset)}];")
 
-    def _address(self, lead: int) -> tuple[int, str, int]:
+    def _address(self, lead: int) -> tuple[int, Reg, int]:
         """Where the lead is loaded, and from which register and offset."""
         hoist = self.values.plan.hoisted.get(lead)
         if hoist is not None:
-            return hoist.at, hoist.base.name, hoist.offset
+            return hoist.at, hoist.base, hoist.offset
         memory = self.values.plan.instructions[lead].operands[1]
         assert isinstance(memory, Mem) and isinstance(memory.base, Reg), memory
-        return lead, memory.base.name, memory.offset
+        return lead, memory.base, memory.offset
 
     def _made_by(self, lines: Lines, at: int, row: Halo, unfit: str | None) -> str:
         """True in the lanes that make the partial load."""
@@ -75,22 +76,15 @@ class Rows:
         lines.put_before(at, f"not.pred {fit}, {unfit};", f"and.pred {name}, {guard}, {fit};")
         return name
 
-    def _either_side(self, lines: Lines, at: int, row: Halo, base: str, far: int) -> str:
+    def _either_side(self, lines: Lines, at: int, row: Halo, base: Reg, far: int) -> str:
         """The lead's base moved up in the first lanes and down in the last ones."""
-        width = self._width(row)
+        width = self.values.plan.function.body.width(base)
         stem = f"far{'m' if far < 0 else ''}{abs(far)}_{row.high}"
         choice = f"selp.b{width} $, {far}, {-far}, {self.lane.below(row.high)};"
         distance = self.names.once(stem, f"b{width}", [choice])
         moved = self.names.new("at", f"b{width}")
-        lines.put_before(at, f"add.s{width} {moved}, {base}, {distance};")
+        lines.put_before(at, f"add.s{width} {moved}, {base.name}, {distance};")
         return moved
-
-    def _width(self, row: Halo) -> int:
-        hoist = self.values.plan.hoisted.get(row.lead)
-        memory = self.values.plan.instructions[row.lead].operands[1]
-        reg = hoist.base if hoist is not None else memory.base if isinstance(memory, Mem) else None
-        assert isinstance(reg, Reg), memory
-        return self.values.plan.function.body.width(reg)
 
     def write(self, lines: Lines, home: Lines, rewrite: Rewrite, whole: Whole) -> None:
         """One member of a row."""

@@ -61,9 +61,7 @@ class Lane:
         if test is None:
             return None
         comparison, limit = test
-        stem = f"{'first' if comparison == 'lt' else 'last'}{limit}"
-        lines = [f"setp.{comparison}.u32 $, {self.index()}, {limit};"]
-        return self.names.once(stem, "pred", lines)
+        return self.below(limit) if comparison == "lt" else self.above(limit)
 
     def below(self, limit: int) -> str:
         """True in the lanes before lane `limit`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ptxsw.bits import wrapped
 from ptxsw.codegen.ahead import Ahead
 from ptxsw.codegen.lines import Lines
 from ptxsw.codegen.names import Names
@@ -50,7 +51,7 @@ def _test(
     span = (1 << width) - 1 - high + low
     name = names.new("wrap", "pred")
     moved = names.new("idx", f"b{width}")
-    addend = _signed(guard.addend - first, width)
+    addend = wrapped(guard.addend - first, width)
     lines = [
         f"add.s{width} {moved}, {register}, {addend};",
         f"setp.gt.u{width} {name}, {moved}, {span};",
@@ -60,8 +61,3 @@ def _test(
 
 def _key(guard: WrapGuard) -> Key:
     return guard.index, guard.reg, guard.addend, guard.signed
-
-
-def _signed(value: int, width: int) -> int:
-    value &= (1 << width) - 1
-    return value - (1 << width) if value >> (width - 1) else value

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, signed, split
 
 Monomial = tuple[Term, ...]
@@ -38,9 +39,9 @@ class Affine:
             case "sum":
                 constant, items = split(term)
                 total: dict[Monomial, int] = {}
-                _accumulate(total, {(): 1}, _signed(constant, term.width))
+                _accumulate(total, {(): 1}, wrapped(constant, term.width))
                 for atom, coefficient in items:
-                    _accumulate(total, self.polynomial(atom), _signed(coefficient, term.width))
+                    _accumulate(total, self.polynomial(atom), wrapped(coefficient, term.width))
                 return total if len(total) <= _MAX_MONOMIALS else {(term,): 1}
             case "mul":
                 product: dict[Monomial, int] = {(): 1}
@@ -85,10 +86,6 @@ def constant(polynomial: Polynomial) -> int | None:
 def without_constant(polynomial: Polynomial) -> frozenset[tuple[Monomial, int]]:
     """What makes the class of an address: everything but the constant, hashable."""
     return frozenset(item for item in polynomial.items() if item[0])
-
-
-def _signed(value: int, width: int) -> int:
-    return value - (1 << width) if value >> (width - 1) else value
 
 
 def _accumulate(total: dict[Monomial, int], more: Polynomial, factor: int) -> None:

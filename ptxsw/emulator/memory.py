@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, ones, split, walk
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
@@ -191,12 +192,12 @@ class Aliasing:
         sides = terms.const(0, low), terms.const(0, low)
         for atom, coefficient in items:
             scaled = terms.scale(
-                terms.extract(atom, 0, low), abs(_signed(coefficient, width)) >> shift
+                terms.extract(atom, 0, low), abs(wrapped(coefficient, width)) >> shift
             )
             sides = _plus(terms, sides, scaled, coefficient >> (width - 1) == 0)
         claim = terms.const(1, 1)
         for d in meet:
-            x = _signed(d - constant & (1 << width) - 1, width) >> shift
+            x = wrapped(d - constant, width) >> shift
             left, right = _plus(terms, sides, terms.const(abs(x), low), x < 0)
             claim = terms.and_(claim, terms.not_(terms.eq(left, right)))
         return claim
@@ -216,7 +217,3 @@ def _anything(items: Sequence[tuple[Term, int]], width: int) -> bool:
         and not any(node is atom for node in walk(*(t for t, _ in items if t is not atom)))
         for atom, coefficient in items
     )
-
-
-def _signed(value: int, width: int) -> int:
-    return value - (1 << width) if value >> (width - 1) else value

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
+from ptxsw.bits import wrapped
+
 
 class Variance(IntEnum):
     """Over which threads of a warp a value is the same.
@@ -58,8 +60,7 @@ def factors(term: Term) -> tuple[Term, ...]:
 
 def signed(term: Term) -> int:
     """The value of a constant read as two's complement."""
-    value: int = term.value
-    return value - (1 << term.width) if value >> (term.width - 1) else value
+    return wrapped(term.value, term.width)
 
 
 def positive(term: Term) -> bool:

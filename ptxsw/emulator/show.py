@@ -6,6 +6,7 @@ pulled out as a shift, sign and zero extensions left out unless asked for.
 
 from __future__ import annotations
 
+from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, signed, split
 
 _INFIX = {
@@ -65,8 +66,8 @@ def _sum(term: Term, extensions: bool) -> str:
     constant, items = split(term)
     groups: dict[int, list[Term]] = {}
     for atom, coefficient in items:
-        groups.setdefault(_signed(coefficient, term.width), []).append(atom)
-    parts = [_hex(_signed(constant, term.width))] if constant else []
+        groups.setdefault(wrapped(coefficient, term.width), []).append(atom)
+    parts = [_hex(wrapped(constant, term.width))] if constant else []
     for coefficient in sorted(groups, key=lambda c: (c != 1, abs(c), c < 0)):
         atoms = sorted(groups[coefficient], key=_appearance)
         parts.append(_scaled(atoms, coefficient, extensions))
@@ -115,7 +116,3 @@ def _appearance(term: Term) -> tuple[int, str]:
 
 def _hex(value: int) -> str:
     return f"-{-value:#x}" if value < 0 else f"{value:#x}"
-
-
-def _signed(value: int, width: int) -> int:
-    return value - (1 << width) if value >> (width - 1) else value

@@ -11,7 +11,7 @@ from ptxsw.emulator.memory import FIRST, SPACES, Aliasing, Epochs, Store, ended,
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.spaces import Spaces
-from ptxsw.emulator.specials import SPECIALS as SPECIALS
+from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import (
     Args,

@@ -18,9 +18,8 @@ from ptxsw.errors import Unsupported
 from ptxsw.gpu.driver import Device, Shape
 from ptxsw.ir import type_width
 from ptxsw.simt import MemoryFault
-from ptxsw.verify.arguments import Argument, Data
 from ptxsw.verify.differential import run
-from ptxsw.verify.launches import Fields, Launch, Parameter, amended, parameters
+from ptxsw.verify.launches import Launch, Parameter, amended, arguments, parameters
 
 BLOCKS = (32, 64, 128, 256, 512, 1024)
 SIZES = {1: (1 << 20,), 2: (1024, 1024), 3: (128, 128, 64)}
@@ -61,8 +60,8 @@ def _launch(trace: Trace, known: Sequence[Parameter], device: Device, block: Sha
         sizes[sizes.index(min(sizes))] *= 2
     plane = prod(sizes) // sizes[-1] if dims > 1 else 1 << 10
     count = prod(sizes) + 8 * plane + (1 << 12)
-    arguments = _arguments(known, sizes, count, 4 * plane + (1 << 10))
-    return Launch(_grid(trace, sizes, block, device), block, arguments, fuzz=False)
+    values = arguments(known, sizes, count, 4 * plane + (1 << 10))
+    return Launch(_grid(trace, sizes, block, device), block, values, fuzz=False)
 
 
 def _flat(known: Sequence[Parameter]) -> Iterator[Parameter]:
@@ -75,27 +74,6 @@ def _flat(known: Sequence[Parameter]) -> Iterator[Parameter]:
 
 def _is_size(parameter: Parameter) -> bool:
     return parameter.pointee is None and not parameter.fields and parameter.type[0] in "us"
-
-
-def _arguments(
-    known: Sequence[Parameter], sizes: Sequence[int], count: int, before: int
-) -> tuple[Argument | Fields, ...]:
-    numbers = iter((*sizes, *[3] * 64))
-    seeds = iter(range(1, 1000))
-
-    def value(parameter: Parameter) -> Argument:
-        if parameter.pointee is not None:
-            return Data("random", count, parameter.pointee, next(seeds), before)
-        if parameter.type in ("f32", "f64"):
-            return 0.25 + next(seeds) / 16
-        return next(numbers)
-
-    return tuple(
-        Fields(tuple((at, inner.type, value(inner)) for at, inner in p.fields))
-        if p.fields
-        else value(p)
-        for p in known
-    )
 
 
 def _grid(trace: Trace, sizes: Sequence[int], block: Shape, device: Device) -> Shape:

@@ -17,8 +17,6 @@ from ptxsw.shuffle.rows import Row, centre, rows
 
 Elements = tuple[list[Candidate], ...]
 
-SCHEMES = ("paper", "early", "halo")
-
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -140,7 +138,7 @@ class _Drafting:
         if any(rewrite.delta for rewrite in taken):
             self.rewrites += taken
             self.shuffled |= {rewrite.dest for rewrite in taken if rewrite.delta}
-            self.halos.append(Halo(lead.index, low, high, row.stride, _joined(proofs)))
+            self.halos.append(Halo(lead.index, low, high, row.stride, Proof.joined(proofs)))
             self.done |= {lead.index, *(rewrite.dest for rewrite in taken)}
         return {rewrite.dest for rewrite in taken}
 
@@ -156,7 +154,7 @@ class _Drafting:
         far = -32 if delta > 0 else 32
         beyond = Candidate(member, lead, delta + far, displacement=-far * row.stride)
         other = self.judge.legal(beyond, before=at, source_at=source_at)
-        return None if isinstance(other, Refused) else _joined([proof, other])
+        return None if isinstance(other, Refused) else Proof.joined([proof, other])
 
     # ------------------------------------------------------------ the rest
 
@@ -223,17 +221,7 @@ class _Drafting:
     def _rewrite(self, dest: Access, served: list[tuple[Candidate, Proof]]) -> None:
         parts = tuple(Part(c.source.index, c.element, c.delta, c.mirror) for c, _ in served)
         scheme = "paper" if self.scheme == "halo" else self.scheme
-        proof = _joined(proof for _, proof in served)
+        proof = Proof.joined([proof for _, proof in served])
         self.rewrites.append(Rewrite(dest.index, parts, scheme, self.form, proof))
         if any(candidate.crosses for candidate, _ in served):
             self.shuffled.add(dest.index)
-
-
-def _joined(proofs: Iterable[Proof]) -> Proof:
-    """What is right where all of some proofs are."""
-    proofs = list(proofs)
-    return Proof(
-        tuple(dict.fromkeys(guard for proof in proofs for guard in proof.guards)),
-        any(proof.block_shape for proof in proofs),
-        tuple(dict.fromkeys(name for proof in proofs for name in proof.assumptions)),
-    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from ptxsw import isa
+from ptxsw.bits import wrapped
 from ptxsw.cfg import ends_block
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.trace import Trace, Widening
@@ -35,7 +36,7 @@ class Guards:
             if len(values) != 1 or _class(values[0]) != _class(need.value):
                 continue
             width = need.value.width
-            addend = _wrap(split(need.value)[0] - split(values[0])[0], width)
+            addend = wrapped(split(need.value)[0] - split(values[0])[0], width)
             for index in self._places(widening, before):
                 guard = WrapGuard(index, widening.reg, width, addend, need.step, need.signed)
                 depth = len(self._loops(index))
@@ -83,8 +84,3 @@ class Guards:
 
 def _class(term: Term) -> object:
     return term.width, split(term)[1]
-
-
-def _wrap(value: int, width: int) -> int:
-    value &= (1 << width) - 1
-    return value - (1 << width) if value >> (width - 1) else value

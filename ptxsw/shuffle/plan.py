@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +32,15 @@ class Proof:
     guards: tuple[WrapGuard, ...] = ()
     block_shape: bool = False  # rows must not wrap inside a warp; tested at run time
     assumptions: tuple[str, ...] = ()
+
+    @classmethod
+    def joined(cls, proofs: Sequence[Proof]) -> Proof:
+        """What is right where all of some proofs are."""
+        return cls(
+            tuple(dict.fromkeys(guard for proof in proofs for guard in proof.guards)),
+            any(proof.block_shape for proof in proofs),
+            tuple(dict.fromkeys(name for proof in proofs for name in proof.assumptions)),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from functools import partial
 from math import prod
 
 from ptxsw.emulator.affine import is_lane_atom
-from ptxsw.emulator.node import Term, Variance, ones, split, walk
+from ptxsw.emulator.node import Term, Variance, ones, signed, split, walk
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
-from ptxsw.emulator.state import SPECIALS
+from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Variant
 from ptxsw.shuffle.find import is_thread_bits, thread_bits
@@ -293,7 +293,7 @@ def _pair_up(terms: Terms, difference: Term, address: Term, halves: Halves) -> S
         open_items.remove((partner, (-coefficient) & mask))
         # Lane i's own index is the one whose extension stands in its own address.
         ours, theirs = (term, partner) if _occurs(term, address) else (partner, term)
-        step = _signed(terms.sub(theirs.args[0], ours.args[0]))
+        step = signed(terms.sub(theirs.args[0], ours.args[0]))
         sign = coefficient if theirs is term else -coefficient
         total += sign * step
         extend = terms.sext if ours.kind == "sext" else terms.zext
@@ -326,11 +326,6 @@ def _partner(
 
 def _occurs(term: Term, address: Term) -> bool:
     return any(t is term for t, _ in split(address)[1])
-
-
-def _signed(term: Term) -> int:
-    value: int = term.value
-    return value - (1 << term.width) if value >> (term.width - 1) else value
 
 
 # ---------------------------------------------------------------- discharging

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ptxsw import isa
+from ptxsw.bits import wrapped
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Mem, Reg
@@ -43,7 +44,7 @@ class Row:
         if distance.kind != "const":
             return None
         return Hoist(
-            load.index, first.index, known[0], known[1] + _signed(distance.value, distance.width)
+            load.index, first.index, known[0], known[1] + wrapped(distance.value, distance.width)
         )
 
 
@@ -81,7 +82,3 @@ def _address(access: Access) -> tuple[Reg, int] | None:
     if not isinstance(memory, Mem) or not isinstance(memory.base, Reg) or memory.extra:
         return None
     return memory.base, memory.offset
-
-
-def _signed(value: int, width: int) -> int:
-    return value - (1 << width) if value >> (width - 1) else value

@@ -261,15 +261,18 @@ def _required(trace: Trace) -> Shape | None:
     return trace.function.block_shape
 
 
-def arguments(known: Sequence[Parameter], sizes: Sequence[int]) -> tuple[Argument | Fields, ...]:
-    """Values for the parameters: integers get `sizes` in turn."""
+def arguments(
+    known: Sequence[Parameter], sizes: Sequence[int], count: int = _COUNT, before: int = _BEFORE
+) -> tuple[Argument | Fields, ...]:
+    """Values for the parameters: integers get `sizes` in turn, pointers buffers of `count`
+    elements, of which `before` lie before the pointer."""
     numbers = iter((*sizes, *[3] * 64))
     seeds = iter(range(1, 1000))
 
     def value(parameter: Parameter) -> Argument:
         seed = next(seeds)
         if parameter.pointee is not None:
-            return Data("random", _COUNT, parameter.pointee, seed, _BEFORE)
+            return Data("random", count, parameter.pointee, seed, before)
         if parameter.type in ("f32", "f64"):
             return 0.25 + seed / 16
         return next(numbers)

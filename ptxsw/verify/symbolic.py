@@ -200,7 +200,7 @@ def _proved(
             line = _line(trace.module, candidate.dest.instruction)
             return Open(f"the load of line {line} is not proved: {proof.reason}")
         proofs.append(proof)
-    return _joined(proofs)
+    return planned.Proof.joined(proofs)
 
 
 def _candidates(access: Mapping[int, Access], claim: Claim) -> Iterator[Candidate | None]:
@@ -230,17 +230,8 @@ def _rows(claims: Claims, rewrites: Sequence[Rewrite]) -> Iterator[Halo]:
         deltas = [part.delta for claim in several for part in claim.parts]
         (_, distance), delta = several[0].displaced[0], several[0].parts[0].delta
         stride = distance // (WARP if delta > 0 else -WARP)
-        proof = _joined([proofs[claim.dest] for claim in several])
+        proof = planned.Proof.joined([proofs[claim.dest] for claim in several])
         yield Halo(lead, min(0, *deltas), max(0, *deltas), stride, proof)
-
-
-def _joined(proofs: Sequence[planned.Proof]) -> planned.Proof:
-    """What is right where all of some proofs are."""
-    return planned.Proof(
-        tuple(dict.fromkeys(guard for proof in proofs for guard in proof.guards)),
-        any(proof.block_shape for proof in proofs),
-        tuple(dict.fromkeys(name for proof in proofs for name in proof.assumptions)),
-    )
 
 
 def _carried_out(plan: Plan, b: Module) -> Proof | Open:
