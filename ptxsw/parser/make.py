@@ -8,7 +8,7 @@ and then becomes the node.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import repeat
+from itertools import islice, repeat
 from sys import intern
 from typing import Any
 
@@ -45,6 +45,7 @@ _Args = opened(Args)
 _Open, _Close = opened(Open), opened(Close)
 _new = tuple.__new__
 _each: Any = tuple.__new__  # for `map`
+_DECIMALS: list[str] = []  # "0", "1", ... as far as a family has needed them
 
 
 def make_span(start: int, end: int) -> Span:
@@ -57,7 +58,9 @@ def make_reg(name: str, scope: int) -> Reg:
 
 def make_family(stem: str, start: int, stop: int, scope: int) -> Iterator[tuple[str, Reg]]:
     """Names and registers `stem` + start to `stem` + (stop - 1) of a scope."""
-    names = [f"{stem}{index}" for index in range(start, stop)]
+    while len(_DECIMALS) < stop:
+        _DECIMALS.extend(map(str, range(len(_DECIMALS), max(2 * len(_DECIMALS), 64))))
+    names = [stem + digits for digits in islice(_DECIMALS, start, stop)]
     registers = map(_each, repeat(Reg), zip(names, repeat(scope), strict=False))
     return zip(names, registers, strict=False)
 

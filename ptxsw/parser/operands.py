@@ -48,7 +48,6 @@ _FAST = re.compile(
     re.VERBOSE | re.ASCII,
 )
 is_name = re.compile(_NAME, re.ASCII).fullmatch
-is_hex = re.compile(r"[0-9A-Fa-f]+", re.ASCII).fullmatch
 _FLOAT_WIDTHS = {"0f": 32, "0F": 32, "0d": 64, "0D": 64}
 _DIGITS = frozenset("0123456789-")
 _NAMED = frozenset({Reg, Special, Symbol})
@@ -272,9 +271,12 @@ def _number(text: str) -> Operand | None:
         plain = digits.isdecimal() and digits[0] != "0" and len(digits) < 20
         return make_int(int(text)) if plain else None
     width = _FLOAT_WIDTHS.get(text[:2])
-    if width is not None and len(text) == 2 + width // 4 and is_hex(text, 2) is not None:
+    if width is None or len(text) != 2 + width // 4 or not text.isalnum():
+        return None
+    try:
         return make_float(int(text[2:], 16), width)
-    return None
+    except ValueError:
+        return None
 
 
 def split(text: str) -> list[str]:
