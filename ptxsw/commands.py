@@ -10,6 +10,7 @@ import numpy as np
 
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
+from ptxsw.report.names import matches, readable
 from ptxsw.simt import Counters, Result, launch
 from ptxsw.simt.run import LIMIT, entry
 from ptxsw.verify.arguments import Data, parse_argument
@@ -27,7 +28,8 @@ def compare(
     seeds: int,
 ) -> tuple[Verdict, int]:
     """The verdict on two texts and its exit code; `launches` is JSON. Raises ValueError for
-    launches that make no sense, ParseError."""
+    launches and kernels that make no sense, ParseError."""
+    kernel = in_ptx(parse(texts[0], names[0]), kernel)
     given: tuple[Launch, ...] | None = None
     if launches is not None:
         given = from_json(launches)
@@ -35,6 +37,21 @@ def compare(
     if isinstance(verdict, Equal):
         return verdict, EQUAL
     return verdict, DIFFERENT if isinstance(verdict, Different) else UNDECIDED
+
+
+def in_ptx(module: Module, kernel: str | None) -> str | None:
+    """The name in the PTX of the kernel that is meant by a C++ name; any other name as it is.
+    Raises ValueError where several are meant."""
+    if kernel is None:
+        return None
+    entries = [f.name for f in module.functions if f.kind == "entry" and f.body_span is not None]
+    meant = [name for name in entries if matches(name, kernel)]
+    if kernel in meant or not meant:
+        return kernel
+    if len(meant) > 1:
+        several = ", ".join(readable(name) or name for name in meant)
+        raise ValueError(f"{kernel!r} may be any of: {several}")
+    return meant[0]
 
 
 def size(text: str) -> tuple[int, int, int]:
@@ -65,7 +82,7 @@ def run(
     Raises ParseError, Unsupported, RunError; ValueError for what makes no sense.
     """
     module = parse(text, name)
-    function = entry(module, kernel)
+    function = entry(module, in_ptx(module, kernel))
     values = [_value(word) for word in arguments]
     result = launch(
         module, function.name, size(grid), size(block), values, shared=shared, seed=seed,

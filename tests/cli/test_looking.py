@@ -67,6 +67,22 @@ def test_kernels_by_either_name(name: str, tmp_path: Path) -> None:
     assert text.startswith(f"app::jacobi<float, 4>: 9 global loads, 68 instructions\n  {MANGLED}\n")
     done = said(ptxsw("optimize", path, "-o", tmp_path / "o", "--mode", "force", "--only", name))
     assert done.startswith("app::jacobi<float, 4>: 9 global loads, 6 shuffles")
+    assert said(ptxsw("verify", path, tmp_path / "o", "--kernel", name)).startswith("equal: proved")
+    numbers, arrays = ("8", "8", "0.25", "0.5", "1"), ("iota:64:f32", "zeros:64:f32")
+    given = [word for value in (*numbers, *arrays) for word in ("--arg", value)]
+    ran = said(ptxsw("run", path, "--kernel", name, "--grid", "1", "--block", "32", *given))
+    assert ran.startswith("thread instructions")
+
+
+def test_a_name_of_several_kernels_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "cpp.ptx"
+    head, _, body = JACOBI.read_text().partition(".visible")
+    both = [body.replace("jacobi", name) for name in ("_Z4blurIfEvPT_", "_Z4blurIdEvPT_")]
+    path.write_text(head + "".join(f".visible{each}" for each in both))
+    done = ptxsw("verify", path, path, "--kernel", "blur")
+    assert done.returncode == 2
+    assert done.stderr == b"'blur' may be any of: blur<float>, blur<double>\n"
+    assert said(ptxsw("verify", path, path, "--kernel", "blur<double>")).startswith("equal: proved")
 
 
 def test_kernels_that_are_there_are_named(tmp_path: Path) -> None:
