@@ -9,7 +9,7 @@ keeps parsing fast. `ptxsw.parser.operand_spans` finds them again when a message
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -118,6 +118,24 @@ class Args:
 Operand: TypeAlias = (
     Reg | Special | Symbol | Int | Float | Mem | Vec | Pair | Not | Sink | Part | Sum | Args
 )
+
+
+def leaves(operands: Iterable[Operand]) -> Iterator[Operand]:
+    """The registers, symbols and literals that operands are made of, in their order: those of
+    vectors, pairs and lists, and the bases of addresses, sums and components."""
+    for operand in operands:
+        match operand:
+            case Vec(elements) | Args(elements):
+                yield from leaves(elements)
+            case Pair(first, second):
+                yield from leaves((first, second))
+            case Mem(base, _, extra):
+                yield from leaves((base, *extra))
+            case Not(inner) | Part(inner, _) | Sum(inner, _):
+                yield from leaves((inner,))
+            case _:
+                yield operand
+
 
 # ---------------------------------------------------------------- statements
 

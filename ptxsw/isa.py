@@ -16,14 +16,13 @@ from ptxsw.ir import (
     Args,
     Instruction,
     Mem,
-    Not,
     Operand,
     Pair,
     Part,
     Reg,
     Special,
-    Sum,
     Vec,
+    leaves,
     type_width,
 )
 
@@ -203,18 +202,7 @@ def effects(opcode: str, modifiers: tuple[str, ...]) -> Effect:
 
 def _registers(operands: Iterable[Operand]) -> Iterator[Reg | Special]:
     """Every register in operands, address bases included."""
-    for operand in operands:
-        match operand:
-            case Reg() | Special():
-                yield operand
-            case Vec(elements) | Args(elements):
-                yield from _registers(elements)
-            case Pair(first, second):
-                yield from _registers((first, second))
-            case Mem(base, _, extra):
-                yield from _registers((base, *extra))
-            case Not(inner) | Part(inner, _) | Sum(inner, _):
-                yield from _registers((inner,))
+    return (leaf for leaf in leaves(operands) if isinstance(leaf, Reg | Special))
 
 
 def _written(operand: Operand) -> Iterator[Reg]:

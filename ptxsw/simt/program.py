@@ -11,17 +11,12 @@ import numpy as np
 
 from ptxsw.errors import Unsupported
 from ptxsw.ir import (
-    Args,
     Directive,
     Function,
-    Mem,
     Module,
-    Not,
-    Operand,
-    Pair,
     Symbol,
     Variable,
-    Vec,
+    leaves,
     type_width,
 )
 from ptxsw.simt.code import Code, align_of, size_of, translate
@@ -327,25 +322,10 @@ def _by_name(module: Module) -> dict[str, Function]:
 
 def _symbols(function: Function) -> Iterator[Symbol]:
     """All symbols among the operands of a function's instructions."""
-    seen: set[int] = set()
     for instruction in function.body.instructions:
-        stack: list[Operand] = [o for o in instruction.operands if id(o) not in seen]
-        while stack:
-            operand = stack.pop()
-            seen.add(id(operand))
-            match operand:
-                case Symbol():
-                    yield operand
-                case Mem(base=base, extra=extra):
-                    stack += [base, *extra]
-                case Vec(elements=elements) | Args(elements=elements):
-                    stack += elements
-                case Pair(first=first, second=second):
-                    stack += [first, second]
-                case Not(operand=inner):
-                    stack.append(inner)
-                case _:
-                    pass
+        for leaf in leaves(instruction.operands):
+            if isinstance(leaf, Symbol):
+                yield leaf
 
 
 def branch_targets(function: Function) -> dict[str, tuple[str, ...]]:

@@ -17,25 +17,18 @@ from itertools import islice
 
 from ptxsw import isa
 from ptxsw.ir import (
-    Args,
     Body,
     Close,
     Directive,
     Function,
     Instruction,
     Label,
-    Mem,
-    Not,
     Open,
-    Operand,
-    Pair,
-    Part,
     Reg,
     Statement,
-    Sum,
     Symbol,
     Variable,
-    Vec,
+    leaves,
 )
 
 
@@ -260,21 +253,6 @@ def registers(instruction: Instruction) -> Iterator[Reg]:
     """All registers that an instruction names."""
     if instruction.guard is not None:
         yield instruction.guard.reg
-    stack: list[Operand] = list(instruction.operands)
-    while stack:
-        operand = stack.pop()
-        match operand:
-            case Reg():
-                yield operand
-            case Mem(base=base, extra=extra):
-                stack += [base, *extra]
-            case Vec(elements=elements) | Args(elements=elements):
-                stack += elements
-            case Pair(first=first, second=second):
-                stack += [first, second]
-            case Not(operand=inner):
-                stack.append(inner)
-            case Part(base=base) | Sum(base=base):
-                stack.append(base)
-            case _:
-                pass
+    for leaf in leaves(instruction.operands):
+        if isinstance(leaf, Reg):
+            yield leaf
