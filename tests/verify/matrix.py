@@ -60,8 +60,8 @@ PLAIN: tuple[tuple[Shape, Shape, tuple[int, ...]], ...] = (
     ((32, 4, 1), (1, 2, 2), (40, 12, 7, 4, 3)),
     ((8, 8, 4), (1, 2, 1), (16, 14, 12, 10, 9)),
 )
-# One block of a shape, integers, and the seed of the schedule; odd seeds split warps often. The last
-# integer is how deep the recursion of the texts `functions` goes, which costs most.
+# One block of a shape, integers, and the seed of the schedule; odd seeds split warps often. The
+# last integer is how deep the recursion of the texts `functions` goes, which costs most.
 FUZZED: tuple[tuple[Shape, tuple[int, ...], int], ...] = (
     ((7, 1, 1), (15, 5, 5, 6, 3, 1), 1),
     ((32, 1, 1), (45, 5, 5, 6, 3, 1), 2),
