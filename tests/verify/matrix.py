@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,7 @@ OWN = Path(__file__).parent / "ptx"
 FOLDERS = (".", "double", "clang", "clang/double", "gcc", "gcc/double")
 
 ARCHES = ("sm_75", "sm_80", "sm_90", "sm_100")
+_TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)(.*)$", re.MULTILINE)
 WAYS = (
     *((scheme, form) for scheme in ("paper", "early", "halo")
       for form in ("keep", "versioned", "uniform")),
@@ -243,14 +245,16 @@ def shown(path: Path) -> str:
 
 @cache
 def accepts(text: str, arch: str) -> str | None:
-    """What ptxas has against a text for an architecture; None where it takes it. Texts for later
-    targets are said to be for sm_75, which no kernel here needs more than."""
-    for target in ("sm_80", "sm_86", "sm_90", "sm_100"):
-        text = text.replace(f".target {target}\n", ".target sm_75\n", 1)
+    """What ptxas has against a text for an architecture; None where it takes it. For one before
+    its own target a text is said to be for that one: few kernels need more."""
+    target = _TARGET.search(text)
+    if target is not None and int(target[1]) > int(arch.removeprefix("sm_")):
+        text = text[: target.start(1)] + arch.removeprefix("sm_") + text[target.end(1) :]
+    level = "0" if target is not None and "debug" in target[2] else "1"
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "a.ptx")
         source.write_bytes(text.encode("utf-8", errors="surrogateescape"))
-        run = (str(tool("ptxas")), f"-arch={arch}", "--opt-level", "1", str(source))
+        run = (str(tool("ptxas")), f"-arch={arch}", "--opt-level", level, str(source))
         done = subprocess.run(
             (*run, "-o", os.devnull), capture_output=True, text=True, timeout=300, check=False
         )
