@@ -239,7 +239,15 @@ def _chosen(
         if needs is not None:
             choice = confirm(choice, rows, original, model, needs, policy.min_gain)
     plan, kept = combine(copies, _parts(found, homes, choice))
-    kept = tuple(alone.get(k.dest.index, k) if k.reason == _UNDECIDED else k for k in kept)
+    # A load of no row is one that no draft rewrites: what these have against it is the reason.
+    inside = frozenset[int]().union(*(group.loads for group in found))
+    against = {k.dest.index: k for made in drafts for k in made.kept} | alone
+    kept = tuple(
+        against.get(k.dest.index, k)
+        if k.reason == _UNDECIDED and (k.dest.index in alone or k.dest.index not in inside)
+        else k
+        for k in kept
+    )
     return _of_one(Draft("", "", plan, kept), choice)
 
 

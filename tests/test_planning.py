@@ -207,6 +207,45 @@ def test_arms_of_divergent_ifs_are_left_alone_where_shuffles_are_calls(
             )
 
 
+TWO_INDICES = """.version 7.0
+.target sm_89
+.address_size 64
+.visible .entry row(.param .u64 from, .param .u64 to, .param .u32 first)
+{
+	.reg .f64 %f<6>;
+	.reg .b32 %r<5>;
+	.reg .b64 %rd<9>;
+	ld.param.u64 %rd1, [from];
+	ld.param.u64 %rd2, [to];
+	ld.param.u32 %r1, [first];
+	mov.u32 %r2, %tid.x;
+	add.s32 %r3, %r1, %r2;
+	add.s32 %r4, %r3, 1;
+	mul.wide.s32 %rd3, %r4, 8;
+	add.s64 %rd4, %rd1, %rd3;
+	ld.global.nc.f64 %f1, [%rd4];
+	ld.global.nc.f64 %f2, [%rd4+8];
+	mul.wide.s32 %rd5, %r3, 8;
+	add.s64 %rd6, %rd1, %rd5;
+	ld.global.nc.f64 %f3, [%rd6+8];
+	add.f64 %f4, %f1, %f2;
+	add.f64 %f4, %f4, %f3;
+	mul.wide.u32 %rd7, %r2, 8;
+	add.s64 %rd8, %rd2, %rd7;
+	st.global.f64 [%rd8], %f4;
+	ret;
+}
+"""
+
+
+def test_a_load_outside_all_rows_has_a_reason_of_its_own() -> None:
+    """Its neighbour holds the value only as a shuffle's result, and this lane's own load would
+    do if the index did not wrap: that, and not how its neighbours were rated, is told."""
+    (kernel,) = optimize(TWO_INDICES, Options(mode="force")).report.kernels
+    assert kernel.shuffles == 1
+    assert [r.reason for r in kernel.refusals or ()] == ["the index may wrap"]
+
+
 def test_what_was_tuned_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     store = tmp_path / "tuned.json"
     monkeypatch.setenv("PTXSW_TUNED", str(store))

@@ -126,6 +126,11 @@ def _named(way: Way | Tuned) -> str:
     return f"scheme {way.scheme}, form {way.form}"
 
 
+def _percent(gain: float) -> str:
+    """`+4.2 %`; what rounds to nothing is `+0.0 %`."""
+    return f"{round(100 * gain, 1) + 0.0:+.1f} %"
+
+
 # ---------------------------------------------------------------- what a model says
 
 
@@ -134,7 +139,7 @@ def _forced(
 ) -> str:
     if model is None or gain is None or all(len(row.ways) < 2 for row in rows):
         return "asked for by force"
-    return f"rated best by the model of {model.name}, which predicts {100 * gain:+.1f} %"
+    return f"rated best by the model of {model.name}, which predicts {_percent(gain)}"
 
 
 def _predicted(
@@ -149,12 +154,12 @@ def _predicted(
     rewriting everything."""
     source = f"the model of {model.name} predicts"
     if gain is not None and any(p is not None for p in picks):
-        return _enough(picks, gain, f"{source} {100 * gain:+.1f} %", model, min_gain)
+        return _enough(picks, gain, f"{source} {_percent(gain)}", model, min_gain)
     forced, loss = _best(rows, original, model, all_of_them=True)
     best = next((rows[n].ways[p] for n, p in enumerate(forced) if p is not None), None)
     at_best = "no gain"
     if best is not None and loss is not None:
-        at_best = f"{100 * loss:+.1f} % at best ({_named(best)})"
+        at_best = f"{_percent(loss)} at best ({_named(best)})"
     return Choice((None,) * len(rows), MODEL, loss, f"{source} {at_best}; {_FORCE}")
 
 
@@ -196,7 +201,7 @@ def confirm(
         model.cycles(original.plus(_spilling(before, original)), before.registers),
         model.cycles(original.plus(*added, _spilling(after, original)), after.registers),
     )
-    said = f"the model of {model.name} predicts {100 * gain:+.1f} %"
+    said = f"the model of {model.name} predicts {_percent(gain)}"
     said = f"{said} with {after.registers} registers instead of {before.registers}"
     if before.spilled or after.spilled:
         said = f"{said}, {after.spilled} bytes spilled instead of {before.spilled}"
