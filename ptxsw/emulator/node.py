@@ -8,6 +8,9 @@ from typing import Any
 
 from ptxsw.bits import wrapped
 
+OPAQUE = frozenset({"float", "apply", "atom"})
+"""Kinds of terms whose values are unknown but for the bits that they may set."""
+
 
 class Variance(IntEnum):
     """Over which threads of a warp a value is the same.

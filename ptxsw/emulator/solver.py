@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import thread_time
 from typing import Any, TypeAlias
 
-from ptxsw.emulator.node import Term, ones, walk
+from ptxsw.emulator.node import OPAQUE, Term, ones, walk
 from ptxsw.emulator.show import show
 
 
@@ -35,9 +35,8 @@ class Unknown:
 
 Verdict: TypeAlias = Proved | Refuted | Unknown
 
-# Kinds that the generalised form replaces by variables.
-_OPAQUE = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
-_ALWAYS_OPAQUE = frozenset({"float", "apply", "atom"})
+# Kinds that the generalised form replaces by variables, too.
+_COSTLY = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
 
 # What a question may cost, in Z3's units of work (`rlimit`), of which a core does one to two
 # thousand in a millisecond: answers are the same however busy the machine is.
@@ -158,7 +157,7 @@ class Solver:
     def _unknowns(self, term: Term) -> frozenset[Term]:
         found = self._atoms.get(term)
         if found is None:
-            found = frozenset(n for n in walk(term) if n.kind in _ALWAYS_OPAQUE)
+            found = frozenset(n for n in walk(term) if n.kind in OPAQUE)
             self._atoms[term] = found
         return found
 
@@ -195,7 +194,7 @@ class Solver:
         values = {str(d.name()): _number(model[d]) for d in model.decls()}
         found: dict[str, int] = {}
         for node in walk(claim, *facts):
-            value = values.get(_z3_name(node)) if node.kind in _ALWAYS_OPAQUE else None
+            value = values.get(_z3_name(node)) if node.kind in OPAQUE else None
             if value is not None:
                 name = show(node)
                 found[f"{name}, another" if name in found else name] = value
@@ -237,7 +236,7 @@ class Solver:
             self._solver.add(self.to_z3(fact, exact=exact))
         for node in walk(claim, *facts):
             limit = ones(node)
-            bounded = node.kind in _ALWAYS_OPAQUE or (node.kind in _OPAQUE and not exact)
+            bounded = node.kind in OPAQUE or (node.kind in _COSTLY and not exact)
             if bounded and node.width > 1 and limit < (1 << node.width) - 1:
                 self._solver.add(z3.ULE(self.to_z3(node, exact=exact), limit))
 
@@ -254,7 +253,7 @@ class Solver:
 
     def _expression(self, node: Term, args: list[Any], exact: bool) -> Any:
         z3 = self._z3
-        if node.kind in _ALWAYS_OPAQUE or (node.kind in _OPAQUE and not exact):
+        if node.kind in OPAQUE or (node.kind in _COSTLY and not exact):
             name = _z3_name(node)
             return z3.Bool(name) if node.width == 1 else z3.BitVec(name, node.width)
         if node.width == 1 or node.kind in _BOOLEAN:

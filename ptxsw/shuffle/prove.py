@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 
 from ptxsw.emulator.affine import is_lane_atom
-from ptxsw.emulator.node import Term, Variance, ones, signed, split, walk
+from ptxsw.emulator.node import OPAQUE, Term, Variance, ones, signed, split, walk
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.specials import SPECIALS
@@ -379,11 +379,25 @@ def apart(
         return None
     moved = terms.substitute(store.address, _Anyone(terms))
     distance = terms.sub(load.address, moved)
+    if _is_free(distance):
+        return None
     width = distance.width
     behind = terms.ule(terms.const(store_bytes, width), distance)
     ahead = terms.ule(terms.const(load_bytes, width), terms.neg(distance))
     claim = terms.and_(behind, ahead)
     return Obligation(claim) if isinstance(solver.prove(claim), Proved) else None
+
+
+def _is_free(distance: Term) -> bool:
+    """Can it surely be any number? It has an unbounded unknown that stands in it once, with an odd
+    factor, such as another array's pointer. Then Z3 need not be asked."""
+    items = split(distance)[1]
+    for number, (term, factor) in enumerate(items):
+        if term.kind in OPAQUE and factor & 1 and ones(term) == (1 << term.width) - 1:
+            rest = (other for at, (other, _) in enumerate(items) if at != number)
+            if term not in set(walk(*rest)):
+                return True
+    return False
 
 
 class _Anyone:
