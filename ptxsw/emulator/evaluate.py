@@ -14,11 +14,12 @@ def evaluate(term: Term, values: Mapping[Term, int]) -> int:
         if node in values:
             known[node] = values[node] & ((1 << node.width) - 1)
         else:
-            known[node] = _value(node, [known[a] for a in node.args])
+            known[node] = value_of(node, [known[a] for a in node.args])
     return known[term]
 
 
-def _value(term: Term, args: list[int]) -> int:
+def value_of(term: Term, args: list[int]) -> int:
+    """The unsigned value of a term that is no unknown, from those of its arguments."""
     width = term.width
     mask = (1 << width) - 1
     inner = term.args[0].width if term.args else width

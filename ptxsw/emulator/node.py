@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -156,3 +156,19 @@ def truncated(a: int, b: int) -> tuple[int, int]:
     if (a < 0) != (b < 0):
         quotient = -quotient
     return quotient, a - quotient * b
+
+
+def walk_until(term: Term, done: Mapping[Term, Any]) -> Iterable[Term]:
+    """Subterms not in `done`, arguments first; the caller adds each to `done` as it comes."""
+    stack = [term]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        missing = [a for a in node.args if a not in done]
+        if missing:
+            stack.extend(missing)
+        else:
+            stack.pop()
+            yield node

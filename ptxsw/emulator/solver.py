@@ -1,18 +1,21 @@
 """The one place that asks Z3, with three answers: proved, refuted, unknown.
 
-A question is first asked in a generalised form, in which every product, division and
-uninterpreted value is a variable: quick, and a proof of the general claim proves the claim.
-Only where that fails is the exact form tried, with little effort.
+Before that, a few samples are tried (`samples.py`): many questions are refuted by one. A question
+is first asked in a generalised form, in which every product, division and uninterpreted value is a
+variable: quick, and a proof of the general claim proves the claim. Only where that fails is the
+exact form tried, with little effort.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import thread_time
 from typing import Any, TypeAlias
 
-from ptxsw.emulator.node import OPAQUE, Term, ones, walk
+from ptxsw.emulator.node import OPAQUE, Term, ones, walk, walk_until
+from ptxsw.emulator.samples import Samples
 from ptxsw.emulator.show import show
 
 
@@ -37,6 +40,7 @@ Verdict: TypeAlias = Proved | Refuted | Unknown
 
 # Kinds that the generalised form replaces by variables, too.
 _COSTLY = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
+_QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})
 
 # What a question may cost, in Z3's units of work (`rlimit`), of which a core does one to two
 # thousand in a millisecond: answers are the same however busy the machine is.
@@ -71,6 +75,7 @@ class Solver:
         self._z3: Any = None
         self._solver: Any = None
         self._memo: tuple[dict[Term, Any], dict[Term, Any]] = ({}, {})
+        self._samples = Samples()
         self._atoms: dict[Term, frozenset[Term]] = {}
         self._answers: dict[tuple[Term, frozenset[Term]], Verdict] = {}
         self._asides: dict[tuple[Term, tuple[Term, ...], bool], bool] = {}
@@ -115,6 +120,9 @@ class Solver:
         found = self._asides.get(key)
         if found is None:
             if self.pruning > PRUNING_TOTAL or claim.size > _PRUNED_SIZE:
+                return False
+            if self._samples.refutes(claim, facts, negated=not negate) is not None:
+                self._asides[key] = False
                 return False
             self._start()
             before = self._units
@@ -171,6 +179,10 @@ class Solver:
             self._solver = z3.SolverFor("QF_BV")
 
     def _ask(self, claim: Term, facts: Sequence[Term]) -> Verdict:
+        sample = self._samples.refutes(claim, facts)
+        if sample is not None:
+            values = partial(self._samples.value, number=sample)
+            return Refuted(_named(values, claim, *facts))
         self._start()
         z3 = self._z3
         if self._check(facts, claim, negate=True) == z3.unsat:
@@ -178,6 +190,8 @@ class Solver:
         return self._exact(claim, facts)
 
     def _exact(self, claim: Term, facts: Sequence[Term]) -> Verdict:
+        if any(map(_is_hopeless, walk(claim))):
+            return Unknown()
         z3 = self._z3
         with _Scope(self._solver):
             self._state(facts, claim, negate=True, exact=True)
@@ -192,13 +206,7 @@ class Solver:
         """The model that was found, in the words of the trace."""
         model = self._solver.model()
         values = {str(d.name()): _number(model[d]) for d in model.decls()}
-        found: dict[str, int] = {}
-        for node in walk(claim, *facts):
-            value = values.get(_z3_name(node)) if node.kind in OPAQUE else None
-            if value is not None:
-                name = show(node)
-                found[f"{name}, another" if name in found else name] = value
-        return dict(sorted(found.items()))
+        return _named(lambda node: values.get(_z3_name(node)), claim, *facts)
 
     def _check(
         self,
@@ -278,20 +286,20 @@ class _Scope:
         self._solver.pop()
 
 
-def walk_until(term: Term, done: Mapping[Term, Any]) -> Iterable[Term]:
-    """Subterms not in `done`, arguments first; the caller adds each to `done` as it comes."""
-    stack = [term]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        missing = [a for a in node.args if a not in done]
-        if missing:
-            stack.extend(missing)
-        else:
-            stack.pop()
-            yield node
+def _is_hopeless(node: Term) -> bool:
+    """A quotient by an unknown of more bits than Z3 can follow within its limits."""
+    return node.kind in _QUOTIENTS and node.args[1].kind != "const" and node.width > 16
+
+
+def _named(value_of: Callable[[Term], int | None], *terms: Term) -> dict[str, int]:
+    """The values of the unknowns in some terms, as the trace names them."""
+    found: dict[str, int] = {}
+    for node in walk(*terms):
+        value = value_of(node) if node.kind in OPAQUE else None
+        if value is not None:
+            name = show(node)
+            found[f"{name}, another" if name in found else name] = value
+    return dict(sorted(found.items()))
 
 
 def _counted(solver: Any) -> int:

@@ -1,0 +1,61 @@
+"""Questions answered by trying: fixed values of all unknowns, under which conditions are evaluated.
+
+Where some sample makes all facts true and a claim false, the claim is refuted, and no solver need
+be asked. Every term is evaluated once for each sample, so a question costs what is new in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptxsw.emulator.evaluate import value_of
+from ptxsw.emulator.node import OPAQUE, Term, ones, walk_until
+
+# For each sample the bits that may be set in special registers, in parameters and in all else. A
+# launch has few threads, larger sizes, and loops of few turns; where two numbers are given some
+# unknowns are small and others large, as rows of two elements among billions. Then any size.
+_SHAPES = (
+    ((0,), (0,), (0,)), ((2,), (4,), (1,)), ((5,), (10,), (0,)), ((5,), (12,), (2,)),
+    ((3,), (12,), (3,)), ((6,), (16,), (1,)), ((7,), (20,), (5,)), ((5,), (31,), (0,)),
+    ((10,), (31,), (8,)), ((10,), (31,), (31,)), ((5,), (2, 12), (2,)), ((5,), (2, 12), (4,)),
+    ((10,), (2, 31), (0, 30)), ((10,), (2, 31), (30,)), ((64,), (64,), (64,)),
+    ((64,), (64,), (64,)),
+)  # fmt: skip
+_MASK = (1 << 64) - 1
+
+
+class Samples:
+    """The values of the terms of one table under a few assignments, computed when asked for."""
+
+    def __init__(self) -> None:
+        self._values: tuple[dict[Term, int], ...] = tuple({} for _ in _SHAPES)
+
+    def refutes(self, claim: Term, facts: Sequence[Term], *, negated: bool = False) -> int | None:
+        """A sample in which all facts hold and the claim does not (with `negated`: does)."""
+        for number in range(len(_SHAPES)):
+            if bool(self.value(claim, number)) == negated and all(
+                self.value(fact, number) for fact in facts
+            ):
+                return number
+        return None
+
+    def value(self, term: Term, number: int) -> int:
+        """The unsigned value of a term in a sample."""
+        known = self._values[number]
+        for node in walk_until(term, known):
+            if node.kind in OPAQUE:
+                known[node] = _drawn(node, number)
+            else:
+                known[node] = value_of(node, [known[a] for a in node.args])
+        return known[term]
+
+
+def _drawn(node: Term, number: int) -> int:
+    """The value of an unknown in a sample: anything that fits, the same in every run."""
+    special, parameter, other = _SHAPES[number]
+    name = str(node.value) if node.kind == "atom" else "("
+    sizes = special if name[0] == "%" else other if "(" in name else parameter
+    mixed = (node.id * 0x9E3779B97F4A7C15 + number * 0xD1B54A32D192ED03) & _MASK
+    mixed = (mixed ^ mixed >> 31) * 0x94D049BB133111EB & _MASK
+    bits = sizes[(mixed >> 62) % len(sizes)]
+    return (mixed ^ mixed >> 29) & ((1 << bits) - 1) & ones(node)
