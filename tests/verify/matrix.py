@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.kernelgen import operators
+from benchmarks.provenance import provenance
 from ptxsw import pipeline
 from ptxsw.emulator.run import emulate
 from ptxsw.errors import Unsupported
@@ -268,7 +270,7 @@ def rewritten(paths: Sequence[Path], jobs: int) -> Iterator[Line]:
             yield from found
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", nargs="*", help="texts whose name holds one of these words")
@@ -284,9 +286,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     said = summary(found, len(chosen))
     print(f"{said}\n{perf_counter() - begin:.0f} s in {asked.jobs} processes", flush=True)
     if asked.log is not None:
+        notes = provenance(shlex.join(["python", "-m", "tests.verify.matrix", *argv]))
+        head = "".join(f"# {note}\n" for note in notes)
         body = "\n".join(sorted(map(str, found)))
         asked.log.parent.mkdir(parents=True, exist_ok=True)
-        asked.log.write_text(f"{said}\n\n{body}\n")
+        asked.log.write_text(f"{head}\n{said}\n\n{body}\n")
     return int(any(line.wrong for line in found))
 
 
@@ -309,4 +313,4 @@ def summary(found: Sequence[Line], count: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
