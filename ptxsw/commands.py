@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,18 @@ def compare(
     kernel: str | None,
     launches: str | None,
     seeds: int,
+    step: Callable[[str], None] = lambda _: None,
 ) -> tuple[Verdict, int]:
-    """The verdict on two texts and its exit code; `launches` is JSON. Raises ValueError for
+    """The verdict on two texts and its exit code; `launches` is JSON, `step` is told each kernel
+    when its turn comes. Raises ValueError for
     launches and kernels that make no sense, ParseError."""
     kernel = in_ptx(parse(texts[0], names[0]), kernel)
     given: tuple[Launch, ...] | None = None
     if launches is not None:
         given = from_json(launches)
-    verdict = verify(*texts, kernel=kernel, launches=given, seeds=range(1, seeds + 1), names=names)
+    verdict = verify(
+        *texts, kernel=kernel, launches=given, seeds=range(1, seeds + 1), names=names, step=step
+    )
     if isinstance(verdict, Equal):
         return verdict, EQUAL
     return verdict, DIFFERENT if isinstance(verdict, Different) else UNDECIDED

@@ -10,6 +10,7 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, File, read
+from ptxsw.cli.progress import working
 
 
 @app.command()
@@ -41,9 +42,10 @@ def verify(
     one, other = read(first), read(second)
     spec = None if launch is None else read(str(launch))[0]
     try:
-        verdict, code = commands.compare(
-            (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds
-        )
+        with working("comparing") as step:
+            verdict, code = commands.compare(
+                (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds, step
+            )
     except ValueError as error:
         raise CommandError(str(error)) from error
     typer.echo(str(verdict))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ import typer
 from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, File, read
 from ptxsw.cli.options import assumptions
+from ptxsw.cli.progress import working
 
 
 @app.command()
@@ -67,6 +67,7 @@ def tune(
     resources = ExitStack()
     try:
         driver = resources.enter_context(closing(open_device(device)))
+        step = resources.enter_context(working("timing"))
         from ptxsw import tuning
         from ptxsw.gpu.invent import BLOCKS
         from ptxsw.gpu.measure import Effort
@@ -79,17 +80,10 @@ def tune(
         )  # fmt: skip
         equal = tuning.run(
             text, name, driver, request, keep=store, csv=csv, plot=plot, say=typer.echo,
-            step=_working,
+            step=step,
         )  # fmt: skip
     except (ValueError, NoGpu, GpuError) as error:
         raise CommandError(str(error)) from error
     finally:
         resources.close()
     raise typer.Exit(0 if equal else 1)
-
-
-def _working(on: str) -> None:
-    """Says on a terminal what is being done; an empty text removes that."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{on and f'timing {on}'}")
-        sys.stderr.flush()

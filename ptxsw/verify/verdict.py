@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -76,12 +76,14 @@ def verify(
     seeds: Sequence[int] = SEEDS,
     names: tuple[str, str] = ("<first>", "<second>"),
     symbolic: bool = True,
+    step: Callable[[str], None] = lambda _: None,
 ) -> Verdict:
     """Do two PTX texts do the same? Of all kernels, or of one.
 
     `launches` are those to compare on (default: invented from the parameters), `seeds` the
     fuzzed schedules. A proof does not keep the launches from being run; without `symbolic` none
-    is tried. Raises ParseError; ValueError where there is no such kernel.
+    is tried. `step` is told each kernel when its turn comes. Raises ParseError; ValueError where
+    there is no such kernel.
     """
     first, second = parse(a, names[0]), parse(b, names[1])
     kernels = [f for f in _kernels(first) if kernel in (None, f.name)]
@@ -91,6 +93,7 @@ def verify(
     for function in kernels:
         if function.name not in {f.name for f in _kernels(second)}:
             return Different(function.name, None, "the second text does not have it")
+        step(function.name)
         verdict = _one(first, second, function, launches, seeds, symbolic)
         if isinstance(verdict, Different):
             return verdict

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,3 +124,16 @@ def test_the_overview_is_complete() -> None:
     status = text.partition("\nExit status:\n")[2]
     assert re.findall(r"^  (\d)  ", status, re.MULTILINE) == ["0", "1", "2", "3"]
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_long_work_says_on_a_terminal_what_it_is_at() -> None:
+    """In one line, which is empty at the end; where nobody watches, not at all."""
+    control, terminal = pty.openpty()
+    command = [sys.executable, "-m", "ptxsw", "verify", JACOBI, JACOBI]
+    with open(control, "rb", buffering=0) as screen:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, check=True)
+        os.close(terminal)
+        shown = screen.read(1000)
+    assert done.stdout == b"equal: proved\n"
+    assert shown == b"\r\x1b[Kcomparing jacobi\r\x1b[K"
+    assert ptxsw("verify", JACOBI, JACOBI).stderr == b""
