@@ -9,7 +9,7 @@ their own above an instruction are read by `Reader.side`, all else by `Reader.re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ptxsw.ir import Instruction
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ptxsw.parser.statements import Reader
 
 Head: TypeAlias = tuple[str, tuple[str, ...], str | None, int]
+Cut: TypeAlias = Callable[[str, str], tuple[str, str, str]]
 _IDENT = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
 _HEAD = re.compile(
     rf"""([ \t\r\f\v]*+)(?:(@[ \t]*+(?:![ \t]*+)?{_IDENT})[ \t]++)?
@@ -35,10 +36,11 @@ _LINE = re.compile(
 ).fullmatch
 # `.reg .b32 %r<5>` or `.param .b32 name`: some texts have one a register.
 declared = re.compile(
-    rf"""[ \t\r]*+(\.reg|\.param)[ \t]++\.([a-u][a-z0-9]*+)[ \t]++({_IDENT})
+    rf"""[ \t\r]*+(\.reg|\.param)[ \t]*+\.([a-u][a-z0-9]*+)[ \t]++({_IDENT})
     (?:<([0-9]{{1,9}})>)?""",
     re.VERBOSE | re.ASCII,
 ).fullmatch
+_ONE_TAB = re.compile(r"[a-z0-9]\t[%\[$]", re.ASCII)
 _SHORT = 16  # characters of texts that are no heads, but worth remembering
 _new: Any = tuple.__new__
 
@@ -73,15 +75,18 @@ class Heads(dict[str, "Head | None"]):
         return found
 
 
-def _separators(text: str) -> tuple[str, str]:
-    """What a compiler writes between opcode and operands, and between operands."""
+def _separators(text: str) -> tuple[Cut, str, str]:
+    """What a compiler writes between opcode and operands, how to cut a line there, and what it
+    writes between operands."""
     comma = ", " if ", " in text else ","
     if " \t" in text:
-        return " \t", comma
+        return str.partition, " \t", comma
+    if _ONE_TAB.search(text) is not None:  # GCC, which indents by tabs, too
+        return str.rpartition, "\t", comma
     if "\t\t" in text:
-        return "\t\t", comma
-    # GCC and hand-written text: one blank, where lines are not indented by it.
-    return " ", comma
+        return str.partition, "\t\t", comma
+    # Hand-written text: one blank, where lines are not indented by it.
+    return str.partition, " ", comma
 
 
 def read_lines(reader: Reader, at: int, end: int) -> None:
@@ -90,7 +95,7 @@ def read_lines(reader: Reader, at: int, end: int) -> None:
     line_end = ";\r\n" if text.find(";\r\n", at, end) >= 0 else ";\n"
     step = len(line_end)
     pieces = text[at:end].split(line_end)
-    gap, comma = _separators(text[at:end])
+    cut, gap, comma = _separators(text[at:end])
     del pieces[-1]  # what follows the last semicolon
     append = reader.statements.append
     heads, opcodes = reader.surroundings.heads, reader.surroundings.opcodes
@@ -105,7 +110,7 @@ def read_lines(reader: Reader, at: int, end: int) -> None:
             if reader.table is not table:
                 table, guards = reader.table, reader.guards
                 read = table.__getitem__
-        word, _, tail = line.partition(gap)
+        word, _, tail = cut(line, gap)
         head = heads[word]
         if (head is None or not tail) and "\n" not in line and "." not in line[:2]:
             head, tail = _other_blanks(line, opcodes)
