@@ -33,6 +33,7 @@ from ptxsw.parser.make import (
     make_label,
     make_loc,
     make_open,
+    make_reg,
     make_span,
     plain_variable,
 )
@@ -353,7 +354,9 @@ class Reader:
         fresh = name not in scope.seen and name not in self.table
         if count is None and fresh and not self._around:
             self._types[name] = kind
-            scope.names[name] = space == ".reg"
+            register = scope.names[name] = space == ".reg"
+            if register:  # nearly all of them are used
+                self.table[name] = make_reg(name, scope.number)
             return
         self._enter(variable)
         if count is not None and space == ".reg":
