@@ -158,7 +158,13 @@ class Instruction(NamedTuple):
     modifiers: tuple[str, ...]  # ("global", "nc", "f32"); "shared::cluster" is one modifier
     operands: tuple[Operand, ...]  # destination first, as written
     guard: Guard | None
-    span: Span  # from the guard or opcode to the semicolon, both included
+    start: int  # of the guard or opcode in the text
+    end: int  # behind the semicolon
+
+    @property
+    def span(self) -> Span:
+        """From the guard or opcode to the semicolon, both included."""
+        return Span(self.start, self.end)
 
     @property
     def name(self) -> str:

@@ -94,7 +94,7 @@ def _built(reader: Reader, tree: Tree[Any], span: Span) -> Instruction:
         else:
             operands.append(builder.operand(child))
     opcode, *modifiers = ".".join(words).split(".")
-    return Instruction(opcode, tuple(modifiers), tuple(operands), guard, span)
+    return Instruction(opcode, tuple(modifiers), tuple(operands), guard, *span)
 
 
 def _guard(reader: Reader, name: Token, negated: bool) -> Guard:

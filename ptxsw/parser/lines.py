@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ptxsw.ir import Instruction
 from ptxsw.parser.make import make_label, make_span
 from ptxsw.parser.operands import BLANKS, Unreadable, is_name, split
-from ptxsw.source import Span
 
 if TYPE_CHECKING:
     from ptxsw.parser.statements import Reader
@@ -123,8 +122,8 @@ def read_lines(reader: Reader, at: int, end: int) -> None:
             except Unreadable:
                 pass
             else:
-                span = _new(Span, (at + blanks, stop + 1))
-                append(_new(Instruction, (opcode, modifiers, operands, when, span)))
+                fields = (opcode, modifiers, operands, when, at + blanks, stop + 1)
+                append(_new(Instruction, fields))
                 at = stop + step
                 continue
         match = declared(line)

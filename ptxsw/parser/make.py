@@ -115,9 +115,10 @@ def make_instruction(
     modifiers: tuple[str, ...],
     operands: tuple[Operand, ...],
     guard: Guard | None,
-    span: Span,
+    start: int,
+    end: int,
 ) -> Instruction:
-    return _new(Instruction, (opcode, modifiers, operands, guard, span))
+    return _new(Instruction, (opcode, modifiers, operands, guard, start, end))
 
 
 def make_label(name: str, span: Span, scope: int) -> Label:

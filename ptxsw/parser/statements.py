@@ -243,7 +243,7 @@ class Reader:
                     return at
                 opcode, modifiers = opcodes[name]
                 begin = match.start(2 if guard is None else 1)
-                append(make_instruction(opcode, modifiers, found, when, make_span(begin, stop)))
+                append(make_instruction(opcode, modifiers, found, when, begin, stop))
             if stop >= end:
                 return stop
             at = stop

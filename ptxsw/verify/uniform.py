@@ -172,7 +172,7 @@ class _Undoing:
         if not (self._is_new(inside) and self._is_new(go)):
             raise Mismatch("the vote is over a register of the original", line)
         self._gone.add(vote)
-        self._put[at] = branch._replace(span=new.span)
+        self._put[at] = branch._replace(start=new.start, end=new.end)
         return inside, go, vote
 
     def _starts_other(self, line: Instruction, loop: UniformLoop) -> bool:

@@ -276,7 +276,7 @@ def test_nodes_made_quickly_are_nodes() -> None:
     for node in (Instruction, Reg, Int, Mem, Vec, Float, Symbol, Guard, Label, Loc, Open, Close):
         assert set(opened(node).__slots__) == set(node.__slots__)
     (line,) = _body("@%p1 add.s32 %r1, %r2, 3;").instructions
-    made = Instruction("add", ("s32",), (R1, R2, Int(3)), Guard(Reg("%p1")), line.span)
+    made = Instruction("add", ("s32",), (R1, R2, Int(3)), Guard(Reg("%p1")), *line.span)
     assert line == made and hash(line) == hash(made) and repr(line) == repr(made)
     with pytest.raises(AttributeError):
         line.opcode = "sub"  # type: ignore[misc]
