@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
+from ptxsw.analysis.address_equality import Obligation
+from ptxsw.analysis.lane_reuse import candidates
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics
 from ptxsw.parser import parse
-from ptxsw.shuffle.find import candidates
-from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
-from ptxsw.shuffle.plan import Proof
-from ptxsw.shuffle.prove import Obligation
+from ptxsw.plan import Proof
+from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
 from tests.real import CORPUS, FIXTURES, text_of
 
 KERNELGEN = sorted((Path(__file__).parent / "kernelgen" / "ptx").glob("*.ptx"))
@@ -79,7 +79,7 @@ def run_files(paths: list[Path]) -> None:
     print(everything.row(f"total of {len(paths)} files"))
     exact = 100 * (1 - everything.imprecise / max(1, everything.kernels))
     print(
-        f"{exact:.1f} % of {everything.kernels} functions without widening or time-out; "
+        f"{exact:.1f}% of {everything.kernels} functions without widening or time-out; "
         f"{everything.timed_out} timed out; the slowest took {everything.slowest:.2f} s"
     )
 
@@ -104,7 +104,7 @@ def run_proofs() -> None:
             solver.prove(*_WARM)  # Z3 is imported with the first question
             trace = emulate(module, function, solver=solver)
             asked, begin = solver.questions, process_time()
-            judge = Judge(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
+            judge = Legality(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
             proved = sum(
                 any(isinstance(judge.legal(pair), Proof) for pair in pairs)
                 for _, elements in candidates(trace, 31)

@@ -18,8 +18,8 @@ from time import process_time
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
-from ptxsw.shuffle.draft import draft
-from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
+from ptxsw.shuffle.candidate_plan import draft
+from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
 
 KINDS = ("rows", "stores", "blocks")
 BUDGET_EXPONENT = 1.1
@@ -72,7 +72,7 @@ def seconds(loads: int, kind: str, scheme: str = "paper") -> tuple[float, int]:
     solver = Solver()
     trace = emulate(module, module.functions[0], budget_s=math.inf, solver=solver)
     begin = process_time()
-    judge = Judge(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
+    judge = Legality(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
     made = draft(trace, judge, scheme=scheme, form="keep", max_delta=31, hoist=scheme == "halo")
     return process_time() - begin, len(made.plan.rewrites)
 

@@ -35,3 +35,7 @@ def __getattr__(name: str) -> Any:
     if name == "verify":  # a package that can be called
         return import_module("ptxsw.verify")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,8 +10,11 @@ def main() -> None:
     if sys.argv[1:] in (["--version"], ["-V"]):
         from ptxsw import __version__
 
-        print(f"ptxsw {__version__}")
-        return
+        try:
+            print(f"ptxsw {__version__}", flush=True)
+            return
+        except OSError:
+            pass  # `run` says what is wrong with the output
     from ptxsw.cli import run
 
     run()

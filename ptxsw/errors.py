@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ptxsw.source import Source, Span
@@ -37,6 +39,17 @@ class PtxError(Exception):
             f"{number} | {text}\n"
             f"{' ' * len(number)} | {lead}{'^' * width}"
         )
+
+
+@contextmanager
+def naming(path: str, private: str | None = None) -> Iterator[None]:
+    """An OSError that names no file, as that of a full disk, or `private`, gets the name `path`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or error.filename == private:
+            error.filename = path
+        raise
 
 
 class ParseError(PtxError):

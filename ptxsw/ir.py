@@ -1,7 +1,7 @@
 """The shape of a PTX text as frozen data with spans into it.
 
 Nothing here prints PTX: output is made by splicing edits into the original text
-(`ptxsw.codegen.edit`), so a tree only has to say what is where.
+(`ptxsw.codegen.splice`), so a tree only has to say what is where.
 
 Operands carry no spans of their own: equal operand texts share one object, which is what
 keeps parsing fast. `ptxsw.parser.operand_spans` finds them again when a message needs them.
@@ -20,7 +20,11 @@ from ptxsw.source import Source, Span
 
 
 class Reg(NamedTuple):
-    """A declared register: `%r1`. `scope` tells shadowing declarations apart (0: outermost)."""
+    """A declared register: `%r1`. `scope` tells shadowing declarations apart (0: outermost).
+
+    A component of a vector register is a register, too: `%v.x`, under this name where the text
+    has `%v.r`. The whole vector is the `Vec` of them.
+    """
 
     name: str
     scope: int = 0
@@ -94,7 +98,7 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One component of a register: `%v.x`, `%r1.b0`, `%r1.h1` (video instructions)."""
+    """One part of a scalar register: `%r1.b0`, `%r1.h1` (video instructions)."""
 
     base: Operand
     selector: str
@@ -118,6 +122,11 @@ class Args:
 Operand: TypeAlias = (
     Reg | Special | Symbol | Int | Float | Mem | Vec | Pair | Not | Sink | Part | Sum | Args
 )
+
+
+def components(name: str, count: int) -> tuple[str, ...]:
+    """The registers that a vector register of `count` elements consists of (manual 6.4.3)."""
+    return tuple(f"{name}.{letter}" for letter in "xyzw"[:count])
 
 
 def leaves(operands: Iterable[Operand]) -> Iterator[Operand]:
@@ -276,16 +285,57 @@ class Body:
 
     def declaration(self, reg: Reg) -> Variable | None:
         """The `.reg` that declares a register, or None for an undeclared one."""
-        plain = self._registers.get((reg.name, reg.scope))
+        name = reg.name.partition(".")[0]  # of a component: the vector's
+        plain = self._registers.get((name, reg.scope))
         if plain is not None:
             return plain
-        name = reg.name
         stem = max(len(name.rstrip("0123456789")), len(name) - 19)  # no count has more digits
         for cut in range(stem, len(name)):  # `t1<3>` declares t10, so every split is tried
             family = self._families.get((name[:cut], reg.scope))
             if family is not None and int(name[cut:]) < (family.count or 0):
                 return family
         return None
+
+    @cached_property
+    def _open(self) -> Mapping[int, tuple[int, ...]]:
+        """The nested scopes around instructions that stand in some, by the position among the
+        instructions, outer scopes first."""
+        around: tuple[int, ...] = ()
+        found: dict[int, tuple[int, ...]] = {}
+        position = 0
+        for statement in self.statements:
+            match statement:
+                case Open(scope):
+                    around = (*around, scope)
+                case Close():
+                    around = around[:-1]
+                case Instruction():
+                    if around:
+                        found[position] = around
+                    position += 1
+                case _:
+                    pass
+        return found
+
+    def means(self, reg: Reg, index: int) -> bool:
+        """Is a register called by its name before instruction `index`: is it declared there, and
+        no other of its name in a scope inside its own?"""
+        around = (0, *self._open.get(index, ()))
+        declared = self.declaration(reg)
+        if reg.scope not in around or declared is None:
+            return False
+        if declared.span.start > self.instructions[index].start:
+            return False
+        inner = around[around.index(reg.scope) + 1 :]
+        return not any(self._names(reg.name, scope) for scope in inner)
+
+    def _names(self, name: str, scope: int) -> bool:
+        """Is anything of this name declared in a scope?"""
+        return self.declaration(Reg(name, scope)) is not None or any(
+            s.name == name and s.scope == scope
+            for s in self.statements
+            if isinstance(s, Variable | Label)
+        )
 
     def width(self, reg: Reg) -> int:
         """Width of a register in bits (1 for a predicate); 0 where it is not declared."""
@@ -354,11 +404,16 @@ class Module:
     source: Source
     version: tuple[int, int]  # .version 8.3 -> (8, 3)
     targets: tuple[str, ...]  # ("sm_80",), ("sm_90a", "debug")
-    address_size: int  # bits; 32 where not given
+    address_size: int  # bits; 64 where not given, as ptxas has it (the manual, 11.1.3, says 32)
     functions: tuple[Function, ...]
     variables: tuple[Variable, ...]
     directives: tuple[Directive, ...]
     files: Mapping[int, str]  # .file 1 "kernel.cu"
+
+    @property
+    def kernels(self) -> tuple[Function, ...]:
+        """The entries that have bodies."""
+        return tuple(f for f in self.functions if f.kind == "entry" and f.body_span is not None)
 
     @property
     def sm(self) -> int:

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 
-from ptxsw.shuffle.cost import plain_name
-from ptxsw.shuffle.legal import ASSUMPTIONS, LOCKSTEP, NO_RACE
+from ptxsw.shuffle.legality import ASSUMPTIONS, LOCKSTEP, NO_RACE
+from ptxsw.target import plain_name
 
 MODES = ("auto", "force")
 SCHEMES = ("auto", "keep", "paper", "early", "halo")
 """What code generation can write. "keep" makes copies only."""
 FORMS = ("auto", "keep", "versioned", "uniform")
 BOUNDS = ("noload", "nocorner")
-DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE})
+GLOBAL_PARAMETERS = "parameters-are-global"
+"""The pointers among the parameters of a kernel point to global memory."""
+DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE, GLOBAL_PARAMETERS})
+KNOWN_ASSUME = ASSUMPTIONS | {GLOBAL_PARAMETERS}
+
+_MOST_THREADS = 1024  # of a block
+
+
+def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
+    """Threads of a block along x, y and z from one to three numbers. Raises ValueError."""
+    try:
+        sizes = tuple(map(index, given if isinstance(given, Sequence) else (given,)))
+    except TypeError:
+        sizes = ()
+    if not 1 <= len(sizes) <= 3:
+        raise ValueError(f"{given!r} is no shape of a block, which is one to three whole numbers")
+    x, y, z = (*sizes, 1, 1)[:3]
+    if min(sizes) < 1 or x * y * z > _MOST_THREADS:
+        shape = "x".join(map(str, sizes))
+        raise ValueError(f"{shape} is no block of 1 to {_MOST_THREADS} threads")
+    return x, y, z
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +45,8 @@ class Options:
     only scheme "paper" in form "auto" is the paper's own, which is "keep". `hoist` None is what
     the scheme wants: yes for "halo", else no. `min_gain` is in percent, and for mode "auto"; None
     is what the model of the target can tell.
+    `rewrites` names those that are considered; ("all",) is all of them. None is all but those that
+    have to be named, or, where a scheme or a form is asked for, the three that have them.
     `unsafe_bound` makes kernels that compute nonsense, to see how fast they could be.
     """
 
@@ -38,6 +62,7 @@ class Options:
     hoist: bool | None = None
     min_gain: float | None = None
     unsafe_bound: str | None = None
+    rewrites: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("mode", MODES), ("scheme", SCHEMES), ("form", FORMS)):
@@ -46,8 +71,8 @@ class Options:
                 raise ValueError(f"{name} is {value!r}; it can be {', '.join(known)}")
         if not 0 <= self.max_delta <= 31:
             raise ValueError(f"max_delta is {self.max_delta}; it can be 0 to 31")
-        if not self.assume <= ASSUMPTIONS:
-            raise ValueError(f"unknown assumption {min(self.assume - ASSUMPTIONS)!r}")
+        if not self.assume <= KNOWN_ASSUME:
+            raise ValueError(f"unknown assumption {min(self.assume - KNOWN_ASSUME)!r}")
         if self.arch is not None and plain_name(self.arch) is None:
             raise ValueError(f"arch is {self.arch!r}; it has to be a name such as sm_80")
         if self.min_gain is not None and not 0 <= self.min_gain < float("inf"):

@@ -13,18 +13,22 @@ import os
 import sys
 
 from ptxsw import __version__
-from ptxsw.toolchain import find, screen
+from ptxsw.toolchain import find
+from ptxsw.toolchain import prefilter as prefilter
 from ptxsw.toolchain.arguments import CommandLine, expand, has_options_file
+from ptxsw.toolchain.real_assembler import Target
 from ptxsw.toolchain.settings import Settings
-from ptxsw.toolchain.target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
+    from ptxsw.codegen.splice import Edit
+    from ptxsw.report import Kernel, Report
     from ptxsw.toolchain.cache import Answer
 
+    Tell = Callable[[bytes], None]
     Read = Callable[[Sequence[str]], CommandLine]
 
 NOT_RUN = 126  # what a shell says of a command that it can't run
@@ -82,7 +86,7 @@ def _stand_in(path: str, arguments: Sequence[str], called: str, read: Read) -> N
         if not settings.disabled and not os.environ.get(find.TRIED):
             _work(settings, target, read)
     except Exception as error:  # the one place for it: no mistake of ours may stop a build
-        plain = type(error).__name__ in ("Lost", "ValueError")
+        plain = type(error).__name__ in ("Lost", "SettingsError", "ValueError")
         target.leave_alone(str(error) if plain else f"{type(error).__name__}: {error}")
     target.replace_us()
 
@@ -101,11 +105,11 @@ def _work(settings: Settings, target: Target, read: Read) -> None:
     if not line.worthwhile:
         return
     texts = _read_inputs(line, target)
-    if any(screen.can_profit(text) for text in texts.values()):
-        from ptxsw.toolchain.job import Job
+    if any(prefilter.may_contain_candidates(text) for text in texts.values()):
+        from ptxsw.toolchain.assembler_job import Job
 
-        def optimize(text: str, name: str, arch: str | None) -> Answer:
-            return _optimize(settings, text, name, arch)
+        def optimize(text: str, name: str, arch: str | None, tell: Tell) -> Answer:
+            return _optimize(settings, text, name, arch, tell)
 
         Job(settings, target, line, texts, optimize).run()
 
@@ -152,22 +156,48 @@ def _read_inputs(line: CommandLine, target: Target) -> dict[int, bytes]:
     return texts
 
 
-def _optimize(settings: Settings, text: str, name: str, arch: str | None) -> Answer:
-    """What ptxsw makes of a text under these settings."""
+class _Teller:
+    """Tells the process that waits for an answer of each kernel that is finished."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+
+    def begin(self, waiting: Report) -> None:
+        from ptxsw.report import to_json
+        from ptxsw.toolchain.partial import beginning
+
+        self._tell(beginning(to_json(waiting)))
+
+    def finished(self, number: int, kernel: Kernel, edits: tuple[Edit, ...]) -> None:
+        from ptxsw.report.serial import kernel_to_json
+        from ptxsw.toolchain.partial import finished
+
+        replaced = ((edit.span.start, edit.span.end, edit.text) for edit in edits)
+        self._tell(finished(number, kernel_to_json(kernel), replaced))
+
+
+def _optimize(settings: Settings, text: str, name: str, arch: str | None, tell: Tell) -> Answer:
+    """What ptxsw makes of a text under these settings; `tell` is told of it on the way."""
     import json
 
-    from ptxsw.pipeline import Options, optimize
-    from ptxsw.report import to_json
+    from ptxsw.report import Report, to_json
     from ptxsw.toolchain.cache import Answer
 
+    teller = _Teller(tell)
+    teller.begin(Report(__version__, name, arch, None))
+
+    from ptxsw.pipeline import Options, optimize
+
+    names = settings.rewrites
     options = Options(
+        rewrites=None if names is None else tuple(names.split(",")),
         mode=settings.mode,
         scheme=settings.scheme,
         max_delta=settings.max_delta,
         assume=settings.assume,
         arch=arch,
     )
-    result = optimize(text, options, name)
+    result = optimize(text, options, name, watch=teller)
     changed = None if result.text == text else result.text.encode("ascii")
     return Answer(changed, json.dumps(to_json(result.report)).encode())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsw.cfg import Cfg, build
+from ptxsw.flow.cfg import Cfg, build
 from ptxsw.parser import parse
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ptxsw.cfg import Cfg, build
-from ptxsw.dataflow import CARRY, defs, liveness, slice_registers, uses
+from ptxsw.flow.cfg import Cfg, build
+from ptxsw.flow.dataflow import CARRY, defs, liveness, slice_registers, uses
 from ptxsw.ir import Instruction, Mem, Reg
 from ptxsw.parser import parse
 

@@ -46,7 +46,7 @@ REGISTERS = (
 def _one(text: str) -> Instruction:
     module = parse(
         ".version 8.6\n.target sm_100a\n.address_size 64\n"
-        f".func f() {{ {REGISTERS}\n.param .b32 pp;\n{text}\n}}"
+        f".func f() {{ {REGISTERS}\n.param .b32 pp;\n{text}\nL:\n}}"
     )
     (found,) = module.functions[0].body.instructions
     return found
@@ -105,7 +105,8 @@ CASES = {  # text: written, read, space, type
     "sust.b.2d.b32.trap [%rd1, {%r1, %r2}], {%r3};": ("", "%rd1 %r1 %r2 %r3", "surf", "b32"),
     "mov.b64 {%r1, _}, %rd1;": ("%r1", "%rd1", None, "b64"),
     "mov.u32 %r1, %tid.x;": ("%r1", "%tid.x", None, "u32"),
-    "mov.u64 %v.x, %rd1;": ("%v", "%v %rd1", None, "u64"),
+    "mov.u64 %v.x, %rd1;": ("%v.x", "%rd1", None, "u64"),
+    "mov.v2.u64 %v, {%v.y, %rd1};": ("%v.x %v.y", "%v.y %rd1", None, "u64"),
     "vadd.u32.u32.u32 %r1.b0, %r2.h1, %r3, %r4;": ("%r1", "%r1 %r2 %r3 %r4", None, "u32"),
     "call (%r1), f, (%r2, pp);": ("%r1", "%r2", None, None),
     "call f, (%r1);": ("", "%r1", None, None),

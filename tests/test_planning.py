@@ -10,28 +10,31 @@ import jsonschema
 import numpy as np
 import pytest
 
-import ptxsw.planning as planning
 import ptxsw.report
+import ptxsw.rewrites.planning as planning
 from benchmarks.kernelgen import operators
-from ptxsw.codegen.edit import apply
 from ptxsw.codegen.emit import emit
+from ptxsw.codegen.splice import apply
+from ptxsw.cost.machine_model import find_model
+from ptxsw.cost.select import Policy, Tuned
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.options import FORMS, SCHEMES, Options
 from ptxsw.parser import parse
-from ptxsw.pipeline import optimize
+from ptxsw.pipeline import analyze, optimize
 from ptxsw.report import from_json, to_json
 from ptxsw.report.model import Kernel
 from ptxsw.report.text import optimization_text
-from ptxsw.shuffle.choose import Policy, Tuned
+from ptxsw.shuffle.candidate_plan import CandidatePlan, draft, find
 from ptxsw.shuffle.combine import combine, groups
-from ptxsw.shuffle.draft import Draft
-from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
-from ptxsw.shuffle.uniform import UniformLoops
+from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
+from ptxsw.shuffle.uniform_loops import UniformLoops
 from ptxsw.simt import launch
 from ptxsw.toolchain import ptxas, tuned
 from ptxsw.toolchain.find import real_ptxas
 from ptxsw.verify.local import check
+from tests.shuffle.judged import KERNEL
+from tests.shuffle.pairs import PAIRS
 from tests.shuffle.test_cost import ARMS
 
 PTX = Path(operators.__file__).parent / "ptx"
@@ -46,7 +49,7 @@ def kernel_of(name: str, **options: object) -> Kernel:
     return kernel
 
 
-def styles(kernel: Kernel) -> set[tuple[str, str]]:
+def styles(kernel: Kernel) -> set[tuple[str | None, str | None]]:
     return {(r.scheme, r.form) for r in kernel.rewrites or ()}
 
 
@@ -113,7 +116,7 @@ def test_ways(
     options: Options, arch: str, timed: Tuned | None, ways: list[tuple[str, str]]
 ) -> None:
     policy = Policy(options.mode == "force", None, arch, timed)
-    assert planning._ways(options, arch, policy) == ways
+    assert planning._variants(options, arch, policy) == ways
 
 
 # ---------------------------------------------------------------- what decides
@@ -159,9 +162,9 @@ def test_auto_drafts_only_copies_where_no_shuffle_can_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[object] = []
-    real = planning.draft
+    real = draft
 
-    def watched(*given: object, **named: object) -> Draft:
+    def watched(*given: object, **named: object) -> CandidatePlan:
         asked.append(named["shuffles"])
         return real(*given, **named)  # type: ignore[arg-type]
 
@@ -192,50 +195,105 @@ IF = "and.b32 %r3, %r2, 1; setp.eq.u32 %p2, %r3, 0; @%p2 bra $SKIP;"
     ("arch", "shuffles"), [("sm_60", 1), ("sm_75", 0), ("sm_89", 0), ("sm_90", 1)]
 )
 def test_arms_of_divergent_ifs_are_left_alone_where_shuffles_are_calls(
-    arch: str, shuffles: int
+    arch: str, shuffles: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In mode auto, even if a model predicts a gain; they are right, so force makes them."""
+    pascal = find_model("sm_60")
+    monkeypatch.setattr(planning, "find_model", lambda _: pascal)
     text = ARMS.replace("BRANCH", IF).replace("AGAIN", "")
     for scheme in ("auto", "paper", "early", "halo"):
-        result = optimize(text, Options(mode="force", scheme=scheme, arch=arch))
-        (kernel,) = result.report.kernels
-        assert kernel.shuffles == shuffles
-        if not shuffles:
-            (refusal,) = kernel.refusals or ()
-            assert result.text is text and (refusal.delta, refusal.reason) == (
-                1,
-                f"in an arm of a divergent `if` ptxas would make a call of a shuffle for {arch}",
-            )
+        (made,) = optimize(text, Options("force", scheme, arch=arch)).report.kernels
+        assert made.shuffles == 1
+        (kernel,) = optimize(text, Options(scheme=scheme, arch=arch)).report.kernels
+        (refusal,) = kernel.refusals or ()
+        assert kernel.shuffles == 0 and refusal.delta == 1
+        called = f"in an arm of a divergent `if` ptxas would make a call of a shuffle for {arch}"
+        assert (refusal.reason == called) == (not shuffles)
 
 
-TWO_INDICES = """.version 7.0
-.target sm_89
-.address_size 64
-.visible .entry row(.param .u64 from, .param .u64 to, .param .u32 first)
-{
-	.reg .f64 %f<6>;
-	.reg .b32 %r<5>;
-	.reg .b64 %rd<9>;
-	ld.param.u64 %rd1, [from];
-	ld.param.u64 %rd2, [to];
-	ld.param.u32 %r1, [first];
-	mov.u32 %r2, %tid.x;
-	add.s32 %r3, %r1, %r2;
-	add.s32 %r4, %r3, 1;
-	mul.wide.s32 %rd3, %r4, 8;
+FAR = KERNEL.format(directives="", body="""
+	mov.u32 %r7, ROW;
+	mul.wide.u32 %rd3, %r7, 4096;
+	mul.wide.u32 %rd4, %r3, 4;
+	add.s64 %rd5, %rd1, %rd3;
+	add.s64 %rd5, %rd5, %rd4;
+	ld.global.nc.f32 %f1, [%rd5];
+	ld.global.nc.f32 %f2, [%rd5+FAR];
+	add.f32 %f3, %f1, %f2;
+	add.s64 %rd6, %rd2, %rd4;
+	st.global.f32 [%rd6], %f3;
+""")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "delta", "unlikely"),
+    [("%tid.y", 16, True), ("%tid.y", -31, True), ("%tid.y", 15, False), ("%ctaid.y", 16, False)],
+)
+def test_far_lanes_in_two_dimensions_are_a_bad_bet(
+    row: str, delta: int, unlikely: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of 16 threads are as usual as rows of 32, and in them no lane would be served."""
+    pascal = find_model("sm_60")
+    monkeypatch.setattr(planning, "find_model", lambda _: pascal)
+    text = FAR.replace("ROW", row).replace("FAR", str(4 * delta))
+    (kernel,) = optimize(text, Options()).report.kernels
+    (refusal,) = kernel.refusals or ()
+    reason = "lanes half a warp apart may be in different rows of the block, which uses %tid.y"
+    assert (refusal.delta, refusal.reason == reason) == (delta, unlikely)
+    (kernel,) = optimize(text, Options(mode="force")).report.kernels
+    assert kernel.shuffles == 1
+
+
+def reasons(kernel: Kernel) -> list[str]:
+    return [r.reason for r in kernel.refusals or ()]
+
+
+CHAIN = KERNEL.format(directives="", body="""
+	mul.wide.u32 %rd3, %r3, 4;
 	add.s64 %rd4, %rd1, %rd3;
-	ld.global.nc.f64 %f1, [%rd4];
-	ld.global.nc.f64 %f2, [%rd4+8];
-	mul.wide.s32 %rd5, %r3, 8;
+	ld.global.nc.f32 %f1, [%rd4];
+	ld.global.nc.f32 %f2, [%rd4+4];
+	ld.global.nc.f32 %f3, [%rd4+128];
+	add.s64 %rd5, %rd2, %rd3;
+	st.global.f32 [%rd5], %f3;
+""")  # fmt: skip
+SHUFFLED = "the source gets its own value by a shuffle"
+HALF = "not every element of the vector has a source"
+
+
+@pytest.mark.parametrize(
+    ("text", "shuffles", "reason"),
+    [(CHAIN, 1, SHUFFLED), (PAIRS["half_of_the_vector"].text("wrong"), 0, HALF)],
+)
+def test_one_load_one_reason(text: str, shuffles: int, reason: str) -> None:
+    """The same in each mode and in `analyze`; of nothing that force leaves alone it is said that
+    force rewrites it."""
+    (forced,) = optimize(text, Options(mode="force", scheme="paper")).report.kernels
+    assert forced.shuffles == shuffles and reasons(forced) == [reason]
+    (kernel,) = analyze(text).kernels
+    outlooks = [a.optimizer for a in kernel.accesses or () if a.optimizer is not None]
+    assert [o.reason for o in outlooks if o.reason] == [reason]
+    (kernel,) = optimize(text, Options()).report.kernels
+    assert reasons(kernel)[-1] == reason
+    assert [r.endswith("force rewrites it") for r in reasons(kernel)[:-1]] == [True] * shuffles
+
+
+TWO_INDICES = KERNEL.format(directives="", body="""
+	add.s32 %r7, %r1, %r3;
+	add.s32 %r8, %r7, 1;
+	mul.wide.s32 %rd3, %r8, 8;
+	add.s64 %rd4, %rd1, %rd3;
+	ld.global.nc.f64 %fd1, [%rd4];
+	ld.global.nc.f64 %fd2, [%rd4+8];
+	mul.wide.s32 %rd5, %r7, 8;
 	add.s64 %rd6, %rd1, %rd5;
-	ld.global.nc.f64 %f3, [%rd6+8];
-	add.f64 %f4, %f1, %f2;
-	add.f64 %f4, %f4, %f3;
-	mul.wide.u32 %rd7, %r2, 8;
+	ld.global.nc.f64 %fd3, [%rd6+8];
+	add.f64 %fd4, %fd1, %fd2;
+	add.f64 %fd4, %fd4, %fd3;
+	mul.wide.u32 %rd7, %r3, 8;
 	add.s64 %rd8, %rd2, %rd7;
-	st.global.f64 [%rd8], %f4;
-	ret;
-}
-"""
+	st.global.f64 [%rd8], %fd4;
+""")  # fmt: skip
 
 
 def test_a_load_outside_all_rows_has_a_reason_of_its_own() -> None:
@@ -298,7 +356,7 @@ def test_the_real_ptxas_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that predicts for an architecture which this ptxas knows: Pascal's, for sm_80."""
     if real_ptxas(os.environ) is None:
         pytest.skip("no ptxas on this machine")
-    pascal = planning.find_model("sm_60")
+    pascal = find_model("sm_60")
     monkeypatch.setattr(planning, "find_model", lambda _: pascal)
     kernel = kernel_of("gaussblur", form="keep")
     assert kernel.choice is not None and kernel.choice.by == "model"
@@ -391,12 +449,13 @@ def mixed(name: str, form: str, turn: int) -> tuple[str, str, int]:
     module = parse(text)
     solver = Solver()
     trace = emulate(module, module.functions[0], solver=solver)
-    judge = Judge(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
+    judge = Legality(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
     options = Options(mode="force")
     ways = [(scheme, form) for scheme in ("paper", "early", "halo")]
     none = UniformLoops((), ())
-    drafts, _ = planning._drafts(trace, judge, options, "sm_60", ways, none)
-    copies = planning._draft(trace, judge, options, "keep")
+    sources = find(trace, options.max_delta, judge.budget)
+    drafts, _ = planning._drafts(trace, judge, options, "sm_60", ways, none, sources, weighed=False)
+    copies = planning._draft(trace, judge, options, "keep", sources)
     found = groups([copies, *drafts])
     choices = [*drafts, None]
     parts = [(g, choices[(n + turn) % len(choices)]) for n, g in enumerate(found)]

@@ -32,10 +32,10 @@ from ptxsw.gpu.cuda import open_device
 from ptxsw.gpu.driver import Driver, GpuError, NoGpu
 from ptxsw.gpu.measure import Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import Buffer, Problem
+from ptxsw.gpu.tune import bounds, variants
 from ptxsw.ir import Function
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError
-from ptxsw.tuning import bounds, variants
 
 BLOCKS = (32, 64, 128, 256, 512)
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kernelgen.cases import Case, Run
-from benchmarks.kernelgen.occupancy import occupancy
 from benchmarks.kernelgen.operators import Array
+from ptxsw.cost.occupancy import occupancy
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.simt.run import launch
@@ -205,5 +205,6 @@ def _assembled(text: str) -> dict[str, Assembled]:
         except NoPtxas:
             return {}
         spilled = used.spill_stores + used.spill_loads
-        found[arch] = Assembled(used.registers, spilled, occupancy(arch, used.registers, 128))
+        resident = occupancy(arch, used.registers, 128)  # no kernel here has shared memory
+        found[arch] = Assembled(used.registers, spilled, resident.fraction)
     return found

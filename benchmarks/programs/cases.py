@@ -83,7 +83,8 @@ def _flux(a: Arrays, c: tuple[Any, ...]) -> dict[str, Array]:
 
     def diff(f: Callable[[int], Array]) -> Array:
         one, two, three, four = (x * (f(d) - f(-d)) for d, x in enumerate(c, 1))
-        return -(((one + two) + three) + four)
+        total: Array = -(((one + two) + three) + four)
+        return total
 
     return {
         "fr": diff(lambda o: at("mx", o)),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from ptxsw import __version__
-from ptxsw.cli import analyze, assemble, check, optimize, report, standin, tune
+from ptxsw.cli import analyze, assemble, check, optimize, report, rewrites, standin, tune
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError
 
 __all__ = [
-    "CommandError", "analyze", "app", "assemble", "check", "optimize", "report", "run", "standin",
-    "tune",
+    "CommandError", "analyze", "app", "assemble", "check", "optimize", "report", "rewrites", "run",
+    "standin", "tune",
 ]  # fmt: skip
+
+_STDOUT = "standard output"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @app.callback(invoke_without_command=True)
@@ -34,23 +39,52 @@ def _root(
         raise typer.Exit
 
 
+class _Interrupted(BaseException):
+    """Somebody pressed Ctrl-C. (Typer answers a KeyboardInterrupt with status 1, our "no".)"""
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise _Interrupted
+
+
 def run() -> None:
     """Runs the command line of this process: errors are drawn on stderr, never traced."""
     from ptxsw.errors import PtxError
 
+    if sys.stdout is None:
+        _fail("standard output is closed")
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
-        app(prog_name="ptxsw")
+        try:
+            app(prog_name="ptxsw")
+        finally:
+            sys.stdout.flush()  # here it is found out that a disk is full
     except (CommandError, PtxError) as error:
         _fail(str(error))
+    except _Interrupted:
+        from ptxsw.toolchain.process import end_by
+
+        end_by(signal.SIGINT)
     except ModuleNotFoundError as error:
         _fail(f"{error.name} is not installed for {sys.executable} (`ptxsw doctor` says more)")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on; Python flushes at exit
+        _drop_output()  # nobody reads on
         sys.exit(0)
     except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        if error.filename is None and error.errno in _FULL:  # files have names (`naming`)
+            _drop_output()
+            error.filename = _STDOUT
+        reason = error.strerror or (error.args and error.args[0])  # numpy gives no number
+        _fail(f"{error.filename}: {reason}" if error.filename else str(error))
 
 
-def _fail(message: str) -> None:
-    sys.stderr.write(f"{message}\n")
+def _drop_output() -> None:
+    """What is left in the buffer would be written again at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _fail(message: str) -> NoReturn:
+    if sys.stderr is not None:
+        sys.stderr.write(f"{message}\n")
     sys.exit(BAD_INPUT)

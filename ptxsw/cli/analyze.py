@@ -11,12 +11,10 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, File, as_json, paint, read
-from ptxsw.cli.options import block_shape
+from ptxsw.cli.options import BlockOption, KernelOption, block_shape
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
-
-_MOST_NAMES = 8  # kernels named in an error
 
 
 class Format(StrEnum):
@@ -26,7 +24,7 @@ class Format(StrEnum):
 
 
 class Space(StrEnum):
-    """State spaces that `analyze --only` knows."""
+    """State spaces that `analyze --space` knows."""
 
     global_ = "global"
     shared = "shared"
@@ -39,21 +37,17 @@ class Space(StrEnum):
 def analyze(
     file: File,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
-    kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this kernel, by its PTX or C++ name.")
-    ] = None,
-    only: Annotated[
+    kernel: KernelOption = None,
+    space: Annotated[
         list[Space] | None, typer.Option(help="Only this state space; may be given again.")
     ] = None,
-    block: Annotated[
-        str | None,
-        typer.Option(metavar="X[xY[xZ]]", help="Threads of a block. Default: rows of whole warps."),
-    ] = None,
+    only: Annotated[list[Space] | None, typer.Option(hidden=True)] = None,  # as it was called
+    block: BlockOption = None,
 ) -> None:
     """Print every memory access: address, lane stride, coalescing, reuse, bank conflicts.
 
     \b
-    Columns, each about one request of a full warp:
+    Columns, each about one request of a warp:
       stride      bytes from each lane's address to the next lane's
       sectors     32-byte sectors of memory that are touched; 4 is best for 4-byte elements
       used        how much of these sectors is asked for; "one": all lanes want the same
@@ -64,7 +58,7 @@ def analyze(
     \b
       ptxsw analyze jacobi.ptx
       ptxsw analyze jacobi.ptx --format json | jq '.kernels[].accesses[]'
-      ptxsw analyze jacobi.ptx --kernel jacobi --only global --only shared
+      ptxsw analyze jacobi.ptx --kernel jacobi --space global --space shared
       ptxsw analyze matmul.ptx --block 16x16
       nvcc -arch=sm_80 -lineinfo -ptx -o - jacobi.cu | ptxsw analyze -
     """
@@ -72,24 +66,17 @@ def analyze(
     from ptxsw.report.text import analysis_markdown, analysis_text, only_spaces
 
     text, name = read(file)
-    report = pipeline.analyze(text, name, kernel=kernel, block=block_shape(block))
-    check_kernel(report, kernel, text)
-    if only:
-        report = only_spaces(report, frozenset(space.value for space in only))
+    shape = None if block is None else block_shape(block)
+    try:
+        report = pipeline.analyze(text, name, kernel=kernel, block=shape)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    spaces = frozenset(one.value for one in (*(space or ()), *(only or ())))
+    if spaces:
+        report = only_spaces(report, spaces)
     draw: dict[Format, Callable[[Report], str]] = {
         Format.text: lambda found: analysis_text(found, paint()),
         Format.json: as_json,
         Format.markdown: analysis_markdown,
     }
     sys.stdout.write(draw[format](report))
-
-
-def check_kernel(report: Report, wanted: str | None, text: str) -> None:
-    if wanted is None or report.kernels:
-        return
-    from ptxsw.pipeline import kernel_names
-
-    names = kernel_names(text)
-    there = f"; there are: {', '.join(names[:_MOST_NAMES])}" if names else ""
-    more = ", …" if len(names) > _MOST_NAMES else ""
-    raise CommandError(f"{report.file}: no kernel {wanted!r} with a body{there}{more}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ptxsw.manual import Manual
+from ptxsw.cli.help import Manual
 
 app = typer.Typer(
     name="ptxsw",

@@ -13,6 +13,7 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, read, written
+from ptxsw.errors import naming
 
 if TYPE_CHECKING:
     from ptxsw.toolchain.arguments import CommandLine
@@ -73,8 +74,10 @@ def _ptxas(line: CommandLine, more: list[str], stdin: bytes | None) -> None:
 
 @contextmanager
 def _cubin(output: str) -> Iterator[Path]:
-    """Where to write a cubin for `output`, which may be standard output."""
-    if output != "-":
+    """Where to write a cubin for `output`, which may be standard output or a device: ptxas does
+    not say when it could not write to one."""
+    device = output != "-" and Path(output).exists() and not Path(output).is_file()
+    if output != "-" and not device:
         with written(output) as private:
             yield private
         return
@@ -83,19 +86,28 @@ def _cubin(output: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
         path = Path(directory, "cubin")
         yield path
-        sys.stdout.buffer.write(path.read_bytes())
+        if device:
+            with naming(output):
+                Path(output).write_bytes(path.read_bytes())
+        else:
+            sys.stdout.buffer.write(path.read_bytes())
 
 
 @app.command("exec", context_settings=RAW)
 def exec_(command: Annotated[list[str], typer.Argument(metavar="-- COMMAND")]) -> None:
     """Run a build in which every ptxas is the stand-in.
 
+    A PTXSW_ variable that makes no sense is said before the build begins, which runs all the same.
+
     \b
       ptxsw exec -- make -j8
       PTXSW_MODE=force PTXSW_REPORT=reports ptxsw exec -- cmake --build build
     """
+    from ptxsw.toolchain.doctor import setting_problems
     from ptxsw.toolchain.standin import ToolkitError, build_environment
 
+    for problem in setting_problems(os.environ):
+        sys.stderr.write(f"ptxsw: {problem}\n")
     try:
         environ = build_environment(os.environ)
     except ToolkitError as error:

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, read
+from ptxsw.cli.files import CommandError, File, read, read_once
+from ptxsw.cli.options import KernelOption, LaunchOption, block_shape, launches, sizes
 from ptxsw.cli.progress import working
 
 
@@ -17,13 +18,11 @@ from ptxsw.cli.progress import working
 def verify(
     first: Annotated[str, typer.Argument(metavar="A.ptx", help="PTX, or - for standard input.")],
     second: Annotated[str, typer.Argument(metavar="B.ptx", help="PTX, or - for standard input.")],
-    kernel: Annotated[str | None, typer.Option(metavar="NAME", help="Only this kernel.")] = None,
-    launch: Annotated[
-        Path | None,
-        typer.Option(metavar="SPEC.json", help="Launches to compare on. Default: invented."),
-    ] = None,
+    kernel: KernelOption = None,
+    launch: LaunchOption = None,
     seeds: Annotated[
-        int, typer.Option(min=0, max=1000, help="Fuzzed schedules for each small launch.")
+        int,
+        typer.Option(min=0, max=1000, metavar="N", help="Fuzzed schedules for each small launch."),
     ] = 3,
 ) -> None:
     """Say whether two PTX texts do the same.
@@ -37,10 +36,10 @@ def verify(
       ptxsw verify a.ptx b.ptx --launch spec.json
         [{"grid": [2, 1, 1], "block": [48, 1, 1], "args": [48, "random:1000:f32:1"]}]
     """
-    from ptxsw import commands
+    from ptxsw.cli import verify_run as commands
 
-    one, other = read(first), read(second)
-    spec = None if launch is None else read(str(launch))[0]
+    read_once(first, second, launch)
+    one, other, spec = read(first), read(second), launches(launch)
     try:
         with working("comparing") as step:
             verdict, code = commands.compare(
@@ -55,8 +54,8 @@ def verify(
 @app.command("run")
 def run_(
     file: File,
-    grid: Annotated[str, typer.Option(metavar="X[,Y[,Z]]", help="Blocks.")],
-    block: Annotated[str, typer.Option(metavar="X[,Y[,Z]]", help="Threads of a block.")],
+    grid: Annotated[str, typer.Option(metavar="X[xY[xZ]]", help="Blocks.")],
+    block: Annotated[str, typer.Option(metavar="X[xY[xZ]]", help="Threads of a block.")],
     kernel: Annotated[
         str | None, typer.Option(metavar="NAME", help="Default: the only one.")
     ] = None,
@@ -68,10 +67,15 @@ def run_(
         ),
     ] = None,
     shared: Annotated[int, typer.Option(min=0, metavar="BYTES", help="Dynamic shared memory.")] = 0,
-    seed: Annotated[int | None, typer.Option(help="Run under a fuzzed schedule.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Run under a fuzzed schedule.")
+    ] = None,
     races: Annotated[bool, typer.Option(help="Look for races between barriers.")] = False,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Give up after about so many instructions.")
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Give up after so many instructions of groups of threads."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the buffers there, as .npy.")
@@ -83,12 +87,14 @@ def run_(
       ptxsw run vecadd.ptx --grid 4 --block 128 --arg 512 --arg 1 --arg 1 \\
         --arg random:512:f32:1 --arg random:512:f32:2 --arg zeros:512:f32 --out results
     """
-    from ptxsw import commands
+    from ptxsw.cli import verify_run as commands
 
+    x, y, z = (*sizes("--grid", grid), 1, 1)[:3]
+    shape = block_shape(block)
     text, name = read(file)
     try:
         counted = commands.run(
-            text, name, kernel, grid, block, arg or [], shared=shared, seed=seed, races=races,
+            text, name, kernel, (x, y, z), shape, arg or [], shared=shared, seed=seed, races=races,
             out=out, steps=steps,
         )  # fmt: skip
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ptxsw.errors import naming
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
@@ -26,12 +29,37 @@ class CommandError(Exception):
 
 def read(path: str) -> tuple[str, str]:
     """The text of a file, `-` for standard input, and the name under which to speak of it."""
-    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    data = _stdin() if path == "-" else Path(path).read_bytes()
     name = "<stdin>" if path == "-" else path
     try:
         return data.decode("utf-8"), name
     except UnicodeDecodeError as error:
-        raise CommandError(f"{name}: not a PTX text: byte {error.start} is no UTF-8") from error
+        raise CommandError(f"{name}: not a text: byte {error.start} is no UTF-8") from error
+
+
+def _stdin() -> bytes:
+    if sys.stdin is None:
+        raise CommandError("standard input is closed")
+    return sys.stdin.buffer.read()
+
+
+def read_once(*paths: str | None) -> None:
+    """Raises CommandError where more than one of these inputs is standard input."""
+    if paths.count("-") > 1:
+        raise CommandError("standard input can be read only once: name a file for the rest")
+
+
+def apart(**outputs: str | None) -> None:
+    """Raises CommandError where two of these options send their output to the same place."""
+    taken: dict[str, str] = {}
+    for option, path in outputs.items():
+        name = f"--{option}"
+        if path is None or path == os.devnull:
+            continue
+        if path in taken:
+            place = "standard output" if path == "-" else path
+            raise CommandError(f"{taken[path]} and {name} would both be written to {place}")
+        taken[path] = name
 
 
 @contextmanager
@@ -39,16 +67,16 @@ def written(path: str) -> Iterator[Path]:
     """A private path beside `path` that is renamed to it if all goes well, and removed if not."""
     target = Path(path)
     if target.exists() and not target.is_file():  # a device or a pipe is written as it is
-        yield target
+        with naming(path):
+            yield target
         return
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     private = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        yield private
-        private.replace(target)
-    except OSError as error:
-        if error.filename == str(private):
-            error.filename = path
-        raise
+        with naming(path, str(private)):
+            yield private
+            private.replace(target)
     finally:
         private.unlink(missing_ok=True)
 

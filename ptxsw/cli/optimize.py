@@ -9,15 +9,23 @@ from typing import Annotated
 
 import typer
 
-from ptxsw.cli.analyze import check_kernel
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, as_json, paint, read, write
-from ptxsw.cli.options import assumptions
+from ptxsw.cli.files import CommandError, File, apart, as_json, paint, read, write
+from ptxsw.cli.options import (
+    AssumeOption,
+    Form,
+    KernelOption,
+    Mode,
+    Scheme,
+    assumptions,
+    either,
+    named_rewrites,
+)
 
 
-class Mode(StrEnum):
-    auto = "auto"
-    force = "force"
+class Bound(StrEnum):
+    noload = "noload"
+    nocorner = "nocorner"
 
 
 @app.command()
@@ -30,15 +38,14 @@ def optimize(
     mode: Annotated[
         Mode, typer.Option(help="auto: where it pays; force: whatever is proved.")
     ] = Mode.auto,
-    scheme: Annotated[
-        str,
+    rewrites: Annotated[
+        str | None,
         typer.Option(
-            metavar="NAME", help="Code for a shuffled load: auto, keep, paper, early, halo."
+            metavar="LIST", help="all, or some of those that `ptxsw rewrites` prints, by commas."
         ),
-    ] = "auto",
-    form: Annotated[
-        str, typer.Option(metavar="NAME", help="Code around it: auto, keep, versioned, uniform.")
-    ] = "auto",
+    ] = None,
+    scheme: Annotated[Scheme, typer.Option(help="Code for a shuffled load.")] = Scheme.auto,
+    form: Annotated[Form, typer.Option(help="Code around it.")] = Form.auto,
     hoist: Annotated[
         bool | None,
         typer.Option(
@@ -57,17 +64,14 @@ def optimize(
         ),
     ] = None,
     max_delta: Annotated[
-        int, typer.Option(min=0, max=31, help="Take values from lanes at most this far away.")
-    ] = 31,
-    only: Annotated[str | None, typer.Option(metavar="NAME", help="Only this kernel.")] = None,
-    assume: Annotated[
-        str | None,
+        int,
         typer.Option(
-            metavar="LIST",
-            help="none, or some of lockstep-iterations, no-lane-race (both on by default), "
-            "no-index-wrap.",
+            min=0, max=31, metavar="N", help="Take values from lanes at most this far away."
         ),
-    ] = None,
+    ] = 31,
+    kernel: KernelOption = None,
+    only: Annotated[str | None, typer.Option(hidden=True)] = None,  # as it was called
+    assume: AssumeOption = None,
     report: Annotated[
         str | None, typer.Option(metavar="R.json", help="Say there what was done, as JSON.")
     ] = None,
@@ -75,9 +79,8 @@ def optimize(
         Path | None, typer.Option(metavar="DIR", help="Write the proofs there, as SMT-LIB 2.")
     ] = None,
     unsafe_bound: Annotated[
-        str | None,
+        Bound | None,
         typer.Option(
-            metavar="noload|nocorner",
             help="Write a kernel that computes NONSENSE, to time what shuffles could gain at most: "
             "without the loads, or without those of lanes that have no such neighbour.",
         ),
@@ -107,24 +110,26 @@ def optimize(
       ptxsw optimize jacobi.ptx -o out.ptx --arch sm_60 --min-gain 5
       ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme paper --report r.json
       ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme halo --form versioned
-      ptxsw optimize a.ptx -o out.ptx --mode force --only "void blur<float>" --max-delta 2
+      ptxsw optimize a.ptx -o out.ptx --mode force --kernel "void blur<float>" --max-delta 2
       ptxsw optimize a.ptx -o bound.ptx --mode force --unsafe-bound noload
       ptxsw optimize - -o - --assume none < in.ptx > out.ptx
     """
     from ptxsw import pipeline
     from ptxsw.report.text import optimization_text
 
+    apart(output=output, report=report)
     text, name = read(file)
     try:
         options = pipeline.Options(
-            mode=mode.value, scheme=scheme, form=form, max_delta=max_delta, only=only, arch=arch,
-            assume=assumptions(assume), smt2=emit_smt2 is not None, hoist=hoist,
-            min_gain=min_gain, unsafe_bound=unsafe_bound,
+            mode=mode.value, scheme=scheme.value, form=form.value, max_delta=max_delta,
+            only=either("--kernel", kernel, "--only", only), arch=arch,
+            assume=assumptions(assume), smt2=emit_smt2 is not None, hoist=hoist, min_gain=min_gain,
+            unsafe_bound=unsafe_bound and unsafe_bound.value,
+            rewrites=None if rewrites is None else named_rewrites(rewrites),
         )  # fmt: skip
+        result = pipeline.optimize(text, options, name)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    result = pipeline.optimize(text, options, name)
-    check_kernel(result.report, only, text)
     write(output, result.text)
     if report is not None:
         write(report, as_json(result.report))

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
-
-
-class Step(Protocol):
-    """Called with what is worked on now."""
-
-    def __call__(self, on: str) -> None: ...
 
 
 @contextmanager
-def working(verb: str) -> Iterator[Step]:
-    """Shows `verb` and what is worked on in one line of standard error, until the end."""
+def working(verb: str) -> Iterator[Callable[[str], None]]:
+    """Gives what is to be called with each thing worked on: `verb` and that are shown in one line
+    of standard error, until the end."""
     shown = sys.stderr.isatty()
 
     def step(on: str) -> None:

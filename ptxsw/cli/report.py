@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, paint, read, write
-from ptxsw.cli.options import block_shape
+from ptxsw.cli.options import BlockOption, Form, Scheme, block_shape
+
+if TYPE_CHECKING:
+    from ptxsw.report.build import Build
 
 
 @app.command()
 def report(
     path: Annotated[
-        Path, typer.Argument(metavar="FILE|DIR", help="PTX, or the directory of PTXSW_REPORT.")
+        str,
+        typer.Argument(
+            metavar="FILE|DIR", help="PTX, a report of optimize, or the directory of PTXSW_REPORT."
+        ),
     ],
     html: Annotated[
         str | None, typer.Option(metavar="OUT.html", help="Write one self-contained page.")
     ] = None,
     scheme: Annotated[
-        str, typer.Option(metavar="NAME", help="Code for the rewrites, as for optimize.")
-    ] = "paper",
-    form: Annotated[
-        str, typer.Option(metavar="NAME", help="Code around them, as for optimize.")
-    ] = "auto",
-    block: Annotated[
-        str | None,
-        typer.Option(metavar="X[xY[xZ]]", help="Threads of a block. Default: rows of whole warps."),
-    ] = None,
+        Scheme, typer.Option(help="Code for the rewrites, as for optimize.")
+    ] = Scheme.paper,
+    form: Annotated[Form, typer.Option(help="Code around them, as for optimize.")] = Form.auto,
+    block: BlockOption = None,
 ) -> None:
     """Show all about one PTX file, or sum up the reports of a build.
 
@@ -42,33 +43,49 @@ def report(
       ptxsw report jacobi.ptx --html halo.html --scheme halo --form versioned
       PTXSW_REPORT=reports ptxsw exec -- make
       ptxsw report reports
+      ptxsw report r.json
     """
-    if path.is_dir() or not (path.exists() or str(path) == "-"):
-        if html is not None:
-            raise CommandError(f"{path}: --html takes a PTX file")
-        _report_build(path)
+    shape = None if block is None else block_shape(block)
+    if path != "-" and Path(path).is_dir():
+        from ptxsw.report.build import load
+
+        _sum_up(load(Path(path)), path, html)
+        return
+    text, name = read(path)
+    if text.lstrip().startswith("{"):  # no PTX begins so
+        from ptxsw.report.build import load_one
+
+        _sum_up(load_one(text, name), name, html)
     else:
-        _report_file(str(path), html, scheme, form, block_shape(block))
+        _show(text, name, html, scheme.value, form.value, shape)
 
 
-def _report_build(directory: Path) -> None:
-    from ptxsw.report.build import load, summary
+def _sum_up(build: Build, name: str, html: str | None) -> None:
+    from ptxsw.report.build import summary
 
-    build = load(directory)
+    if html is not None:
+        raise CommandError(f"{name}: --html takes a PTX file")
     for problem in build.problems:
         sys.stderr.write(f"{problem}\n")
-    sys.stdout.write(summary(build))
+    if build.reports:
+        sys.stdout.write(summary(build))
+    elif not build.problems:
+        raise CommandError(f"{name}: there is no report (*.json) in it")
     if build.problems:
         raise typer.Exit(BAD_INPUT)
 
 
-def _report_file(
-    path: str, html: str | None, scheme: str, form: str, block: tuple[int, int, int] | None
+def _show(
+    text: str,
+    name: str,
+    html: str | None,
+    scheme: str,
+    form: str,
+    block: tuple[int, int, int] | None,
 ) -> None:
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_text, optimization_text
 
-    text, name = read(path)
     try:
         options = pipeline.Options("force", scheme, form, smt2=html is not None)
     except ValueError as error:

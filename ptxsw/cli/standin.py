@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,10 +40,27 @@ def toolkit(
     typer.echo(f"{made}/bin/ptxas is the stand-in; everything else is {cuda}'s")
 
 
+class Tool(StrEnum):
+    """What `env` has advice for."""
+
+    nvcc = "nvcc"
+    clang = "clang"
+    nvhpc = "nvhpc"
+    gcc = "gcc"
+    triton = "triton"
+    cmake = "cmake"
+    jax = "jax"
+    ccache = "ccache"
+    sccache = "sccache"
+
+
 @app.command()
 def env(
     tool: Annotated[
-        str, typer.Argument(metavar="TOOL", help="nvcc, clang, nvhpc, gcc, triton, cmake or jax.")
+        Tool,
+        typer.Argument(
+            metavar="TOOL", help="nvcc, clang, nvhpc, gcc, triton, cmake, jax, ccache, sccache."
+        ),
     ],
 ) -> None:
     """Print the lines that lead a build tool to the stand-in.
@@ -53,7 +71,7 @@ def env(
     from ptxsw.toolchain.standin import ToolkitError, advice
 
     try:
-        typer.echo(advice(tool, os.environ), nl=False)
+        typer.echo(advice(tool.value, os.environ), nl=False)
     except (ToolkitError, ValueError) as error:
         raise CommandError(str(error)) from error
 
@@ -103,8 +121,7 @@ app.add_typer(cache_app, name="cache")
 def info() -> None:
     """Print where the answers and the results of tune are, how many, and their size."""
     cache = _cache()
-    entries, size = cache.size()
-    typer.echo(f"{cache.directory}: {entries} answers, {size / 1e6:.1f} MB")
+    typer.echo(f"{cache.directory}: {cache.tally()}")
     from ptxsw.toolchain.settings import tuned_file
     from ptxsw.toolchain.tuned import everything
 

@@ -9,38 +9,40 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, read
-from ptxsw.cli.options import assumptions
+from ptxsw.cli.files import CommandError, File, read, read_once
+from ptxsw.cli.options import (
+    AssumeOption,
+    KernelOption,
+    LaunchOption,
+    assumptions,
+    block_shape,
+    launches,
+)
 from ptxsw.cli.progress import working
 
 
 @app.command()
 def tune(
     file: File,
-    kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this kernel, by its PTX or C++ name.")
-    ] = None,
-    launch: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="SPEC.json", help="Launches to time, as for verify. Default: invented."
-        ),
-    ] = None,
+    kernel: KernelOption = None,
+    launch: LaunchOption = None,
     arch: Annotated[
         str | None,
         typer.Option(metavar="sm_XX", help="What the build compiles for. Default: the device's."),
     ] = None,
     block: Annotated[
-        list[int] | None,
+        list[str] | None,
         typer.Option(
-            min=1, max=1024, help="Threads of a block in invented launches; again for more."
+            metavar="X[xY[xZ]]", help="Threads of a block in invented launches; again for more."
         ),
     ] = None,
-    samples: Annotated[int, typer.Option(min=3, help="Of each of two series.")] = 15,
+    samples: Annotated[int, typer.Option(min=3, metavar="N", help="Of each of two series.")] = 15,
     device: Annotated[int, typer.Option(min=0, metavar="N", help="The GPU.")] = 0,
-    assume: Annotated[str | None, typer.Option(metavar="LIST", help="As for optimize.")] = None,
+    assume: AssumeOption = None,
     store: Annotated[bool, typer.Option(help="Keep the choice.")] = True,
-    csv: Annotated[Path | None, typer.Option(metavar="OUT.csv")] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="OUT.csv", help="Write all measurements there.")
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT.png|OUT.svg", help="Speed-ups as bars.")
     ] = None,
@@ -63,21 +65,20 @@ def tune(
     from ptxsw.gpu.cuda import open_device
     from ptxsw.gpu.driver import GpuError, NoGpu
 
+    read_once(file, launch)
     text, name = read(file)
+    given, shapes = launches(launch) or (), tuple(map(block_shape, block or ()))
+    assumed = assumptions(assume)
     resources = ExitStack()
     try:
         driver = resources.enter_context(closing(open_device(device)))
         step = resources.enter_context(working("timing"))
-        from ptxsw import tuning
+        from ptxsw.gpu import tune as tuning
         from ptxsw.gpu.invent import BLOCKS
         from ptxsw.gpu.measure import Effort
-        from ptxsw.verify.launches import from_json
 
-        given = () if launch is None else from_json(read(str(launch))[0])
-        request = tuning.Request(
-            kernel, arch, given, tuple(block or BLOCKS), assumptions(assume),
-            Effort(samples=samples),
-        )  # fmt: skip
+        effort = Effort(samples=samples)
+        request = tuning.Request(kernel, arch, given, shapes or BLOCKS, assumed, effort)
         equal = tuning.run(
             text, name, driver, request, keep=store, csv=csv, plot=plot, say=typer.echo,
             step=step,

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.codegen import versioned
-from ptxsw.codegen.ahead import Ahead
-from ptxsw.codegen.edit import Edit
+from ptxsw.codegen import version_region as versioned
 from ptxsw.codegen.halo import Rows
-from ptxsw.codegen.lines import Lines
+from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names, fresh_prefix
+from ptxsw.codegen.overflow_checks import OverflowChecks
+from ptxsw.codegen.rematerialize import Rematerializer
+from ptxsw.codegen.saved_values import SavedValues
 from ptxsw.codegen.shuffled import Shuffled
-from ptxsw.codegen.uniform import Uniform
-from ptxsw.codegen.values import Values
-from ptxsw.codegen.versioned import Region
-from ptxsw.codegen.warp import Lane, Stretches, Whole
-from ptxsw.codegen.wraps import Wraps
-from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite, WrapGuard
+from ptxsw.codegen.splice import Edit
+from ptxsw.codegen.uniform_loop import Uniform
+from ptxsw.codegen.version_region import Region
+from ptxsw.codegen.warp_state import Lane, SegmentPredicates, WarpState
+from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, WrapGuard
 
 
 def emit(text: str, plan: Plan) -> tuple[Edit, ...]:
@@ -37,11 +37,11 @@ class _Emitter:
         self._names = Names(fresh_prefix(text))
         self._lane = Lane(self._names)
         self._uniform = Uniform(self._names, plan, text)
-        self._values = Values(self._names, plan, self._uniform.outlives)
-        self._stretches = Stretches(self._names, self._lane, self._uniform.predicate)
+        self._values = SavedValues(self._names, plan, self._uniform.outlives)
+        self._stretches = SegmentPredicates(self._names, self._lane, self._uniform.predicate)
         self._shuffled = Shuffled(self._names, self._lane, self._values, text)
         self._rows = Rows(self._names, self._lane, self._values, text)
-        self._common = Lines()  # of both copies where a stretch is written twice
+        self._common = Insertions()  # of both copies where a stretch is written twice
         self._regions = versioned.regions(plan)
         self._region_of = {id(w): region for region in self._regions for w in region.rewrites}
         self._takers: dict[int, list[Rewrite]] = {}  # of each load's value
@@ -53,7 +53,7 @@ class _Emitter:
         """All edits of the body."""
         plan = self._plan
         self._uniform.write(self._common)
-        self._wraps = Wraps(self._names, self._common, self._guards())
+        self._wraps = OverflowChecks(self._names, self._common, self._guards())
         for hoist in plan.hoists:
             self._hoist(hoist)
         for _, step in sorted(self._steps(), key=lambda pair: pair[0]):
@@ -89,12 +89,12 @@ class _Emitter:
 
     # ------------------------------------------------------------ where lines go
 
-    def _lines(self, rewrite: Rewrite) -> Lines:
+    def _lines(self, rewrite: Rewrite) -> Insertions:
         """The lines of the code that a rewrite changes."""
         region = self._region_of.get(id(rewrite))
         return self._common if region is None else region.fast
 
-    def _home(self, load: int) -> Lines:
+    def _home(self, load: int) -> Insertions:
         """The lines in which a load's value is kept: the fast copy alone if it has all takers."""
         takers = {
             id(self._region_of.get(id(rewrite))): self._region_of.get(id(rewrite))
@@ -107,7 +107,7 @@ class _Emitter:
 
     # ------------------------------------------------------------ writing
 
-    def _hoist(self, hoist: Hoist) -> None:
+    def _hoist(self, hoist: HoistedLoad) -> None:
         """A load made earlier, into a register of its own."""
         lines = self._home(hoist.load)
         ((register, width),) = self._values.registers(hoist.load)
@@ -130,11 +130,11 @@ class _Emitter:
         whole = self._row_whole(row, members[0])
         self._rows.partial_load(self._lines(members[0]), row, whole)
 
-    def _row_whole(self, row: Halo, member: Rewrite) -> Whole:
+    def _row_whole(self, row: Halo, member: Rewrite) -> WarpState:
         """What a row knows of the warp where its lead is made."""
         at = self._made_at(row.lead)
         if id(member) in self._region_of:
-            return Whole("-1", None)
+            return WarpState("-1", None)
         segment = self._plan.segments[at]
         wraps = self._wraps.of(row.proof.guards)
         return self._stretches.voted(self._common, at, segment, row.proof.block_shape, wraps)
@@ -153,7 +153,7 @@ class _Emitter:
             self._rows.write(lines, self._home(rewrite.source), rewrite, whole)
             self._merge(lines, rewrite)
         elif lines is not self._common:
-            self._shuffled.write(lines, self._home, rewrite, Whole("-1", None), ())
+            self._shuffled.write(lines, self._home, rewrite, WarpState("-1", None), ())
         else:
             segment = self._plan.segments[rewrite.dest]
             shape = rewrite.proof.block_shape
@@ -162,7 +162,7 @@ class _Emitter:
             self._shuffled.write(lines, self._home, rewrite, whole, wraps)
             self._merge(lines, rewrite)
 
-    def _merge(self, lines: Lines, rewrite: Rewrite) -> None:
+    def _merge(self, lines: Insertions, rewrite: Rewrite) -> None:
         """Lanes that take no part in a uniform loop keep what is read behind it."""
         inside = self._uniform.lasting(rewrite.dest)
         if inside is None or lines is not self._common:
@@ -187,11 +187,11 @@ class _Emitter:
             ),
         )
 
-    def _before_branch(self, region: Region) -> Whole:
+    def _before_branch(self, region: Region) -> WarpState:
         """What the branch before a stretch that is written twice asks."""
         stretch = (self._plan.segments[region.start], region.start)
-        ahead = Ahead(self._text, self._plan, self._names, self._common, region.start)
-        wraps = Wraps(self._names, self._common, region.guards, ahead).of(region.guards)
+        ahead = Rematerializer(self._text, self._plan, self._names, self._common, region.start)
+        wraps = OverflowChecks(self._names, self._common, region.guards, ahead).of(region.guards)
         return self._stretches.voted(self._common, region.start, stretch, region.block_shape, wraps)
 
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ptxsw.codegen.lines import Lines
+from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
-from ptxsw.codegen.values import Values, shuffles
-from ptxsw.codegen.warp import Lane, Whole
+from ptxsw.codegen.saved_values import SavedValues, shuffles
+from ptxsw.codegen.warp_state import Lane, WarpState
 from ptxsw.ir import Mem, Reg
-from ptxsw.shuffle.plan import Halo, Rewrite
+from ptxsw.plan import Halo, Rewrite
 
 
 @dataclass
@@ -30,12 +30,12 @@ class Rows:
 
     names: Names
     lane: Lane
-    values: Values
+    values: SavedValues
     text: str
     beyond: dict[int, str] = field(default_factory=dict)  # halo values by lead
     slow: dict[tuple[str, str], str] = field(default_factory=dict)  # of those that take part
 
-    def partial_load(self, lines: Lines, row: Halo, whole: Whole) -> None:
+    def partial_load(self, lines: Insertions, row: Halo, whole: WarpState) -> None:
         """The load of what lies beyond the warp, before the lead."""
         at, register, offset = self._address(row.lead)
         base = register.name
@@ -59,7 +59,7 @@ class Rows:
         assert isinstance(memory, Mem) and isinstance(memory.base, Reg), memory
         return lead, memory.base, memory.offset
 
-    def _made_by(self, lines: Lines, at: int, row: Halo, unfit: str | None) -> str:
+    def _made_by(self, lines: Insertions, at: int, row: Halo, unfit: str | None) -> str:
         """True in the lanes that make the partial load."""
         sides = []
         if row.high:
@@ -76,7 +76,7 @@ class Rows:
         lines.put_before(at, f"not.pred {fit}, {unfit};", f"and.pred {name}, {guard}, {fit};")
         return name
 
-    def _either_side(self, lines: Lines, at: int, row: Halo, base: Reg, far: int) -> str:
+    def _either_side(self, lines: Insertions, at: int, row: Halo, base: Reg, far: int) -> str:
         """The lead's base moved up in the first lanes and down in the last ones."""
         width = self.values.plan.function.body.width(base)
         stem = f"far{'m' if far < 0 else ''}{abs(far)}_{row.high}"
@@ -86,7 +86,9 @@ class Rows:
         lines.put_before(at, f"add.s{width} {moved}, {base.name}, {distance};")
         return moved
 
-    def write(self, lines: Lines, home: Lines, rewrite: Rewrite, whole: Whole) -> None:
+    def write(
+        self, lines: Insertions, home: Insertions, rewrite: Rewrite, whole: WarpState
+    ) -> None:
         """One member of a row."""
         ((register, width),) = self.values.registers(rewrite.dest)
         (part,) = rewrite.parts
@@ -101,7 +103,14 @@ class Rows:
         )
 
     def _rotated(
-        self, register: str, width: int, full: str, halo: str, holder: str, delta: int, whole: Whole
+        self,
+        register: str,
+        width: int,
+        full: str,
+        halo: str,
+        holder: str,
+        delta: int,
+        whole: WarpState,
     ) -> Iterator[str]:
         sent = self.names.new("sent", f"b{width}")
         yield f"selp.b{width} {sent}, {halo}, {full}, {holder};"
@@ -111,7 +120,7 @@ class Rows:
         yield from shuffles(into, words, f"idx${self.lane.shifted(delta)}, 31, {whole.mask}")
         yield from last
 
-    def _fallback(self, lines: Lines, rewrite: Rewrite, whole: Whole) -> Iterator[str]:
+    def _fallback(self, lines: Insertions, rewrite: Rewrite, whole: WarpState) -> Iterator[str]:
         slow = whole.unfit
         if slow is None:
             return

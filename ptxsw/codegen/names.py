@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ptxsw.codegen.edit import Edit, indentation, insert, line_end
+from ptxsw.codegen.splice import Edit, indentation, insert, line_end
 from ptxsw.ir import Body, Variable
 
 _PREFIX = "%sw_"

@@ -12,18 +12,19 @@ itself, as it was, in the lanes that must make it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from ptxsw.codegen.lines import Lines
+from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
-from ptxsw.codegen.values import Values, shuffles
-from ptxsw.codegen.warp import Lane, Whole, edge_test
-from ptxsw.shuffle.plan import Part, Rewrite
+from ptxsw.codegen.saved_values import SavedValues, shuffles
+from ptxsw.codegen.warp_state import Lane, WarpState, edge_test
+from ptxsw.ir import Vec
+from ptxsw.parser import operand_spans
+from ptxsw.plan import ElementSource, Rewrite
+from ptxsw.source import Source
 
-Home = Callable[[int], Lines]
-_DESTINATION = re.compile(r"(\S+\s+)(\{[^}]*\}|[^,{]+?)(\s*,.*)", re.DOTALL)
+Home = Callable[[int], Insertions]
 
 
 @dataclass
@@ -32,12 +33,17 @@ class Shuffled:
 
     names: Names
     lane: Lane
-    values: Values
+    values: SavedValues
     text: str
     _own: dict[tuple[str | None, tuple[object, ...]], str] = field(default_factory=dict)
 
     def write(
-        self, lines: Lines, home: Home, rewrite: Rewrite, whole: Whole, tests: tuple[str, ...]
+        self,
+        lines: Insertions,
+        home: Home,
+        rewrite: Rewrite,
+        whole: WarpState,
+        tests: tuple[str, ...],
     ) -> None:
         """One rewrite: `home` gives the lines in which a source is kept, `tests` predicates
         that are true where an index would wrap."""
@@ -52,7 +58,7 @@ class Shuffled:
     # ------------------------------------------------------------ who loads
 
     def _makes_its_own(
-        self, lines: Lines, rewrite: Rewrite, unfit: str | None, tests: tuple[str, ...]
+        self, lines: Insertions, rewrite: Rewrite, unfit: str | None, tests: tuple[str, ...]
     ) -> str | None:
         """True in lanes that must make the load themselves; None where none must."""
         edges = {edge_test(p): p for p in rewrite.parts if p.delta or p.mirror}
@@ -70,7 +76,7 @@ class Shuffled:
             name = self._own[unfit, used]
         return name
 
-    def _also(self, lines: Lines, rewrite: Rewrite, own: str, inside: str) -> str:
+    def _also(self, lines: Insertions, rewrite: Rewrite, own: str, inside: str) -> str:
         """Those of the lanes that take part in the uniform loop."""
         if (own, (inside,)) not in self._own:
             self._own[own, (inside,)] = name = self.names.new("own", "pred")
@@ -108,7 +114,7 @@ class Shuffled:
             yield f"selp.b{width} {register}, {edge}, {near}, {own};"
 
     def write_bound(
-        self, lines: Lines, home: Home, rewrite: Rewrite, bound: str, mask: str
+        self, lines: Insertions, home: Home, rewrite: Rewrite, bound: str, mask: str
     ) -> None:
         """The wrong lines of CC'23, section 8.1, that bound what can be gained: no load at all, or
         the shuffle alone."""
@@ -120,7 +126,9 @@ class Shuffled:
             made.extend(self._part(home, part, register, width, mask))
         lines.replace(rewrite.dest, *made)
 
-    def _part(self, home: Home, part: Part, register: str, width: int, mask: str) -> Iterator[str]:
+    def _part(
+        self, home: Home, part: ElementSource, register: str, width: int, mask: str
+    ) -> Iterator[str]:
         """Bring one element into a register."""
         if not part.delta and not part.mirror:
             kept = self.values.copy(home(part.source), part.source, part.element)
@@ -131,7 +139,7 @@ class Shuffled:
         yield from shuffles(into, words, f"{self._way(part)}, {mask}")
         yield from last
 
-    def _way(self, part: Part) -> str:
+    def _way(self, part: ElementSource) -> str:
         if part.mirror:
             return f"idx${self.lane.mirrored(part.delta)}, 31"
         if part.delta < 0:
@@ -146,8 +154,8 @@ class Shuffled:
 
     def _into(self, rewrite: Rewrite, registers: list[str]) -> str:
         """The load, as it is written, but into other registers."""
-        found = _DESTINATION.fullmatch(self._original(rewrite))
-        assert found is not None, self._original(rewrite)
-        dest = found[2]
-        into = f"{{{', '.join(registers)}}}" if dest.startswith("{") else registers[0]
-        return f"{found[1]}{into}{found[3]}"
+        load = self.values.plan.instructions[rewrite.dest]
+        dest = operand_spans(Source(self.text), load)[0]
+        vector = isinstance(load.operands[0], Vec)
+        into = f"{{{', '.join(registers)}}}" if vector else registers[0]
+        return f"{self.text[load.start : dest.start]}{into}{self.text[dest.end : load.end]}"

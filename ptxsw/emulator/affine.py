@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, signed, split
+from ptxsw.emulator.node import Term, bottom_up, signed, split
 
 Monomial = tuple[Term, ...]
 Polynomial = Mapping[Monomial, int]  # the empty monomial holds the constant
@@ -29,7 +29,9 @@ class Affine:
         """The integer polynomial of a term over its atoms; coefficients are read as signed."""
         found = self._known.get(term)
         if found is None:
-            found = self._known[term] = MappingProxyType(self._read(term))
+            for node in bottom_up(self._known, _read_parts, term):
+                self._known[node] = MappingProxyType(self._read(node))
+            found = self._known[term]
         return found
 
     def _read(self, term: Term) -> dict[Monomial, int]:
@@ -41,19 +43,17 @@ class Affine:
                 total: dict[Monomial, int] = {}
                 _accumulate(total, {(): 1}, wrapped(constant, term.width))
                 for atom, coefficient in items:
-                    _accumulate(total, self.polynomial(atom), wrapped(coefficient, term.width))
+                    _accumulate(total, self._known[atom], wrapped(coefficient, term.width))
                 return total if len(total) <= _MAX_MONOMIALS else {(term,): 1}
             case "mul":
                 product: dict[Monomial, int] = {(): 1}
                 for factor in term.args:
-                    product = _multiply(product, self.polynomial(factor))
+                    product = _multiply(product, self._known[factor])
                     if len(product) > _MAX_MONOMIALS:
                         return {(term,): 1}
                 return product
-            case "zext" | "sext":
-                return dict(self.polynomial(term.args[0]))
-            case "extract" if term.value == 0 and term.width >= 16:
-                return dict(self.polynomial(term.args[0]))
+            case _ if _read_parts(term):
+                return dict(self._known[term.args[0]])
             case _:
                 return {(term,): 1}
 
@@ -69,6 +69,12 @@ class Affine:
                 rest = tuple(t for t in monomial if not is_lane_atom(t))
                 _accumulate(step, {rest: 1}, coefficient)
         return step
+
+
+def _read_parts(term: Term) -> tuple[Term, ...]:
+    """The terms of whose polynomials that of a term is made."""
+    low = term.kind == "extract" and term.value == 0 and term.width >= 16
+    return term.args if low or term.kind in ("sum", "mul", "zext", "sext") else ()
 
 
 def is_lane_atom(term: Term) -> bool:

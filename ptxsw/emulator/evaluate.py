@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ptxsw.emulator.node import Term, truncated, walk
+from ptxsw.emulator.node import Term, bottom_up, truncated
 
 
 def evaluate(term: Term, values: Mapping[Term, int]) -> int:
     """The unsigned value of a term whose atoms, loads and floating-point results are given."""
     known: dict[Term, int] = {}
-    for node in walk(term):
+    for node in bottom_up(known, lambda n: () if n in values else n.args, term):
         if node in values:
             known[node] = values[node] & ((1 << node.width) - 1)
         else:

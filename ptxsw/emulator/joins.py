@@ -7,12 +7,13 @@ the way, in how many states a block was run, and how loops were entered.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 
-from ptxsw.cfg import Cfg
 from ptxsw.emulator.loops import Entered, last
 from ptxsw.emulator.memory import joined, renamed
 from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.state import Machine, State
+from ptxsw.emulator.state import State, SymbolicMachine
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg
 
 _MAX_PREDICATES = 8
@@ -22,7 +23,9 @@ _MAX_ARGUMENTS = 500  # nodes
 class Joins:
     """The joins of one walk over the blocks of a function."""
 
-    def __init__(self, cfg: Cfg, machine: Machine, live: Mapping[int, tuple[Reg, ...]]) -> None:
+    def __init__(
+        self, cfg: Cfg, machine: SymbolicMachine, live: Mapping[int, tuple[Reg, ...]]
+    ) -> None:
         self._cfg, self._machine, self._live = cfg, machine, live
         self._terms = machine.terms
         self.predicates: dict[int, dict[Term, None]] = {}  # of the branch that ends a block
@@ -72,7 +75,7 @@ class Joins:
                 env[reg] = values[0]
                 continue
             if controls is None:
-                controls = self._controls(number)
+                controls = self.controlling_predicates(number)
             env[reg] = self._phi(number, reg, values, controls)
         return State(env, result.conditions, result.epochs)
 
@@ -93,31 +96,45 @@ class Joins:
 
     def ways(self, number: int) -> Variance:
         """How much it varies over lanes which of several states reaches a block."""
-        return max((p.variance for p in self._controls(number)), default=Variance.UNIFORM)
+        return max(
+            (p.variance for p in self.controlling_predicates(number)), default=Variance.UNIFORM
+        )
 
-    def _controls(self, number: int) -> tuple[Term, ...]:
+    def controlling_predicates(self, number: int) -> tuple[Term, ...]:
         """The predicates of all branches between a block and the next dominator that was run in
-        one state: which way was taken depends on nothing else."""
+        one state, of which several sides lead to the block: which way was taken depends on nothing
+        else."""
         stop = self._cfg.idom[number]
         while self.states.get(stop, 1) > 1:
             stop = self._cfg.idom[stop]
+        open_ones = number in self._cfg.irreducible
         seen: set[int] = set()
-        work = self._forward_into(number)
+        work = self._latest_first(number)
         found: dict[Term, None] = {}
         while work:
-            block = work.pop()
+            block = heappop(work)[1]
             if block in seen:
                 continue
             seen.add(block)
-            if len(self._cfg.blocks[block].successors) > 1:
+            ahead = self._cfg.blocks[block].successors
+            # Where only one side leads here, those who came took it: they did not choose.
+            sides = ahead if open_ones else [s for s in ahead if s in seen or s == number]
+            if len(sides) > 1:
                 names = self._names_behind(block, number)
                 predicates = self.predicates.get(block, {}) or {self._terms.fresh("way", 1): None}
                 found.update((names(p), None) for p in predicates)
             if block != stop:
-                work.extend(self._forward_into(block))
+                for before in self._latest_first(block):
+                    heappush(work, before)
             if len(found) > _MAX_PREDICATES:
                 return (self._terms.fresh("way", 1),)
         return tuple(found)
+
+    def _latest_first(self, number: int) -> list[tuple[int, int]]:
+        """The blocks right before one, as a heap from which those behind others come first."""
+        found = [(-self._cfg.rank[block], block) for block in self._forward_into(number)]
+        heapify(found)
+        return found
 
     def _forward_into(self, number: int) -> list[int]:
         """Predecessors but for the latches of a loop: in one turn nothing comes from them."""

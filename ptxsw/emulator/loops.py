@@ -40,6 +40,23 @@ class Entered:
 
     atoms: Mapping[Term, Term]  # what each atom of the current turn is called after the loop
     uniform: bool  # do all lanes that entered together leave together?
+    turns: Mapping[Term, Turns]  # of atoms whose values in the first turns are known
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a register that changes in a loop holds in one of its turns, over values from before
+    the loop, and the condition that another turn follows."""
+
+    value: Term
+    again: Term
+
+
+Turns = tuple[Turn, ...]
+"""The first turns of a loop, in order: as many as there are, or `_MOST_TURNS`."""
+
+_MOST_TURNS = 32
+_LARGEST_TURN = 50  # nodes of what one turn does to a register
 
 
 def find_steps(
@@ -100,11 +117,13 @@ def enter(
         for reg, most in _variances(facts, state.env).items():
             level[reg] = max(level[reg], most)
     count = terms.atom(f"iter({facts.label})", 64, Variance.UNIFORM)
+    turns = _turns(facts, [state.env for state in states], level, terms)
     atoms: dict[Term, None] = {count: None}
     for state in states:
         atoms.update(dict.fromkeys(_begin(facts, state, count, level, terms)))
     uniform = apart is Variance.UNIFORM and all(_uniform(facts, s, terms) for s in states)
-    return Entered({a: a if uniform else last(a, terms) for a in atoms}, uniform)
+    known = {atom: turns[atom] for atom in atoms if atom in turns}
+    return Entered({a: a if uniform else last(a, terms) for a in atoms}, uniform, known)
 
 
 def undefined(terms: Terms, reg: Reg, width: int) -> Term:
@@ -131,8 +150,7 @@ def _begin(
             continue
         followed = turn.follow(reg)
         if followed is None:
-            name = f"loop({facts.label}, {_named(reg)})"
-            followed = terms.atom(name, atom.width, level[reg])
+            followed = _unfollowed(facts, reg, level, terms)
             atoms.append(followed)
         state.env[reg] = followed
     if facts.writes:
@@ -145,6 +163,46 @@ def _begin(
         if sides is not None and (first is terms.const(1, 1) or first in state.conditions):
             state.conditions = state.assume(sides[1])
     return atoms
+
+
+def _unfollowed(facts: LoopFacts, reg: Reg, level: Mapping[Reg, Variance], terms: Terms) -> Term:
+    """What stands for a register of which it is not known how it changes."""
+    name = f"loop({facts.label}, {_named(reg)})"
+    return terms.atom(name, facts.entry[reg].width, level[reg])
+
+
+def _turns(
+    facts: LoopFacts, entered: Sequence[Mapping[Reg, Term]], level: Mapping[Reg, Variance],
+    terms: Terms,
+) -> dict[Term, Turns]:  # fmt: skip
+    """The first turns of each register that follows from itself and from what stays, such as
+    `s *= 2`, by the atom that stands for it. The same however the loop is entered."""
+    found: dict[Term, Turns] = {}
+    changing = {facts.entry[reg] for reg in facts.modified}
+    for reg, after in facts.after.items():
+        if level[reg] is not Variance.UNIFORM or after.size > _LARGEST_TURN:
+            continue
+        if not invariant(after, changing - {facts.entry[reg]}) or facts.again is None:
+            continue
+        several = {_unrolled(facts, reg, before, terms) for before in entered}
+        if len(several) == 1:
+            found[_unfollowed(facts, reg, level, terms)] = several.pop()
+    return found
+
+
+def _unrolled(facts: LoopFacts, reg: Reg, before: Mapping[Reg, Term], terms: Terms) -> Turns:
+    assert facts.again is not None
+    values = {atom: before[r] for r, atom in facts.entry.items() if r not in facts.modified}
+    value = before[reg]
+    turns: list[Turn] = []
+    while len(turns) < _MOST_TURNS:
+        now = {**values, facts.entry[reg]: value}.get
+        again = terms.substitute(facts.again, now)
+        turns.append(Turn(value, again))
+        if again.kind == "const" and not again.value:
+            break
+        value = terms.substitute(facts.after[reg], now)
+    return tuple(turns)
 
 
 class _Turn:

@@ -169,14 +169,14 @@ class Aliasing:
         key = self._terms.sub(address, store.address), store.bytes, size
         claim = self._claims.get(key)
         if claim is None:
-            claim = self._claims[key] = self._claim(*key)
+            claim = self._claims[key] = self.apart(*key)
         if claim.kind == "const" or self._solver is None:
             return bool(claim.kind == "const" and claim.value)
         return self._solver.soon(claim, (*store.given, *given))
 
-    def _claim(self, distance: Term, stored: int, loaded: int) -> Term:
+    def apart(self, distance: Term, stored: int, loaded: int) -> Term:
         """A condition under which no byte is in both ranges, `distance` from the start of the
-        stored one to that of the loaded one. What is constant needs no proof."""
+        stored one to that of the loaded one, sizes in bytes. What is constant needs no proof."""
         terms, width = self._terms, distance.width
         constant, items = split(distance)
         step = min((c & -c for _, c in items), default=1 << width)

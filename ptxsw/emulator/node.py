@@ -1,10 +1,14 @@
-"""Nodes of the term table, and what can be read off one without changing it."""
+"""Nodes of the term table, and what can be read off one without changing it.
+
+Terms may be deeper than Python's stack. So nothing that follows them calls itself: it goes through
+`bottom_up`, or `walk` and `walk_until` where it needs the arguments of every node.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from ptxsw.bits import wrapped
 
@@ -75,11 +79,38 @@ def ones(term: Term) -> int:
     """Mask of the bits that may be set; as a number, an upper bound of the unsigned value."""
     known = term._ones
     if known is None:
-        known = term._ones = _possible_ones(term)
+        for node in bottom_up(_BOUNDED, _bounding, term):
+            node._ones = _possible_ones(node)
+        known = term._ones
+        assert known is not None
     return known
 
 
+class _Bounded(Container[Term]):
+    """The terms whose possible bits are known."""
+
+    def __contains__(self, term: object) -> bool:
+        return isinstance(term, Term) and term._ones is not None
+
+
+_BOUNDED = _Bounded()
+
+
+def _bounding(term: Term) -> Iterable[Term]:
+    """The arguments that bound the bits of a term."""
+    match term.kind:
+        case "zext" | "sext" | "and" | "or" | "xor" | "extract" | "concat" | "sum" | "mul":
+            return term.args
+        case "ite":
+            return term.args[1:]
+        case "urem" | "udiv" if term.args[1].kind == "const":
+            return term.args[:1]
+        case _:
+            return ()
+
+
 def _possible_ones(term: Term) -> int:
+    """The same from what is known of the arguments."""
     full = (1 << term.width) - 1
     match term.kind:
         case "const":
@@ -132,22 +163,52 @@ def _ones_of_sum(term: Term, full: int) -> int:
     return high & ~(low - 1)
 
 
-def walk(*terms: Term) -> Iterable[Term]:
-    """Every subterm once, arguments before the terms that hold them."""
-    seen: set[Term] = set()
-    stack = list(terms)
+_Item = TypeVar("_Item", bound=Hashable)
+
+
+def bottom_up(
+    done: Container[_Item], parts: Callable[[_Item], Iterable[_Item]], *items: _Item
+) -> Iterator[_Item]:
+    """What has to be known to know the items: those that are not in `done`, each behind its parts.
+    The caller adds each to `done` as it comes. `parts` is asked more than once, and may not lead
+    back to an item."""
+    stack = list(items)
     while stack:
-        node = stack[-1]
-        if node in seen:
+        item = stack[-1]
+        if item in done:
             stack.pop()
             continue
-        missing = [a for a in node.args if a not in seen]
+        missing = [part for part in parts(item) if part not in done]
         if missing:
             stack.extend(missing)
         else:
-            seen.add(node)
             stack.pop()
-            yield node
+            yield item
+
+
+def arguments(term: Term) -> tuple[Term, ...]:
+    return term.args
+
+
+def walk_until(done: Container[Term], *terms: Term) -> Iterator[Term]:
+    """Subterms not in `done`, arguments first; the caller adds each to `done` as it comes."""
+    return bottom_up(done, arguments, *terms)
+
+
+def walk(*terms: Term) -> Iterator[Term]:
+    """Every subterm once, arguments before the terms that hold them."""
+    seen: set[Term] = set()
+    for node in walk_until(seen, *terms):
+        seen.add(node)
+        yield node
+
+
+def unknowns(term: Term) -> list[Term]:
+    """The opaque terms that a value is computed from; not those that are hidden in others."""
+    seen: dict[Term, None] = {}
+    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, term):
+        seen[node] = None
+    return [node for node in seen if node.kind in OPAQUE]
 
 
 def truncated(a: int, b: int) -> tuple[int, int]:
@@ -156,19 +217,3 @@ def truncated(a: int, b: int) -> tuple[int, int]:
     if (a < 0) != (b < 0):
         quotient = -quotient
     return quotient, a - quotient * b
-
-
-def walk_until(term: Term, done: Mapping[Term, Any]) -> Iterable[Term]:
-    """Subterms not in `done`, arguments first; the caller adds each to `done` as it comes."""
-    stack = [term]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        missing = [a for a in node.args if a not in done]
-        if missing:
-            stack.extend(missing)
-        else:
-            stack.pop()
-            yield node

@@ -7,10 +7,10 @@ from itertools import starmap
 from typing import TypeVar
 
 from ptxsw import isa
-from ptxsw.cfg import Cfg
 from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.state import Machine, State, Step, Touch, elements
-from ptxsw.emulator.trace import Access, Held, Variant, Widening
+from ptxsw.emulator.state import MemoryAccess, State, Step, SymbolicMachine, elements
+from ptxsw.emulator.trace import Access, Held, Operands, Variant, Widening
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg, type_width
 
 _Key = TypeVar("_Key")
@@ -24,21 +24,27 @@ class Record:
     def __init__(
         self,
         cfg: Cfg,
-        machine: Machine,
+        machine: SymbolicMachine,
         tracked: frozenset[Reg],
         ways: Callable[[int], Variance],
     ) -> None:
         self._cfg, self._machine, self._tracked, self._ways = cfg, machine, tracked, ways
-        self._touches: dict[int, dict[Touch, frozenset[Term]]] = {}
+        self._touches: dict[int, dict[MemoryAccess, frozenset[Term]]] = {}
         self._held: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self._first: dict[tuple[int, Reg], Term] = {}
         self._decided: dict[int, set[tuple[Term, ...]]] = {}
+        self._read: dict[int, dict[tuple[Term | int, ...], frozenset[Term]]] = {}
         self.branches: dict[int, Variance] = {}
         self.registers: dict[Reg, Variance] = {}
 
     # ------------------------------------------------------------ collecting
 
-    def step(self, step: Step, state: State, index: int, touch: Touch | None) -> None:
+    def reads(self, step: Step, state: State, index: int) -> None:
+        """An instruction that is followed is about to run."""
+        sources = tuple(self._machine.read(state, source) for source in step.sources)
+        _note(self._read.setdefault(index, {}), sources, state)
+
+    def step(self, step: Step, state: State, index: int, touch: MemoryAccess | None) -> None:
         """An instruction was run; `state` is what it left."""
         for reg, _ in step.dests:
             if reg in self._tracked:  # others are not followed through every instruction
@@ -82,6 +88,9 @@ class Record:
     def widenings(self) -> tuple[Widening, ...]:
         found = sorted(self._held.items(), key=lambda item: item[0][0])
         return tuple(Widening(i, r, tuple(starmap(Held, seen.items()))) for (i, r), seen in found)
+
+    def operands(self) -> dict[int, tuple[Operands, ...]]:
+        return {i: tuple(starmap(Operands, seen.items())) for i, seen in self._read.items()}
 
     def _access(self, index: int) -> Access:
         instruction = self._cfg.instructions[index]

@@ -11,25 +11,32 @@ import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from time import thread_time
 from typing import TypeVar
 
 from ptxsw import isa
-from ptxsw.cfg import Block, Cfg, Loop, build, ends_block
-from ptxsw.dataflow import CARRY, defs, liveness, slice_registers
+from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.joins import Joins
 from ptxsw.emulator.loops import LoopFacts, enter, find_steps
 from ptxsw.emulator.memory import SPACES, ended
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.record import Record
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.state import Machine, State, Step
+from ptxsw.emulator.state import State, Step, SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics, Trace
+from ptxsw.flow.cfg import Block, Cfg, Loop, build, ends_block
+from ptxsw.flow.dataflow import CARRY, defs, liveness, slice_registers, uses
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 MAX_STATES = 16
 """States per block; more are widened into one."""
+
+_OFTEN = 64  # instructions of a block, after which the time is looked at
+
+_MAX_APART = 4  # states of a block that are noted, or not made one where paths are told apart
+
+MAX_VISITS = 5_000
+"""Of blocks, in all runs that ask for ways around others: past it there is no answer."""
 
 _MAX_TARGETS = 64  # of an indirect branch; of longer tables no condition is kept
 
@@ -38,21 +45,36 @@ _Key = TypeVar("_Key")
 _KINDS = {"ld": "load", "ldu": "load", "st": "store"}
 
 
-class _OutOfTime(Exception):
-    """The kernel's time budget is spent."""
-
-
 def emulate(
-    module: Module, function: Function, *, budget_s: float = 10.0, solver: Solver | None = None
+    module: Module,
+    function: Function,
+    *,
+    budget_s: float = 10.0,
+    solver: Solver | None = None,
+    follow: frozenset[str] = frozenset(),
 ) -> Trace:
-    """The memory trace of a function.
+    """The memory trace of a function. Of instructions whose name with all modifiers is in `follow`
+    it has the values that they read, too.
 
     Raises ParseError where its body does not parse. Past `budget_s` seconds of this thread's CPU
     time the trace holds what was found so far and `statistics.timed_out` is set; nothing may be
     concluded from it.
     """
-    with no_collection():
-        return _Emulation(module, function, budget_s, solver or Solver()).trace()
+    with no_collection(), Budget(budget_s) as budget:
+        return _Emulation(module, function, budget, solver or Solver(), follow).trace()
+
+
+def emulate_blocks(
+    module: Module, function: Function, terms: Terms, *, budget_s: float = 10.0
+) -> tuple[Trace, Mapping[int, tuple[State, ...]]]:
+    """A trace over a given table of terms, and what is known where each block begins: the states
+    in which it was run, with the registers that a trace follows. As with `emulate`, nothing may be
+    concluded if the budget was too small. Raises ParseError where the body does not parse."""
+    with no_collection(), Budget(budget_s) as budget:
+        emulation = _Emulation(module, function, budget, Solver(), terms=terms)
+        emulation.entries = {}
+        trace = emulation.trace()
+        return trace, {n: tuple(e) for n, e in emulation.entries.items()}
 
 
 @contextmanager
@@ -69,15 +91,23 @@ def no_collection() -> Iterator[None]:
 
 
 class _Emulation:
-    def __init__(self, module: Module, function: Function, budget_s: float, solver: Solver) -> None:
+    def __init__(
+        self,
+        module: Module,
+        function: Function,
+        budget: Budget,
+        solver: Solver,
+        follow: frozenset[str] = frozenset(),
+        terms: Terms | None = None,
+    ) -> None:
         self.module, self.function = module, function
         self.cfg: Cfg = build(function.body)
-        self.terms = Terms()
-        self.machine = Machine(module, function, self.terms)
+        self.terms = terms or Terms()
+        self.machine = SymbolicMachine(module, function, self.terms)
         self.solver = solver
-        self.begin = thread_time()
-        self.deadline = self.begin + budget_s
-        self.tracked = slice_registers(self.cfg, _roots)
+        self.budget = budget
+        self.followed = _followed(self.cfg, follow)
+        self.tracked = slice_registers(self.cfg, partial(_roots, follow))
         self.steps: list[Step | None] = [
             self.machine.prepare(ins, self.tracked) for ins in self.cfg.instructions
         ]
@@ -86,6 +116,12 @@ class _Emulation:
         self.joins = Joins(self.cfg, self.machine, self.live)
         self.record = Record(self.cfg, self.machine, self.tracked, self.joins.ways)
         self.recording = False
+        self.apart: frozenset[int] | None = None  # where paths are told apart, none left out
+        self.coming: dict[int, list[State]] | None = None  # states at the head of each block
+        self.noting = False
+        self.enough = 0  # visits after which ways are no longer asked for
+        self.known = 0  # the first number of a term that is not of the trace
+        self.entries: dict[int, list[State]] | None = None
         self.executed = self.visits = 0
 
     # ------------------------------------------------------------ the whole
@@ -100,8 +136,10 @@ class _Emulation:
             self.joins.widened = 0
             self.machine.ask(self.solver)
             self._flow(self.cfg.order, {0: [State({})]}, None)
-        except _OutOfTime:
+        except OutOfTime:
             timed_out = True
+        self.known = self.terms.fresh("known", 1).id
+        self.enough = self.visits + MAX_VISITS + len(self.cfg.blocks) * MAX_STATES
         return Trace(
             self.module,
             self.function,
@@ -114,9 +152,54 @@ class _Emulation:
             frozenset(h for h, entered in self.joins.entered.items() if entered.uniform),
             Statistics(
                 len(self.cfg.instructions), self.executed, self.visits, self.joins.merged,
-                self.joins.widened, self.solver.questions, thread_time() - self.begin, timed_out,
+                self.joins.widened, self.solver.questions, self.budget.used, timed_out,
             ),
+            self.ways,
+            self.record.operands(),
+            {a: t for entered in self.joins.entered.values() for a, t in entered.turns.items()},
         )  # fmt: skip
+
+    def ways(
+        self, fork: int, below: int, without: int, between: frozenset[int]
+    ) -> tuple[tuple[Term, ...], ...] | None:
+        """As `trace.Ways` says. What these paths alone show of how values vary says nothing of
+        lanes on other paths: conditions on such values are left out."""
+        if self.visits > self.enough:
+            return None
+        order = sorted({fork, *between} - {below, without}, key=self.cfg.rank.__getitem__)
+        try:
+            with no_collection(), self.budget:
+                pending = {fork: self._coming_to(fork)}
+                if not pending[fork]:
+                    return None
+                self.apart = between
+                self._flow(order, pending, None)
+        except OutOfTime:
+            return None
+        finally:
+            self.apart, self.noting = None, False
+        return tuple(tuple(filter(self._is_known, s.conditions)) for s in pending.get(below, ()))
+
+    def _coming_to(self, number: int) -> list[State]:
+        """The states that come to a block; none where they are many. All blocks are run once more
+        for that, with the first block that is asked for."""
+        if self.coming is None:
+            self.recording, self.coming = False, {}
+            self.joins = Joins(self.cfg, self.machine, self.live)
+            self.apart = frozenset()
+            self.noting = True
+            self._flow(self.cfg.order, {0: [State({})]}, None)
+            self.noting = False
+            self.enough = self.visits + MAX_VISITS
+        return [State(dict(s.env), s.conditions, s.epochs) for s in self.coming.get(number, ())]
+
+    def _is_known(self, condition: Term) -> bool:
+        """Was each value of which it says that lanes share it found on all paths?"""
+        return all(
+            n.id < self.known or n.variance is Variance.LANE
+            for n in walk(condition)
+            if n.kind == "atom"
+        )
 
     def _live_registers(self) -> Mapping[int, tuple[Reg, ...]]:
         def wanted(ins: Instruction) -> bool:
@@ -215,7 +298,11 @@ class _Emulation:
         returned: dict[int, list[tuple[int, State]]] = {}
         limit = MAX_STATES if loop is None else 1
         for number in order:
-            states = self.joins.merge(number, pending.pop(number, []), limit)
+            states = pending.pop(number, [])
+            if not (self.apart and number in self.apart and len(states) <= _MAX_APART):
+                states = self.joins.merge(number, states, limit)
+            if self.noting and self.coming is not None and len(states) <= _MAX_APART:
+                self.coming[number] = [State(dict(s.env), s.conditions, s.epochs) for s in states]
             if number in self.cfg.irreducible:
                 # It may be reached by a later block only, so it is run in any case.
                 merged = self.joins.merge(number, states, 1) or [State({})]
@@ -241,15 +328,20 @@ class _Emulation:
 
     def _execute(self, number: int, state: State) -> list[tuple[int, State]]:
         """Run a block; the states in which its successors are reached."""
-        if thread_time() > self.deadline:
-            raise _OutOfTime
         self.visits += 1
+        if self.recording and self.entries is not None:
+            entry = State(dict(state.env), state.conditions, state.epochs)
+            self.entries.setdefault(number, []).append(entry)
         block = self.cfg.blocks[number]
         for index in range(block.start, block.end):
+            if index == block.start or index % _OFTEN == 0:
+                self.budget.check()
             step = self.steps[index]
             if step is None:
                 continue
             self.executed += 1
+            if self.recording and index in self.followed:
+                self.record.reads(step, state, index)
             touch = self.machine.run(step, state, index)
             if self.recording:
                 self.record.step(step, state, index, touch)
@@ -322,7 +414,7 @@ class _Emulation:
         of a loop, where both sides are nearly always possible."""
         if condition.kind == "const":
             return not condition.value
-        if condition in known:
+        if condition in known or self.apart is not None:
             return False
         if self.terms.not_(condition) in known:
             return True
@@ -340,8 +432,17 @@ class _Emulation:
         return State(env, (), ended(state.epochs, SPACES, mark))
 
 
-def _roots(instruction: Instruction) -> tuple[Reg, ...]:
-    """Registers a trace needs: bases of addresses, what decides branches, guards of accesses."""
+def _followed(cfg: Cfg, names: frozenset[str]) -> frozenset[int]:
+    if not names:
+        return frozenset()
+    return frozenset(i for i, ins in enumerate(cfg.instructions) if ins.name in names)
+
+
+def _roots(follow: frozenset[str], instruction: Instruction) -> tuple[Reg, ...]:
+    """Registers a trace needs: bases of addresses, what decides branches, guards of accesses, all
+    that an instruction of a name in `follow` has to do with."""
+    if instruction.name in follow:
+        return (*defs(instruction), *uses(instruction))
     roots = [o.base for o in instruction.operands if isinstance(o, Mem) and isinstance(o.base, Reg)]
     if instruction.opcode == "brx":
         roots.extend(o for o in instruction.operands if isinstance(o, Reg))

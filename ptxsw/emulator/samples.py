@@ -42,7 +42,7 @@ class Samples:
     def value(self, term: Term, number: int) -> int:
         """The unsigned value of a term in a sample."""
         known = self._values[number]
-        for node in walk_until(term, known):
+        for node in walk_until(known, term):
             if node.kind in OPAQUE:
                 known[node] = _drawn(node, number)
             else:

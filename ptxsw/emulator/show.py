@@ -6,8 +6,12 @@ pulled out as a shift, sign and zero extensions left out unless asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, signed, split
+from ptxsw.emulator.node import Term, signed, split, walk_until
+
+Texts = Mapping[Term, str]
 
 _INFIX = {
     "udiv": "/u", "urem": "%u", "sdiv": "/", "srem": "%", "and": "&", "or": "|", "xor": "^",
@@ -16,53 +20,58 @@ _INFIX = {
 }  # fmt: skip
 
 _TOO_LONG = 2000
+"""Characters. A term shares its parts, a text repeats them: it may be longer than the term by any
+factor. So the text of every part is cut, too."""
+
+_LARGE, _SHORT = 5000, 200
+"""Of the parts of a term of more nodes than this only so many characters are kept."""
 
 
 def show(term: Term, *, extensions: bool = False) -> str:
-    """A term as text. `extensions` shows `sext64(…)` and `zext64(…)`."""
-    if term.size > 50_000:
-        return "…"
-    text = _show(term, extensions)
-    return text if len(text) <= _TOO_LONG else text[:_TOO_LONG] + "…"
+    """A term as text, cut where that is long. `extensions` shows `sext64(…)` and `zext64(…)`."""
+    texts: dict[Term, str] = {}
+    most = _TOO_LONG if term.size <= _LARGE else _SHORT
+    for node in walk_until(texts, term):
+        text = _shown(node, texts, extensions)
+        texts[node] = text if len(text) <= most else text[:most] + "…"
+    return texts[term]
 
 
-def _show(term: Term, extensions: bool) -> str:
-    args = [*term.args]
+def _shown(term: Term, texts: Texts, extensions: bool) -> str:
+    """A term whose arguments' texts are known."""
+    args = [texts[a] for a in term.args]
     match term.kind:
         case "const":
             return _hex(signed(term) if term.width >= 8 else int(term.value))
         case "atom":
             return str(term.value).partition("#")[0]
         case "sum":
-            return _sum(term, extensions)
+            return _sum(term, texts, extensions)
         case "mul":
-            return " * ".join(_tight(a, extensions) for a in args)
+            return " * ".join(map(_tight, args))
         case "zext" | "sext":
-            inner = _show(args[0], extensions)
-            return f"{term.kind}{term.width}({inner})" if extensions else inner
+            return f"{term.kind}{term.width}({args[0]})" if extensions else args[0]
         case "extract":
-            inner = _show(args[0], extensions)
             if term.value == 0 and not extensions and term.width >= 16:
-                return inner
-            return f"({inner})[{term.value + term.width - 1}:{term.value}]"
+                return args[0]
+            return f"({args[0]})[{term.value + term.width - 1}:{term.value}]"
         case "concat":
-            return "{" + ", ".join(_show(a, extensions) for a in args) + "}"
+            return "{" + ", ".join(args) + "}"
         case "not":
-            return "!" + _tight(args[0], extensions)
+            return "!" + _tight(args[0])
         case "ite":
-            c, yes, no = (_tight(a, extensions) for a in args)
+            c, yes, no = map(_tight, args)
             return f"({c} ? {yes} : {no})"
         case "float":
-            return f"{term.value}({', '.join(_show(a, extensions) for a in args)})"
+            return f"{term.value}({', '.join(args)})"
         case "apply":
-            name = term.value[0][0]
-            return f"{name}({', '.join(_show(a, extensions) for a in args)})"
+            return f"{term.value[0][0]}({', '.join(args)})"
         case _:
-            left, right = (_tight(a, extensions) for a in args)
+            left, right = map(_tight, args)
             return f"{left} {_INFIX[term.kind]} {right}"
 
 
-def _sum(term: Term, extensions: bool) -> str:
+def _sum(term: Term, texts: Texts, extensions: bool) -> str:
     constant, items = split(term)
     groups: dict[int, list[Term]] = {}
     for atom, coefficient in items:
@@ -70,18 +79,18 @@ def _sum(term: Term, extensions: bool) -> str:
     parts = [_hex(wrapped(constant, term.width))] if constant else []
     for coefficient in sorted(groups, key=lambda c: (c != 1, abs(c), c < 0)):
         atoms = sorted(groups[coefficient], key=_appearance)
-        parts.append(_scaled(atoms, coefficient, extensions))
+        parts.append(_scaled(atoms, coefficient, texts, extensions))
     return " + ".join(parts)
 
 
-def _scaled(atoms: list[Term], coefficient: int, extensions: bool) -> str:
-    texts = [_show(a, extensions) for a in atoms]
+def _scaled(atoms: list[Term], coefficient: int, texts: Texts, extensions: bool) -> str:
     if coefficient == 1:
         return " + ".join(
-            t if extensions or a.kind not in ("zext", "sext") else _tight(a, extensions)
-            for a, t in zip(atoms, texts, strict=True)
+            texts[a] if extensions or a.kind not in ("zext", "sext") else _tight(texts[a])
+            for a in atoms
         )
-    inner = texts[0] if len(atoms) == 1 else " + ".join(_tight(a, extensions) for a in atoms)
+    first = texts[atoms[0]]
+    inner = first if len(atoms) == 1 else " + ".join(_tight(texts[a]) for a in atoms)
     call = extensions and atoms[0].kind in ("zext", "sext")
     compound = len(atoms) > 1 or (" " in inner and not call)
     inner = f"({inner})" if compound else inner
@@ -92,8 +101,7 @@ def _scaled(atoms: list[Term], coefficient: int, extensions: bool) -> str:
     return f"{_hex(coefficient)} * {inner}"
 
 
-def _tight(term: Term, extensions: bool) -> str:
-    text = _show(term, extensions)
+def _tight(text: str) -> str:
     return f"({text})" if " " in text and not _wrapped(text) else text
 
 

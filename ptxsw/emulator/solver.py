@@ -255,7 +255,7 @@ class Solver:
         become constants, one for each distinct value."""
         self._start()
         memo = self._memo[exact]
-        for node in walk_until(term, memo):
+        for node in walk_until(memo, term):
             memo[node] = self._expression(node, [memo[a] for a in node.args], exact)
         return memo[term]
 

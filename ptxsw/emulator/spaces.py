@@ -9,11 +9,15 @@ in the sum may be a pointer as well, nothing is said.
 
 from __future__ import annotations
 
-from ptxsw.emulator.node import Term, Variance, split
+from collections.abc import Container
+
+from ptxsw.emulator.node import OPAQUE, Term, Variance, split
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 
 _WINDOWS = ("shared", "local", "const")
+_NUMBERS = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
+_POINTER = 64  # bits
 
 
 class Spaces:
@@ -69,3 +73,24 @@ def may_point(term: Term) -> bool:
         return bool(term.value[0][0] == "load")
     name = str(term.value)
     return term.kind == "atom" and name not in SPECIALS and "(" not in name
+
+
+def may_hold_pointer(term: Term, numbers: Container[Term] = ()) -> bool:
+    """May an item of a sum be a pointer, or one of several? Products and quotients are none, nor
+    is what was extended from fewer bits, counts of iterations, and what is in `numbers`."""
+    stack, seen = [term], {term}
+    while stack:
+        node = stack.pop()
+        if node in numbers or node.kind in _NUMBERS:
+            continue
+        if node.kind in OPAQUE and node.width == _POINTER and not _is_count(node):
+            return True
+        new = [arg for arg in node.args if arg not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return False
+
+
+def _is_count(term: Term) -> bool:
+    """Is it the number of an iteration of some loop?"""
+    return term.kind == "atom" and str(term.value).startswith(("iter(", "last iter("))

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ptxsw import isa
-from ptxsw.dataflow import CARRY, defs
 from ptxsw.emulator.memory import FIRST, SPACES, Aliasing, Epochs, Store, ended, stored
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.spaces import Spaces
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
+from ptxsw.errors import Unsupported
+from ptxsw.flow.dataflow import CARRY, defs
 from ptxsw.ir import (
     Args,
     Body,
@@ -61,7 +62,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class MemoryAccess:
     """A memory access as an instruction performs it in a state. It is at `place` in `space`;
     `address` is what the instruction says: another number where `space` is a window of the
     generic space that it was resolved to."""
@@ -89,7 +90,7 @@ class Step:
     opaque: bool = False  # nothing is known of what it writes
 
 
-class Machine:
+class SymbolicMachine:
     """Runs instructions of one function over terms."""
 
     def __init__(self, module: Module, function: Function, terms: Terms) -> None:
@@ -123,7 +124,7 @@ class Machine:
 
     def prepare(self, instruction: Instruction, tracked: frozenset[Reg]) -> Step | None:
         """The step of an instruction; None where it neither writes a tracked register nor
-        touches memory."""
+        touches memory. Raises Unsupported for a load or store of an unknown type."""
         written = [r for r in defs(instruction) if r in tracked]
         space = isa.space(instruction)
         effects = isa.effects(instruction.opcode, instruction.modifiers)
@@ -131,6 +132,12 @@ class Machine:
         sense = meaning(instruction.opcode, instruction.modifiers)
         if not (written or touches):
             return None
+        if _needs_type(instruction) and not isa.access_type(instruction):
+            raise Unsupported(
+                f"{instruction.name} has no type that ptxsw knows: how much it accesses is unknown",
+                self._module.source,
+                instruction.span,
+            )
         count = isa.destinations(instruction) if isa.known(instruction) else 0
         dests = tuple(self._destination(o) for o in _flat(instruction.operands[:count]))
         address = next((o for o in instruction.operands if isinstance(o, Mem)), None)
@@ -171,7 +178,7 @@ class Machine:
 
     # ------------------------------------------------------------ running
 
-    def run(self, step: Step, state: State, index: int) -> Touch | None:
+    def run(self, step: Step, state: State, index: int) -> MemoryAccess | None:
         """Advance the state over one instruction. `index` names the memory epochs that it
         begins. Returns the access, if it makes one."""
         instruction = step.instruction
@@ -192,13 +199,13 @@ class Machine:
             self._clobber(step, state, touch, index + 1)
         return touch
 
-    def _touch(self, space: str, address: Term, guard: Term) -> Touch:
+    def _touch(self, space: str, address: Term, guard: Term) -> MemoryAccess:
         place = address
         if space == "generic":
             space, place = self._spaces.resolve(address)
-        return Touch(address, guard, space, place)
+        return MemoryAccess(address, guard, space, place)
 
-    def _clobber(self, step: Step, state: State, touch: Touch | None, mark: int) -> None:
+    def _clobber(self, step: Step, state: State, touch: MemoryAccess | None, mark: int) -> None:
         """End the epochs of what the instruction may write."""
         spaces = step.clobbers
         if touch is not None and not step.elsewhere and touch.space in SPACES:
@@ -216,9 +223,9 @@ class Machine:
         state.env[reg] = value
 
     def _values(
-        self, step: Step, state: State, touch: Touch | None, index: int
+        self, step: Step, state: State, touch: MemoryAccess | None, index: int
     ) -> tuple[Term, ...]:
-        if step.instruction.opcode == "cvta":
+        if step.instruction.opcode == "cvta" and len(step.dests) == len(step.sources) == 1:
             return (self._converted(step, state),)
         if step.meaning is not None:
             sources = [self.read(state, o) for o in step.sources]
@@ -250,7 +257,7 @@ class Machine:
         to_space = "to" in step.instruction.modifiers
         return self.terms.sub(value, window) if to_space else self.terms.add(value, window)
 
-    def _loaded(self, step: Step, state: State, touch: Touch, index: int) -> Iterator[Term]:
+    def _loaded(self, step: Step, state: State, touch: MemoryAccess, index: int) -> Iterator[Term]:
         type_name = isa.access_type(step.instruction) or ""
         bits = type_width(type_name)
         for at, (_, width) in enumerate(step.dests):
@@ -307,6 +314,8 @@ class Machine:
         if instruction.guard is None:
             return self.true
         value = self.read_reg(state, instruction.guard.reg)
+        if value.width != 1:  # no predicate, as ptxas will say
+            return self.terms.fresh("guard", 1)
         return self.terms.not_(value) if instruction.guard.negated else value
 
     def address(self, state: State, operand: Mem) -> Term:
@@ -409,6 +418,13 @@ def _clobbers(effects: isa.Effect, space: str | None) -> tuple[str, ...]:
             return (space,)
         return () if space == "param" else SPACES
     return ()
+
+
+def _needs_type(instruction: Instruction) -> bool:
+    """Is it a load, store or atomic, which has a type to say how much it accesses?"""
+    if instruction.opcode == "st":
+        return "bulk" not in instruction.modifiers  # which has a size among its operands
+    return instruction.opcode in ("ld", "ldu", "atom", "red")
 
 
 def _stored_bytes(instruction: Instruction, effects: isa.Effect) -> int:

@@ -9,18 +9,33 @@ Every rule here is exact modulo 2^width and is proved with Z3 in `tests/emulator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from ptxsw.emulator.node import Term, factors, ones, positive, signed, split, truncated
+from ptxsw.emulator.node import (
+    Term,
+    bottom_up,
+    factors,
+    ones,
+    positive,
+    signed,
+    split,
+    truncated,
+)
 from ptxsw.emulator.table import Table
 
 # Beyond these the normal form costs more than it tells: the product stays one opaque atom.
 _MAX_PRODUCTS = 64
 _MAX_DEGREE = 6
 
+_Field = tuple[Term, int, int]  # a term, the lowest bit and the width of some bits of it
+
 
 class Terms(Table):
     """A table of terms and the operations on them. All widths are in bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fields: dict[_Field, Term] = {}
 
     # ------------------------------------------------------------ sums and products
 
@@ -243,57 +258,50 @@ class Terms(Table):
         assert low >= 0 and width > 0 and low + width <= a.width, (a, low, width)
         if width == a.width:
             return a
+        wanted = (a, low, width)
+        found = self._fields.get(wanted)
+        if found is None:
+            for field in bottom_up(self._fields, _field_parts, wanted):
+                self._fields[field] = self._field(*field)
+            found = self._fields[wanted]
+        return found
+
+    def _field(self, a: Term, low: int, width: int) -> Term:
+        """Bits of a term, of which the fields that they are made of are known."""
+        if width == a.width:
+            return a
+        known = [self._fields[part] for part in _field_parts((a, low, width))]
         match a.kind:
             case "const":
                 return self.const(a.value >> low, width)
-            case "extract":
-                return self.extract(a.args[0], a.value + low, width)
-            case "sum":
-                return self._extract_sum(a, low, width)
-            case "mul" if low == 0:
+            case "sum" if known:
+                return self._field_of_sum(a, known, low, width)
+            case "mul" if known:
                 product = self.const(1, width)
-                for factor in a.args:
-                    product = self.mul(product, self.extract(factor, 0, width))
+                for factor in known:
+                    product = self.mul(product, factor)
                 return product
             case "and" | "or" | "xor":
-                x, y = (self.extract(arg, low, width) for arg in a.args)
+                x, y = known
                 return {"and": self.and_, "or": self.or_, "xor": self.xor}[a.kind](x, y)
+            case "zext" if not known:
+                return self.const(0, width)
             case "zext" | "sext":
-                return self._extract_extended(a, low, width)
-            case "concat":
-                high, lower = a.args
-                if low >= lower.width:
-                    return self.extract(high, low - lower.width, width)
-                if low + width <= lower.width:
-                    return self.extract(lower, low, width)
+                extend = self.zext if a.kind == "zext" else self.sext
+                return extend(known[0], width)
             case "ite":
-                c, yes, no = a.args
-                return self.ite(c, self.extract(yes, low, width), self.extract(no, low, width))
+                return self.ite(a.args[0], *known)
+            case "extract" | "concat" if known:
+                return known[0]
         return self._node("extract", width, (a,), low)
 
-    def _extract_sum(self, a: Term, low: int, width: int) -> Term:
-        """The low bits of a sum are the sum of the low bits; higher bits likewise where no
-        carry can come from below."""
+    def _field_of_sum(self, a: Term, known: Sequence[Term], low: int, width: int) -> Term:
         constant, coefficients = a.value
-        low_mask = (1 << low) - 1
-        if any(c & low_mask for c in coefficients):
-            return self._node("extract", width, (a,), low)
         total = self.const(constant >> low, width)
-        for atom, coefficient in zip(a.args, coefficients, strict=True):
-            part = self.scale(self.extract(atom, 0, width), coefficient >> low)
+        for atom, coefficient in zip(known, coefficients, strict=True):
+            part = self.scale(atom, coefficient >> low)
             total = self.add(total, part) if width > 1 else self.xor(total, part)
         return total
-
-    def _extract_extended(self, a: Term, low: int, width: int) -> Term:
-        inner = a.args[0]
-        if low + width <= inner.width:
-            return self.extract(inner, low, width)
-        if low < inner.width:
-            part = self.extract(inner, low, inner.width - low)
-            return self.zext(part, width) if a.kind == "zext" else self.sext(part, width)
-        if a.kind == "zext":
-            return self.const(0, width)
-        return self.sext(self.extract(inner, inner.width - 1, 1), width)
 
     def concat(self, high: Term, low: Term) -> Term:
         width = high.width + low.width
@@ -453,6 +461,38 @@ class Terms(Table):
             done[node] = node if same else self.rebuild(node, args)
             stack.pop()
         return done[term]
+
+
+def _field_parts(field: _Field) -> Sequence[_Field]:
+    """The fields that bits of a term are made of; none where they are a field of their own."""
+    a, low, width = field
+    if width == a.width:
+        return ()
+    match a.kind:
+        case "extract":
+            return [(a.args[0], a.value + low, width)]
+        case "sum":
+            # The low bits of a sum are the sum of the low bits; higher bits likewise where no
+            # carry can come from below.
+            below = (1 << low) - 1
+            return () if any(c & below for c in a.value[1]) else [(t, 0, width) for t in a.args]
+        case "mul" if low == 0:
+            return [(factor, 0, width) for factor in a.args]
+        case "and" | "or" | "xor":
+            return [(arg, low, width) for arg in a.args]
+        case "zext" | "sext":
+            (inner,) = a.args
+            if low < inner.width:
+                return [(inner, low, min(width, inner.width - low))]
+            return [(inner, inner.width - 1, 1)] if a.kind == "sext" else ()
+        case "concat":
+            high, lower = a.args
+            if low >= lower.width:
+                return [(high, low - lower.width, width)]
+            return [(lower, low, width)] if low + width <= lower.width else ()
+        case "ite":
+            return [(arm, low, width) for arm in a.args[1:]]
+    return ()
 
 
 def _id(term: Term) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from ptxsw.cfg import Cfg
+from ptxsw.emulator.loops import Turns
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Function, Instruction, Module, Reg
 
 
@@ -78,6 +80,15 @@ class Widening:
 
 
 @dataclass(frozen=True, slots=True)
+class Operands:
+    """What an instruction reads on one or more paths: the values of its sources, in order, vectors
+    flattened; integers for literals. `conditions` hold on all of these paths."""
+
+    values: tuple[Term | int, ...]
+    conditions: frozenset[Term]
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     instructions: int  # in the body
     executed: int  # symbolically, over all states
@@ -87,6 +98,13 @@ class Statistics:
     questions: int  # asked of Z3
     seconds: float  # of CPU time
     timed_out: bool
+
+
+Ways: TypeAlias = Callable[[int, int, int, frozenset[int]], tuple[tuple[Term, ...], ...] | None]
+"""`ways(fork, below, without, between)`: the conditions of each way by which a thread may come to
+block `below` in a turn of the loops around it without passing block `without`. All ways pass block
+`fork` and then blocks `between`, where paths are told apart as long as they are few. None where the
+kernel's time is over, or where much was asked before."""
 
 
 @dataclass(frozen=True)
@@ -103,3 +121,6 @@ class Trace:
     registers: Mapping[Reg, Variance]  # of each tracked register, wherever it is defined or used
     uniform_loops: frozenset[int]  # headers of loops that all lanes leave together
     statistics: Statistics
+    ways: Ways
+    operands: Mapping[int, tuple[Operands, ...]]  # of instructions that were to be followed
+    turns: Mapping[Term, Turns] = field(default_factory=dict)  # of registers such as `s *= 2`

@@ -21,7 +21,7 @@ from ptxsw.simt import MemoryFault
 from ptxsw.verify.differential import run
 from ptxsw.verify.launches import Launch, Parameter, amended, arguments, parameters
 
-BLOCKS = (32, 64, 128, 256, 512, 1024)
+BLOCKS = tuple((threads, 1, 1) for threads in (32, 64, 128, 256, 512, 1024))
 SIZES = {1: (1 << 20,), 2: (1024, 1024), 3: (128, 128, 64)}
 _ATTEMPTS = 8
 _LARGEST = 1 << 27  # elements of a buffer
@@ -31,14 +31,14 @@ class NoLaunch(Exception):
     """No launch was found; the message says why, and what to do."""
 
 
-def invent(trace: Trace, device: Device, blocks: Sequence[int] = BLOCKS) -> list[Launch]:
-    """A launch for each block size, or the one that `.reqntid` asks for. The smallest takes
+def invent(trace: Trace, device: Device, blocks: Sequence[Shape] = BLOCKS) -> list[Launch]:
+    """A launch for each shape of block, or the one that `.reqntid` asks for. The smallest takes
     twice the second-level cache, where the sizes are the kernel's to choose. Raises NoLaunch."""
     known = parameters(trace)
     fixed = trace.function.block_shape
     found: list[Launch] = []
     why = ""
-    for block in [fixed] if fixed else [(x, 1, 1) for x in blocks]:
+    for block in [fixed] if fixed else blocks:
         launch = _launch(trace, known, device, block)
         try:
             found.append(_in_bounds(trace, launch))

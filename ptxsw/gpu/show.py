@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from ptxsw.errors import naming
 from ptxsw.gpu.choose import geometric_mean
 from ptxsw.gpu.driver import Device, Shape
 from ptxsw.gpu.measure import ORIGINAL, Measured
@@ -56,7 +57,7 @@ def markdown(rows: Sequence[Measured], notes: Sequence[str]) -> str:
 
 def write_csv(path: Path, rows: Sequence[Measured], notes: Sequence[str]) -> None:
     """The cells as CSV, the notes in front as comments."""
-    with path.open("w", newline="", encoding="utf-8") as out:
+    with naming(str(path)), path.open("w", newline="", encoding="utf-8") as out:
         out.writelines(f"# {note}\n" for note in notes)
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(HEAD)
@@ -103,5 +104,6 @@ def chart(path: Path, rows: Sequence[Measured], device: Device, title: str = "")
     axes.set_title(f"{title}\n{device}".strip(), fontsize="medium")
     if found:
         figure.legend(fontsize="small", ncols=5, loc="outside lower center")
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    with naming(str(path)):
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)

@@ -23,7 +23,14 @@ from ptxsw.ir import (
     Symbol,
     Vec,
 )
-from ptxsw.parser.make import make_args, make_family, make_float, make_int, make_mem, make_vec
+from ptxsw.parser.node_factory import (
+    make_args,
+    make_family,
+    make_float,
+    make_int,
+    make_mem,
+    make_vec,
+)
 from ptxsw.parser.scope import Scope
 
 if TYPE_CHECKING:
@@ -33,7 +40,7 @@ _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
 _NUMBER = r"-?(?:0[xX][0-9A-Fa-f]{1,16}|0|[1-9][0-9]{0,17})"
 _FAST = re.compile(
     rf"""[ \t\r\n\f\v]*(?:
-      ({_NAME}) (?:\.([xyzw]))?
+      ({_NAME}) (?:\.([xyzwrgba]))?
     | ({_NUMBER})U?
     | 0[fF]([0-9A-Fa-f]{{8}})
     | 0[dD]([0-9A-Fa-f]{{16}})
@@ -53,6 +60,7 @@ _DIGITS = frozenset("0123456789-")
 _NAMED = frozenset({Reg, Special, Symbol})
 _PIECE = re.compile(r"(?:[^,\[\](){}]++|\[[^\[\]]*+\]|\{[^{}]*+\}|\([^()]*+\))++")
 _LIMIT = 1 << 64
+_COMPONENTS = {letter: at for four in ("xyzw", "rgba") for at, letter in enumerate(four)}
 BLANKS = " \t\r\n\f\v"  # what the grammar skips; `strip` alone takes Unicode's blanks, too
 
 
@@ -201,7 +209,7 @@ class Operands(dict[str, Operand]):
             known = self[base]
         elif type(known) not in _NAMED:
             return None
-        if plus and type(known) is Special:
+        if type(known) is Vec or (plus and type(known) is Special):
             raise Unreadable(text)
         return make_mem(known, offset)
 
@@ -221,7 +229,7 @@ class Operands(dict[str, Operand]):
             return Int(int(integer, 0))
         if base is not None:
             known = resolve(base)
-            if offset is not None and type(known) is Special:
+            if type(known) is Vec or (offset is not None and type(known) is Special):
                 raise Unreadable(base)
             return Mem(known, int(offset, 0) if offset is not None else 0)
         if single is not None:
@@ -300,9 +308,15 @@ def int_of(text: str) -> int:
 
 
 def with_parts(base: Operand, parts: tuple[str, ...]) -> Operand:
-    """`base.x`: a special register with its component, or a component of a register."""
+    """`base.x`: a special register with its component, a component of a vector register, or a
+    part of a scalar one. Raises Unreadable for a component that a vector does not have."""
     if type(base) is Special:
         return Special(".".join((base.name, *parts)))
+    if type(base) is Vec and parts:
+        at = _COMPONENTS.get(parts[0], len(base.elements))
+        if len(parts) > 1 or at >= len(base.elements):
+            raise Unreadable(".".join(parts))
+        return base.elements[at]
     for part in parts:
         base = Part(base, part)
     return base
@@ -359,7 +373,13 @@ class Builder:
     def _name(self, name: Token, *parts: Token) -> Operand:
         if name == "_" and not parts:
             return Sink()
-        return with_parts(self._scope.resolve(str(name)), tuple(str(p)[1:] for p in parts))
+        base = self._scope.resolve(str(name))
+        try:
+            return with_parts(base, tuple(str(p)[1:] for p in parts))
+        except Unreadable:
+            assert type(base) is Vec
+            letters = " and ".join(f".{letter}" for letter in "xyzw"[: len(base.elements)])
+            raise _misread(f"the vector register {name} has {letters} only", name) from None
 
     def _element(self, name: Token, index: Tree[Any]) -> Operand:
         base, at = self._scope.resolve(str(name)), self.operand(index)
@@ -384,6 +404,9 @@ class Builder:
 
     def _address(self, base: Tree[Any], *extra: Tree[Any]) -> Operand:
         at = self.operand(base)
+        if type(at) is Vec:
+            token = next(base.scan_values(lambda _: True), None)
+            raise _misread("expected a register or a name as address, not a vector", token)
         rest = tuple(self.operand(e) for e in extra)
         if type(at) is Sum:
             return Mem(at.base, at.offset, rest)

@@ -8,9 +8,10 @@ from functools import partial
 from sys import intern
 
 from ptxsw.errors import ParseError
-from ptxsw.ir import Body, Directive, Function, Module, Signature, Variable
-from ptxsw.parser import careful
-from ptxsw.parser.make import make_function, make_span, make_variable, plain_variable
+from ptxsw.ir import Body, Directive, Function, Label, Module, Signature, Symbol, Variable
+from ptxsw.parser import grammar_reader as grammar_reader
+from ptxsw.parser.node_factory import make_function, make_span, make_variable, plain_variable
+from ptxsw.parser.operand_spans import operand_spans
 from ptxsw.parser.scan import Braces, blank_comments, semicolon, skip_blank
 from ptxsw.parser.statements import Surroundings, read
 from ptxsw.parser.variables import (
@@ -31,7 +32,7 @@ _KIND = re.compile(
 )
 _VERSION = re.compile(r"\.version\s+([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 _TARGET = re.compile(r"\.target\s+([A-Za-z0-9_]+(?:\s*,\s*[A-Za-z0-9_]+)*)", re.ASCII)
-_ADDRESS_SIZE = re.compile(r"\.address_size\s+([0-9]{1,9})", re.ASCII)
+_ADDRESS_SIZE = re.compile(r"\.address_size\s+(32|64)(?![0-9])", re.ASCII)
 _FILE = re.compile(r'\.file\s+([0-9]{1,9})\s+"([^"\n]*)"(?:\s*,\s*[0-9]+\s*,\s*[0-9]+)?', re.ASCII)
 _SECTION = re.compile(r'\.section\s+[^{};/"]*\{', re.ASCII)
 _HEADER_PLAIN = re.compile(r'[^{};/"]*+[{;]')
@@ -83,7 +84,7 @@ class _Parser:
         self.surroundings = Surroundings(source, self.braces.plain)
         self.version: tuple[int, int] | None = None
         self.targets: tuple[str, ...] = ()
-        self.address_size = 32
+        self.address_size = 64
         self.files: dict[int, str] = {}
         self.load_body = partial(_load, self.surroundings)
         self.functions: list[Function] = []
@@ -143,6 +144,7 @@ class _Parser:
         if name == "address_size":
             match = self._match(_ADDRESS_SIZE, at, "expected .address_size 32 or 64")
             self.address_size = int(match[1])
+            self.directives.append(Directive(name, make_span(at, match.end())))
             return match.end()
         if name == "file":
             match = self._match(_FILE, at, 'expected a number and a name: .file 1 "kernel.cu"')
@@ -151,7 +153,7 @@ class _Parser:
         if name == "section":
             return self._section(at)
         if name == "loc":
-            loc = careful.location(self.source, at, self.end)
+            loc = grammar_reader.location(self.source, at, self.end)
             assert loc is not None
             return loc.span.end
         return self._unknown(name, at)
@@ -268,7 +270,7 @@ class _Parser:
         text = blank_comments(text) if "/" in text else text
         usual = usual_declaration(text)
         if usual is None or isinstance(usual, BadDeclaration):
-            usual = careful.unusual_declaration(self.source, text, at, usual)
+            usual = grammar_reader.unusual_declaration(self.source, text, at, usual)
         found = [d.at(Span(at, stop + 1), 0, initialised) for d, initialised in usual]
         self.variables.extend(found)
         self.surroundings.add(found)
@@ -350,7 +352,7 @@ def _header(source: Source, start: int, stop: int) -> re.Match[str]:
         text = blank_comments(text)
     match = _SIGNATURE.match(text)
     if match is None:
-        raise careful.header_error(source, text, start)
+        raise grammar_reader.header_error(source, text, start)
     return match
 
 
@@ -363,7 +365,7 @@ def _read_signature(source: Source, start: int, stop: int) -> Signature:
     while at < end:
         found = _DIRECTIVE.match(text, at)
         if found is None:
-            raise careful.header_error(source, text, start)
+            raise grammar_reader.header_error(source, text, start)
         directives.append((found[1], found[2]))
         at = found.end()
     return Signature(
@@ -397,7 +399,30 @@ def _load(surroundings: Surroundings, function: Function) -> Body:
     parameters = (*function.returns, *function.params)
     if function.body_span is None:
         return Body((), Span(function.span.end, function.span.end), parameters)
-    return read(surroundings, function.body_span, parameters)
+    body = read(surroundings, function.body_span, parameters)
+    _require_targets(surroundings.source, body)
+    return body
+
+
+def _require_targets(source: Source, body: Body) -> None:
+    """Raises ParseError for a branch that leads to no label of its body: where control goes is then
+    unknown."""
+    branches = [i for i in body.instructions if i.opcode in ("bra", "brx")]
+    if not branches:
+        return
+    labels = {(s.name, s.scope) for s in body.statements if type(s) is Label}
+    for branch in branches:
+        if branch.opcode == "brx":
+            if len(branch.operands) < 2:
+                message = f"'{branch.name}' needs an index and a table of labels"
+                raise ParseError(message, source, branch.span)
+            continue
+        target = branch.operands[0] if len(branch.operands) == 1 else None
+        if type(target) is not Symbol or (target.name, target.scope) not in labels:
+            name = target.name if type(target) is Symbol else branch.name
+            what = "is no label of this function" if name != branch.name else "needs one label"
+            where = operand_spans(source, branch)[:1] or (branch.span,)
+            raise ParseError(f"'{name}' {what}", source, where[0])
 
 
 def parse(text: str, name: str = "<ptx>") -> Module:

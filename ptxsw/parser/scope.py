@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ptxsw.ir import Int, Operand, Special, Variable
-from ptxsw.parser.make import make_reg, make_symbol
+from ptxsw.parser.node_factory import make_reg, make_symbol, make_vector
 
 _DIGITS = "0123456789"
-_NONE: dict[str, tuple[int, bool]] = {}  # stays empty
+_NONE: dict[str, tuple[int, int]] = {}  # stays empty
 _LONGEST = 20  # digits of a member's number; no family has as many members
 
 
@@ -26,14 +26,15 @@ class Scope:
         self.parent = parent
         self.labels = labels
         self.seen: set[str] = set()  # names resolved here, so that a late declaration is noticed
-        self.names: dict[str, bool] = {}  # name -> is a register
-        # `%r` of `%r<5>` -> 5, a register; and the first characters of families.
+        # name -> elements of the register it is; 0 for what is no register
+        self.names: dict[str, int] = {}
+        # `%r` of `%r<5>` -> 5 registers of one element; and the first characters of families.
         self._families = _NONE
         self._initials = ""
 
     def declare(self, variable: Variable) -> bool:
         """Add a declaration; True if names resolved earlier may now mean something else."""
-        register = variable.space == "reg"
+        register = variable.vector if variable.space == "reg" else 0
         if variable.count is None:
             self.names[variable.name] = register
             return variable.name in self.seen
@@ -64,11 +65,12 @@ class Scope:
             scope = scope.parent
         return False
 
-    def _member(self, name: str) -> bool | None:
-        """Is `name`, member of a family declared here, a register? None if it is no member."""
+    def _member(self, name: str) -> int | None:
+        """Elements of the register that `name`, member of a family declared here, is; None if it is
+        no member."""
         first = max(len(name.rstrip(_DIGITS)), len(name) - _LONGEST + 1)
         for cut in range(first, len(name)):
-            count, register = self._families.get(name[:cut], (0, False))
+            count, register = self._families.get(name[:cut], (0, 0))
             if int(name[cut:]) < count:
                 return register
         return None
@@ -84,6 +86,8 @@ class Scope:
                 register = scope._member(name)
             if register is not None:
                 number = scope.number
+                if register > 1:
+                    return make_vector(name, register, number)
                 return make_reg(name, number) if register else make_symbol(name, number)
             if name in scope.labels:
                 return make_symbol(name, scope.number)

@@ -24,9 +24,9 @@ from ptxsw.ir import (
     Variable,
     type_width,
 )
-from ptxsw.parser import careful
-from ptxsw.parser.lines import Heads, Opcodes, declared, read_lines
-from ptxsw.parser.make import (
+from ptxsw.parser import grammar_reader as grammar_reader
+from ptxsw.parser.line_reader import Heads, Opcodes, declared, read_lines
+from ptxsw.parser.node_factory import (
     make_close,
     make_guard,
     make_instruction,
@@ -220,7 +220,7 @@ class Reader:
                 at = skip_blank(text, at, end)
             if at >= stop:
                 break
-            at = self.careful(at, end)
+            at = self.grammar_reader(at, end)
             if at < stop:
                 at = self._scan(at, stop)
         return at
@@ -328,7 +328,7 @@ class Reader:
         if declared is None:
             usual = usual_declaration(text)
             if usual is None or isinstance(usual, BadDeclaration):
-                usual = careful.unusual_declaration(self.source, text, span.start, usual)
+                usual = grammar_reader.unusual_declaration(self.source, text, span.start, usual)
             self.surroundings.declared[text] = declared = usual
         return declared
 
@@ -339,7 +339,7 @@ class Reader:
         for variable in found:
             self._enter(variable)
         for variable in found:
-            if variable.count is not None and variable.space == "reg":
+            if variable.count is not None and variable.space == "reg" and variable.vector == 1:
                 self._add_family(variable.name, variable.count)
         self.statements.extend(found)
 
@@ -400,28 +400,28 @@ class Reader:
 
     # ------------------------------------------------------------ the careful reading
 
-    def careful(self, at: int, end: int) -> int:
+    def grammar_reader(self, at: int, end: int) -> int:
         """Read the one statement at `at` whatever it looks like; the offset after it."""
         text = self.source.text
         if text[at] in "{}":
             self.brace(at)
             return at + 1
         stop = semicolon(text, at, end)
-        label = careful.label(text, at, end)
+        label = grammar_reader.label(text, at, end)
         if label is not None:
             name, after = label
             if not _LABELLED.match(blank_comments(text[after:stop])):
                 self.label(name, Span(at, after))
                 return after
         if label is None and text[at] != ".":
-            line = careful.instruction(self, at, min(stop + 1, end))
+            line = grammar_reader.instruction(self, at, min(stop + 1, end))
             self.statements.append(line)
             return line.span.end
-        loc = careful.location(self.source, at, end)
+        loc = grammar_reader.location(self.source, at, end)
         if loc is not None:
             self.statements.append(loc)
             return loc.span.end
-        file_end = careful.file_end(text, at, end)
+        file_end = grammar_reader.file_end(text, at, end)
         if file_end is not None:
             self.statements.append(Directive("file", Span(at, file_end)))
             return file_end

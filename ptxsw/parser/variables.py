@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ptxsw.ir import Variable
-from ptxsw.parser.make import make_variable
+from ptxsw.parser.node_factory import make_variable
 from ptxsw.source import Span
 
 LINKAGES = frozenset({"visible", "extern", "weak", "common"})
@@ -110,6 +110,8 @@ def declaration(text: str) -> tuple[Declared, ...]:
     space, kind, vector, align, linkage, attributes = _head(head.group(1))
     if not kind:
         raise BadDeclaration("expected a type such as .b32 before the name", head.end())
+    if space == "reg" and vector > 4:
+        raise BadDeclaration("a vector register has 2 or 4 elements", 0)
     found: list[Declared] = []
     at = head.end()
     while True:

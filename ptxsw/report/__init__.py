@@ -14,10 +14,11 @@ from ptxsw.report.model import (
     Reuse,
     Rewrite,
     Row,
+    Turn,
 )
 from ptxsw.report.serial import from_json, to_json
 
 __all__ = [
     "Access", "Carried", "Choice", "Kernel", "Loop", "Outlook", "Part", "Proof", "Refusal",
-    "Report", "Reuse", "Rewrite", "Row", "from_json", "to_json",
+    "Report", "Reuse", "Rewrite", "Row", "Turn", "from_json", "to_json",
 ]  # fmt: skip

@@ -24,19 +24,35 @@ class Build:
 
 def load(directory: Path) -> Build:
     """All reports in a directory. Raises OSError where it can't be read."""
-    reports, problems = [], []
+    reports: list[Report] = []
+    problems: list[str] = []
     for path in sorted(directory.iterdir()):
         if path.suffix != ".json" or path.name.startswith("."):
             continue
         try:
-            reports.append(from_json(json.loads(path.read_text())))
-        except ValueError as error:
-            problems.append(f"{path}: {error}")
+            one = load_one(path.read_text("utf-8"), str(path))
+        except UnicodeDecodeError:
+            one = Build((), (f"{path}: no JSON: it is no UTF-8",))
+        reports += one.reports
+        problems += one.problems
     return Build(tuple(reports), tuple(problems))
 
 
+def load_one(text: str, name: str) -> Build:
+    """The one report in a text."""
+    try:
+        return Build((from_json(json.loads(text)),), ())
+    except json.JSONDecodeError as error:
+        problem = f"no JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+    except RecursionError:
+        problem = "no report is nested so deeply"
+    except ValueError as error:
+        problem = str(error)
+    return Build((), (f"{name}: {problem}",))
+
+
 def summary(build: Build) -> str:
-    """A line for each kernel, the totals, and why loads were left alone."""
+    """A line for each kernel, the totals, why loads were left alone, and what a report warns of."""
     kernels = [(report, kernel) for report in build.reports for kernel in report.kernels]
     rows = [
         (
@@ -56,6 +72,8 @@ def summary(build: Build) -> str:
     if reasons:
         table = Table(("loads left alone", "because"), reasons, frozenset({"loads left alone"}))
         lines += ["", *draw_text(table)]
+    warnings = [f"{_shown(r.file)}: {r.warning}" for r in build.reports if r.warning is not None]
+    lines += ["", *warnings] if warnings else []
     seconds = sum(report.seconds or 0 for report in build.reports)
     files = f"{len(build.reports)} file{'' if len(build.reports) == 1 else 's'}"
     lines += ["", f"{files}, {seconds:.1f} s of analysis"]

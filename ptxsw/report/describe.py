@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ptxsw import isa
+from ptxsw.analysis import warp_addresses as lanes
+from ptxsw.analysis.address_text import Writer
+from ptxsw.analysis.coalescing import is_uniform
+from ptxsw.analysis.traffic import Traffic
 from ptxsw.emulator.affine import Affine, constant
-from ptxsw.emulator.coalescing import is_uniform
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Loc
-from ptxsw.report import lanes, model
-from ptxsw.report.address import Writer
+from ptxsw.report import model
 from ptxsw.report.reuse import Along, OpenRow, Rows, Writes, calls, carried
-from ptxsw.report.traffic import Traffic
+from ptxsw.report.turns import turns
 
 
 def describe(
@@ -62,9 +64,14 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     addresses = {v.address for v in access.variants}
     address = addresses.pop() if len(addresses) == 1 else None
     asked = Traffic.of(access, writer.affine, scene.warps)
+    turning = turns(scene.trace, access, scene.warps)
     offsets = asked.offsets
     stride = None if offsets is None else lanes.stride(offsets)
     sectors, efficiency = asked.sectors()
+    conflicts = asked.banks(writer.affine)
+    if turning is not None:
+        _, efficiency = turning.worst.sectors()
+        sectors, conflicts = turning.sectors, turning.bank_conflicts
     found = model.Access(
         line,
         scene.sources.get(access.index),
@@ -82,9 +89,11 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
         lane_step=_symbolic_step(access, writer),
         efficiency=efficiency,
         phase=asked.phase,
-        bank_conflicts=asked.banks(writer.affine),
+        bank_conflicts=conflicts,
         lanes=offsets if stride is None else None,
         optimizer=_outlook(access, line, scene.outlooks),
+        changing=None if turning is None else turning.register,
+        turns=turning.figures if turning is not None else (),
     )
     scene.writes.note(access, [writer.affine.polynomial(v.address) for v in access.variants])
     if address is None:
@@ -125,9 +134,12 @@ def _outlooks(kernel: model.Kernel) -> dict[int, model.Outlook]:
         found[refusal.line] = model.Outlook(
             "keep", refusal.source_line, refusal.delta, None, refusal.reason
         )
-    for rewrite in kernel.rewrites or ():
-        found[rewrite.source_line] = model.Outlook("source", None, None, None, None)
-    for rewrite in kernel.rewrites or ():
+    nothing = model.Outlook("keep", None, None, None, None)
+    served = [rewrite for rewrite in kernel.rewrites or () if rewrite.source_line is not None]
+    for source in (rewrite.source_line for rewrite in served):
+        assert source is not None
+        found[source] = replace(found.get(source, nothing), action="source")
+    for rewrite in served:
         found[rewrite.line] = model.Outlook(
             "shuffle" if rewrite.delta else "copy",
             rewrite.source_line,

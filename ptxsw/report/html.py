@@ -13,10 +13,18 @@ from html import escape
 from importlib import resources
 from string import Template
 
-from ptxsw.codegen.edit import Edit, apply
+from ptxsw.codegen.splice import Edit, apply
 from ptxsw.report.model import Kernel, Report
 from ptxsw.report.serial import to_json
-from ptxsw.report.tables import Table, access_table, counts, refusal_table, rewrite_table, row_table
+from ptxsw.report.tables import (
+    Table,
+    access_table,
+    change_table,
+    counts,
+    refusal_table,
+    rewrite_table,
+    row_table,
+)
 from ptxsw.source import Source, Span
 
 _MOST_SMT2 = 1_000_000  # characters of proofs in one file
@@ -227,8 +235,9 @@ def _tables(kernel: Kernel) -> str:
         tables.append(_table("Accesses", access_table(kernel.accesses)))
     if kernel.rows:
         tables.append(_table("Rows: addresses that differ by constants", row_table(kernel.rows)))
-    if kernel.rewrites:
-        tables.append(_table("Rewrites", rewrite_table(kernel)))
+    for table in (rewrite_table(kernel), change_table(kernel)):
+        if table.rows:
+            tables.append(_table("Rewrites", table))
     if kernel.refusals:
         tables.append(_table("Left alone", refusal_table(kernel)))
     return "".join(tables)

@@ -6,9 +6,11 @@ and is absent from the JSON, or is not known, and is null there; each class says
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,17 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """The figures of an access in one turn of a loop, in which a register of the address has a
+    known value. None: not known."""
+
+    value: int
+    lane_stride: int | None
+    sectors: int | None
+    bank_conflicts: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """One memory access in program order. None: not known."""
 
@@ -67,6 +80,8 @@ class Access:
     optimizer: Outlook | None = None  # None for what is no global load
     carried: tuple[Carried, ...] = ()  # one for each loop, the innermost first
     phase: int | None = None  # bytes by which lane 0 is past the start of a 128-byte line
+    changing: str | None = None  # the register of `turns`
+    turns: tuple[Turn, ...] = ()  # where the stride changes; other figures are of the worst turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +115,30 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A load that takes its value from the load at `source_line` of lane i + `delta`."""
+    """An instruction that was rewritten. Of a shuffle or a copy: a load that takes its value from
+    the load at `source_line` of lane i + `delta`; others have None there, and a `detail`."""
 
     line: int
-    source_line: int
-    delta: int  # 0: a register copy
-    scheme: str
-    form: str
+    source_line: int | None
+    delta: int | None  # 0: a register copy
+    scheme: str | None
+    form: str | None
     proof: Proof
     parts: tuple[Part, ...] = ()  # where one source and `delta` do not say it all
+    rewrite: str = "shuffle"  # its name, as `ptxsw rewrites` prints it
+    detail: Mapping[str, Any] = field(default_factory=dict)  # what is particular to that rewrite
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A load that was left alone. None: not known, as where no source was in sight."""
+    """An instruction that was left alone. None: not known, as where no source was in sight."""
 
     line: int
     source_line: int | None
     delta: int | None
     reason: str
+    rewrite: str = "shuffle"  # the name of the rewrite that left it alone
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,4 +189,5 @@ class Report:
     arch: str | None  # "sm_80"
     seconds: float | None
     kernels: tuple[Kernel, ...] = ()
-    warning: str | None = None  # what makes the result unfit for use; absent where nothing does
+    warning: str | None = None  # what a reader must know first: the result is unfit for use, or
+    # less was done than could be; absent where there is nothing of the kind

@@ -248,7 +248,7 @@
       : access.lane_stride !== null ? `${access.lane_stride} bytes` : access.lanes ? "irregular"
       : access.lane_step ? `${access.lane_step} bytes` : "varies");
     if (access.sectors !== null) say("sectors", `${access.sectors} for a full warp`);
-    if (access.efficiency !== null) say("used", `${Math.round(access.efficiency * 100)} % of the bytes moved`);
+    if (access.efficiency !== null) say("used", `${Math.round(access.efficiency * 100)}% of the bytes moved`);
     if (access.bank_conflicts !== null) {
       say("banks", access.bank_conflicts === 1 ? "no conflict" : `${access.bank_conflicts}-way conflict`);
     }
@@ -280,7 +280,7 @@
     const row = (kernel.rows || []).find((r) => r.name === access.row);
     mates = row ? row.lines.filter((mate) => mate !== line) : [];
     markMates();
-    const rewrite = (kernel.rewrites || []).find((r) => r.line === line);
+    const rewrite = (kernel.rewrites || []).find((r) => r.line === line && r.source_line);
     detail.replaceChildren(
       node("h2", {}, `${kernel.readable || kernel.name}, line ${line}: ${access.opcode}`),
       facts(access),

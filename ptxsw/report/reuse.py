@@ -13,12 +13,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ptxsw import isa
+from ptxsw.analysis.address_text import is_pointer
+from ptxsw.analysis.coalescing import LANES
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial, constant, without_constant
-from ptxsw.emulator.coalescing import LANES
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.report import model
-from ptxsw.report.address import is_pointer
 
 _MOST = 8  # named for one load
 _TURNS = 8  # looked back

@@ -20,6 +20,7 @@ from ptxsw.report.model import (
     Reuse,
     Rewrite,
     Row,
+    Turn,
 )
 
 Json = dict[str, Any]
@@ -33,7 +34,7 @@ def to_json(report: Report) -> Json:
         "file": report.file,
         "arch": report.arch,
         "seconds": report.seconds,
-        "kernels": [_kernel_to_json(kernel) for kernel in report.kernels],
+        "kernels": [kernel_to_json(kernel) for kernel in report.kernels],
     }
     return data if report.warning is None else data | {"warning": report.warning}
 
@@ -44,7 +45,8 @@ def _fields(item: Any) -> Json:
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
-def _kernel_to_json(kernel: Kernel) -> Json:
+def kernel_to_json(kernel: Kernel) -> Json:
+    """One kernel of a report, as in `to_json`."""
     data = {name: value for name, value in _fields(kernel).items() if value is not None}
     if kernel.shuffles is not None:
         data.setdefault("mean_delta", None)
@@ -65,6 +67,7 @@ def _kernel_to_json(kernel: Kernel) -> Json:
 
 def _rewrite_to_json(rewrite: Rewrite) -> Json:
     data = _fields(rewrite) | {"proof": _fields(rewrite.proof)}
+    data = {name: value for name, value in data.items() if value is not None}
     if rewrite.parts:
         data["parts"] = [_fields(part) for part in rewrite.parts]
     else:
@@ -77,6 +80,10 @@ def _access_to_json(access: Access) -> Json:
         "reuse": [_fields(reuse) for reuse in access.reuse],
         "carried": [_fields(carried) for carried in access.carried],
     }
+    if access.turns:
+        data["turns"] = [_fields(turn) for turn in access.turns]
+    else:
+        del data["turns"], data["changing"]
     if access.optimizer is None:
         del data["optimizer"]
     else:
@@ -127,6 +134,7 @@ def _access_from_json(data: Json) -> Access:
     more: Json = {
         "reuse": tuple(Reuse(**reuse) for reuse in data.get("reuse", ())),
         "carried": tuple(Carried(**carried) for carried in data.get("carried", ())),
+        "turns": tuple(Turn(**turn) for turn in data.get("turns", ())),
     }
     if data.get("lanes") is not None:
         more["lanes"] = tuple(data["lanes"])
@@ -137,8 +145,10 @@ def _access_from_json(data: Json) -> Access:
 
 def _rewrite_from_json(data: Json) -> Rewrite:
     proof = data["proof"]
+    nothing: Json = dict.fromkeys(("source_line", "delta", "scheme", "form"))
     return Rewrite(
         **{
+            **nothing,
             **data,
             "proof": Proof(
                 status=proof["status"],

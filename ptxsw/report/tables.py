@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ptxsw.report.model import Access, Carried, Kernel, Outlook, Proof, Row
 
@@ -108,7 +110,9 @@ def _own(access: Access) -> bool:
 
 def _sectors(access: Access) -> str:
     if access.sectors is not None:
-        return str(access.sectors)
+        most = str(access.sectors)
+        counts = [t.sectors for t in access.turns if t.sectors is not None]
+        return most if len(set(counts)) < 2 else f"{min(counts)} to {most}"
     return "up to 32" if access.space in ("global", "generic") and access.bytes else ""
 
 
@@ -129,6 +133,10 @@ def _banks(access: Access) -> str:
     ways = access.bank_conflicts
     if ways is None:
         return UNKNOWN
+    counts = [t.bank_conflicts for t in access.turns if t.bank_conflicts is not None]
+    if len(set(counts)) > 1:
+        worst = next(t.value for t in access.turns if t.bank_conflicts == ways)
+        return f"{min(counts)}- to {ways}-way conflict, worst at {access.changing} = {worst}"
     return "ok" if ways == 1 else f"{ways}-way conflict"
 
 
@@ -172,11 +180,28 @@ def _outlook(outlook: Outlook | None) -> str:
 def rewrite_table(kernel: Kernel) -> Table:
     """Loads that were served by another lane or another register."""
     rows = tuple(
-        (show(r.line), show(r.source_line), _delta(r.delta), r.scheme, r.form, proof_text(r.proof))
+        (show(r.line), show(r.source_line), _delta(r.delta), show(r.scheme), show(r.form),
+         proof_text(r.proof))
         for r in kernel.rewrites or ()
-    )
+        if r.source_line is not None
+    )  # fmt: skip
     header = ("line", "from", "N", "scheme", "form", "proof")
     return Table(header, rows, frozenset({"line", "from", "N"}))
+
+
+def change_table(kernel: Kernel) -> Table:
+    """What was done by rewrites that take no value from another load."""
+    rows = tuple(
+        (show(r.line), r.rewrite, _facts(r.detail), proof_text(r.proof))
+        for r in kernel.rewrites or ()
+        if r.source_line is None
+    )
+    return Table(("line", "rewrite", "what", "proof"), rows, frozenset({"line"}))
+
+
+def _facts(detail: Mapping[str, Any]) -> str:
+    """As in "space: global"."""
+    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in detail.items())
 
 
 def proof_text(proof: Proof) -> str:

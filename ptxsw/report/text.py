@@ -9,6 +9,7 @@ from ptxsw.report.model import Kernel, Report
 from ptxsw.report.tables import (
     Table,
     access_table,
+    change_table,
     counts,
     refusal_table,
     rewrite_table,
@@ -38,7 +39,7 @@ def _style(column: str, cell: str) -> str | None:
     match column:
         case "used" if cell.endswith("%") and int(cell[:-1]) < 50:
             return _RED
-        case "banks" if cell.endswith("conflict"):
+        case "banks" if "conflict" in cell:
             return _RED
         case "sectors" if cell.startswith("up to"):
             return _RED
@@ -166,8 +167,9 @@ def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> It
     for loop in kernel.loops or ():
         what = "is uniform" if loop.reason is None else f"stays: {loop.reason}"
         yield f"{lead}the loop at line {loop.line} {what}{end}"
-    if kernel.rewrites:
-        yield from draw(rewrite_table(kernel))
+    for table in (rewrite_table(kernel), change_table(kernel)):
+        if table.rows:
+            yield from draw(table)
     if kernel.refusals:
         yield "\nLeft alone:\n" if markdown else "  left alone:"
         yield from draw(refusal_table(kernel))

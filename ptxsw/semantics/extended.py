@@ -1,7 +1,10 @@
 """Extended-precision integer arithmetic: PTX ISA 9.0, section 9.7.2.
 
-The carry bit is a value of width 1 that comes in last and goes out last; for subtraction it
-holds the borrow.
+The carry bit CC.CF is a value of width 1 that comes in last and goes out last. The manual calls it
+the borrow of a subtraction (9.7.2.3). What ptxas makes of it for every target is the carry of
+a + ~b + 1, which is 1 where nothing is borrowed: `IADD3 R, P0, a, -b` and `IADD3.X R, a, ~b, P0`.
+Within chains of `sub.cc` and `subc` both readings give the same numbers; `addc` or `madc` behind
+`sub.cc`, and `subc` behind `add.cc`, read the bit that is there.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ def _sum(g: Algebra[V], a: V, b: V, carry: V | None) -> tuple[V, V]:
     return final, g.or_(out, g.ult(final, total))
 
 
-def _difference(g: Algebra[V], a: V, b: V, borrow: V | None) -> tuple[V, V]:
-    """a - (b + borrow) and its borrow-out."""
+def _difference(g: Algebra[V], a: V, b: V, carry: V | None) -> tuple[V, V]:
+    """a + ~b + carry (without one: + 1) and its carry-out."""
     rest = g.sub(a, b)
-    out = g.ult(a, b)
-    if borrow is None:
-        return rest, out
-    return g.sub(rest, g.zext(borrow, g.width(a))), g.or_(out, g.and_(g.eq(a, b), borrow))
+    if carry is None:
+        return rest, g.ule(b, a)
+    borrow = g.zext(g.not_(carry), g.width(a))
+    return g.sub(rest, borrow), g.or_(g.ult(b, a), g.and_(g.eq(a, b), carry))
 
 
 def _chain(
@@ -69,13 +72,13 @@ def addc(m: Modifiers) -> Meaning:
 
 @semantics("sub", "9.7.2.3")
 def sub_cc(m: Modifiers) -> Meaning:
-    """d = a - b; CC = its borrow-out."""
+    """d = a - b; CC = the carry-out of a + ~b + 1: 0 where the difference borrows."""
     return _chain(m, _difference, 2, reads=False, writes=_required(m))
 
 
 @semantics("subc", "9.7.2.4")
 def subc(m: Modifiers) -> Meaning:
-    """d = a - (b + CC); with `.cc` CC = the borrow-out."""
+    """d = a + ~b + CC; with `.cc` CC = the carry-out."""
     return _chain(m, _difference, 2, reads=True, writes=m.flag("cc"))
 
 

@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.emulator.trace import Trace
-from ptxsw.shuffle.draft import Draft, Kept
-from ptxsw.shuffle.find import Candidate
-from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite, UniformLoop
+from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
+from ptxsw.shuffle.candidate_plan import CandidatePlan, Kept
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Component:
     """Loads that the drafts connect, by their positions."""
 
     loads: frozenset[int]
     unit: int
 
 
-def restyled(draft: Draft, scheme: str, form: str) -> Draft:
+def restyled(draft: CandidatePlan, scheme: str, form: str) -> CandidatePlan:
     """The same rewrites in another form of the code around them, those of a `paper` draft by
     another scheme that needs no more of the loads."""
     rewrites = tuple(
@@ -35,7 +35,7 @@ def restyled(draft: Draft, scheme: str, form: str) -> Draft:
     return replace(draft, scheme=scheme, form=form, plan=replace(draft.plan, rewrites=rewrites))
 
 
-def in_uniform_loops(draft: Draft, loops: tuple[UniformLoop, ...]) -> Draft:
+def in_uniform_loops(draft: CandidatePlan, loops: tuple[UniformLoop, ...]) -> CandidatePlan:
     """The draft with these loops made uniform, and its rewrites in them in that form."""
     plan = replace(draft.plan, loops=loops)
     around = plan.loop_around
@@ -46,8 +46,8 @@ def in_uniform_loops(draft: Draft, loops: tuple[UniformLoop, ...]) -> Draft:
 
 
 def without(
-    trace: Trace, draft: Draft, unwanted: Callable[[Rewrite], str | None]
-) -> tuple[Draft, tuple[Kept, ...]]:
+    trace: Trace, draft: CandidatePlan, unwanted: Callable[[Rewrite], str | None]
+) -> tuple[CandidatePlan, tuple[Kept, ...]]:
     """The draft without those rewrites for which there is a reason to leave the load alone, and
     these loads. What else was moved or loaded for them alone goes, too."""
     reasons = {r.dest: reason for r in draft.plan.rewrites if (reason := unwanted(r)) is not None}
@@ -66,7 +66,7 @@ def without(
     return replace(draft, plan=plan, kept=_sorted((*draft.kept, *kept))), tuple(kept)
 
 
-def groups(drafts: Sequence[Draft]) -> list[Group]:
+def groups(drafts: Sequence[CandidatePlan]) -> list[Component]:
     """The rows in which some draft makes a shuffle, in program order."""
     rows, units = _Union(), _Union()
     shuffled: set[int] = set()
@@ -88,17 +88,17 @@ def groups(drafts: Sequence[Draft]) -> list[Group]:
             if dest in nests:
                 units.join(root, -1 - 2 * nests[dest])
     return [
-        Group(frozenset(loads), units.find(root))
+        Component(frozenset(loads), units.find(root))
         for root, loads in sorted(found.items(), key=lambda item: min(item[1]))
     ]
 
 
 def combine(
-    copies: Draft, parts: Iterable[tuple[Group, Draft | None]]
+    copies: CandidatePlan, parts: Iterable[tuple[Component, CandidatePlan | None]]
 ) -> tuple[Plan, tuple[Kept, ...]]:
     """One plan of a draft for each row, and what is left alone. Where a row has no draft, and
     outside all rows, only the copies are made."""
-    home: dict[int, Draft] = {}  # by load
+    home: dict[int, CandidatePlan] = {}  # by load
     drafts = [copies]
     for group, draft in parts:
         if draft is not None:
@@ -112,11 +112,11 @@ def combine(
     return _plan(drafts, rewrites), _sorted(kept)
 
 
-def _plan(drafts: Sequence[Draft], rewrites: Iterable[Rewrite]) -> Plan:
+def _plan(drafts: Sequence[CandidatePlan], rewrites: Iterable[Rewrite]) -> Plan:
     """The plan of some rewrites from drafts that share no loads, with what these need."""
     rewrites = tuple(sorted(rewrites, key=lambda r: r.dest))
     chosen = {id(r) for r in rewrites}
-    hoists: list[Hoist] = []
+    hoists: list[HoistedLoad] = []
     halos: list[Halo] = []
     loops: dict[int, UniformLoop] = {}  # by header
     for draft in drafts:

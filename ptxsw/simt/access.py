@@ -220,16 +220,18 @@ def load(code: Code, instruction: Instruction, pc: int) -> Op:
     slots = destinations(code, instruction.operands[0])
     if len(slots) != access.count:
         raise ValueError("the destination does not fit the type")
+    widths = [access.width if slot is None else code.widths[slot] for slot in slots]
     find = addresses_of(code, instruction.operands[1], "is an address")
     signed = access.type.startswith("s")
 
     def run(machine: Machine, fragment: Fragment) -> None:
         addresses = find(machine, fragment)
         columns, poisons = load_values(machine, fragment, addresses, access)
-        for slot, column, poison in zip(slots, columns, poisons, strict=True):
-            if slot is not None:
-                value = _widened(Bits(column, access.width), code.widths[slot], signed)
-                fragment.frame.write(slot, fragment, value.array, poison, exact=True)
+        arrays = [
+            _widened(Bits(column, access.width), width, signed).array
+            for column, width in zip(columns, widths, strict=True)
+        ]
+        fragment.frame.write_all(slots, fragment, arrays, poisons, exact=True)
 
     return run
 

@@ -7,14 +7,16 @@ Handlers for what is not mere arithmetic register themselves by opcode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ptxsw.cfg import Cfg, build
 from ptxsw.errors import Unsupported
+from ptxsw.flow.cfg import Cfg, build
+from ptxsw.flow.dataflow import CARRY
 from ptxsw.ir import (
     Float,
     Function,
@@ -32,6 +34,8 @@ from ptxsw.ir import (
     Symbol,
     Variable,
     Vec,
+    components,
+    leaves,
     type_width,
 )
 from ptxsw.semantics import Meaning, meaning
@@ -48,8 +52,11 @@ Op = Callable[["Machine", Fragment], int | None]
 Read = Callable[["Machine", Frame, slice | Index], tuple[Any, Poison]]
 """Gives a value (`Bits`, or an `int` for a literal) and what of it is undefined."""
 Handler = Callable[["Code", Instruction, int], Op]
+Spread = Callable[[list[Any], list[Poison]], list[Poison]]
+"""From the values of sources and what of them is undefined to what is undefined of each result."""
 _HANDLERS: dict[str, tuple[Handler, bool]] = {}
 LANES = Lanes()
+_DEFINED: tuple[Poison, ...] = (None,) * 16
 
 
 def handles(*opcodes: str, guarded: bool = False) -> Callable[[Handler], Handler]:
@@ -104,7 +111,7 @@ class Code:
         """The number of a register."""
         found = self.slots.get(reg)
         if found is None:
-            width = self.function.body.width(reg)
+            width = 1 if reg is CARRY else self.function.body.width(reg)
             if width == 0:
                 raise Unsupported(
                     f"register {reg.name} is not declared",
@@ -196,7 +203,7 @@ def _read_sum(inner: Read, offset: int) -> Read:
     return read
 
 
-def flatten(operands: tuple[Operand, ...]) -> Iterator[Operand]:
+def flatten(operands: Iterable[Operand]) -> Iterator[Operand]:
     """Operands with vectors and pairs taken apart."""
     for operand in operands:
         if isinstance(operand, Vec):
@@ -221,17 +228,31 @@ def destinations(code: Code, operand: Operand) -> list[int | None]:
     return out
 
 
-def _selected(values: list[Any], poisons: list[Poison]) -> Poison:
+def _selected(values: list[Any], poisons: list[Poison]) -> list[Poison]:
     """`selp` leaves the value it does not take alone, defined or not."""
     a, b, c = poisons
     chosen = np.where(values[2].array, a is not None and a, b is not None and b)
-    return chosen if c is None else any_poison(chosen, c)
+    return [chosen if c is None else any_poison(chosen, c)]
+
+
+def _copied(values: list[Any], poisons: list[Poison]) -> list[Poison]:
+    """Each result is one source."""
+    return poisons
+
+
+def _spread(instruction: Instruction, sources: int, results: int) -> Spread | None:
+    """How what is undefined of the sources spreads to the results; None: to all of them."""
+    if instruction.opcode == "selp" and (sources, results) == (3, 1):
+        return _selected
+    return _copied if instruction.opcode == "mov" and sources == results else None
 
 
 def arithmetic(code: Code, instruction: Instruction, built: Meaning) -> Op:
     """An instruction that computes registers from registers."""
-    slots = destinations(code, instruction.operands[0])
-    widths = [0 if slot is None else code.widths[slot] for slot in slots]
+    named = destinations(code, instruction.operands[0])
+    widths = [0 if slot is None else code.widths[slot] for slot in named]
+    slots = [*named, code.slot(CARRY)] if built.writes_carry else named
+    carry = _read_register(code.slot(CARRY)) if built.reads_carry else None
     operands = list(flatten(instruction.operands[1:]))
     readers = [code.read(operand) for operand in operands]
     fixed = len(readers) == len(built.inputs)
@@ -239,42 +260,35 @@ def arithmetic(code: Code, instruction: Instruction, built: Meaning) -> Op:
         if fixed and isinstance(operand, Int | Float) and built.inputs[at]:
             raw = operand.value if isinstance(operand, Int) else operand.bits
             readers[at] = _constant(built.fit(LANES, raw, built.inputs[at]))
-    select = instruction.opcode == "selp"
+    if carry is not None:
+        readers.append(carry)
+    defined = _DEFINED[: len(slots)]
+    spread = _spread(instruction, len(readers), len(slots))
 
     def run(machine: Machine, fragment: Fragment) -> None:
         frame, sel = fragment.frame, fragment.sel
         values: list[Any] = []
         poisons: list[Poison] = []
-        poison: Poison = None
+        marks: Sequence[Poison] | None = defined
         for read in readers:
             value, undefined = read(machine, frame, sel)
             values.append(value)
             poisons.append(undefined)
             if undefined is not None:
-                poison = any_poison(poison, undefined)
-        if poison is not None and select:
-            poison = _selected(values, poisons)
-        carry = _carry(frame, sel) if built.reads_carry else None
-        out = built.run(LANES, values, widths, carry)
-        for slot, value in zip(slots, out, strict=False):
-            if slot is not None:
-                frame.write(slot, fragment, value.array, poison)
-        if built.writes_carry:
-            if frame.carry is None:
-                frame.carry = np.zeros(frame.threads, np.bool_)
-            frame.carry[sel] = out[-1].array
+                marks = None
+        if marks is None and spread is not None:
+            marks = spread(values, poisons)
+        elif marks is None:
+            marks = [reduce(any_poison, poisons)] * len(slots)
+        flag = None if carry is None else values.pop()
+        out = built.run(LANES, values, widths, flag)
+        frame.write_all(slots, fragment, [value.array for value in out], marks)
 
     return run
 
 
 def _constant(value: Bits) -> Read:
     return lambda machine, frame, sel: (value, None)
-
-
-def _carry(frame: Frame, sel: slice | Index) -> Bits:
-    if frame.carry is None:
-        return Bits(np.zeros(1, np.bool_), 1)
-    return Bits(frame.carry[sel], 1)
 
 
 def predicate(machine: Machine, fragment: Fragment, slot: int, negated: bool) -> Array:
@@ -320,6 +334,9 @@ def taking_part(
 
 
 def _compile(code: Code, instruction: Instruction, pc: int) -> Op:
+    guard = instruction.guard
+    if guard is not None and code.widths[code.slot(guard.reg)] != 1:
+        raise ValueError(f"its guard {guard.reg.name} is no predicate")
     handler = _HANDLERS.get(instruction.opcode)
     if handler is not None:
         op = handler[0](code, instruction, pc)
@@ -352,6 +369,8 @@ def translate(program: Program, function: Function) -> Code:
         if variable.space in ("local", "param"):
             code.place(variable)
     code.size = -(-code.size // 16) * 16
+    for reg in _registers(function):
+        code.slot(reg)
     _find_labels(code, body.statements)
     for block in cfg.blocks:
         meet = cfg.ipdom.get(block.number, -1)
@@ -365,6 +384,31 @@ def translate(program: Program, function: Function) -> Code:
     count = len(cfg.instructions)
     code.threads, code.warps = [0] * count, [0] * count
     return code
+
+
+def header_variables(variables: Iterable[Variable]) -> list[Variable]:
+    """Results or parameters of a function, those in vector registers taken apart."""
+    found: list[Variable] = []
+    for variable in variables:
+        if variable.space == "reg" and variable.vector > 1:
+            names = components(variable.name, variable.vector)
+            found += [variable._replace(name=name, vector=1) for name in names]
+        else:
+            found.append(variable)
+    return found
+
+
+def _registers(function: Function) -> Iterator[Reg]:
+    """The registers that are looked for while the function runs: those of its header, guards and
+    calls. A frame has a place for each from the start, whether or not it is read and written."""
+    for variable in header_variables((*function.returns, *function.params)):
+        if variable.space == "reg":
+            yield Reg(variable.name)
+    for instruction in function.body.instructions:
+        if instruction.guard is not None:
+            yield instruction.guard.reg
+        if instruction.opcode == "call":
+            yield from (leaf for leaf in leaves(instruction.operands) if isinstance(leaf, Reg))
 
 
 def _find_labels(code: Code, statements: tuple[Statement, ...]) -> None:

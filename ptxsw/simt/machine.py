@@ -20,6 +20,7 @@ from ptxsw.simt.lanes import Bits
 from ptxsw.simt.memory import GARBAGE, Place, Region
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
+from ptxsw.simt.rendezvous import Barriers, WarpRendezvous
 from ptxsw.simt.schedule import Schedule
 from ptxsw.simt.state import (
     Array,
@@ -34,10 +35,9 @@ from ptxsw.simt.state import (
     RunError,
     union,
 )
-from ptxsw.simt.waiting import Barriers, Meetings
 
 if TYPE_CHECKING:
-    from ptxsw.simt.copies import Copy
+    from ptxsw.simt.async_copies import Copy
 
 _ONE = np.uint32(1)
 
@@ -93,7 +93,7 @@ class Machine:
         self.steps = 0
         self.runnable: list[Fragment] = []
         self.joins: dict[Join, None] = {}  # with threads that have arrived
-        self.meetings = Meetings(self)
+        self.meetings = WarpRendezvous(self)
         self.barriers = Barriers(self)
         self.printed: list[str] = []
         self.copies: list[Copy] = []
@@ -267,7 +267,7 @@ class Machine:
         ops, threads, warps = code.ops, code.threads, code.warps
         join = fragment.join
         meet = join.pc if join is not None and join.frame is frame else -1
-        budget = self.schedule.turn()
+        budget = min(self.schedule.turn(), self.limit - self.steps)
         tracking = self.schedule.tracking
         count, groups = fragment.count, len(fragment.warps)
         step = 0
@@ -297,7 +297,7 @@ class Machine:
                 pc = following
         fragment.pc = pc
         self.steps += step
-        if self.steps > self.limit:
+        if self.steps >= self.limit:
             raise self.error(
                 Runaway, fragment, int(fragment.idx[0]), f"no end after {self.steps} steps"
             )

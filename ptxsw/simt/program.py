@@ -19,6 +19,7 @@ from ptxsw.ir import (
     leaves,
     type_width,
 )
+from ptxsw.parser.scan import blank_comments
 from ptxsw.simt.code import Code, align_of, size_of, translate
 from ptxsw.simt.memory import CODE, GARBAGE, SHARED, WINDOW, Arena, Array, Buffer
 
@@ -70,9 +71,8 @@ class Program:
         """The kernel, and what it may call: functions named in bodies and in tables."""
         work, seen = [self.kernel.name], [self.kernel.name]
         tables = [v for v in self.module.variables if v.initialised]
-        text = self.module.source.text
         for variable in tables:
-            for word in re.findall(r"[A-Za-z_$%][\w$]*", text[slice(*variable.span)]):
+            for word in re.findall(r"[A-Za-z_$%][\w$]*", self._declaration(variable)):
                 if word in self.functions and word not in seen:
                     work.append(word)
                     seen.append(word)
@@ -217,13 +217,12 @@ class Program:
     # ------------------------------------------------------------ first values
 
     def _initialise(self, variable: Variable, buffer: Buffer) -> None:
-        text = self.module.source.slice(variable.span)
         data = self.arena.bytes_of(buffer)
         if not variable.initialised:
             return
         data[:] = 0
-        _, _, right = text.partition("=")
-        tokens = [m.group(m.lastindex or 0) for m in _TOKEN.finditer(right.rstrip(" ;\n"))]
+        right = initialiser(self._declaration(variable), variable.name)
+        tokens = [m.group(m.lastindex or 0) for m in _TOKEN.finditer(right)]
         size = max(type_width(variable.type) // 8, 1)
         dims = [
             *(d or 0 for d in variable.dims),
@@ -234,6 +233,10 @@ class Program:
             if at * size + size <= len(data):
                 part = (value % (1 << 8 * size)).to_bytes(size, "little")
                 data[at * size : at * size + size] = np.frombuffer(part, np.uint8)
+
+    def _declaration(self, variable: Variable) -> str:
+        """The text that declares a variable, and others beside it, without comments."""
+        return blank_comments(self.module.source.slice(variable.span))
 
     def _values(
         self, variable: Variable, tokens: list[str], size: int, dims: list[int]
@@ -288,6 +291,20 @@ class Program:
     def shared_memory(self, blocks: int) -> Array:
         """Fresh shared memory of so many blocks, of a content nobody should rely on."""
         return np.full(blocks * self.shared_size, GARBAGE, np.uint8)
+
+
+def initialiser(declaration: str, name: str) -> str:
+    """What stands behind the `=` of `name` in `.global .u32 a[2] = {1, 2}, b = 3;`, a text without
+    comments; "" where it has none."""
+    depth, start = 0, 0
+    for at, char in enumerate(declaration):
+        depth += (char in "{([") - (char in "})]")
+        if char == ";" or (char == "," and depth == 0):
+            left, _, right = declaration[start:at].partition("=")
+            if left.partition("[")[0].split()[-1:] == [name]:
+                return right.strip()
+            start = at + 1
+    return ""
 
 
 def _number(token: str, type_: str) -> int:

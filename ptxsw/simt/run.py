@@ -10,7 +10,7 @@ import numpy as np
 
 from ptxsw.errors import Unsupported
 from ptxsw.ir import Function, Module
-from ptxsw.simt import access, atomics, control, copies, warp  # noqa: F401  (their handlers)
+from ptxsw.simt import access, async_copies, atomics, branches, warp  # noqa: F401  (their handlers)
 from ptxsw.simt.counters import Counters
 from ptxsw.simt.machine import Geometry, Machine
 from ptxsw.simt.memory import Buffer
@@ -60,10 +60,12 @@ def launch(
     memory in bytes; `memory` puts more buffers at addresses of the caller's choice, for pointers
     given as integers. Of a large grid `only` some blocks may be run, by their numbers in order
     (x first). A `seed` asks for a fuzzed schedule; `resident` blocks' worth of threads run
-    at the same time.
+    at the same time. After `limit` instructions of groups of threads, of all blocks together, the
+    launch is given up.
 
     Raises RunError for what the program does wrong, Unsupported for what is not modelled.
     """
+    require_64_bits(module)
     function = entry(module, kernel)
     geometry = Geometry(_three(grid), _three(block))
     if geometry.threads == 0 or geometry.blocks == 0 or geometry.threads > 1024:
@@ -77,6 +79,7 @@ def launch(
     watch = Races() if races else None
     printed: list[str] = []
     at_once = max(1, resident // geometry.padded)
+    steps = 0
     with np.errstate(all="ignore"):
         span = (
             range(geometry.blocks)
@@ -86,9 +89,11 @@ def launch(
         for first in range(span.start, span.stop, at_once):
             blocks = min(at_once, span.stop - first)
             machine = Machine(program, geometry, first, blocks, schedule, counts, watch, limit)
+            machine.steps = steps
             if watch is not None:
                 watch.begin(machine)
             machine.run()
+            steps = machine.steps
             printed += machine.printed
     if counts is not None:
         counts.add_codes(program.codes.values())
@@ -98,14 +103,28 @@ def launch(
 
 
 def entry(module: Module, name: str | None) -> Function:
-    """The kernel of a name, or the only one. Raises Unsupported where there is none."""
-    kernels = [f for f in module.functions if f.kind == "entry" and f.body_span is not None]
+    """The kernel of a name, or for None the only one. Raises Unsupported where there is none."""
+    kernels = module.kernels
     for function in kernels:
         if function.name == name or (name is None and len(kernels) == 1):
             return function
-    names = ", ".join(function.name for function in kernels) or "none"
+    names = ", ".join(function.name for function in kernels)
     span = module.functions[0].span if module.functions else Span(0, 0)
-    raise Unsupported(f"no kernel {name!r}; there are: {names}", module.source, span)
+    if not kernels:
+        problem = "no kernel with a body"
+    elif name is None:
+        problem = f"which kernel? name one of: {names}"
+    else:
+        problem = f"no kernel {name!r}; there are: {names}"
+    raise Unsupported(problem, module.source, span)
+
+
+def require_64_bits(module: Module) -> None:
+    """Raises Unsupported for a module with 32-bit addresses: here they have 64 bits."""
+    if module.address_size != 64:
+        span = next(d.span for d in reversed(module.directives) if d.name == "address_size")
+        why = "programs with 32-bit addresses are not run (ptxas 13 does not assemble them, either)"
+        raise Unsupported(why, module.source, span)
 
 
 def _three(size: int | Sequence[int]) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ place: seen from one warp, a converged group of lanes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,6 @@ class Frame:
     caller: Frame | None = None
     values: list[Array | None] = field(default_factory=list)
     poison: list[Poison] = field(default_factory=list)
-    carry: Array | None = None
     results: tuple[Operand, ...] = ()  # where the call wants its results
 
     def __post_init__(self) -> None:
@@ -88,6 +88,28 @@ class Frame:
         if not isinstance(old, np.ndarray):
             old = self.poison[slot] = np.full(self.threads, old is True)
         old[sel] = False if poison is None else poison
+
+    def write_all(
+        self,
+        slots: Sequence[int | None],
+        fragment: Fragment,
+        arrays: Sequence[Array],
+        poisons: Sequence[Poison],
+        exact: bool = False,
+    ) -> None:
+        """Sets the registers that one instruction writes, as `write` does each; None is a sink.
+        What is read of a register is a view of it, so all values are taken before one is set."""
+        if len(slots) > 1:
+            arrays = [_taken(array) for array in arrays]
+            poisons = [_taken(p) if isinstance(p, np.ndarray) else p for p in poisons]
+        for slot, array, poison in zip(slots, arrays, poisons, strict=True):
+            if slot is not None:
+                self.write(slot, fragment, array, poison, exact)
+
+
+def _taken(array: Array) -> Array:
+    """The elements as they are now: a copy of a view."""
+    return array if array.base is None else array.copy()
 
 
 @dataclass(eq=False)

@@ -15,8 +15,8 @@ import numpy as np
 
 from ptxsw.ir import Instruction, Int
 from ptxsw.simt.code import DONE, LANES, Code, Op, Read, destinations, handles, taking_part
+from ptxsw.simt.rendezvous import lane_bits
 from ptxsw.simt.state import Array, Fragment, Index
-from ptxsw.simt.waiting import lane_bits
 
 if TYPE_CHECKING:
     from ptxsw.simt.machine import Machine
@@ -27,8 +27,8 @@ Perform = Callable[["Machine", Index, list[Array]], list[Array]]
 
 @dataclass(frozen=True)
 class Exchange:
-    """A `Rite`: reads operands of every lane, performs, writes as many results as there are
-    destinations. After the mask and the operands come marks of what is undefined, an array for
+    """A `WarpCollective`: reads operands of every lane, performs, writes as many results as there
+    are destinations. After the mask and the operands come marks of what is undefined, an array for
     each operand; the last result marks what is undefined."""
 
     name: str
@@ -67,9 +67,8 @@ class Exchange:
     def write(self, machine: Machine, fragment: Fragment, results: list[Array]) -> None:
         undefined = results[-1]
         poison = undefined if undefined.any() else None
-        for slot, result in zip(self.slots, results, strict=False):
-            if slot is not None:
-                fragment.frame.write(slot, fragment, result, poison, exact=True)
+        count = len(self.slots)
+        fragment.frame.write_all(self.slots, fragment, results[:count], [poison] * count, True)
 
 
 def _meeting(code: Code, instruction: Instruction, pc: int, rite: Exchange) -> Op:

@@ -56,6 +56,8 @@ class Input:
 class CommandLine:
     """`arguments`, options files included in place, with what matters in them."""
 
+    default_output: str | None = "elf.o"
+
     def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments: Final = tuple(arguments)
         self.inputs: list[Input] = []

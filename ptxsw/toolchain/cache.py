@@ -19,15 +19,43 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 256 << 20
 _SUFFIX = ".ptxsw"
-_MAGIC = b"ptxsw-cache-1"
+_MAGIC = b"ptxsw-cache-2"
+_HEAD = 256  # bytes that hold the first two lines of an entry
 
 
 class Answer:
-    """What `optimize` made of a text. `text` is None where it left it alone."""
+    """What `optimize` made of a text. `text` is None where it left it alone.
 
-    def __init__(self, text: bytes | None, report: bytes) -> None:
+    `fault` says why something is left alone that need not be, and is told at each use: ptxas
+    refused the rewritten text, or (`limit` > 0) kernels were not finished within so many seconds.
+    """
+
+    def __init__(
+        self, text: bytes | None, report: bytes, fault: str = "", limit: float = 0.0
+    ) -> None:
         self.text: Final = text
-        self.report: Final = report  # JSON
+        self.report: Final = report  # JSON; empty where there is none
+        self.fault: Final = fault
+        self.limit: Final = limit
+
+
+class Tally:
+    """What a cache holds: numbers of answers, and the bytes of all that is kept."""
+
+    def __init__(self, answers: int, refused: int, unfinished: int, size: int) -> None:
+        self.answers: Final = answers
+        self.refused: Final = refused  # of these, by ptxas
+        self.unfinished: Final = unfinished  # of these, for want of time
+        self.size: Final = size
+
+    def __str__(self) -> str:
+        notes = []
+        if self.refused:
+            notes.append(f"{self.refused} refused by ptxas")
+        if self.unfinished:
+            notes.append(f"{self.unfinished} not finished in time")
+        among = f" ({', '.join(notes)})" if notes else ""
+        return f"{self.answers} answers{among}, {self.size / 1e6:.1f} MB"
 
 
 def key(*parts: bytes) -> str:
@@ -106,10 +134,18 @@ class Cache:
             raise
         self._trim()
 
-    def size(self) -> tuple[int, int]:
-        """Number of entries and their bytes."""
-        sizes = [entry.stat().st_size for entry in self._entries()]
-        return len(sizes), sum(sizes)
+    def tally(self) -> Tally:
+        """Counts the entries; of each only the head is read."""
+        answers = refused = unfinished = size = 0
+        for entry in self._entries():
+            with contextlib.suppress(OSError), open(entry.path, "rb") as file:
+                limit, fault = _told(file.read(_HEAD).partition(b"\n")[2])
+                is_refusal = fault and not limit
+                answers += not is_refusal
+                refused += is_refusal
+                unfinished += limit > 0
+                size += os.fstat(file.fileno()).st_size
+        return Tally(answers, refused, unfinished, size)
 
     def clear(self) -> int:
         """Removes all entries, and what killed writers left; returns the number of entries."""
@@ -155,7 +191,9 @@ def _open_private(path: str, flags: int) -> int:
 def encode(answer: Answer) -> bytes:
     """An answer as bytes, with a checksum."""
     text = b"-" if answer.text is None else b"+" + answer.text
-    body = b"%d\n" % len(text) + text + answer.report
+    fault = answer.fault.encode()
+    head = b"%d %d %s\n" % (len(text), len(fault), repr(answer.limit).encode())
+    body = head + text + fault + answer.report
     return b"%s %s\n" % (_MAGIC, key(body).encode()) + body
 
 
@@ -164,6 +202,18 @@ def decode(data: bytes) -> Answer | None:
     head, _, body = data.partition(b"\n")
     if head != b"%s %s" % (_MAGIC, key(body).encode()):
         return None
-    length, _, rest = body.partition(b"\n")
-    text, report = rest[: int(length)], rest[int(length) :]
-    return Answer(text[1:] if text.startswith(b"+") else None, report)
+    sizes, _, rest = body.partition(b"\n")
+    words = sizes.split()
+    end = int(words[0])
+    after = end + int(words[1])
+    text = rest[1:end] if rest.startswith(b"+") else None
+    return Answer(text, rest[after:], rest[end:after].decode(), float(words[2]))
+
+
+def _told(body: bytes) -> tuple[float, bool]:
+    """The limit in the head of an entry, and whether a fault is noted there."""
+    words = body.partition(b"\n")[0].split()
+    try:
+        return float(words[2]), int(words[1]) > 0
+    except (IndexError, ValueError):  # damaged; whoever asks for it will notice
+        return 0.0, False

@@ -7,13 +7,17 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import metadata
 
 from ptxsw import __version__
-from ptxsw.toolchain import find, gcc, ptxas
+from ptxsw.toolchain import compiler_caches, find, gcc, ptxas
 from ptxsw.toolchain.cache import Cache
-from ptxsw.toolchain.settings import Settings
+from ptxsw.toolchain.settings import VARIABLES, Settings, SettingsError
+from ptxsw.toolchain.standin import settings_directory
 from ptxsw.toolchain.tuned import everything
+
+_PREFIX = "PTXSW_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ def examine(environ: Mapping[str, str]) -> Iterator[Finding]:
     for variable in ("NVCC_APPEND_FLAGS", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
         if environ.get(variable):
             yield Finding(variable, environ[variable])
+    for variable in compiler_caches.outdated(environ, settings_directory(environ)):
+        how = "made by another ptxsw or under other PTXSW_*: run `ptxsw env` again"
+        yield Finding(variable, how, good=False)
     nvptx_as = gcc.real_nvptx_as(environ)
     if nvptx_as is not None:
         yield Finding("GCC's real as", f"{nvptx_as.path} ({nvptx_as.origin})")
@@ -77,12 +84,13 @@ def _version(chosen: find.Candidate) -> Finding:
 
 def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     for name in sorted(environ):
-        if name.startswith("PTXSW_"):
+        if name in VARIABLES:
             yield Finding(name, environ[name])
+    for problem in setting_problems(environ):
+        yield Finding("settings", problem, good=False)
     try:
         settings = Settings(environ)
-    except ValueError as error:
-        yield Finding("settings", str(error), good=False)
+    except SettingsError:  # all of it has been said
         return
     if settings.disabled:
         yield Finding("settings", "PTXSW_DISABLE is set: nothing is rewritten", good=False)
@@ -93,6 +101,20 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(name, f"{path} cannot be written", good=False)
 
 
+def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:
+    """Variables of ours that nobody reads, and values that make no sense, a sentence for each."""
+    known = {name.removeprefix(_PREFIX): name for name in VARIABLES}
+    for name in sorted(environ):
+        if name.startswith(_PREFIX) and name not in (*VARIABLES, find.TRIED):
+            near = get_close_matches(name.removeprefix(_PREFIX), known, 1)
+            meant = f"; did you mean {known[near[0]]}?" if near else ""
+            yield f"{name} is no variable of ptxsw{meant}"
+    try:
+        Settings(environ)
+    except SettingsError as error:
+        yield from error.problems
+
+
 def _cache(directory: str | None) -> Finding:
     if directory is None:
         return Finding("cache", "off")
@@ -101,8 +123,7 @@ def _cache(directory: str | None) -> Finding:
         return Finding("cache", f"not used: {directory} {cache.problem}", good=False)
     if not _writable(directory):
         return Finding("cache", f"{directory} cannot be written", good=False)
-    entries, size = cache.size()
-    return Finding("cache", f"{directory}: {entries} answers, {size / 1e6:.1f} MB")
+    return Finding("cache", f"{directory}: {cache.tally()}")
 
 
 def _tuned(path: str | None) -> Finding:

@@ -25,6 +25,8 @@ _VALUED = "mo"
 class AsCommandLine(CommandLine):
     """The command line of `nvptx-none-as`. Standard input is left to the real one."""
 
+    default_output = None  # GCC names it always
+
     def _read(self) -> None:
         at = 0
         while at < len(self.arguments):

@@ -119,6 +119,15 @@ def end_by(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
+def end_as(done: Finished) -> NoReturn:
+    """Says what a program said, and ends as it ended. Raises OSError."""
+    write_all(1, done.stdout)
+    write_all(2, done.stderr)
+    if done.status < 0:
+        end_by(-done.status)
+    os._exit(done.status)
+
+
 def write_all(descriptor: int, data: bytes) -> None:
     """Writes all of `data`. Raises OSError."""
     view = memoryview(data)

@@ -14,39 +14,68 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
-DEFAULT_ASSUME = frozenset({"lockstep-iterations", "no-lane-race"})
+DEFAULT_ASSUME = frozenset({"lockstep-iterations", "no-lane-race", "parameters-are-global"})
 KNOWN_ASSUME = DEFAULT_ASSUME | {"no-index-wrap"}
 KNOWN_SCHEMES = ("auto", "keep", "paper", "early", "halo")
 DEFAULT_TIMEOUT = 60.0
 
+VARIABLES = (
+    "PTXSW_ASSUME", "PTXSW_CACHE", "PTXSW_DISABLE", "PTXSW_LOG", "PTXSW_MAX_DELTA", "PTXSW_MODE",
+    "PTXSW_REAL_NVPTX_AS", "PTXSW_REAL_PTXAS", "PTXSW_REPORT", "PTXSW_REWRITES", "PTXSW_SCHEME",
+    "PTXSW_STRICT",
+    "PTXSW_TIMEOUT", "PTXSW_TUNED",
+)  # fmt: skip
+"""All that a user can set."""
+
 _OFF = ("", "0", "no", "off", "false")
+
+
+class SettingsError(ValueError):
+    """Variables whose values make no sense; `problems` has a sentence for each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 class Settings:
     """What the `PTXSW_*` variables ask for."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Raises ValueError, with the variable's name, for a value that makes no sense."""
+        """Raises SettingsError, which names every variable whose value makes no sense."""
         get = environ.get
+        wrong: list[str] = []
         self.disabled: Final = get("PTXSW_DISABLE", "").lower() not in _OFF
         self.strict: Final = get("PTXSW_STRICT", "").lower() not in _OFF
-        self.mode: Final = _choice(environ, "PTXSW_MODE", ("auto", "force"))
-        self.scheme: Final = _choice(environ, "PTXSW_SCHEME", KNOWN_SCHEMES)
-        self.max_delta: Final = int(_number(environ, "PTXSW_MAX_DELTA", 31, 0, 31))
-        self.assume: Final = parse_assume(get("PTXSW_ASSUME"))
-        self.timeout: Final = _number(environ, "PTXSW_TIMEOUT", DEFAULT_TIMEOUT, 0.001, 1e6)
+        self.mode: Final = _choice(environ, "PTXSW_MODE", ("auto", "force"), wrong)
+        self.scheme: Final = _choice(environ, "PTXSW_SCHEME", KNOWN_SCHEMES, wrong)
+        self.rewrites: Final = get("PTXSW_REWRITES") or None  # names, checked where they are used
+        self.max_delta: Final = int(_number(environ, "PTXSW_MAX_DELTA", 31, 0, 31, wrong))
+        self.assume: Final = _assume(environ, wrong)
+        self.timeout: Final = _number(environ, "PTXSW_TIMEOUT", DEFAULT_TIMEOUT, 0.001, 1e6, wrong)
         self.real_ptxas: Final = get("PTXSW_REAL_PTXAS") or None
         self.report: Final = get("PTXSW_REPORT") or None  # a directory
         self.log: Final = get("PTXSW_LOG") or None  # a file
         self.cache: Final = cache_directory(environ)
         self.tuned: Final = tuned_file(environ)
+        if wrong:
+            raise SettingsError(wrong)
 
     def key(self) -> str:
         """The settings that decide what becomes of a file, with the state of what was tuned."""
         words = [self.mode, self.scheme, str(self.max_delta), *sorted(self.assume)]
+        if self.rewrites:
+            words.append(f"rewrites-{self.rewrites}")
         if self.mode == "auto":
             words.append(tuned_state(self.tuned))
         return " ".join(word for word in words if word)
+
+    def asked(self) -> str:
+        """All that was asked for and decides what becomes of a file."""
+        if self.disabled:
+            return "disabled"
+        assumed = ",".join(sorted(self.assume)) or "none"
+        return f"{self.mode} {self.scheme} {self.max_delta} {assumed} {self.timeout:g} s"
 
 
 def cache_directory(environ: Mapping[str, str]) -> str | None:
@@ -97,16 +126,26 @@ def parse_assume(text: str | None) -> frozenset[str]:
     return names
 
 
-def _choice(environ: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+# Each adds to `wrong` what makes no sense, so that all of it is said at once.
+
+
+def _choice(
+    environ: Mapping[str, str], name: str, choices: tuple[str, ...], wrong: list[str]
+) -> str:
     """The value of a variable, or its first choice where it is not set."""
     value = environ.get(name) or choices[0]
     if value not in choices:
-        raise ValueError(f"{name} is {value!r}; it can be {', '.join(choices)}")
+        wrong.append(f"{name} is {value!r}; it can be {', '.join(choices)}")
     return value
 
 
 def _number(
-    environ: Mapping[str, str], name: str, default: float, low: float, high: float
+    environ: Mapping[str, str],
+    name: str,
+    default: float,
+    low: float,
+    high: float,
+    wrong: list[str],
 ) -> float:
     text = environ.get(name)
     if not text:
@@ -116,5 +155,14 @@ def _number(
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        raise ValueError(f"{name} is {text!r}; it has to be a number from {low} to {high}")
+        wrong.append(f"{name} is {text!r}; it has to be a number from {low:g} to {high:.0f}")
+        return default
     return value
+
+
+def _assume(environ: Mapping[str, str], wrong: list[str]) -> frozenset[str]:
+    try:
+        return parse_assume(environ.get("PTXSW_ASSUME"))
+    except ValueError as error:
+        wrong.append(f"PTXSW_ASSUME: {error}")
+        return DEFAULT_ASSUME

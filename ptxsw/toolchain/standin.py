@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from ptxsw.toolchain import find
+from ptxsw.toolchain import compiler_caches, find
 from ptxsw.toolchain.cache import key
 from ptxsw.toolchain.gcc import NAME, VARIABLE, real_nvptx_as
 
@@ -36,6 +36,11 @@ def data_directory(environ: Mapping[str, str]) -> Path:
     if not base.startswith("/"):
         base = os.path.join(environ.get("HOME") or tempfile.gettempdir(), ".local", "share")
     return Path(base) / "ptxsw"
+
+
+def settings_directory(environ: Mapping[str, str]) -> Path:
+    """Where files are kept that tell compiler caches of the settings."""
+    return data_directory(environ) / "settings"
 
 
 def write_script(path: Path, real: str | None = None, *, gcc: bool = False) -> Path:
@@ -160,7 +165,8 @@ def shadow(environ: Mapping[str, str]) -> Path | None:
 
 
 def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which any build meets the stand-in. Raises ToolkitError or OSError."""
+    """The environment in which any build meets the stand-in, and compiler caches know of it.
+    Raises ToolkitError or OSError."""
     stand_in = script(environ)
     cuda = shadow(environ)
     first = cuda / "bin" if cuda is not None else stand_in.parent
@@ -169,6 +175,7 @@ def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
         "PATH": f"{first}{os.pathsep}{environ.get('PATH', os.defpath)}",
         "TRITON_PTXAS_PATH": str(stand_in),
         "TRITON_PTXAS_BLACKWELL_PATH": str(stand_in),
+        **compiler_caches.variables(environ, settings_directory(environ)),
     }
     if cuda is not None:
         changed |= dict.fromkeys(("CUDA_HOME", "CUDA_PATH", "NVHPC_CUDA_HOME"), str(cuda))
@@ -187,10 +194,12 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
     Raises ValueError for a tool nobody knows, ToolkitError where a toolkit is needed.
     """
     stand_in = shlex.quote(str(script(environ)))
+    if tool in ("ccache", "sccache"):
+        return _caches_advice(environ)
     if tool == "nvcc":
         flags = shlex.quote(_appended(environ, script(environ)))
         sentence = "# nvcc starts the stand-in in front of its own ptxas."
-        return f"{sentence}\nexport NVCC_APPEND_FLAGS={flags}\n"
+        return f"{sentence}\nexport NVCC_APPEND_FLAGS={flags}\n{_caches_advice(environ)}"
     if tool == "triton":
         return (
             "# Triton takes the first for architectures below sm_90, the second from there on.\n"
@@ -199,12 +208,21 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
     if tool == "gcc":
         return _gcc_advice(environ)
     if tool not in _WITH_TOOLKIT:
-        known = ", ".join(sorted((*_WITH_TOOLKIT, "gcc", "nvcc", "triton")))
+        known = ", ".join(sorted((*_WITH_TOOLKIT, "ccache", "gcc", "nvcc", "sccache", "triton")))
         raise ValueError(f"no advice for {tool!r}; there is some for {known}")
     cuda = shadow(environ)
     if cuda is None:
         raise ToolkitError("no CUDA toolkit found: set CUDA_HOME")
-    return _WITH_TOOLKIT[tool].format(cuda=shlex.quote(str(cuda)))
+    lines = _WITH_TOOLKIT[tool].format(cuda=shlex.quote(str(cuda)))
+    return lines + (_caches_advice(environ) if tool in _CACHED else "")
+
+
+def _caches_advice(environ: Mapping[str, str]) -> str:
+    told = compiler_caches.variables(environ, settings_directory(environ))
+    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in told.items())
+    return "# This tells ccache and sccache of PTXSW_*; after a change of it, again.\n" + "".join(
+        exports
+    )
 
 
 def _gcc_advice(environ: Mapping[str, str]) -> str:
@@ -222,6 +240,7 @@ def _gcc_advice(environ: Mapping[str, str]) -> str:
     )
 
 
+_CACHED = ("clang", "cmake", "nvhpc")  # compilers in front of which a cache may be
 _WITH_TOOLKIT = {
     "clang": (
         "# clang takes ptxas from the toolkit that it is given (or from --ptxas-path=).\n"

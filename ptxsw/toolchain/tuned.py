@@ -18,6 +18,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from ptxsw.errors import naming
 from ptxsw.toolchain.settings import tuned_file
 
 KEEP = "keep"
@@ -195,7 +196,7 @@ def _write(path: str, results: Mapping[str, Tuned]) -> None:
     lines = [f"{json.dumps(name)}: {json.dumps(asdict(results[name]))}" for name in sorted(results)]
     private = f"{path}.{os.getpid()}"
     try:
-        with open(private, "w", encoding="utf-8") as file:
+        with naming(path), open(private, "w", encoding="utf-8") as file:
             file.write(f'{{"schema": {SCHEMA}, "results": {{\n' + ",\n".join(lines) + "\n}}\n")
         os.replace(private, path)
     except BaseException:

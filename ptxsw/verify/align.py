@@ -6,16 +6,18 @@ registers other instructions set. A stretch may be there twice, under one added 
 
     @%p bra slow;  FIRST COPY  bra done;  slow:  SECOND COPY  done:
 
-Both copies are then compared with the same stretch of the original.
+Both copies are then compared with the same stretch of the original. Scopes must have the numbers
+that they have in the first body (`ptxsw.verify.scopes`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from ptxsw import isa
+from ptxsw.flow.dataflow import read_first
 from ptxsw.ir import (
     Body,
     Close,
@@ -49,21 +51,22 @@ class Aligned:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class Divergence:
     """Why two bodies cannot be aligned; `instruction` is of the second, where there is one."""
 
     reason: str
     instruction: Instruction | None = None
 
 
-def align(first: Function, second: Function) -> tuple[Aligned, ...] | Apart:
+COPIES_DIFFER = Divergence("the two copies of a stretch differ")
+
+
+def align(first: Function, second: Function) -> tuple[Aligned, ...] | Divergence:
     """The instructions of `second` in order, each with its part in `first`."""
     if _header(first) != _header(second):
-        return Apart("the parameters or directives of the kernels differ")
-    known = {_variable(v) for v in first.body.variables}
-    more = [v for v in second.body.variables if _variable(v) not in known]
-    if len(second.body.variables) - len(more) != len(known) or any(v.space != "reg" for v in more):
-        return Apart("the variables of the kernels differ")
+        return Divergence("the parameters or directives of the kernels differ")
+    if not _same_variables(first.body, second.body):
+        return Divergence("the variables of the kernels differ")
     return _Aligner(first.body, second.body).run()
 
 
@@ -75,6 +78,18 @@ def _variable(v: Variable) -> tuple[object, ...]:
     return (v.space, v.type, v.name, v.count, v.dims, v.vector, v.align, v.attributes, v.scope)
 
 
+def _same_variables(first: Body, second: Body) -> bool:
+    """Does the second body have all variables of the first, and otherwise registers only? Those of
+    a nested scope may be there once for each copy of it."""
+    given = Counter(map(_variable, second.variables))
+    for variable, times in Counter(map(_variable, first.variables)).items():
+        copies = given.pop(variable, 0)
+        space, *_, scope = variable
+        if copies < times or (copies > times and not (space == "reg" and scope)):
+            return False
+    return all(space == "reg" for space, *_ in given)
+
+
 class _Aligner:
     def __init__(self, first: Body, second: Body) -> None:
         self._first = first
@@ -83,23 +98,24 @@ class _Aligner:
         self._labels = {s.name for s in first.statements if isinstance(s, Label)}
         self._own: dict[Reg, bool] = {}
         self._found: list[Aligned] = []
+        self._written: set[Reg] = set()  # by added instructions, of the load that comes next
         self._index = 0  # of the next instruction of the first body
         self._at = 0  # of the next statement of the first body
 
-    def run(self) -> tuple[Aligned, ...] | Apart:
+    def run(self) -> tuple[Aligned, ...] | Divergence:
         refused = self._stretch(self._given)
         if refused is not None:
             return refused
         if self._at < len(self._wanted):
-            return Apart("the second kernel ends early")
+            return Divergence("the second kernel ends early")
         return tuple(self._found)
 
-    def _stretch(self, given: Sequence[Statement]) -> Apart | None:
+    def _stretch(self, given: Sequence[Statement]) -> Divergence | None:
         """Statements of the second body, from where the first one is."""
         number = 0
         while number < len(given):
             slow = self._new_target(given[number], guarded=True)
-            if slow is None:
+            if slow is None or self._is_next(given[number]):
                 refused = self._take(given, number)
                 number += 1
             else:
@@ -126,67 +142,83 @@ class _Aligner:
         last = _label(given, second, done) if done is not None else -1
         return (second, last) if last > second else None
 
-    def _twice(self, given: Sequence[Statement], at: int, second: int, last: int) -> Apart | None:
+    def _twice(
+        self, given: Sequence[Statement], at: int, second: int, last: int
+    ) -> Divergence | None:
         begin = self._at, self._index
         self._branch(given[at])
         refused = self._stretch(given[at + 1 : second - 1])
         end = self._at
+        kept = _kept_over(self._wanted[begin[0] : end])
+        if refused is None and kept is not None:
+            return Divergence(f"the copies of a stretch do not share {kept.name}")
         self._branch(given[second - 1])
         self._at, self._index = begin
+        self._written = set()
         refused = refused or self._stretch(given[second + 1 : last])
         if refused is None and self._at != end:
-            return Apart("the two copies of a stretch differ")
+            return COPIES_DIFFER
         return refused
 
     def _branch(self, statement: Statement) -> None:
         assert isinstance(statement, Instruction)
         self._found.append(Aligned("branch", statement, self._index))
 
-    def _take(self, statements: Sequence[Statement], number: int) -> Apart | None:
+    def _is_next(self, given: Statement) -> bool:
+        """Is it the statement of the first body that comes next?"""
+        return self._at < len(self._wanted) and _same(self._wanted[self._at], given)
+
+    def _take(self, statements: Sequence[Statement], number: int) -> Divergence | None:
         given = statements[number]
         wanted = self._wanted[self._at] if self._at < len(self._wanted) else None
         if wanted is not None and _same(wanted, given):
             self._match("same", given)
             return None
         if not isinstance(given, Instruction):
-            return Apart("labels, scopes or directives of the kernels differ")
+            return Divergence("labels, scopes or directives of the kernels differ")
         if not self._is_new(given):
-            return Apart("an instruction of the kernels differs", given)
+            return Divergence("an instruction of the kernels differs", given)
         if isinstance(wanted, Instruction) and _guarded(wanted, given):
             self._match("guarded", given)
             return None
-        return self._add(wanted, given, islice(statements, number + 1, None))
+        return self._add(wanted, given, (statements[n] for n in range(number + 1, len(statements))))
 
     def _add(
         self, wanted: Statement | None, given: Instruction, rest: Iterable[Statement]
-    ) -> Apart | None:
-        old = [r for r in isa.defs(given) if not self._fresh(r)]
+    ) -> Divergence | None:
+        old = self._old(given)
         if not old:
             self._found.append(Aligned("added", given, self._index))
             return None
         load = isinstance(wanted, Instruction) and wanted.opcode == "ld" and wanted.guard is None
         if not load or not isinstance(wanted, Instruction) or not _sets(wanted, old):
-            return Apart(f"an added instruction writes {old[0].name}", given)
-        if self._goes_on(wanted, rest):
-            self._found.append(Aligned("added", given, self._index))
-        else:
+            return Divergence(f"an added instruction writes {old[0].name}", given)
+        self._written |= set(old)
+        if set(isa.defs(wanted)) <= self._written and not self._made_next(wanted, rest):
             self._match("replaces", given)
+        else:
+            self._found.append(Aligned("added", given, self._index))
         return None
 
-    def _goes_on(self, load: Instruction, rest: Iterable[Statement]) -> bool:
-        """Do the added instructions that set a load's registers go on?"""
+    def _made_next(self, load: Instruction, rest: Iterable[Statement]) -> bool:
+        """Is a load made under a guard, behind added instructions that have set its registers?
+        One that sets them once more belongs to the load behind it."""
         for statement in rest:
             if not isinstance(statement, Instruction) or not self._is_new(statement):
                 return False
             if _guarded(load, statement):
                 return True
-            old = [r for r in isa.defs(statement) if not self._fresh(r)]
-            if old:
-                return _sets(load, old)
+            if self._old(statement):
+                return False
         return False
+
+    def _old(self, instruction: Instruction) -> list[Reg]:
+        """The registers of the first body that an instruction sets."""
+        return [reg for reg in isa.defs(instruction) if not self._fresh(reg)]
 
     def _match(self, kind: str, given: Statement) -> None:
         self._at += 1
+        self._written = set()
         if isinstance(given, Instruction):
             self._found.append(Aligned(kind, given, self._index))
             self._index += 1
@@ -201,7 +233,17 @@ class _Aligner:
         return found
 
 
-_STRAY = Apart("a branch of the second kernel is not around a stretch that is there twice")
+def _kept_over(stretch: Sequence[Statement]) -> Reg | None:
+    """A register declared in the stretch that may be read before it is set there: with a
+    stretch that is there twice, one copy would not have what the other has set."""
+    inside = {s.scope for s in stretch if isinstance(s, Open)}
+    if not inside:
+        return None
+    read = read_first([s for s in stretch if isinstance(s, Instruction)])
+    return next((reg for reg in sorted(read) if reg.scope in inside), None)
+
+
+_STRAY = Divergence("a branch of the second kernel is not around a stretch that is there twice")
 
 
 def _label(statements: Sequence[Statement], start: int, name: str | None) -> int:
@@ -229,6 +271,8 @@ def _same(a: Statement, b: Statement) -> bool:
             return a.guard == b.guard and _same_work(a, b)
         case Label(), Label():
             return a.name == b.name and a.scope == b.scope
+        case (Open(scope), Open(other)) | (Close(scope), Close(other)):
+            return scope == other
         case Directive(), Directive():
             return (a.name, a.label, a.names) == (b.name, b.label, b.names)
         case _:

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.node import Term, Variance, bottom_up, walk
 from ptxsw.emulator.terms import Terms
 
 FULL = 0xFFFFFFFF
 WARP = 32
 
 Facts = frozenset[Term]
-Pattern = tuple[object, ...]
+Pattern = int
+"""A number for each of the things that lanes may do. What they are made of may be nested deeply;
+so patterns are told apart by their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,9 @@ class Vote:
     predicate: Term
 
 
+_Place = tuple[Term, int]  # a term and the lane that sees it
+
+
 class Lanes:
     """The lanes of one warp. `shuffles` and `votes` say what certain atoms stand for."""
 
@@ -49,13 +54,66 @@ class Lanes:
         self.shuffles: dict[Term, Shuffle] = {}
         self.votes: dict[Term, Vote] = {}
         self._memo: list[dict[Term, Term]] = [{} for _ in range(WARP)]
+        self._inside: dict[Term, tuple[Term, ...]] = {}
+        self._from: dict[_Place, int | None] = {}
+        self._moved: set[_Place] = set()  # shuffles of which the memo of the lane has the value
         self._origin: dict[Term, tuple[Term, int]] = {}
-        self._patterns: dict[tuple[Term, int], Pattern] = {}
+        self._patterns: dict[_Place, Pattern] = {}
+        self._numbers: dict[tuple[object, ...], Pattern] = {}
         self._parts: dict[Term, tuple[Term, ...]] = {}
 
     def at(self, term: Term, lane: int) -> Term:
         """The term in a lane."""
+        known = self._memo[lane].get(term)
+        if known is not None:
+            return known
+        for shuffle, where in bottom_up(self._moved, self._sources, *self._shuffled(term, lane)):
+            self._memo[where][shuffle] = self._move(shuffle, where)
+            self._moved.add((shuffle, where))
+        return self._in_lane(term, lane)
+
+    def _in_lane(self, term: Term, lane: int) -> Term:
+        """The same where the shuffles in it are known."""
         return self._terms.substitute(term, self._leaf(lane), self._memo[lane])
+
+    def _shuffled(self, term: Term, lane: int) -> list[_Place]:
+        """The shuffles in a term, as a lane sees them."""
+        found = self._inside.get(term)
+        if found is None:
+            found = tuple(node for node in walk(term) if node in self.shuffles)
+            self._inside[term] = found
+        return [(shuffle, lane) for shuffle in found]
+
+    def _sources(self, place: _Place) -> list[_Place]:
+        """The shuffles that have to be known to know what one gives a lane."""
+        term, lane = place
+        shuffle = self.shuffles[term]
+        found = [*self._shuffled(shuffle.lane, lane), *self._shuffled(shuffle.clamp, lane)]
+        if all(one in self._moved for one in found):
+            other = self._other(term, lane)
+            if other is not None:
+                found += self._shuffled(shuffle.source, other)
+        return found
+
+    def _other(self, term: Term, lane: int) -> int | None:
+        """The lane from which a shuffle takes what it gives `lane`, where that is known."""
+        if (term, lane) not in self._from:
+            self._from[term, lane] = self._taken_from(self.shuffles[term], lane)
+        return self._from[term, lane]
+
+    def _taken_from(self, shuffle: Shuffle, lane: int) -> int | None:
+        by, clamp = self._in_lane(shuffle.lane, lane), self._in_lane(shuffle.clamp, lane)
+        if by.kind != "const" or clamp.kind != "const":
+            return None
+        return source_lane(shuffle.mode, lane, by.value, clamp.value)
+
+    def _move(self, term: Term, lane: int) -> Term:
+        shuffle, width = self.shuffles[term], term.width
+        poison = self._terms.atom(f"poison of {width} bits", width, Variance.LANE)
+        other = self._other(term, lane)
+        if other is None:
+            return poison
+        return self._terms.ite(shuffle.whole, self._in_lane(shuffle.source, other), poison)
 
     def origin(self, term: Term) -> tuple[Term, int] | None:
         """Of an unknown of one lane: which value it is, and the lane."""
@@ -65,29 +123,38 @@ class Lanes:
         """What distinguishes a term in this lane from the same in others: two lanes with one
         pattern do the same, as far from each other as the lanes are. Values that are `fixed`
         tell their lane."""
-        known = self._patterns.get((term, lane))
-        if known is None:
-            found: list[object] = []
-            for part in self._varying(term):
-                shuffle = self.shuffles.get(part)
-                if shuffle is not None:
-                    found.append(self._taken(shuffle, lane, fixed))
-                elif part.kind == "ite" and not self._by_lane(part):
-                    taken = self.at(part.args[0], lane).value
-                    found.append((taken, self.pattern(part.args[2 - taken], lane, fixed)))
-                elif part.kind != "atom" or part is self.lane:
-                    found.append(self.at(part, lane).value)
-                elif fixed(part):
-                    found.append(lane)
-            known = self._patterns[term, lane] = tuple(found)
-        return known
+        for place in bottom_up(self._patterns, self._chosen, (term, lane)):
+            found = tuple(self._distinct(part, place[1], fixed) for part in self._varying(place[0]))
+            self._patterns[place] = self._numbers.setdefault(found, len(self._numbers))
+        return self._patterns[term, lane]
 
-    def _taken(self, shuffle: Shuffle, lane: int, fixed: Callable[[Term], bool]) -> object:
-        by, clamp = self.at(shuffle.lane, lane), self.at(shuffle.clamp, lane)
-        if by.kind != "const" or clamp.kind != "const":
+    def _chosen(self, place: _Place) -> list[_Place]:
+        """The values of which a value of a lane is one, by choice or by shuffle."""
+        term, lane = place
+        chosen = (self._choice(part, lane) for part in self._varying(term))
+        return [one for one in chosen if one is not None]
+
+    def _choice(self, part: Term, lane: int) -> _Place | None:
+        shuffle = self.shuffles.get(part)
+        if shuffle is not None:
+            self.at(part, lane)
+            other = self._other(part, lane)
+            return None if other is None else (shuffle.source, other)
+        if part.kind == "ite" and not self._by_lane(part):
+            return part.args[2 - self.at(part.args[0], lane).value], lane
+        return None
+
+    def _distinct(self, part: Term, lane: int, fixed: Callable[[Term], bool]) -> object:
+        """What distinguishes one part in this lane; None where nothing does."""
+        chosen = self._choice(part, lane)
+        if chosen is not None:
+            which = chosen[1] - lane if part in self.shuffles else chosen[0] is part.args[1]
+            return which, self._patterns[chosen]
+        if part in self.shuffles:
             return lane
-        other = source_lane(shuffle.mode, lane, by.value, clamp.value)
-        return other - lane, self.pattern(shuffle.source, other, fixed)
+        if part.kind != "atom" or part is self.lane:
+            return self.at(part, lane).value
+        return lane if fixed(part) else None
 
     def _varying(self, term: Term) -> tuple[Term, ...]:
         """The largest parts of a term that follow from the lane's number alone, choices that do,
@@ -120,6 +187,10 @@ class Lanes:
         """Is it, or does it hold, what a shuffle gives where the warp may not be whole?"""
         return any(str(node.value).startswith("poison") for node in walk(term))
 
+    def is_unset(self, term: Term) -> bool:
+        """Is it, or does it hold, what a register has where nothing that counts has set it?"""
+        return any(" unset in block " in str(node.value) for node in walk(term))
+
     def _leaf(self, lane: int) -> Callable[[Term], Term | None]:
         terms = self._terms
 
@@ -128,8 +199,6 @@ class Lanes:
                 return node
             if node is self.lane:
                 return terms.const(lane, node.width)
-            if node in self.shuffles:
-                return self._moved(self.shuffles[node], node.width, lane)
             if node.kind == "atom" or (node.kind == "apply" and node.value[1] is Variance.LANE):
                 shown = node.value if node.kind == "atom" else f"value {node.id}"
                 own = terms.atom(f"{shown} in lane {lane}", node.width, Variance.LANE)
@@ -139,23 +208,15 @@ class Lanes:
 
         return leaf
 
-    def _moved(self, shuffle: Shuffle, width: int, lane: int) -> Term:
-        terms = self._terms
-        poison = terms.atom(f"poison of {width} bits", width, Variance.LANE)
-        by, clamp = self.at(shuffle.lane, lane), self.at(shuffle.clamp, lane)
-        if by.kind != "const" or clamp.kind != "const":
-            return poison
-        other = source_lane(shuffle.mode, lane, by.value, clamp.value)
-        return terms.ite(shuffle.whole, self.at(shuffle.source, other), poison)
-
     # ------------------------------------------------------------ facts and cases
 
     def facts_of(self, condition: Term, lane: int) -> Iterator[Term]:
         """What follows for a lane from a condition of the warp or of this lane, which holds."""
-        for part in parts(self._terms, condition):
-            yield self.at(part, lane)
-            for voted in self._voted(part):
-                yield from self.facts_of(voted, lane)
+        open_ones = [condition]
+        while open_ones:
+            for part in parts(self._terms, open_ones.pop()):
+                yield self.at(part, lane)
+                open_ones.extend(self._voted(part))
 
     def _voted(self, fact: Term) -> Iterator[Term]:
         """What every lane that has voted knows from the outcome."""
@@ -168,17 +229,20 @@ class Lanes:
 
     def cases(self, value: Term, facts: Facts, lane: int) -> Iterator[tuple[Term, Facts]]:
         """A value of a lane, case by case: each without conditions, and the facts of its case."""
-        choice = next((n for n in _outermost(value) if n.kind == "ite"), None)
-        if choice is None:
-            yield value, facts
-            return
-        condition, yes, no = choice.args
-        other = self._terms.not_(condition)
-        for fact, against, arm in ((condition, other, yes), (other, condition, no)):
-            new = frozenset((fact, *self.facts_of(fact, lane)))
-            if against not in facts and self.possible(new, facts):
-                chosen = self._terms.substitute(value, {choice: arm}.get)
-                yield from self.cases(chosen, facts | new, lane)
+        open_ones = [(value, facts)]
+        while open_ones:
+            value, facts = open_ones.pop()
+            choice = next((n for n in _outermost(value) if n.kind == "ite"), None)
+            if choice is None:
+                yield value, facts
+                continue
+            condition, yes, no = choice.args
+            other = self._terms.not_(condition)
+            for fact, against, arm in ((other, condition, no), (condition, other, yes)):
+                new = frozenset((fact, *self.facts_of(fact, lane)))
+                if against not in facts and self.possible(new, facts):
+                    chosen = self._terms.substitute(value, {choice: arm}.get)
+                    open_ones.append((chosen, facts | new))
 
     def possible(self, new: Facts, facts: Facts) -> bool:
         """May new facts hold beside others?"""
@@ -190,23 +254,31 @@ class Lanes:
 
 
 def _outermost(value: Term) -> Iterator[Term]:
+    seen: set[Term] = set()
     stack = [value]
     while stack:
         node = stack.pop()
-        yield node
-        stack.extend(node.args)
+        if node not in seen:
+            seen.add(node)
+            yield node
+            stack.extend(node.args)
 
 
 def parts(terms: Terms, fact: Term) -> Iterator[Term]:
     """A condition as conditions that all hold."""
-    if fact.kind == "and":
-        for arg in fact.args:
-            yield from parts(terms, arg)
-    elif fact.kind == "not" and fact.args[0].kind == "or":
-        for arg in fact.args[0].args:
-            yield from parts(terms, terms.not_(arg))
-    else:
-        yield fact
+    seen: set[Term] = set()
+    stack = [fact]
+    while stack:
+        fact = stack.pop()
+        if fact in seen:
+            continue
+        seen.add(fact)
+        if fact.kind == "and":
+            stack.extend(fact.args)
+        elif fact.kind == "not" and fact.args[0].kind == "or":
+            stack.extend(map(terms.not_, fact.args[0].args))
+        else:
+            yield fact
 
 
 def source_lane(mode: str, lane: int, by: int, clamp: int) -> int:

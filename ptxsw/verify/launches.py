@@ -82,7 +82,13 @@ def _to_json(argument: Argument | Fields) -> Any:
 
 def from_json(text: str) -> tuple[Launch, ...]:
     """One launch, or a list of them. Raises ValueError with a message for the user."""
-    given = json.loads(text)
+    try:
+        given = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"no JSON: {where}: {error.msg}") from None
+    except RecursionError:
+        raise ValueError("no launch is nested so deeply") from None
     return tuple(_launch(one) for one in (given if isinstance(given, list) else [given]))
 
 
@@ -92,16 +98,47 @@ def _launch(given: Any) -> Launch:
     unknown = given.keys() - {"grid", "block", "args", "shared", "memory", "only", "fuzz"}
     if unknown:
         raise ValueError(f"a launch has no {min(unknown)!r}")
-    memory = {int(at, 0): parse_argument(str(d)) for at, d in given.get("memory", {}).items()}
-    placed = tuple((at, data) for at, data in memory.items() if isinstance(data, Data))
-    if len(placed) < len(memory):
-        raise ValueError("memory holds buffers, not numbers")
-    only = given.get("only")
+    args, shared = given["args"], given.get("shared", 0)
+    if not isinstance(args, list):
+        raise ValueError(f"args is {args!r}; it has to be a list")
+    if not _is_count(shared):
+        raise ValueError(f"shared is {shared!r}; it has to be a number of bytes")
     launch = Launch(
-        shape(given["grid"]), shape(given["block"]), tuple(map(_from_json, given["args"])),
-        int(given.get("shared", 0)), placed, None if only is None else (int(only[0]), int(only[1])),
+        shape(given["grid"]), shape(given["block"]), tuple(map(_from_json, args)), shared,
+        _memory(given.get("memory", {})), _only(given.get("only")),
     )  # fmt: skip
     return replace(launch, fuzz=bool(given.get("fuzz", launch.threads <= 256)))
+
+
+def _is_count(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
+
+
+def _only(given: Any) -> tuple[int, int] | None:
+    """Numbers of blocks, from the first to before the second."""
+    match given:
+        case None:
+            return None
+        case [first, end] if _is_count(first) and _is_count(end) and first < end:
+            return first, end
+    raise ValueError(f"only is {given!r}; it has to be two numbers of blocks: [first, end]")
+
+
+def _memory(given: Any) -> tuple[tuple[int, Data], ...]:
+    """Buffers by their addresses."""
+    if not isinstance(given, dict):
+        raise ValueError(f"memory is {given!r}; it has to be an object of address: buffer")
+    placed = []
+    for address, word in given.items():
+        try:
+            at = int(address, 0)
+        except ValueError:
+            raise ValueError(f"{address!r} is no address; write 0x100000000") from None
+        data = parse_argument(str(word))
+        if not isinstance(data, Data):
+            raise ValueError("memory holds buffers, not numbers")
+        placed.append((at, data))
+    return tuple(placed)
 
 
 def _from_json(value: Any) -> Argument | Fields:
@@ -117,7 +154,7 @@ def _from_json(value: Any) -> Argument | Fields:
             for key, inner in value.items():
                 at, _, type_ = key.partition(":")
                 argument = _from_json(inner)
-                if isinstance(argument, Fields) or type_width(type_) == 0:
+                if isinstance(argument, Fields) or type_width(type_) == 0 or not at.isdecimal():
                     raise ValueError(f"{key!r} is no field; write offset:type")
                 fields.append((int(at), type_, argument))
             return Fields(tuple(fields))
@@ -126,9 +163,9 @@ def _from_json(value: Any) -> Argument | Fields:
 
 def shape(given: Any) -> Shape:
     """`[x, y, z]` or a number, with what is missing 1. Raises ValueError."""
-    sizes = [given] if isinstance(given, int) else list(given)
-    if not 1 <= len(sizes) <= 3 or not all(isinstance(s, int) and s > 0 for s in sizes):
-        raise ValueError(f"{given!r} is no size of a grid or block")
+    sizes = given if isinstance(given, list) else [given]
+    if not 1 <= len(sizes) <= 3 or not all(_is_count(size) and size for size in sizes):
+        raise ValueError(f"{given!r} is no size of a grid or block; write [16, 16, 1]")
     x, y, z = [*sizes, 1, 1][:3]
     return x, y, z
 

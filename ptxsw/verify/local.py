@@ -1,8 +1,8 @@
 """Do the spliced lines say what the plan says? A quick check of every rewrite, without Z3.
 
-The lines that code generation added are run over terms (`ptxsw.verify.lines`) and judged lane by
-lane, for each of the 32 lanes of a warp (`ptxsw.verify.lanes`). Each register of a load that is
-no longer made by every lane must hold
+The lines that code generation added are run over terms (`ptxsw.verify.segment_runner`) and
+judged lane by lane, for each of the 32 lanes of a warp (`ptxsw.verify.lanes`). Each register of a
+load that is no longer made by every lane must hold
 
 - what the load itself gives, or
 - what the plan says another load gave the planned lane, and that only where the warp is whole,
@@ -18,12 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
-from ptxsw.shuffle.plan import Part, Plan, Rewrite, WrapGuard
-from ptxsw.verify.align import Aligned, Apart, align
+from ptxsw.plan import ElementSource, Halo, Plan, Rewrite, WrapGuard
+from ptxsw.verify.align import COPIES_DIFFER, Aligned, Divergence, align
 from ptxsw.verify.lanes import WARP, Facts, Pattern
-from ptxsw.verify.lines import Extra, Loaded, Runner, Wrong
+from ptxsw.verify.scopes import renumbered
+from ptxsw.verify.segment_runner import Extra, Loaded, Mismatch, SegmentRunner
 from ptxsw.verify.uniform import undo
 
 
@@ -38,10 +40,13 @@ class Problem:
         return f"line {self.line}: {self.reason}"
 
 
-def check(plan: Plan, rewritten: Module) -> Problem | None:
+def check(
+    plan: Plan, rewritten: Module, budget: Budget | None = None, share: float = 1.0
+) -> Problem | None:
     """What is wrong with the plan's function in a rewritten module; None where all is well.
 
-    Raises ParseError where the rewritten body does not parse.
+    Raises ParseError where the rewritten body does not parse, and OutOfTime where that share of
+    the budget is spent before it is known: `done` are the loads that were found to be right.
     """
     found = [f for f in rewritten.functions if f.name == plan.function.name and f.body_span]
     if not found:
@@ -49,26 +54,29 @@ def check(plan: Plan, rewritten: Module) -> Problem | None:
     function = found[0]
     line = rewritten.source.line
     aligned = aligned_without_loops(plan, function)
-    if isinstance(aligned, Apart):
+    if isinstance(aligned, Divergence):
         place = aligned.instruction.span if aligned.instruction is not None else function.span
         return Problem(line(place.start), aligned.reason)
     try:
-        _Checker(plan, rewritten, *aligned).run()
-    except Wrong as wrong:
+        _Checker(plan, rewritten, *aligned, budget or Budget(), share).run()
+    except Mismatch as wrong:
         return Problem(line(wrong.instruction.span.start), wrong.reason)
     return None
 
 
 def aligned_without_loops(
     plan: Plan, second: Function
-) -> tuple[Function, tuple[Aligned, ...]] | Apart:
-    """The rewritten function without its uniform loops, and its instructions beside the
-    plan's."""
-    undone = undo(plan, second)
-    if isinstance(undone, Apart):
+) -> tuple[Function, tuple[Aligned, ...]] | Divergence:
+    """The rewritten function without its uniform loops and with the plan's scopes, and its
+    instructions beside the plan's."""
+    alike = renumbered(plan.function.body, second)
+    if alike is None:
+        return COPIES_DIFFER
+    undone = undo(plan, alike)
+    if isinstance(undone, Divergence):
         return undone
     aligned = align(plan.function, undone.function)
-    if isinstance(aligned, Apart):
+    if isinstance(aligned, Divergence):
         return aligned
     apart = undone.gathered(plan, aligned)
     return apart if apart is not None else (undone.function, aligned)
@@ -84,11 +92,14 @@ class _Found:
     displacement: int = 0
 
 
-class _Checker(Runner):
+class _Checker(SegmentRunner):
     def __init__(
-        self, plan: Plan, module: Module, function: Function, aligned: tuple[Aligned, ...]
-    ) -> None:
+        self, plan: Plan, module: Module, function: Function, aligned: tuple[Aligned, ...],
+        budget: Budget, share: float,
+    ) -> None:  # fmt: skip
         super().__init__(plan.function, module, function, aligned)
+        self.budget, self.share = budget, share
+        self.right: set[int] = set()  # rewritten loads that have the planned values
         self.plan = plan
         self.rewrites = {r.dest: r for r in plan.rewrites}
         self.tested: dict[int, set[Reg]] = {}
@@ -97,11 +108,14 @@ class _Checker(Runner):
         self.values: dict[tuple[int, Reg], Term] = {}  # of registers where they are tested
         self.moved: dict[int, Extra] = {}  # loads of this stretch that were made early
         self.placed: set[int] = set()  # of which the place has come
+        self.reached: set[int] = set()  # loads of this stretch of which the address is known
         self.open: list[Extra] = []  # added loads not yet judged
 
     # ------------------------------------------------------------ running
 
     def watch(self, index: int) -> None:
+        if self.budget.spent(self.share):
+            raise OutOfTime(frozenset(self.right))
         for reg in self.tested.get(index, ()):
             self._have(reg, self.instructions[index])
             self.values[index, reg] = self.state.env[reg]
@@ -112,53 +126,60 @@ class _Checker(Runner):
             load = self.instructions[hoist.load]
             if hoist.at == extra.index and _names(extra.instruction, hoist.base, hoist.offset):
                 if load.name != extra.instruction.name or extra.guard is not self.machine.true:
-                    raise Wrong(extra.instruction, "not the load that the plan moves up")
+                    raise Mismatch(extra.instruction, "not the load that the plan moves up")
                 self.moved[hoist.load] = extra
                 self.addresses[hoist.load] = extra.address
-        for index in self._meant(extra):
-            if index in self.moved:
-                self._judge_loads(index)
+                self.reached.add(hoist.load)
+        self._judge_loads()
 
     def passed(self, one: Aligned) -> None:
         """The place of a load, where it is made or was."""
         extra = self.moved.get(one.index)
         if extra is not None:
             if extra.address is not self.addresses[one.index]:
-                raise Wrong(one.instruction, "the load was made early from another address")
+                raise Mismatch(one.instruction, "the load was made early from another address")
             self.placed.add(one.index)
-        self._judge_loads(one.index)
+        self.reached.add(one.index)
+        self._judge_loads()
 
     def finish(self) -> None:
         """Every added load of the stretch must have been one that may be made."""
         for extra in self.open:
-            raise Wrong(extra.instruction, "an added load that the plan does not know")
+            raise Mismatch(extra.instruction, "an added load that the plan does not know")
         for index, extra in self.moved.items():
             if index not in self.placed:
-                raise Wrong(extra.instruction, "a load is made early and its place never comes")
+                raise Mismatch(extra.instruction, "a load is made early and its place never comes")
         self.moved.clear()
         self.placed.clear()
+        self.reached.clear()
 
-    def settle(self, one: Aligned, values: tuple[Term, ...]) -> None:
+    def discharge(self, one: Aligned, values: tuple[Term, ...]) -> None:
         """The registers of a rewritten load have the planned values."""
         at, rewrite = one.instruction, self.rewrites.get(one.index)
         own = self.loaded(one.index)
         if rewrite is None:
             if one.index not in self.plan.hoisted:
-                raise Wrong(at, "the plan keeps this load")
-            parts: tuple[Part | None, ...] = (None,) * len(own)
+                raise Mismatch(at, "the plan keeps this load")
+            parts: tuple[ElementSource | None, ...] = (None,) * len(own)
         else:
             parts = rewrite.parts
         if not len(values) == len(own) == len(parts):
-            raise Wrong(at, "the plan is for another number of registers")
+            raise Mismatch(at, "the plan is for another number of registers")
         for value, mine, part in zip(values, own, parts, strict=True):
             if value is not mine:
                 self._register(at, rewrite, part, value, mine)
         self.passed(one)
+        self.right.add(one.index)
 
     # ------------------------------------------------------------ judging a register
 
     def _register(
-        self, at: Instruction, rewrite: Rewrite | None, part: Part | None, value: Term, mine: Term
+        self,
+        at: Instruction,
+        rewrite: Rewrite | None,
+        part: ElementSource | None,
+        value: Term,
+        mine: Term,
     ) -> None:
         """One register, in every lane; lanes that do the same are looked at once."""
         same = all(fact.variance == Variance.UNIFORM for fact in self.facts)
@@ -179,22 +200,48 @@ class _Checker(Runner):
         return any(node is self.lanes.lane for node in walk(extra.address))
 
     def _in_lane(
-        self, at: Instruction, rewrite: Rewrite | None, part: Part | None, value: Term,
+        self, at: Instruction, rewrite: Rewrite | None, part: ElementSource | None, value: Term,
         mine: Term, lane: int,
     ) -> None:  # fmt: skip
         """One register in one lane, case by case."""
         known = self._known(self.facts, lane)
         own = self.lanes.at(mine, lane)
-        for leaf, facts in self.lanes.cases(self.lanes.at(value, lane), known, lane):
+        for leaf, facts in self.cases(at, self.lanes.at(value, lane), known, lane):
             if leaf is own:
                 continue
             found = self._found(leaf)
-            index = self.loads[mine].index
-            if found == _Found(self.loads[mine], lane):
+            if _Found(self.loads[mine], lane) in found:
                 continue  # itself, made a little earlier
-            if rewrite is None or part is None or found is None:
-                raise Wrong(at, self._unknown(leaf))
-            self._from_part(at, index, rewrite, part, found, facts, lane)
+            if rewrite is None or part is None:
+                raise Mismatch(at, self._unknown(leaf))
+            if self._never(at, rewrite, part, facts, lane):
+                continue
+            if not found:
+                raise Mismatch(at, self._unknown(leaf))
+            planned = Loaded(part.source, part.element)
+            taken = next((f for f in found if f.loaded == planned), None)
+            if taken is None:
+                raise Mismatch(at, "the register does not hold what the planned load gave")
+            self._from_part(at, rewrite, part, taken, facts, lane)
+
+    def _never(
+        self, at: Instruction, rewrite: Rewrite, part: ElementSource, facts: Facts, lane: int
+    ) -> bool:
+        """Is it the case that the source was not made in the planned lane, which the plan says
+        never comes where all lanes are here and what its proof needs is known?"""
+        wanted = part.delta - lane if part.mirror else lane + part.delta
+        made = self.was_made(part.source)
+        planned = any(around.source == part.source for around in rewrite.proof.bypasses)
+        if made is None or not planned or not 0 <= wanted < WARP:
+            return False
+        if self.terms.not_(self.lanes.at(made, wanted)) not in facts:
+            return False
+        crosses = part.mirror or part.delta != 0
+        if crosses and facts.isdisjoint(self._whole()):
+            return False
+        shape = rewrite.proof.block_shape and not rewrite.is_copy
+        self._allowed(at, rewrite.proof.guards, shape, facts, lane)
+        return True
 
     def _known(self, facts: Facts, lane: int) -> Facts:
         return frozenset(f for fact in facts for f in self.lanes.facts_of(fact, lane))
@@ -202,21 +249,25 @@ class _Checker(Runner):
     def _unknown(self, leaf: Term) -> str:
         if self.lanes.is_poison(leaf):
             return "the shuffled value is used where the warp may not be whole"
+        if self.lanes.is_unset(leaf):
+            return "the value is used where its source may not have been made"
         return "the register does not hold the planned value"
 
-    def _found(self, leaf: Term) -> _Found | None:
+    def _found(self, leaf: Term) -> tuple[_Found, ...]:
+        """All that a value is known to be."""
         origin = self.lanes.origin(leaf)
         if origin is None:
-            return None
+            return ()
         term, lane = origin
         loaded = self.loads.get(term)
         if loaded is not None:
-            return _Found(loaded, lane)
+            return (_Found(loaded, lane),)
         extra, element = self.extras.get(term, (None, 0))
-        return None if extra is None else self._as_original(extra, element, lane)
+        return () if extra is None else tuple(self._as_original(extra, element, lane))
 
-    def _as_original(self, extra: Extra, element: int, lane: int) -> _Found | None:
-        """An added load as one of the original, made at another time or place."""
+    def _as_original(self, extra: Extra, element: int, lane: int) -> Iterator[_Found]:
+        """An added load as one of the original, made at another time, or as one that a lane
+        beyond the warp would have made: it may be several where rows begin at one place."""
         for index in self._meant(extra):
             load = self.instructions[index]
             if index not in self.addresses or load.name != extra.instruction.name:
@@ -227,8 +278,7 @@ class _Checker(Runner):
             distance = self.lanes.at(distance, lane)
             if distance.kind == "const":
                 signed = distance.value - (distance.value >> (distance.width - 1) << distance.width)
-                return _Found(Loaded(index, element), lane, signed)
-        return None
+                yield _Found(Loaded(index, element), lane, signed)
 
     def _meant(self, extra: Extra) -> Iterator[int]:
         """The loads of the original that an added one may stand for."""
@@ -241,22 +291,25 @@ class _Checker(Runner):
             yield extra.index
 
     def _from_part(
-        self, at: Instruction, index: int, rewrite: Rewrite, part: Part, found: _Found,
-        facts: Facts, lane: int,
-    ) -> None:  # fmt: skip
-        """The value must be that of the planned load in the planned lane."""
-        if found.loaded != Loaded(part.source, part.element):
-            raise Wrong(at, "the register does not hold what the planned load gave")
+        self,
+        at: Instruction,
+        rewrite: Rewrite,
+        part: ElementSource,
+        found: _Found,
+        facts: Facts,
+        lane: int,
+    ) -> None:
+        """The value, which is one of the planned load, must be that of the planned lane."""
         wanted = part.delta - lane if part.mirror else lane + part.delta
         guards, shape = rewrite.proof.guards, rewrite.proof.block_shape
         if found.displacement:
             row = self.plan.rows.get(part.source)
             if row is None or abs(found.displacement) != WARP * abs(row.stride) or part.mirror:
-                raise Wrong(at, "the value was loaded from another address")
+                raise Mismatch(at, "the value was loaded from another address")
             wanted -= found.displacement // row.stride
             guards, shape = (*guards, *row.proof.guards), shape or row.proof.block_shape
         if found.lane != wanted:
-            raise Wrong(at, f"lane {lane} does not get the value of lane {wanted}")
+            raise Mismatch(at, f"lane {lane} does not get the value of lane {wanted}")
         self._allowed(at, guards, shape and not rewrite.is_copy, facts, lane)
 
     def _allowed(
@@ -264,22 +317,24 @@ class _Checker(Runner):
     ) -> None:
         """What the proof needs is known here."""
         if shape and not self._one_row(facts):
-            raise Wrong(at, "rows of the block may wrap inside a warp")
+            raise Mismatch(at, "rows of the block may wrap inside a warp")
         for guard in guards:
             value = self.values.get((guard.index, guard.reg))
             if value is None:
-                raise Wrong(at, f"{guard.reg.name} is not tested where it is extended")
+                raise Mismatch(at, f"{guard.reg.name} is not tested where it is extended")
             own = self.lanes.at(value, lane)
             if not any(self._grants(fact, guard, own) for fact in facts):
-                raise Wrong(at, f"{guard.reg.name} {guard.step:+} may overflow")
+                raise Mismatch(at, f"{guard.reg.name} {guard.step:+} may overflow")
 
     # ------------------------------------------------------------ judging an added load
 
-    def _judge_loads(self, index: int) -> None:
-        """Those that may stand for load `index`, of which the address is known."""
-        for extra in [e for e in self.open if index in self._meant(e)]:
-            self._judge_load(extra)
-            self.open.remove(extra)
+    def _judge_loads(self) -> None:
+        """Those of which all loads that they may stand for have a known address."""
+        for extra in list(self.open):
+            meant = set(self._meant(extra))
+            if meant and meant <= self.reached:
+                self._judge_load(extra)
+                self.open.remove(extra)
 
     def _judge_load(self, extra: Extra) -> None:
         """It must touch nothing that the warp would not touch anyway."""
@@ -290,7 +345,7 @@ class _Checker(Runner):
         for lane in range(WARP):
             known = self._known(extra.facts, lane)
             guard = self.lanes.at(extra.guard, lane)
-            for made, facts in self.lanes.cases(guard, known, lane):
+            for made, facts in self.cases(extra.instruction, guard, known, lane):
                 holds = frozenset(self.lanes.facts_of(made, lane))
                 if self.lanes.possible(holds, facts):
                     self._judge_lane(extra, facts | holds, lane)
@@ -305,25 +360,35 @@ class _Checker(Runner):
 
     def _judge_lane(self, extra: Extra, facts: Facts, lane: int) -> None:
         at = extra.instruction
-        found = self._as_original(extra, 0, lane)
-        row = None if found is None else self.plan.rows.get(found.loaded.index)
-        if found is None or row is None or abs(found.displacement) != WARP * abs(row.stride):
-            raise Wrong(at, "an added load that the plan does not know")
-        ahead = lane + found.displacement // row.stride
-        takers = [
+        beyond = list(self._beyond(extra, lane))
+        if not beyond:
+            raise Mismatch(at, "an added load that the plan does not know")
+        served = ((row, self._takers(extra, row, ahead)) for row, ahead in beyond)
+        row, takers = next((pair for pair in served if pair[1]), (beyond[0][0], []))
+        if not takers:
+            raise Mismatch(at, f"lane {lane} loads what no lane of the warp loads")
+        if facts.isdisjoint(extra.whole):
+            raise Mismatch(at, "the load is made where the warp may not be whole")
+        shared = frozenset(f for f in facts if f.variance == Variance.UNIFORM)
+        known = self._known(shared, takers[0])
+        self._allowed(at, row.proof.guards, row.proof.block_shape, known, takers[0])
+
+    def _beyond(self, extra: Extra, lane: int) -> Iterator[tuple[Halo, int]]:
+        """The rows for which a lane may make an added load, and for which lane beyond the warp."""
+        for found in self._as_original(extra, 0, lane):
+            row = self.plan.rows.get(found.loaded.index)
+            if row is not None and abs(found.displacement) == WARP * abs(row.stride):
+                yield row, lane + found.displacement // row.stride
+
+    def _takers(self, extra: Extra, row: Halo, ahead: int) -> list[int]:
+        """The lanes of the warp that would load what lane `ahead` of the row has."""
+        return [
             ahead - part.delta
             for rewrite in self.plan.rewrites
             if self.plan.segments[rewrite.dest] == self.plan.segments[extra.index]
             for part in rewrite.parts
             if part.source == row.lead and 0 <= ahead - part.delta < WARP and not part.mirror
         ]
-        if not takers:
-            raise Wrong(at, f"lane {lane} loads what no lane of the warp loads")
-        if facts.isdisjoint(extra.whole):
-            raise Wrong(at, "the load is made where the warp may not be whole")
-        shared = frozenset(f for f in facts if f.variance == Variance.UNIFORM)
-        known = self._known(shared, takers[0])
-        self._allowed(at, row.proof.guards, row.proof.block_shape, known, takers[0])
 
     # ------------------------------------------------------------ facts
 

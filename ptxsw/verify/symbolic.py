@@ -2,8 +2,8 @@
 
 The second kernel must be the first but for loops that all lanes go round together, stretches that
 are there twice, and loads whose value comes from elsewhere. What each of these claims (the value
-that some load gave lane i + N) is read off the text (`ptxsw.verify.reading`) and judged by the
-rules of `ptxsw.shuffle.legal` on the first kernel's trace, and the lines around it are run over
+that some load gave lane i + N) is read off the text (`ptxsw.verify.inferred`) and judged by the
+rules of `ptxsw.shuffle.legality` on the first kernel's trace, and the lines around it are run over
 terms to see that they carry the claim out under the conditions that its proof needs
 (`ptxsw.verify.local`). Then all registers have the values that they have in the first kernel,
 and so all stores have the same addresses, values and conditions.
@@ -14,20 +14,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ptxsw import plan as planned
+from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Directive, Function, Instruction, Label, Module, Symbol
-from ptxsw.shuffle import plan as planned
-from ptxsw.shuffle.find import Candidate
-from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge, Refused, segments
-from ptxsw.shuffle.plan import Halo, Hoist, Plan, Rewrite, UniformLoop
-from ptxsw.shuffle.uniform import uniform_loops
-from ptxsw.verify.align import Apart
+from ptxsw.flow.segments import segments
+from ptxsw.ir import Directive, Function, Instruction, Module, Symbol
+from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
+from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality, Refused
+from ptxsw.shuffle.uniform_loops import uniform_loops
+from ptxsw.verify.align import COPIES_DIFFER, Divergence
+from ptxsw.verify.inferred import Claims, InferredRewrite, read
 from ptxsw.verify.lanes import WARP
-from ptxsw.verify.lines import Wrong
 from ptxsw.verify.local import aligned_without_loops, check
-from ptxsw.verify.reading import Claim, Claims, read
+from ptxsw.verify.scopes import renumbered
+from ptxsw.verify.segment_runner import Mismatch
+from ptxsw.verify.uniform import new_labels
 
 ASSUME = frozenset({LOCKSTEP, NO_RACE})
 """What a proof may stand on; what it does stand on is said."""
@@ -44,28 +47,31 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class Unproved:
     """Nothing is proved."""
 
     reason: str
 
 
-def prove(a: Module, b: Module, kernel: str, assume: frozenset[str] = ASSUME) -> Proof | Open:
+def prove(a: Module, b: Module, kernel: str, assume: frozenset[str] = ASSUME) -> Proof | Unproved:
     """Is a kernel of `b` equal to that of `a`? Raises ParseError."""
     first, second = _function(a, kernel), _function(b, kernel)
     around = _around(a, b)
     if around is not None:
-        return Open(around)
+        return Unproved(around)
     if _directives(a, first) != _directives(b, second):
-        return Open("the directives in the kernels differ")
+        return Unproved("the directives in the kernels differ")
     return _claimed(a, b, first, second, assume)
 
 
 def _claimed(
     a: Module, b: Module, first: Function, second: Function, assume: frozenset[str]
-) -> Proof | Open:
+) -> Proof | Unproved:
     """Proves what the text of the second kernel claims."""
-    changed = _changed_branches(first, second)
+    alike = renumbered(first.body, second)
+    if alike is None:
+        return Unproved(COPIES_DIFFER.reason)
+    changed = _changed_branches(first, alike)
     solver = Solver()
     trace: Trace | None = None
     loops: tuple[UniformLoop, ...] = ()
@@ -74,32 +80,32 @@ def _claimed(
         made = [loop for loop in uniform_loops(trace).made if loop.leave in changed]
         known = {None, *(loop.header for loop in made)}
         loops = tuple(loop for loop in made if loop.outer in known)
-    aligned = aligned_without_loops(_empty(first, loops), second)
-    if isinstance(aligned, Apart):
+    aligned = aligned_without_loops(_empty(first, loops), alike)
+    if isinstance(aligned, Divergence):
         at = "" if aligned.instruction is None else f" (line {_line(b, aligned.instruction)})"
-        return Open(f"{aligned.reason}{at}")
+        return Unproved(f"{aligned.reason}{at}")
     if not loops and all(one.kind == "same" for one in aligned[1]):
         return Proof(0)
     try:
         claims = read(first, b, *aligned)
-    except Wrong as wrong:
-        return Open(f"{wrong.reason} (line {_line(b, wrong.instruction)})")
+    except Mismatch as wrong:
+        return Unproved(f"{wrong.reason} (line {_line(b, wrong.instruction)})")
     trace = trace or emulate(a, first, solver=solver)
     if trace.statistics.timed_out:
-        return Open("the symbolic run of the first kernel took too long")
-    plan = _planned(trace, Judge(trace, solver, assume).in_step(loops), claims, loops)
-    return plan if isinstance(plan, Open) else _carried_out(plan, b)
+        return Unproved("the symbolic run of the first kernel took too long")
+    plan = _planned(trace, Legality(trace, solver, assume).in_step(loops), claims, loops)
+    return plan if isinstance(plan, Unproved) else _carried_out(plan, b)
 
 
 def _changed_branches(first: Function, second: Function) -> frozenset[int]:
     """The branches of the first kernel that have a new predicate in the second: positions."""
-    labels = {s.name for s in first.body.statements if isinstance(s, Label)}
+    added = new_labels(first.body, second.body)
     old = [n for n, ins in enumerate(first.body.instructions) if ins.opcode in ("bra", "brx")]
     new = [
         ins
         for ins in second.body.instructions
         if ins.opcode in ("bra", "brx")
-        and any(isinstance(o, Symbol) and o.name in labels for o in ins.operands)
+        and not any(isinstance(o, Symbol) and o.name in added for o in ins.operands)
     ]
     if len(old) != len(new):
         return frozenset()
@@ -150,24 +156,24 @@ def _around(a: Module, b: Module) -> str | None:
 
 
 def _planned(
-    trace: Trace, judge: Judge, claims: Claims, loops: tuple[UniformLoop, ...]
-) -> Plan | Open:
+    trace: Trace, judge: Legality, claims: Claims, loops: tuple[UniformLoop, ...]
+) -> Plan | Unproved:
     """The claims as a plan, with a proof of each."""
     hoists = {hoist.load: hoist for hoist in claims.hoists}
     rewrites: list[Rewrite] = []
     for claim in claims.rewrites:
         proof = _proved(trace, judge, claim, hoists)
-        if isinstance(proof, Open):
+        if isinstance(proof, Unproved):
             return proof
         rewrites.append(Rewrite(claim.dest, claim.parts, _scheme(claim), "keep", proof))
     access = {a.index: a for a in trace.accesses}
     for hoist in claims.hoists:
         load = access.get(hoist.load)
-        refused = _UNREACHED if load is None else judge.movable(load, hoist.at)
+        refused = _UNREACHED if load is None else judge.can_hoist(load, hoist.at)
         if refused is not None:
-            return Open(f"a load that is made early is not proved: {refused.reason}")
+            return Unproved(f"a load that is made early is not proved: {refused.reason}")
     return Plan(
-        trace.function, trace.cfg.instructions, tuple(rewrites), segments(trace), claims.hoists,
+        trace.function, trace.cfg.instructions, tuple(rewrites), segments(trace.cfg), claims.hoists,
         tuple(_rows(claims, rewrites)), loops,
     )  # fmt: skip
 
@@ -175,19 +181,19 @@ def _planned(
 _UNREACHED = Refused("no path reaches it")
 
 
-def _scheme(claim: Claim) -> str:
+def _scheme(claim: InferredRewrite) -> str:
     return "halo" if claim.displaced else "paper"
 
 
 def _proved(
-    trace: Trace, judge: Judge, claim: Claim, hoists: Mapping[int, Hoist]
-) -> planned.Proof | Open:
+    trace: Trace, judge: Legality, claim: InferredRewrite, hoists: Mapping[int, HoistedLoad]
+) -> planned.Proof | Unproved:
     """Why a load may have what it claims to have."""
     proofs: list[planned.Proof] = []
     access = {a.index: a for a in trace.accesses}
     for candidate in _candidates(access, claim):
         if candidate is None:
-            return Open("a load that no path reaches is rewritten")
+            return Unproved("a load that no path reaches is rewritten")
         source = candidate.source.index
         hoist = hoists.get(source)
         at = hoist.at if hoist is not None else source
@@ -198,12 +204,12 @@ def _proved(
         )
         if isinstance(proof, Refused):
             line = _line(trace.module, candidate.dest.instruction)
-            return Open(f"the load of line {line} is not proved: {proof.reason}")
+            return Unproved(f"the load of line {line} is not proved: {proof.reason}")
         proofs.append(proof)
     return planned.Proof.joined(proofs)
 
 
-def _candidates(access: Mapping[int, Access], claim: Claim) -> Iterator[Candidate | None]:
+def _candidates(access: Mapping[int, Access], claim: InferredRewrite) -> Iterator[Candidate | None]:
     """What is to be proved for a claim; None for a load that is not known."""
     dest = access.get(claim.dest)
     for number, part in enumerate(claim.parts):
@@ -222,7 +228,7 @@ def _candidates(access: Mapping[int, Access], claim: Claim) -> Iterator[Candidat
 def _rows(claims: Claims, rewrites: Sequence[Rewrite]) -> Iterator[Halo]:
     """The rows of which the claims speak."""
     proofs = {rewrite.dest: rewrite.proof for rewrite in rewrites}
-    members: dict[int, list[Claim]] = {}
+    members: dict[int, list[InferredRewrite]] = {}
     for claim in claims.rewrites:
         if claim.displaced:
             members.setdefault(claim.parts[0].source, []).append(claim)
@@ -234,9 +240,9 @@ def _rows(claims: Claims, rewrites: Sequence[Rewrite]) -> Iterator[Halo]:
         yield Halo(lead, min(0, *deltas), max(0, *deltas), stride, proof)
 
 
-def _carried_out(plan: Plan, b: Module) -> Proof | Open:
+def _carried_out(plan: Plan, b: Module) -> Proof | Unproved:
     problem = check(plan, b)
     if problem is not None:
-        return Open(f"the second kernel does not do what its proof needs: {problem}")
+        return Unproved(f"the second kernel does not do what its proof needs: {problem}")
     names = dict.fromkeys(name for r in plan.rewrites for name in r.proof.assumptions)
     return Proof(len(plan.rewrites), tuple(names), len(plan.loops))

@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ptxsw.cfg import Cfg, build
-from ptxsw.dataflow import CARRY, Facts, defs, liveness
+from ptxsw.flow.cfg import Cfg, build
+from ptxsw.flow.dataflow import CARRY, Facts, defs, liveness
 from ptxsw.ir import Body, Function, Instruction, Int, Label, Operand, Reg
-from ptxsw.shuffle.plan import Plan, UniformLoop
-from ptxsw.verify.align import Aligned, Apart
-from ptxsw.verify.taking_part import Found, Lanes, Mismatch, is_line, target
+from ptxsw.plan import Plan, UniformLoop
+from ptxsw.verify.align import Aligned, Divergence
+from ptxsw.verify.participation import Found, Lanes, Mismatch, is_line, target
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,26 @@ class Undone:
     function: Function
     collective: dict[int, UniformLoop]  # ballots and their like, by where they stand in the text
 
-    def gathered(self, plan: Plan, aligned: Sequence[Aligned]) -> Apart | None:
+    def gathered(self, plan: Plan, aligned: Sequence[Aligned]) -> Divergence | None:
         """Do all lanes come to what is asked of them all? `aligned` is the body aligned with the
         plan's."""
         for one in aligned:
             loop = self.collective.get(one.instruction.span.start)
             if loop is not None and one.index not in loop.together:
                 name = one.instruction.name
-                return Apart(f"not all lanes come to {name} together", one.instruction)
+                return Divergence(f"not all lanes come to {name} together", one.instruction)
         return None
 
 
-def undo(plan: Plan, second: Function) -> Undone | Apart:
+def new_labels(first: Body, second: Body) -> frozenset[str]:
+    """The labels that only the second body has: all branches to others are the first's."""
+    old, new = (
+        {s.name for s in body.statements if isinstance(s, Label)} for body in (first, second)
+    )
+    return frozenset(new - old)
+
+
+def undo(plan: Plan, second: Function) -> Undone | Divergence:
     """`second` without the uniform loops of the plan, as a lane sees it that takes part; or why
     they are not what the plan says."""
     if not plan.loops:
@@ -101,12 +109,12 @@ class _Undoing:
 
     def _branches(self) -> dict[int, int]:
         """The statement of each branch of the original, by its position there."""
-        labels = {s.name for s in self._first.statements if isinstance(s, Label)}
+        added = new_labels(self._first, self._second.body)
         old = [i for i, ins in enumerate(self._first.instructions) if ins.opcode in ("bra", "brx")]
         new = [
             n
             for n, s in enumerate(self._statements)
-            if isinstance(s, Instruction) and s.opcode in ("bra", "brx") and target(s) in labels
+            if isinstance(s, Instruction) and s.opcode in ("bra", "brx") and target(s) not in added
         ]
         if len(old) != len(new):
             raise Mismatch("the kernels have different branches")

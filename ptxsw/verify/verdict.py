@@ -10,9 +10,11 @@ from ptxsw.emulator.run import emulate
 from ptxsw.errors import Unsupported
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
+from ptxsw.simt.run import require_64_bits
+from ptxsw.validate import Proved, validate
 from ptxsw.verify.differential import Comparison, Difference, compare
 from ptxsw.verify.launches import Launch, invent
-from ptxsw.verify.symbolic import Open, Proof, prove
+from ptxsw.verify.symbolic import Proof, Unproved, prove
 
 SEEDS = (1, 2, 3)
 
@@ -82,16 +84,20 @@ def verify(
 
     `launches` are those to compare on (default: invented from the parameters), `seeds` the
     fuzzed schedules. A proof does not keep the launches from being run; without `symbolic` none
-    is tried. `step` is told each kernel when its turn comes. Raises ParseError; ValueError where
-    there is no such kernel.
+    is tried. `step` is told each kernel when its turn comes. Raises ParseError; Unsupported
+    for 32-bit addresses; ValueError where there is no such kernel.
     """
     first, second = parse(a, names[0]), parse(b, names[1])
-    kernels = [f for f in _kernels(first) if kernel in (None, f.name)]
+    for module in (first, second):
+        require_64_bits(module)
+    kernels = [f for f in first.kernels if kernel in (None, f.name)]
     if not kernels:
-        raise ValueError(f"{names[0]}: no kernel {kernel or 'with a body'}")
+        there = ", ".join(f.name for f in first.kernels)
+        which = "with a body" if kernel is None else f"{kernel!r} with a body"
+        raise ValueError(f"{names[0]}: no kernel {which}{there and f'; there are: {there}'}")
     found: list[Verdict] = []
     for function in kernels:
-        if function.name not in {f.name for f in _kernels(second)}:
+        if function.name not in {f.name for f in second.kernels}:
             return Different(function.name, None, "the second text does not have it")
         step(function.name)
         verdict = _one(first, second, function, launches, seeds, symbolic)
@@ -101,15 +107,13 @@ def verify(
     return _together(found)
 
 
-def _kernels(module: Module) -> list[Function]:
-    return [f for f in module.functions if f.kind == "entry" and f.body_span is not None]
-
-
 def _one(
     first: Module, second: Module, function: Function, launches: Sequence[Launch] | None,
     seeds: Sequence[int], symbolic: bool,
 ) -> Verdict:  # fmt: skip
-    proof = prove(first, second, function.name) if symbolic else Open("no proof was tried")
+    proof = prove(first, second, function.name) if symbolic else Unproved("no proof was tried")
+    if symbolic and isinstance(proof, Unproved):
+        proof = _validated(first, second, function) or proof
     if isinstance(proof, Proof) and not (proof.rewrites or proof.loops):
         return Equal(True, 0, 0)
     given = invent(emulate(first, function)) if launches is None else launches
@@ -119,13 +123,20 @@ def _one(
         compared = Comparison(skipped=[str(error)])
     if compared.difference is not None:
         return Different(function.name, compared.difference, compared.difference.what)
-    if isinstance(proof, Open):
+    if isinstance(proof, Unproved):
         notes = (f"{function.name}: {proof.reason}",)
         if compared.launches:
             return Equal(False, compared.launches, compared.runs, (), notes)
         why = compared.skipped[-1] if compared.skipped else "there was no launch to compare"
         return Undecided(f"{function.name}: {proof.reason}; {why}")
     return Equal(True, compared.launches, compared.runs, proof.assumptions)
+
+
+def _validated(first: Module, second: Module, function: Function) -> Proof | None:
+    """A proof from the texts alone, of what is no shuffle or copy."""
+    other = next(f for f in second.kernels if f.name == function.name)
+    outcome = validate((first, function), (second, other))
+    return Proof(1, outcome.assumptions) if isinstance(outcome, Proved) else None
 
 
 def _together(found: Sequence[Verdict]) -> Verdict:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,17 @@ JACOBI = KERNELS / "jacobi.ptx"
 
 
 def ptxsw(
-    *arguments: object, cwd: Path | None = None, stdin: bytes = b"", **environ: str
+    *arguments: object,
+    cwd: Path | None = None,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    **environ: str,
 ) -> subprocess.CompletedProcess[bytes]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PTXSW_")}
     return subprocess.run(
         [sys.executable, "-m", "ptxsw", *map(str, arguments)],
-        cwd=cwd or ROOT, env={**kept, **environ}, input=stdin, capture_output=True, timeout=60,
+        cwd=cwd or ROOT, env={**kept, **(env or {}), **environ}, input=stdin,
+        capture_output=True, timeout=60,
     )  # fmt: skip
 
 
@@ -82,7 +88,7 @@ def test_analyze() -> None:
 
 def test_analyze_json() -> None:
     report = json.loads(ptxsw("analyze", JACOBI, "--format", "json").stdout)
-    assert report["schema"] == 1 and report["file"] == str(JACOBI)
+    assert report["schema"] == 2 and report["file"] == str(JACOBI)
     [kernel] = report["kernels"]
     assert kernel["loads"] == 9 and "rewrites" not in kernel
     assert {access["lane_stride"] for access in kernel["accesses"]} == {4}
@@ -133,7 +139,7 @@ NOT_YET = [
 def test_what_optimize_does_not_know_it_says(option: str, name: str, tmp_path: Path) -> None:
     done = ptxsw("optimize", JACOBI, "-o", tmp_path / "out", f"--{option}", name)
     assert done.returncode == 2 and done.stdout == b""
-    assert done.stderr.decode().startswith(f"{option} is {name!r}; it can be auto, ")
+    assert f"Invalid value for '--{option}': {name!r} is not one of 'auto', " in str(done.stderr)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -142,7 +148,7 @@ def test_help_explains_every_scheme_and_form() -> None:
     for names in (pipeline.SCHEMES, pipeline.FORMS):
         for name in set(names) - {"auto"}:
             assert any(f" {name} " in line and len(line) > 40 for line in text.splitlines()), name
-        assert ", ".join(names).split()[0] in text
+        assert "|".join(names) in text
 
 
 @pytest.mark.parametrize("bound", ["noload", "nocorner"])
@@ -168,7 +174,7 @@ def test_optimize_says_what_decided(tmp_path: Path) -> None:
     done = ptxsw("optimize", JACOBI, *options, "--min-gain", "90")
     [kernel] = json.loads((tmp_path / "r.json").read_text())["kernels"]
     assert kernel["shuffles"] == 0
-    assert b"less than the 90 % asked for; force rewrites it" in done.stdout
+    assert b"less than the 90% asked for; force rewrites it" in done.stdout
 
 
 def test_the_choice_is_as_documented(tmp_path: Path) -> None:
@@ -208,12 +214,12 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
     [
         (["analyze", "none.ptx"], "none.ptx: No such file or directory"),
         (["analyze", "."], ".: Is a directory"),
-        (["analyze", "latin.ptx"], "latin.ptx: not a PTX text: byte 3 is no UTF-8"),
+        (["analyze", "latin.ptx"], "latin.ptx: not a text: byte 3 is no UTF-8"),
         (["analyze", "bad.ptx"], "bad.ptx:"),
         (["analyze", "ok.ptx", "--kernel", "two"], "ok.ptx: no kernel 'two' with a body"),
         (["optimize", "bad.ptx", "-o", "out"], "bad.ptx:"),
         (["optimize", "ok.ptx", "-o", "no/out"], "no/"),
-        (["optimize", "ok.ptx", "-o", "out", "--scheme", "x"], "scheme is 'x'"),
+        (["optimize", "ok.ptx", "-o", "out", "--scheme", "x"], "'--scheme': 'x' is not one of"),
         (["optimize", "ok.ptx", "-o", "out", "--only", "two"], "ok.ptx: no kernel 'two'"),
         (["optimize", "ok.ptx", "-o", "out", "--arch", "gfx90a"], "arch is 'gfx90a'; it has to be"),
         (
@@ -226,14 +232,14 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
         ),
         (
             ["optimize", "ok.ptx", "-o", "out", "--mode", "force", "--unsafe-bound", "x"],
-            "unsafe_bound is 'x'; it can be noload, nocorner",
+            "'--unsafe-bound': 'x' is not one of 'noload', 'nocorner'.",
         ),
         (["optimize", "ok.ptx", "-o", "out", "--assume", "luck"], "--assume: unknown assumption"),
         (["assemble", "ok.ptx"], "usage: ptxsw assemble"),
         (["report", "none"], "none: No such file or directory"),
         (["toolkit", ".", "shadow"], "no CUDA toolkit: there is no bin/ptxas"),
         (["exec", "no-such-command"], "no-such-command: No such file or directory"),
-        (["env", "make"], "no advice for 'make'"),
+        (["env", "make"], "'TOOL': 'make' is not one of 'nvcc', 'clang', "),
     ],
     ids=" ".join,
 )
@@ -324,7 +330,7 @@ def test_doctor_names_a_scheme_that_is_not_there_yet() -> None:
     ],
 )
 def test_doctor_names_what_is_wrong(name: str, value: str, problem: str) -> None:
-    done = ptxsw("doctor", **{name: value})  # type: ignore[arg-type]
+    done = ptxsw("doctor", env={name: value})
     assert done.returncode == 1
     assert any(
         line.startswith("!") or "passed over" in line
@@ -338,7 +344,7 @@ def test_cache(tmp_path: Path) -> None:
     assert b"0 answers" in ptxsw("cache", "info", PTXSW_CACHE=str(directory)).stdout
     directory.mkdir()
     (directory / "a.ptxsw").write_bytes(b"x")
-    assert b"1 answers" in ptxsw("cache", "info", PTXSW_CACHE=str(directory)).stdout
+    assert b"1 answers, 0.0 MB" in ptxsw("cache", "info", PTXSW_CACHE=str(directory)).stdout
     assert b"1 answers removed" in ptxsw("cache", "clear", PTXSW_CACHE=str(directory)).stdout
     assert list(directory.iterdir()) == []
     assert ptxsw("cache", "info", PTXSW_CACHE="off").returncode == 2

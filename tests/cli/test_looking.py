@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.manual import GROUPS
+from ptxsw.cli.help import GROUPS
 from tests.cli.test_cli import JACOBI, ROOT, ptxsw
 
 MATMUL = ROOT / "tests" / "report" / "ptx" / "matmul.ptx"
@@ -39,12 +39,12 @@ def test_the_shape_of_the_block(shape: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "problem"),
     [
-        ("0", "0 is 0 threads; it can be 1 to 1024"),
-        ("1025", "1025 is 1025 threads; it can be 1 to 1024"),
-        ("8x8x8x8", "'8x8x8x8' is no shape; write 256, 16x16 or 8x8x4"),
-        ("16x", "'16x' is no shape; write 256, 16x16 or 8x8x4"),
-        ("-16", "'-16' is no shape; write 256, 16x16 or 8x8x4"),
-        ("²", "'²' is no shape; write 256, 16x16 or 8x8x4"),
+        ("0", "'0' is no size; write 256, 16x16 or 8x8x4"),
+        ("1025", "1025 is no block of 1 to 1024 threads"),
+        ("8x8x8x8", "'8x8x8x8' is no size; write 256, 16x16 or 8x8x4"),
+        ("16x", "'16x' is no size; write 256, 16x16 or 8x8x4"),
+        ("-16", "'-16' is no size; write 256, 16x16 or 8x8x4"),
+        ("²", "'²' is no size; write 256, 16x16 or 8x8x4"),
     ],
 )
 def test_what_is_no_shape(shape: str, problem: str) -> None:
@@ -105,7 +105,7 @@ def test_a_page_in_another_scheme(tmp_path: Path) -> None:
     assert said(ptxsw("report", JACOBI, *options)) == ""
     assert '"scheme":"halo"' in page.read_text() and '"form":"versioned"' in page.read_text()
     done = ptxsw("report", JACOBI, "--scheme", "best")
-    assert done.returncode == 2 and done.stderr.startswith(b"scheme is 'best'; it can be auto, ")
+    assert done.returncode == 2 and b"'--scheme': 'best' is not one of 'auto', " in done.stderr
 
 
 def test_the_overview_is_complete() -> None:
@@ -129,7 +129,7 @@ def test_the_overview_is_complete() -> None:
 def test_long_work_says_on_a_terminal_what_it_is_at() -> None:
     """In one line, which is empty at the end; where nobody watches, not at all."""
     control, terminal = pty.openpty()
-    command = [sys.executable, "-m", "ptxsw", "verify", JACOBI, JACOBI]
+    command = [sys.executable, "-m", "ptxsw", "verify", str(JACOBI), str(JACOBI)]
     with open(control, "rb", buffering=0) as screen:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, check=True)
         os.close(terminal)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ptxsw.codegen.edit import apply
 from ptxsw.codegen.emit import emit
+from ptxsw.codegen.splice import apply
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
-from ptxsw.shuffle.draft import Draft, draft
-from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
+from ptxsw.shuffle.candidate_plan import CandidatePlan, draft
+from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
 
 
 def made(
@@ -18,13 +18,13 @@ def made(
     *,
     hoist: bool = False,
     assume: frozenset[str] = frozenset({LOCKSTEP, NO_RACE}),
-) -> tuple[str, Draft]:
+) -> tuple[str, CandidatePlan]:
     """The rewritten text of a module with one kernel, and what was drafted for it."""
     module = parse(text)
     (function,) = module.functions
     solver = Solver()
     trace = emulate(module, function, solver=solver)
     drafted = draft(
-        trace, Judge(trace, solver, assume), scheme=scheme, form=form, max_delta=31, hoist=hoist
+        trace, Legality(trace, solver, assume), scheme=scheme, form=form, max_delta=31, hoist=hoist
     )
     return apply(text, emit(text, drafted.plan)), drafted

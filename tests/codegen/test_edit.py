@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptxsw.codegen.edit import Edit, apply, indentation, insert, insert_lines, line_end
+from ptxsw.codegen.splice import Edit, apply, indentation, insert, insert_lines, line_end
 from ptxsw.ir import Function
 from ptxsw.parser import parse
 from ptxsw.source import Span

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_runs_as_before(case: Path, threads: int) -> None:
         pytest.skip("its blocks have 128 threads")
     data = np.random.default_rng(3).random(4096, dtype=np.float32)
     out = np.zeros(4096, np.float32)
-    extra = {"pointers": [data], "copy": [data, out, np.uint32(17)]}
+    extra: dict[str, list[Any]] = {"pointers": [data], "copy": [data, out, np.uint32(17)]}
     before = launch(parse(text), kernel, 1, threads, extra.get(kernel, [data, out]))
     after = launch(parse(rewrite(text)), kernel, 1, threads, extra.get(kernel, [data, out]))
     for one, other in zip(before.buffers, after.buffers, strict=True):

@@ -104,6 +104,7 @@ def test_a_halo_row_makes_two_loads() -> None:
     new = made(text, "halo", hoist=True)[0]
     before = launch(parse(text), "unordered", 1, 128, [data, out]).counters
     after = launch(parse(new), "unordered", 1, 128, [data, out]).counters
+    assert before is not None and after is not None
     assert (before.warp_loads, after.warp_loads) == (4 * 5, 4 * 2)
 
 

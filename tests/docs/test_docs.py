@@ -81,6 +81,8 @@ def test_errors_are_as_documented(command: str, shown: str, tmp_path: Path) -> N
     (tmp_path / "latin.ptx").write_bytes(b"// \xe9")
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "other.json").write_text("{}")
+    (tmp_path / "jacobi.json").write_text("{}")
+    (tmp_path / "empty").mkdir()
     more = {}
     while re.match(r"[A-Z_]+=", command):
         setting, _, command = command.partition(" ")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptxsw import isa
-from ptxsw.cfg import Cfg
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Int, Mem, Module, Not, Operand, Pair, Reg, Special, Symbol, Vec
 from ptxsw.semantics import meaning
 from tests.semantics.ints import Int as Value

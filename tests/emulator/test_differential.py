@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from ptxsw.cfg import Cfg
+from ptxsw.analysis.lane_reuse import candidates
+from ptxsw.analysis.register_variance import register_variance
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace, Variant
-from ptxsw.emulator.uniformity import register_variance
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Module, Reg
 from ptxsw.parser import parse
-from ptxsw.shuffle.find import candidates
-from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
-from ptxsw.shuffle.plan import Proof
+from ptxsw.plan import Proof
+from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
 from tests.emulator.concrete import WINDOW, Event, Thread, place_of
 from tests.emulator.programs import program
 
@@ -225,7 +225,7 @@ def shuffled(seed: int) -> int:
     module = module_of(seed)
     solver = Solver()
     trace = emulate(module, module.functions[-1], solver=solver)
-    judge = Judge(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
+    judge = Legality(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
     proved = [
         (found.dest.index, found.source.index, found.delta)
         for _, elements in candidates(trace, 2)

@@ -267,7 +267,7 @@ def test_claims_of_disjoint_bytes(seed: int) -> None:
     for atom in atoms:
         distance = terms.add(distance, terms.scale(atom, source.choice([0, 1, 2, 4, 12, 128, -8])))
     stored_bytes, loaded = source.choice([1, 2, 4, 8]), source.choice([1, 2, 4, 8])
-    claim = Aliasing(terms)._claim(distance, stored_bytes, loaded)
+    claim = Aliasing(terms).apart(distance, stored_bytes, loaded)
     told = claim.kind != "const"
     for x, y in itertools.product(range(ones(atoms[0]) + 1), range(0, ones(atoms[1]) + 1, 3)):
         values = {atoms[0]: x, atoms[1]: y}

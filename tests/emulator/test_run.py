@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from ptxsw.analysis.coalescing import is_uniform, lane_stride, sectors
+from ptxsw.analysis.register_variance import register_variance
 from ptxsw.emulator.affine import Affine, without_constant
-from ptxsw.emulator.coalescing import is_uniform, lane_stride, sectors
 from ptxsw.emulator.node import Variance, split
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.emulator.uniformity import register_variance
 from ptxsw.ir import Reg
 from ptxsw.parser import parse
 

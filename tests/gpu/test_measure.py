@@ -72,7 +72,7 @@ def test_the_device_ran_the_problem() -> None:
 
 
 def test_one_bit_is_told(variants: list[Variant]) -> None:
-    def spoil(text: str, memory: dict[int, np.ndarray]) -> None:  # type: ignore[type-arg]
+    def spoil(text: str, memory: dict[int, np.ndarray]) -> None:
         if "shfl" in text:
             list(memory.values())[3][402] ^= 1  # the working copy of the second buffer
 
@@ -93,7 +93,7 @@ def test_a_wrong_shuffle_is_told(variants: list[Variant]) -> None:
 def test_an_unsteady_original_proves_nothing(variants: list[Variant]) -> None:
     count = iter(range(100))
 
-    def race(text: str, memory: dict[int, np.ndarray]) -> None:  # type: ignore[type-arg]
+    def race(text: str, memory: dict[int, np.ndarray]) -> None:
         list(memory.values())[3][0] = next(count)
 
     _, rewritten = measure(FakeDriver(change=race), FUNCTION, variants, problem())

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw import pipeline, tuning
+from ptxsw import pipeline
 from ptxsw.emulator.run import emulate
 from ptxsw.gpu import show
+from ptxsw.gpu import tune as tuning
 from ptxsw.gpu.invent import NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort
 from ptxsw.parser import parse
@@ -93,7 +94,8 @@ def test_the_stand_in_does_it(file: str, said: list[str], tmp_path: Path) -> Non
     def assemble() -> bytes:
         environ = os.environ | {"PTXSW_REAL_PTXAS": ptxas, "PTXSW_LOG": str(log),
                                 "PTXSW_CACHE": str(tmp_path / "cache")}  # fmt: skip
-        command = [Path(sys.executable).parent / "ptxsw-ptxas", "-arch=sm_80", "jacobi.ptx"]
+        program = str(Path(sys.executable).parent / "ptxsw-ptxas")
+        command = [program, "-arch=sm_80", "jacobi.ptx"]
         subprocess.run([*command, "-o", "out"], cwd=tmp_path, env=environ, check=True, timeout=60)
         return (tmp_path / "out").read_bytes()
 
@@ -211,7 +213,11 @@ def test_every_scheme_and_form_is_tried() -> None:
 def test_requests_that_make_no_sense(said: list[str]) -> None:
     two = TEXT + kernel(TEXT).replace("jacobi", "other").replace("$L__BB0", "$L__BB1")
     for text, request, message in (
-        (TEXT, tuning.Request(kernel="jacobbi"), "no kernel jacobbi"),
+        (
+            TEXT,
+            tuning.Request(kernel="jacobbi"),
+            "no kernel 'jacobbi' with a body; there are: jacobi",
+        ),
         (TEXT, tuning.Request(arch="sm_90"), r"code for sm_90 does not run on .*\(sm_80\)"),
         (two, QUICK, "has 2 kernels"),
     ):
@@ -246,13 +252,13 @@ def test_code_runs_upwards_within_a_major_version() -> None:
 )
 def test_invented(path: str, grid: tuple[int, int, int]) -> None:
     module = parse((PTX.parents[1] / path).read_text())
-    (launch,) = invent(emulate(module, module.functions[0]), DEVICE, (128,))
+    (launch,) = invent(emulate(module, module.functions[0]), DEVICE, [(128, 1, 1)])
     assert (launch.grid, launch.block) == (grid, (128, 1, 1))
 
 
 def test_one_launch_for_each_block() -> None:
     module = parse(TEXT)
-    launches = invent(emulate(module, module.functions[0]), DEVICE, (64, 256))
+    launches = invent(emulate(module, module.functions[0]), DEVICE, [(64, 1, 1), (256, 1, 1)])
     assert [launch.block for launch in launches] == [(64, 1, 1), (256, 1, 1)]
     fixed = parse(TEXT.replace("\n)\n{", "\n)\n.reqntid 96, 1, 1\n{", 1))
     (launch,) = invent(emulate(fixed, fixed.functions[0]), DEVICE)
@@ -276,7 +282,7 @@ def test_no_launch_is_found() -> None:
 """
     module = parse(text)
     with pytest.raises(NoLaunch, match="--launch"):
-        invent(emulate(module, module.functions[0]), DEVICE, (32,))
+        invent(emulate(module, module.functions[0]), DEVICE, [(32, 1, 1)])
 
 
 # ---------------------------------------------------------------- without a GPU
@@ -328,7 +334,7 @@ def test_the_device_is_always_closed(
     monkeypatch.setattr("ptxsw.gpu.cuda.open_device", lambda number: driver)
     done = CliRunner().invoke(app, [*command, "--kernel", "other"])
     assert isinstance(done.exception, CommandError)
-    assert "no kernel other" in str(done.exception)
+    assert "no kernel 'other'" in str(done.exception)
     assert driver.closed
 
 

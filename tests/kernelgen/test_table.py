@@ -15,11 +15,11 @@ from benchmarks.kernelgen import measure as measuring
 from benchmarks.kernelgen import show
 from benchmarks.kernelgen.cases import CASES
 from benchmarks.kernelgen.measure import Row, Subject, measure
-from benchmarks.kernelgen.occupancy import occupancy
 from benchmarks.kernelgen.operators import OPERATORS
 from benchmarks.kernelgen.paper import TABLE_2
-from ptxsw.pipeline import FORMS, SCHEMES
+from ptxsw.pipeline import FORMS, SCHEMES, optimize
 from ptxsw.report.model import Refusal
+from ptxsw.simt.run import launch
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_doubles_get_as_many_rewrites() -> None:
 
 
 def test_a_wrong_rewrite_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = measuring.optimize
+    honest = optimize
 
     def wrong(*args: object) -> object:
         result = honest(*args)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def test_a_wrong_rewrite_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_bug_of_ours_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the check of the written lines takes back is not taken for nothing to do."""
-    honest = measuring.optimize
+    honest = optimize
 
     def refused(text: str, *args: object) -> object:
         result = honest(text, *args)  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_a_bug_of_ours_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_equal_texts_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
-    honest = measuring.launch
+    honest = launch
 
     def counted(*args: object, **more: object) -> object:
         ran.append(args[2])
@@ -115,22 +115,6 @@ def test_references_are_compared_bit_for_bit(monkeypatch: pytest.MonkeyPatch) ->
     other = replace(case, runs=lambda _: (replace(whole, expected=off), ragged))
     _, rewritten = measure(other, "paper", "keep", "float")
     assert rewritten.numpy == "c DIFFERS"
-
-
-@pytest.mark.parametrize(
-    ("arch", "registers", "block", "expected"),
-    [
-        ("sm_80", 32, 128, 1.0),
-        ("sm_80", 40, 128, 0.75),
-        ("sm_80", 255, 128, 0.125),
-        ("sm_75", 64, 128, 1.0),
-        ("sm_90", 72, 128, 0.4375),
-        ("sm_90", 16, 32, 0.5),  # 32 blocks of one warp
-        ("sm_80", 128, 1024, 0.0),  # needs 32 warps where 16 fit: it can't be launched
-    ],
-)
-def test_occupancy(arch: str, registers: int, block: int, expected: float) -> None:
-    assert occupancy(arch, registers, block) == expected
 
 
 def test_formats(jacobi: tuple[Row, Row], tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ptxsw.ir import (
@@ -30,7 +32,7 @@ from ptxsw.ir import (
     Vec,
 )
 from ptxsw.parser import body, parse
-from ptxsw.parser.make import opened
+from ptxsw.parser.node_factory import opened
 from ptxsw.source import Source
 
 HEAD = ".version 8.3\n.target sm_80\n.address_size 64\n.global .u32 arr[16];\n"
@@ -111,7 +113,10 @@ OPERANDS: dict[str, Operand] = {
     "%p1 | %p2": Pair(Reg("%p1"), Reg("%p2")),
     "!%p1": Not(Reg("%p1")),
     "_": Sink(),
-    "%v.x": Part(Reg("%v"), "x"),
+    "%v": Vec((Reg("%v.x"), Reg("%v.y"))),
+    "%v.x": Reg("%v.x"),
+    "%v.g": Reg("%v.y"),
+    "{%v.y, %v.x}": Vec((Reg("%v.y"), Reg("%v.x"))),
     "%r1.b0": Part(R1, "b0"),
     "%r1+4": Sum(R1, 4),
     "(%r1, pp)": Args((R1, Symbol("pp"))),
@@ -261,7 +266,7 @@ def test_functions_and_module() -> None:
         ("a", True),
         ("b", True),
     ]
-    assert [d.name for d in module.directives] == ["alias", "section", "newthing"]
+    assert [d.name for d in module.directives] == ["address_size", "alias", "section", "newthing"]
     assert body(module, kernel) is kernel.body
     assert body(Source(module.source.text), kernel) == kernel.body
 
@@ -273,7 +278,10 @@ def test_families_with_digits_in_their_stem() -> None:
 
 
 def test_nodes_made_quickly_are_nodes() -> None:
-    for node in (Instruction, Reg, Int, Mem, Vec, Float, Symbol, Guard, Label, Loc, Open, Close):
+    nodes: tuple[Any, ...] = (
+        Instruction, Reg, Int, Mem, Vec, Float, Symbol, Guard, Label, Loc, Open, Close,
+    )  # fmt: skip
+    for node in nodes:
         assert set(opened(node).__slots__) == set(node.__slots__)
     (line,) = _body("@%p1 add.s32 %r1, %r2, 3;").instructions
     made = Instruction("add", ("s32",), (R1, R2, Int(3)), Guard(Reg("%p1")), *line.span)
@@ -309,7 +317,7 @@ $LDWend__Z3addPf:
 
 def test_ptx_1() -> None:
     module = parse(OLD)
-    assert (module.version, module.address_size, module.sm) == ((1, 4), 32, 10)
+    assert (module.version, module.address_size, module.sm) == ((1, 4), 64, 10)
     lines = module.functions[0].body.instructions
     assert [i.opcode for i in lines] == ["cvt", "ld", "mad24", "ld", "st", "exit"]
     assert lines[3].operands == (Reg("$f1"), Mem(Reg("$r3")))

@@ -11,7 +11,8 @@ from lark.exceptions import UnexpectedInput
 
 from ptxsw.errors import ParseError
 from ptxsw.ir import Function, Instruction, Module, Variable
-from ptxsw.parser import careful, grammar, parse, statements
+from ptxsw.parser import grammar, parse, statements
+from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.scan import blank_comments, skip_blank
 from ptxsw.parser.statements import Reader, Surroundings
 from tests.real import CORPUS, FIXTURES, name_of, text_of
@@ -55,7 +56,9 @@ def _reader(module: Module, function: Function) -> Reader:
 def test_instructions(path: Path) -> None:
     module = parse(text_of(path), path.name)
     for function, quick in _forms(module, set())[:250]:
-        slow = careful.instruction(_reader(module, function), quick.span.start, quick.span.end)
+        slow = grammar_reader.instruction(
+            _reader(module, function), quick.span.start, quick.span.end
+        )
         assert slow == quick
 
 
@@ -63,7 +66,7 @@ def _by_grammar(reader: Reader, at: int, end: int) -> None:
     """Read all statements between two offsets one by one, instructions by the grammar alone."""
     text = reader.source.text
     while (at := skip_blank(text, at, end)) < end:
-        at = reader.careful(at, end)
+        at = reader.grammar_reader(at, end)
 
 
 def _read(text: str, most: int) -> list[object]:
@@ -224,7 +227,9 @@ def test_declarations_and_headers(path: Path) -> None:
         if form in seen or len(text) > 5000:
             continue
         seen.add(form)
-        found = [d.at(variable.span, variable.scope, i) for d, i in careful.declaration(text)]
+        found = [
+            d.at(variable.span, variable.scope, i) for d, i in grammar_reader.declaration(text)
+        ]
         assert variable in found
     for function in module.functions[:40]:
         stop = function.body_span.start if function.body_span else function.span.end - 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.codegen.edit import apply
+from ptxsw.codegen.splice import apply
 from ptxsw.ir import Function, Instruction, Module, Symbol
 from ptxsw.parser import operand_spans, parse
 from ptxsw.parser.scan import blank_comments

@@ -22,7 +22,7 @@ KERNELGEN = HERE.parents[1] / "benchmarks" / "kernelgen" / "ptx"
 FILES = {path.stem: path for path in sorted((HERE / "ptx").glob("*.ptx"))}
 FILES |= {name: KERNELGEN / f"{name}.ptx" for name in ("gaussblur", "jacobi")}
 
-BLOCKS = {"tiles": (16, 16, 1)}  # the shape that a program is written for
+BLOCKS = {"tiles": (16, 16, 1), "block16": (16, 1, 1)}  # the shape that a program is written for
 
 _KNOWN: dict[str, Report] = {}
 

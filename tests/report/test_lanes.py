@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ptxsw import pipeline
-from ptxsw.report import Access, lanes
+from ptxsw.analysis import warp_addresses as lanes
+from ptxsw.report import Access
 
 KERNEL = """\
 .version 8.0
@@ -133,8 +134,21 @@ def test_the_warp_of_a_block_that_touches_most_is_told() -> None:
 
 
 def test_a_block_without_a_full_warp() -> None:
+    """4 wide and 4 high: 16 bytes in each of 4 rows."""
     access = load(PITCH, ".reqntid 4, 4, 1")
-    assert (access.lanes, access.lane_stride, access.sectors) == (None, None, None)
+    assert (access.lanes, access.lane_stride, access.sectors) == (None, None, 4)
+
+
+@pytest.mark.parametrize(("shape", "sectors", "used"), [("16", 2, 1.0), ("3", 1, 0.375)])
+def test_a_row_of_fewer_lanes_than_a_warp(shape: str, sectors: int, used: float) -> None:
+    access = load("mov.u32 %r3, %r1;", f".reqntid {shape}, 1, 1")
+    assert (access.lane_stride, access.sectors, access.efficiency) == (4, sectors, used)
+
+
+def test_a_last_warp_of_fewer_lanes() -> None:
+    """48 threads: the second warp is half as long, and goes on as the first."""
+    access = load("mov.u32 %r3, %r1;", ".reqntid 48, 1, 1")
+    assert (access.lane_stride, access.sectors, access.efficiency) == (4, 4, 1.0)
 
 
 SHARED = "mov.u64 %rd4, tile; add.s64 %rd3, %rd4, %rd2; {} ld.shared.u32 %r4, [%rd3]"

@@ -112,7 +112,7 @@ def test_absent_is_not_null() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [None, [], {}, {"schema": 2}, {"schema": 1}, to_json(REPORT) | {"kernels": [{"no": "name"}]}],
+    [None, [], {}, {"schema": 1}, {"schema": 2}, to_json(REPORT) | {"kernels": [{"no": "name"}]}],
 )
 def test_other_json_is_refused(data: object) -> None:
     with pytest.raises(ValueError, match="not a ptxsw report"):

@@ -10,54 +10,52 @@ from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
-_LINE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)([^;]*);")
-_LABEL = re.compile(r"^(\.L_\w+):", re.MULTILINE)
+from ptxsw.cost import sass
+from ptxsw.cost.blocks import BYTES
+from ptxsw.cost.sass import Instruction
 
 
-def tool(name: str) -> Path:
+def tool(name: str) -> str:
     """A program from NVIDIA's wheels."""
     found = sorted(Path(sysconfig.get_path("purelib")).glob(f"nvidia/*/bin/{name}"))
     assert found, f"{name} is not installed; the dev extra has it"
-    return found[-1]
+    return str(found[-1])
 
 
-@lru_cache(maxsize=256)
 def disassembled(text: str, arch: str) -> str:
     """What nvdisasm prints of a text assembled for an architecture."""
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder, "a.ptx"), Path(folder, "a.cubin")
         source.write_text(text)
-        run = (str(tool("ptxas")), f"-arch={arch}", str(source), "-o", str(cubin))
+        run = (tool("ptxas"), f"-arch={arch}", str(source), "-o", str(cubin))
         done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
-        shown = (str(tool("nvdisasm")), "-c", str(cubin))
+        shown = (tool("nvdisasm"), "-c", str(cubin))
         return subprocess.run(shown, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
+@lru_cache(maxsize=256)
+def instructions(text: str, arch: str) -> tuple[Instruction, ...]:
+    """The machine code of all kernels of a text, what only fills the end left out."""
+    made = sass.read(
+        text, arch, lines=False, ptxas=tool("ptxas"), disassembler=tool("nvdisasm"), timeout=120
+    )
+    assert not made.note, made.note
+    return tuple(i for kernel in made.kernels for i in kernel.instructions)
+
+
 def opcodes(text: str, arch: str) -> list[str]:
-    """The instructions in order, with their modifiers: `BRA.CONV`. What only fills the end, `NOP`
-    and a branch to itself, is left out.
+    """The instructions in order, with their modifiers: `BRA.CONV`; `NOP` is left out.
 
     On sm_80 ptxas likes to leave loops by `@P0 CALL.REL.NOINC next; BRA again; next:`. Nothing is
     called there: such a jump is a "JUMP" here.
     """
-    found: list[tuple[str, str]] = []
-    label_at: dict[str, int] = {}
-    for line in disassembled(text, arch).split("\n"):
-        named = _LABEL.match(line)
-        instruction = _LINE.search(line)
-        if named is not None:
-            label_at[named[1]] = len(found)
-        elif instruction is not None and instruction[1] != "NOP":
-            found.append((instruction[1], instruction[2]))
-    kept: list[str] = []
-    for number, (opcode, operands) in enumerate(found):
-        target = label_at.get(operands.partition("(")[2].rstrip(") "))
-        if opcode == "BRA" and target == number:
-            continue
-        over = opcode == "CALL.REL.NOINC" and target == number + 2
-        kept.append("JUMP" if over else opcode)
-    return kept
+    found = [i for i in instructions(text, arch) if i.opcode != "NOP"]
+    return ["JUMP" if _leaves_a_loop(i) else i.opcode for i in found]
+
+
+def _leaves_a_loop(i: Instruction) -> bool:
+    return i.opcode == "CALL.REL.NOINC" and i.operands == hex(i.address + 2 * BYTES)
 
 
 def counted(text: str, arch: str) -> Counter[str]:

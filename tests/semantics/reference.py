@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 WIDTH = {"8": 8, "16": 16, "32": 32, "64": 64}
@@ -33,18 +34,17 @@ def width_of(type_: str) -> int:
 def number(type_: str, bits: int) -> int:
     """The number that `bits` mean in a type."""
     width = width_of(type_)
-    return bits - 2**width if type_[0] == "s" and bits >= 2 ** (width - 1) else bits
+    return bits - (1 << width) if type_[0] == "s" and bits >= 1 << (width - 1) else bits
 
 
 def fit(type_: str, value: int) -> int:
-    return value % 2 ** width_of(type_)
+    return value % (1 << width_of(type_))
 
 
 def saturate(type_: str, value: int) -> int:
     width = width_of(type_)
-    low, high = (
-        (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if type_[0] == "s" else (0, 2**width - 1)
-    )
+    half = 1 << (width - 1)
+    low, high = (-half, half - 1) if type_[0] == "s" else (0, 2 * half - 1)
     return min(max(value, low), high)
 
 
@@ -196,7 +196,8 @@ def dot() -> Iterator[Form]:
 
 
 def extended() -> Iterator[Form]:
-    """The sum in unbounded numbers; the carry is what does not fit."""
+    """The sum in unbounded numbers; the carry is what does not fit. A difference is the sum with
+    the complement, as ptxas has it, so that its carry is 0 where it borrows."""
     for t in WORDS:
         w = width_of(t)
         m = 2**w
@@ -204,24 +205,22 @@ def extended() -> Iterator[Form]:
             dot_cc = ".cc" if cc else ""
 
             def out(total: int, m: int = m, cc: bool = cc) -> tuple[int, ...]:
-                return (total % m, *((int(not 0 <= total < m),) if cc else ()))
+                return (total % m, *((int(total >= m),) if cc else ()))
 
-            common = {"outputs": (w,), "carry_out": cc}
-            chained = {**common, "carry_in": True}
+            ends = partial(Form, outputs=(w,), carry_out=cc)
+            chained = partial(ends, carry_in=True)
             if cc:
-                yield Form(f"add.cc.{t}", (w, w), reference=lambda a, b, f=out: f(a + b), **common)
-                yield Form(f"sub.cc.{t}", (w, w), reference=lambda a, b, f=out: f(a - b), **common)
-            yield Form(
-                f"addc{dot_cc}.{t}",
-                (w, w),
-                reference=lambda a, b, c, f=out: f(a + b + c),
-                **chained,
+                yield ends(f"add.cc.{t}", (w, w), reference=lambda a, b, f=out: f(a + b))
+                yield ends(
+                    f"sub.cc.{t}", (w, w), reference=lambda a, b, f=out, m=m: f(a + (m - 1 - b) + 1)
+                )
+            yield chained(
+                f"addc{dot_cc}.{t}", (w, w), reference=lambda a, b, c, f=out: f(a + b + c)
             )
-            yield Form(
+            yield chained(
                 f"subc{dot_cc}.{t}",
                 (w, w),
-                reference=lambda a, b, c, f=out: f(a - (b + c)),
-                **chained,
+                reference=lambda a, b, c, f=out, m=m: f(a + (m - 1 - b) + c),
             )
             for half in ("lo", "hi"):
 
@@ -230,17 +229,15 @@ def extended() -> Iterator[Form]:
                     return (whole if half == "lo" else whole // m) % m
 
                 if cc:
-                    yield Form(
+                    yield ends(
                         f"mad.{half}.cc.{t}",
                         (w, w, w),
                         reference=lambda a, b, c, f=out, g=term: f(g(a, b) + c),
-                        **common,
                     )
-                yield Form(
+                yield chained(
                     f"madc.{half}{dot_cc}.{t}",
                     (w, w, w),
                     reference=lambda a, b, c, carry, f=out, g=term: f(g(a, b) + c + carry),
-                    **chained,
                 )
 
 

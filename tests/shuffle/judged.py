@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ptxsw.analysis.lane_reuse import Candidate, candidates, global_loads
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.run import emulate
@@ -13,9 +14,8 @@ from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
 from ptxsw.pipeline import DEFAULT_ASSUME
-from ptxsw.shuffle.find import Candidate, candidates, global_loads
-from ptxsw.shuffle.legal import Judge
-from ptxsw.shuffle.plan import Proof, WrapGuard
+from ptxsw.plan import Proof, WrapGuard
+from ptxsw.shuffle.legality import Legality
 
 KERNEL = """.version 8.8
 .target sm_80
@@ -46,7 +46,7 @@ KERNEL = """.version 8.8
 @dataclass(frozen=True)
 class Judged:
     trace: Trace
-    judge: Judge
+    judge: Legality
     loads: tuple[Access, ...]
 
     def legal(self) -> dict[Candidate, Proof]:
@@ -77,7 +77,7 @@ def judged(body: str, directives: str = "", assume: frozenset[str] = DEFAULT_ASS
     (function,) = module.functions
     solver = Solver()
     trace = emulate(module, function, solver=solver)
-    return Judged(trace, Judge(trace, solver, assume), global_loads(trace))
+    return Judged(trace, Legality(trace, solver, assume), global_loads(trace))
 
 
 def hold(one: Judged, seed: int = 1, rounds: int = 40) -> int:

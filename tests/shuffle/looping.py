@@ -13,7 +13,7 @@ import numpy as np
 
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
-from ptxsw.shuffle.uniform import UniformLoops, uniform_loops
+from ptxsw.shuffle.uniform_loops import UniformLoops, uniform_loops
 from ptxsw.simt import launch
 
 HEAD = """\

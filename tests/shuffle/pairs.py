@@ -89,6 +89,7 @@ TWO = "ld.global.f32 %f1, [%rd4];\nHERE\nld.global.f32 %f2, [%rd4+4];"
 AFTER = "HERE\nld.global.f32 %f1, [%rd4];\nld.global.f32 %f2, [%rd4+4];"
 STANDS = "stands between the two loads"
 CHANGE = "between the two loads may change it"
+UNTOLD = "and no condition tells that it was made"
 SAME_ARRAY = "before the source may write the same array"
 
 
@@ -251,6 +252,104 @@ PAIRS: dict[str, Pair] = {
         "",
         "the source load is not on every path to this load",
         (0, 1),
+    ),
+    "neighbour_behind_a_guard": Pair(
+        "2",
+        "setp.ge.u32 %p1, %r3, 95;\n@%p1 bra ONE;\nld.global.nc.f32 %f1, [%rd4];\nONE:\n"
+        "add.s32 %r8, %r3, 1;\nsetp.ge.u32 %p2, %r8, HERE;\n@%p2 bra TWO;\n"
+        "ld.global.nc.f32 %f2, [%rd4+4];\nTWO:",
+        "96",  # a lane that is here has made the first, too
+        "97",  # but for that of thread 95
+        UNTOLD,
+    ),
+    "guard_of_another_value": Pair(
+        "2",
+        "mul.wide.u32 %rd5, %r3, 8;\nadd.s64 %rd6, %rd1, %rd5;\nadd.s32 %r8, %r1, 91;\n"
+        "add.s32 %r9, %r2, 98;\nsetp.ge.u32 %p1, %r3, %r8;\n@%p1 bra ONE;\n"
+        "ld.global.nc.f64 %fd1, [%rd6];\nONE:\nadd.s32 %r10, %r3, 2;\n"
+        "setp.ge.u32 %p2, %r10, HERE;\n@%p2 bra TWO;\nld.global.nc.f64 %fd2, [%rd6+16];\n"
+        "cvt.rn.f32.f64 %f2, %fd2;\nTWO:",
+        "%r8",
+        "%r9",
+        UNTOLD,
+        (2,),
+    ),
+    "guard_read_again": Pair(
+        "2",
+        "ld.global.nc.f32 %f4, [%rd4+4096];\nst.global.f32 [%rd31], %f4;\n"
+        "ld.global.f32 %f5, [%rd31];\nsetp.lt.f32 %p1, %f5, 0f3CA3D70A;\n@%p1 bra ONE;\n"
+        "ld.global.nc.f32 %f1, [%rd4];\nONE:\nst.global.f32 [%rd31+HERE], %f9;\n"
+        "ld.global.f32 %f5, [%rd31];\nsetp.lt.f32 %p2, %f5, 0f3CA3D70A;\n@%p2 bra TWO;\n"
+        "ld.global.nc.f32 %f2, [%rd4+4];\nTWO:",
+        "4",
+        "0",
+        UNTOLD,
+    ),
+    "guard_in_a_loop": Pair(
+        "2",
+        "mov.u32 %r10, 0;\nTURN:\nadd.s32 %r9, %r3, %r10;\nmul.wide.u32 %rd5, %r9, 4;\n"
+        "add.s64 %rd6, %rd1, %rd5;\nHERE\n@%p1 bra ONE;\nld.global.nc.f32 %f1, [%rd6];\n"
+        "ONE:\nadd.s32 %r11, %r9, 1;\nsetp.ge.u32 %p2, %r11, 40;\n@%p2 bra TWO;\n"
+        "ld.global.nc.f32 %f2, [%rd6+4];\nadd.f32 %f3, %f3, %f2;\nTWO:\n"
+        "add.s32 %r10, %r10, 1;\nsetp.lt.u32 %p3, %r10, 3;\n@%p3 bra TURN;",
+        "setp.ge.u32 %p1, %r9, 40;",
+        "setp.ne.u32 %p1, %r10, 0;",  # what is kept is of the first turn
+        UNTOLD,
+    ),
+    "guard_of_the_other_sign": Pair(
+        "2",
+        "add.s32 %r8, %r3, -8;\nsetp.HERE %p1, %r8, 100;\n@!%p1 bra ONE;\n"
+        "ld.global.nc.f32 %f1, [%rd4];\nONE:\nsetp.lt.s32 %p2, %r8, 50;\n@!%p2 bra TWO;\n"
+        "ld.global.nc.f32 %f2, [%rd4+4];\nTWO:",
+        "lt.s32",
+        "lt.u32",  # no value below 0
+        UNTOLD,
+    ),
+    "guard_that_wraps": Pair(
+        "2",
+        "HERE\nadd.s32 %r9, %r8, %r3;\nsetp.ge.u32 %p1, %r9, 2000;\n@%p1 bra ONE;\n"
+        "ld.global.nc.f32 %f1, [%rd4];\nONE:\nadd.s32 %r10, %r9, 1;\n"
+        "setp.ge.u32 %p2, %r10, 2000;\n@%p2 bra TWO;\nld.global.nc.f32 %f2, [%rd4];\nTWO:",
+        "and.b32 %r8, %r1, 255;",
+        "sub.s32 %r8, %r1, 13;",  # in thread 9: -1 is not below 2000, without a sign, 0 is
+        UNTOLD,
+        (0,),
+    ),
+    "no_way_around": Pair(
+        "2",
+        "add.s32 %r8, %r3, %r5;\nsetp.ge.s32 %p1, %r8, 900;\n@%p1 bra ONE;\n"
+        "ld.global.nc.f32 %f1, [%rd1];\nadd.s32 %r8, %r8, 64;\nONE:\n"
+        "add.s32 %r8, %r8, HERE;\nsetp.ge.s32 %p2, %r8, 900;\n@%p2 bra TWO;\n"
+        "ld.global.nc.f32 %f2, [%rd1];\nTWO:",
+        "0",
+        "-64",
+        UNTOLD,
+        (0,),
+    ),
+    "guard_of_two_conditions": Pair(
+        "2",
+        "setp.ge.u32 %p1, %r3, 90;\n@%p1 bra ONE;\nsetp.eq.u32 %p1, %r3, HERE;\n"
+        "@%p1 bra ONE;\nld.global.nc.f32 %f1, [%rd4];\nONE:\nadd.s32 %r8, %r3, 1;\n"
+        "setp.ge.u32 %p2, %r8, 90;\n@%p2 bra TWO;\nld.global.nc.f32 %f2, [%rd4+4];\nTWO:",
+        "0",  # lane 0 is nobody's neighbour to the right
+        "1",
+        UNTOLD,
+    ),
+    "store_on_the_way_around": Pair(
+        "3",
+        "setp.eq.u32 %p1, %r4, 0;\n@%p1 bra AROUND;\nld.global.f32 %f1, [%rd4];\n"
+        "bra.uni JOIN;\nAROUND:\nHERE\nJOIN:\nld.global.f32 %f2, [%rd4+4];",
+        "st.shared.f32 [scratch], %f9;",
+        "st.global.f32 [%rd4+4], %f9;",  # lane 0's own, which lane 1 need not have seen
+        CHANGE,
+    ),
+    "acquire_on_the_way_around": Pair(
+        "3",
+        "setp.eq.u32 %p1, %r4, 0;\n@%p1 bra AROUND;\nld.global.f32 %f1, [%rd4];\n"
+        "bra.uni JOIN;\nAROUND:\nHERE\nJOIN:\nld.global.f32 %f2, [%rd4+4];",
+        "ld.global.nc.u32 %r10, [%rd1+160000];",
+        "ld.acquire.gpu.global.u32 %r10, [%rd1+160000];",
+        STANDS,
     ),
     "a_loop_between": Pair(
         "2",

@@ -5,10 +5,13 @@ no way, and read only within their array."""
 from __future__ import annotations
 
 import random
+import re
 
 from tests.shuffle.pairs import Pair
 
 POOL = range(10, 18)  # %f10 to %f17 are loaded into, again and again
+SCOPED = re.compile(r"(ld\.global\S* )(%f\d+|%h\d+|%rd\d+)(, \[(%rd\d+)[^;]*;)")
+TYPES = {"%f": "f32", "%h": "b16", "%r": "b64"}
 STRIDES = (4, 4, 4, 8, 4, 4)
 """Of the bases %rd10 to %rd15, in bytes."""
 
@@ -164,3 +167,27 @@ class Writer:
         self._left = True
         self._condition("%p4")
         self._lines.append(f"@{self._random.choice(('', '!'))}%p4 bra END;")
+
+
+def in_scopes(text: str, seed: int) -> str:
+    """A kernel with some of its loads in scopes of their own, which use the names of registers
+    outside for others."""
+    pick = random.Random(seed)
+    lines = (_scoped(line, pick) for line in text.split("\n"))
+    return "\n".join(lines)
+
+
+def _scoped(line: str, pick: random.Random) -> str:
+    load = SCOPED.fullmatch(line)
+    if load is None or pick.random() > 0.35:
+        return line
+    opcode, register, address, base = load.groups()
+    kind = TYPES[register[:2]]
+    return pick.choice(
+        (
+            f"{{\n.reg .{kind} %x;\n{opcode}%x{address}\nmov.{kind} {register}, %x;\n}}",
+            f"{{\n.reg .b32 %r3;\nmov.u32 %r3, 5;\n{line}\n}}",
+            f"{{\n.reg .b64 %rd1;\nadd.s64 %rd1, {base}, 0;\n{line.replace(base, '%rd1')}\n}}",
+            f"{{\n.reg .b64 %rd10, %q;\nmov.b64 %rd10, 0;\nmov.b64 %q, %rd10;\n}}\n{line}",
+        )
+    )

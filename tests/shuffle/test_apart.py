@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ptxsw.analysis.address_equality import apart
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Variant
-from ptxsw.shuffle.prove import apart
 
 
 class Addresses:

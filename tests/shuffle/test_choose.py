@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ptxsw.shuffle.choose import (
+from ptxsw.cost.machine_model import Figures, Model, Request, Wait, find_model
+from ptxsw.cost.select import (
     ASKED,
     MODEL,
     TUNED,
@@ -15,11 +16,10 @@ from ptxsw.shuffle.choose import (
     Policy,
     Row,
     Tuned,
-    Way,
+    Variant,
     choose,
     confirm,
 )
-from ptxsw.shuffle.cost import Figures, Model, Request, Wait, find_model
 
 AUTO, FORCE = Policy(arch="sm_60"), Policy(force=True, arch="sm_60")
 FULL, EDGE = Request(4, 32, 4, 1), Request(4, 1, 1, 1)
@@ -37,13 +37,13 @@ KERNEL = Figures(issued=40, requests={FULL: 20.0}, waits={1: (1.0, Wait(loads=1)
 
 def way(
     scheme: str, form: str = "keep", loads: int = 8, issued: float = 16, times: float = 1
-) -> Way:
+) -> Variant:
     """One that turns loads into shuffles and edge loads."""
     added = Figures(
         issued, shuffles=loads, requests={FULL: -float(loads), EDGE: float(loads)},
         waits={1: (times, Wait(loads=2, shuffles=1))},
     )  # fmt: skip
-    return Way(scheme, form, loads, added)
+    return Variant(scheme, form, loads, added)
 
 
 ROW = Row(0, (way("paper"), way("early", issued=24), way("halo", issued=32)))
@@ -61,7 +61,10 @@ TIMED = Tuned("halo", "keep", 1.25, "a GPU", "2026-01-02")
         # More loads rewritten comes before a better rating.
         ([Row(0, (way("paper"), way("halo", loads=9, issued=90)))], PASCAL, FORCE, (1,), ASKED, ""),
         # The form alone is a way, too.
-        ([Row(0, (Way("keep", "uniform", 0),))], None, FORCE, (0,), ASKED, "asked for by force"),
+        (
+            [Row(0, (Variant("keep", "uniform", 0),))],
+            None, FORCE, (0,), ASKED, "asked for by force",
+        ),
         # The model of the target.
         ([ROW], PASCAL, AUTO, (0,), MODEL, "the model of Pascal predicts +"),
         ([ROW], KEPLER, AUTO, (None,), MODEL, "the model of Kepler predicts -"),
@@ -76,7 +79,7 @@ TIMED = Tuned("halo", "keep", 1.25, "a GPU", "2026-01-02")
         # What is predicted has to be enough.
         (
             [ROW], PASCAL, replace(AUTO, min_gain=90), (None,), MODEL,
-            "less than the 90 % asked for; force rewrites it",
+            "less than the 90% asked for; force rewrites it",
         ),
         ([Row(0, (way("paper", issued=90),))], PASCAL, AUTO, (None,), MODEL, "it can tell; force"),
         ([Row(0, (way("paper", issued=90),))], PASCAL, replace(AUTO, min_gain=0), (0,), MODEL, ""),
@@ -96,7 +99,7 @@ TIMED = Tuned("halo", "keep", 1.25, "a GPU", "2026-01-02")
         ),
         (
             [ROW], PASCAL, replace(AUTO, tuned=TIMED, min_gain=30), (None,), TUNED,
-            "1.250 times as fast with scheme halo, form keep, less than the 30 % asked for",
+            "1.250 times as fast with scheme halo, form keep, less than the 30% asked for",
         ),
     ],
 )  # fmt: skip
@@ -148,7 +151,7 @@ def test_the_gain_is_that_of_the_picks() -> None:
         (Needs(32), Needs(32), None, True, "with 32 registers instead of 32"),
         (Needs(32), Needs(255), None, False, "with 255 registers instead of 32; force rewrites it"),
         (Needs(255), Needs(32), None, True, "with 32 registers instead of 255"),
-        (Needs(32), Needs(32), 95.0, False, "less than the 95 % asked for; force rewrites it"),
+        (Needs(32), Needs(32), 95.0, False, "less than the 95% asked for; force rewrites it"),
         (
             Needs(32), Needs(32, 64), None, False,
             "with 32 registers instead of 32, 64 bytes spilled instead of 0; force rewrites it",

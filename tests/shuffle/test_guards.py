@@ -11,8 +11,8 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
 from ptxsw.pipeline import DEFAULT_ASSUME
-from ptxsw.shuffle.draft import draft
-from ptxsw.shuffle.legal import Judge
+from ptxsw.shuffle.candidate_plan import draft
+from ptxsw.shuffle.legality import Legality
 from tests.shuffle.judged import Judged, hold, judged
 
 NO_WRAP = DEFAULT_ASSUME | {"no-index-wrap"}
@@ -127,7 +127,7 @@ def test_operators_by_clang(name: str, least: tuple[int, int]) -> None:
     for assume in (DEFAULT_ASSUME, NO_WRAP):
         solver = Solver()
         trace = emulate(module, module.functions[0], solver=solver)
-        judge = Judge(trace, solver, assume)
+        judge = Legality(trace, solver, assume)
         made = draft(trace, judge, scheme="paper", form="keep", max_delta=31, hoist=False)
         found.append(len(made.plan.rewrites))
         assert {k.reason for k in made.kept} <= {UNPROVED}

@@ -13,7 +13,7 @@ import pytest
 
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, Result, optimize
-from ptxsw.shuffle.legal import LOCKSTEP
+from ptxsw.shuffle.legality import LOCKSTEP
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
 from tests.shuffle.pairs import DEVICE, TWO, Pair
@@ -29,7 +29,7 @@ def forced(text: str, scheme: str = "paper", form: str = "keep", **more: object)
 
 
 def shuffles(text: str, **more: object) -> int | None:
-    return sum(k.shuffles or 0 for k in forced(text, **more).report.kernels)  # type: ignore[arg-type]
+    return sum(k.shuffles or 0 for k in forced(text, **more).report.kernels)  # type: ignore[arg-type,misc]
 
 
 def proof(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -49,8 +49,6 @@ ROWS = "no row of the block wraps inside a warp"
         (".reqntid 64, 2, 1", False),
         (".reqntid 48", False),
         (".reqntid 48, 1, 1", False),
-        (".reqntid 48, 2, 1", True),
-        (".reqntid 16, 1, 4", True),
         (".maxntid 64, 1, 1", True),  # a maximum is no size
         (".minnctapersm 2", True),
         (".explicitcluster .reqnctapercluster 2, 1, 1", True),
@@ -63,9 +61,24 @@ def test_the_block_shape_is_tested_unless_it_is_known(directive: str, tested: bo
     assert ("%ntid.y;" in forced(text).text.split("mov.f32 %f1", 1)[0].split("%r30")[0]) == tested
 
 
+@pytest.mark.parametrize(
+    ("directive", "reason"),
+    [
+        (".reqntid 48, 2, 1", "rows of 48 threads wrap inside a warp: no lane is served"),
+        (".reqntid 16, 1, 4", "rows of 16 threads wrap inside a warp: no lane is served"),
+        (".reqntid 16", "a block of 16 threads has no whole warp: no lane is served"),
+    ],
+)
+def test_a_shape_that_serves_no_lane_refuses(directive: str, reason: str) -> None:
+    text = replace(PLAIN, directives=f" {directive}").text("right")
+    (kernel,) = forced(text).report.kernels
+    assert kernel.shuffles == 0 and [r.reason for r in kernel.refusals or ()] == [reason]
+
+
 def test_a_lane_number_needs_no_block_shape() -> None:
     body = "mul.wide.u32 %rd5, %r4, 4;\nadd.s64 %rd4, %rd1, %rd5;\n" + TWO
     text = replace(PLAIN, body=body).text("right")
+    assert proof(text)[2] == proof(text.replace("m)\n{", "m) .reqntid 16, 16\n{"))[2]
     assert proof(text)[2] == ("whole warp",)
     for block in BLOCKS:
         assert results(forced(text).text, block, 3) == results(text, block, None)
@@ -195,7 +208,7 @@ def test_a_build_for_debuggers_keeps_its_lines(which: str, tmp_path: Path) -> No
         path = tmp_path / f"{scheme}-{form}.ptx"
         path.write_text(result.text)
         arch = f"-arch=sm_{which.rpartition('_sm_')[2]}"
-        command = [ptxas.path, arch, DEBUG[which], path, "-o", tmp_path / "cubin"]
+        command = [ptxas.path, arch, DEBUG[which], str(path), "-o", str(tmp_path / "cubin")]
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), (scheme, form)
 

@@ -13,7 +13,8 @@ import pytest
 from ptxsw.parser import parse
 from ptxsw.pipeline import FORMS, SCHEMES, Options, Result, optimize
 from ptxsw.simt import launch
-from tests.shuffle.pairs import PAIRS
+from ptxsw.verify.symbolic import Unproved, prove
+from tests.shuffle.pairs import PAIRS, UNTOLD
 from tests.verify.test_second_solver import answer
 
 WAYS = [(scheme, form) for scheme, form in product(SCHEMES, FORMS) if "auto" not in (scheme, form)]
@@ -84,6 +85,33 @@ def test_right_runs_as_before(name: str) -> None:
     for step in range(3):
         scheme, form = WAYS[(at + 5 * step) % len(WAYS)]
         runs_as_before(name, scheme, form, BLOCKS[(at + 4 * step) % len(BLOCKS)])
+
+
+BEHIND_GUARDS = [name for name, pair in PAIRS.items() if pair.reason == UNTOLD]
+
+
+def misled(name: str, scheme: str, form: str) -> str:
+    """The wrong kernel with the lines that are right in the right one."""
+    pair = PAIRS[name]
+    (line,) = (line for line in pair.body.split("\n") if "HERE" in line)
+    right, wrong = (line.replace("HERE", detail) for detail in (pair.right, pair.wrong))
+    text = rewritten(name, "right", scheme, form).text
+    assert text.count(right) == 1
+    return text.replace(right, wrong)
+
+
+@pytest.mark.parametrize("name", BEHIND_GUARDS)
+def test_wrong_behind_a_guard_is_wrong(name: str) -> None:
+    """The rewriting of the right kernel breaks the wrong one, and no proof is found for it."""
+    wrong = PAIRS[name].text("wrong")
+    for scheme, form in WAYS:
+        text = misled(name, scheme, form) if scheme != "keep" or 0 in PAIRS[name].deltas else ""
+        if text:
+            assert isinstance(prove(parse(wrong), parse(text), "k"), Unproved), (scheme, form)
+    broken = misled(name, "paper", "keep")
+    blocks = [(32, 1, 1), (128, 1, 1), (1024, 1, 1)]
+    launches = product(blocks, (None, 1, 2))
+    assert any(results(wrong, *how) != results(broken, *how) for how in launches)
 
 
 def proofs_hold(name: str, scheme: str) -> None:

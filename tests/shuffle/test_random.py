@@ -4,55 +4,73 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.pipeline import Options, optimize
+from ptxsw.pipeline import Options, Result, optimize
 from tests.shuffle.random_kernels import Writer
 from tests.shuffle.test_pairs import BLOCKS, WAYS, results
 
 SAMPLE = range(24)
 MANY = range(100, 600)
 
-UNFOLLOWED = ("an instruction of the kernels differs",)
-"""What the check of the written lines does not follow, so that the kernel is left alone: two loads
-in a row into one register, of which the second has been moved up."""
+Block = tuple[int, int, int]
+
+IN_A_ROW = (133, 150, 172, 177, 191, 218, 287, 309, 363)
+"""Seeds of kernels in which loads that follow one another fill the same registers."""
+
+AT_ONE_PLACE = (872,)
+"""Two rows begin at one place: one with a load that is moved there."""
 
 
-def compared(seed: int, ways: list[tuple[str, str]], blocks: list[tuple[int, int, int]]) -> int:
-    """Runs a kernel before and after; how many loads were rewritten in all ways together."""
-    text = Writer(seed).pair().text("right")
-    made = 0
-    for scheme, form in ways:
-        result = optimize(text, Options(mode="force", scheme=scheme, form=form))
-        (kernel,) = result.report.kernels
-        made += len(kernel.rewrites or ())
-        ours = {r.reason for r in kernel.refusals or () if "a bug of ptxsw" in r.reason}
-        known = form == "versioned" and all(r.endswith(UNFOLLOWED) for r in ours)
-        assert known or not ours, (scheme, ours)
-        if result.text is text:
-            continue
-        for block in blocks:
-            before = results(text, block, None)
+def kernel(seed: int) -> str:
+    return Writer(seed).pair().text("right")
+
+
+def rewritten(text: str, scheme: str, form: str) -> Result:
+    """The kernel in one scheme and form, which must not be given up for a fault of ours."""
+    result = optimize(text, Options(mode="force", scheme=scheme, form=form))
+    (done,) = result.report.kernels
+    faults = {r.reason for r in done.refusals or () if "a bug of ptxsw" in r.reason}
+    assert not faults, (scheme, form)
+    return result
+
+
+def compared(text: str, seed: int, ways: list[tuple[str, str]], blocks: list[Block]) -> None:
+    """Runs a kernel before and after. Ways that make the same text of it are run once."""
+    texts = {rewritten(text, *way).text: way for way in ways}
+    texts.pop(text, None)
+    for block in blocks if texts else []:
+        before = results(text, block, None)
+        for made, way in texts.items():
             for order in (None, seed):
-                assert results(result.text, block, order) == before, (scheme, form, block, order)
-    return made
+                assert results(made, block, order) == before, (way, block, order)
 
 
 @pytest.mark.parametrize("seed", SAMPLE)
 def test_random_kernels(seed: int) -> None:
     ways = [WAYS[(seed + step) % len(WAYS)] for step in (0, 4, 8)]
-    compared(seed, ways, [BLOCKS[seed % len(BLOCKS)], BLOCKS[(seed + 3) % len(BLOCKS)]])
+    compared(
+        kernel(seed), seed, ways, [BLOCKS[seed % len(BLOCKS)], BLOCKS[(seed + 3) % len(BLOCKS)]]
+    )
 
 
 def test_there_is_much_to_rewrite() -> None:
     """The sample would be worth nothing if hardly anything in it were rewritten."""
     made = 0
     for seed in SAMPLE:
-        text = Writer(seed).pair().text("right")
-        (kernel,) = optimize(text, Options(mode="force", scheme="paper")).report.kernels
-        made += len(kernel.rewrites or ())
+        (done,) = optimize(kernel(seed), Options(mode="force", scheme="paper")).report.kernels
+        made += len(done.rewrites or ())
     assert made > 3 * len(SAMPLE)
+
+
+@pytest.mark.parametrize("seed", [*IN_A_ROW, *AT_ONE_PLACE])
+def test_no_kernel_is_given_up_for_a_fault_of_ours(seed: int) -> None:
+    text = kernel(seed)
+    for scheme, form in WAYS:
+        rewritten(text, scheme, form)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", MANY)
 def test_many_random_kernels(seed: int) -> None:
-    compared(seed, WAYS, [BLOCKS[(seed + step) % len(BLOCKS)] for step in range(0, 9, 3)])
+    compared(
+        kernel(seed), seed, WAYS, [BLOCKS[(seed + step) % len(BLOCKS)] for step in range(0, 9, 3)]
+    )

@@ -3,13 +3,14 @@ load made for others some bytes further on."""
 
 from __future__ import annotations
 
+from ptxsw.analysis.lane_reuse import Candidate, global_loads
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
 from ptxsw.pipeline import DEFAULT_ASSUME
-from ptxsw.shuffle.find import Candidate, global_loads
-from ptxsw.shuffle.legal import Judge, Proof, Refused
+from ptxsw.plan import Proof
+from ptxsw.shuffle.legality import Legality, Refused
 
 ROW = """.version 7.0
 .target sm_70
@@ -39,12 +40,12 @@ ROW = """.version 7.0
 """
 
 
-def judged(middle: str = "") -> tuple[Judge, Trace, tuple[Access, ...]]:
+def judged(middle: str = "") -> tuple[Legality, Trace, tuple[Access, ...]]:
     module = parse(ROW.replace("MIDDLE", middle))
     (function,) = module.functions
     solver = Solver()
     trace = emulate(module, function, solver=solver)
-    return Judge(trace, solver, DEFAULT_ASSUME), trace, global_loads(trace)
+    return Legality(trace, solver, DEFAULT_ASSUME), trace, global_loads(trace)
 
 
 def test_a_source_below_serves_a_load_above_once_it_is_moved_up() -> None:
@@ -52,7 +53,7 @@ def test_a_source_below_serves_a_load_above_once_it_is_moved_up() -> None:
     below = Candidate(left, centre, -1)
     assert judge.legal(below) == Refused("the source comes later")
     assert isinstance(judge.legal(below, source_at=left.index), Proof)
-    assert judge.movable(centre, left.index) is None
+    assert judge.can_hoist(centre, left.index) is None
 
 
 def test_nothing_that_may_change_it_stands_in_the_way_of_a_moved_load() -> None:
@@ -68,10 +69,10 @@ def test_nothing_that_may_change_it_stands_in_the_way_of_a_moved_load() -> None:
     for line, reason in stores.items():
         judge, _, (left, *more) = judged(f".reg .pred %p1;\n{line}".replace("\n", " "))
         centre = more[-2]
-        assert judge.movable(centre, left.index) == Refused(reason), line
+        assert judge.can_hoist(centre, left.index) == Refused(reason), line
         assert isinstance(judge.legal(Candidate(left, centre, -1), source_at=left.index), Refused)
     judge, _, (left, centre, _) = judged("st.shared.f32 [%r2], %f1;")
-    assert judge.movable(centre, left.index) is None
+    assert judge.can_hoist(centre, left.index) is None
 
 
 def test_every_guard_can_be_tested_before_the_place_asked_for() -> None:

@@ -22,7 +22,7 @@ REFUSED = {
     "barrier_between": "bar.sync (line N) stands between the two loads",
     "store_between": "st.global.f32 (line N) between the two loads may change it",
     "atomic_between": "atom.global.add.u32 (line N) stands between the two loads",
-    "source_in_if": "the source load is not on every path to this load",
+    "source_in_if": "the source load is not on every path to this load, and a loop lies between",
     "csr": "the address depends on load(csr_param_0 + (%ctaid.x * %ntid.x + %tid.x) << 0x2), "
     "load(csr_param_0 + (0x1 + %ctaid.x * %ntid.x + %tid.x) << 0x2), "
     "which differs from lane to lane",

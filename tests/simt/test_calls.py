@@ -7,9 +7,9 @@ import struct
 import numpy as np
 import pytest
 
-from ptxsw.cfg import build
 from ptxsw.errors import Unsupported
-from ptxsw.simt import launch
+from ptxsw.flow.cfg import build
+from ptxsw.simt import Poisoned, launch
 from tests.simt.programs import SEEDS, from_body, program
 
 CALLS = program("calls")
@@ -159,3 +159,51 @@ def test_registers_of_scopes_are_apart() -> None:
     )
     result = launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
     assert result.buffers[0].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "stored"),
+    [
+        ("mov.v2.u32 {%r1, %r2}, {%r1, 5};", "%r2"),  # only the other one is undefined
+        ("add.cc.u32 %r1, 1, 2; addc.u32 %r2, 2, 3;", "%r2"),
+    ],
+)
+def test_what_is_defined_may_be_stored(lines: str, stored: str) -> None:
+    module = from_body(f"ld.param.u64 %rd1, [out];\n{lines}\nst.global.u32 [%rd1], {stored};\nret;")
+    assert launch(module, "k", 1, 1, [np.zeros(1, np.uint32)]).buffers[0].tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "mov.v2.u32 {%r2, %r1}, {%r1, 5};",
+        "addc.u32 %r2, 2, 3;",  # nobody has set the carry
+        "add.cc.u32 %r1, %r1, 2; addc.u32 %r2, 2, 3;",  # the carry of what is undefined
+        "add.cc.u32 %r1, 1, 2; call f; addc.u32 %r2, 2, 3;",  # calls do not preserve it
+    ],
+)
+def test_what_is_not_defined_may_not(lines: str) -> None:
+    module = from_body(
+        f"ld.param.u64 %rd1, [out];\n{lines}\nst.global.u32 [%rd1], %r2;\nret;\n}}\n"
+        ".func f() { ret;"
+    )
+    with pytest.raises(Poisoned, match="a value nobody defined is stored"):
+        launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
+
+
+def test_a_guard_that_is_never_set() -> None:
+    module = from_body("@%p1 bra E;\nE:\nret;")
+    with pytest.raises(Poisoned, match="decides what is done"):
+        launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
+
+
+def test_a_call_with_too_few_arguments() -> None:
+    module = from_body("call f, (%r1);\nret;\n}\n.func f(.reg .b32 a, .reg .b32 b) { ret;")
+    with pytest.raises(Unsupported, match="f takes 2 arguments, not 1"):
+        launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
+
+
+def test_a_guard_that_is_no_predicate() -> None:
+    module = from_body("mov.u32 %r1, 1;\n@%r1 add.u32 %r2, %r1, 1;\nret;")
+    with pytest.raises(Unsupported, match=r"add\.u32: its guard %r1 is no predicate"):
+        launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])

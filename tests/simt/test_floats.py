@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -246,7 +247,9 @@ def test_between_formats(target: str, source: str) -> None:
 def test_to_integers(source: str, width: int) -> None:
     values = pool(source, 200)
     values += [encode(source, to(source, Fraction(v))) for v in (2.5, 3.5, -2.5, 200, 1e4, -7e4)]
-    turn = {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
+    turn: dict[str, Callable[[Fraction], int]] = {
+        "rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil,
+    }  # fmt: skip
     for kind, mode in itertools.product("su", turn):
         low, high = (
             (-(1 << width - 1), (1 << width - 1) - 1) if kind == "s" else (0, (1 << width) - 1)

@@ -15,9 +15,10 @@ HEAD = (
 )
 
 
-def run(body: str, block: int = 64, grid: int = 1, **more: bool) -> np.ndarray:
+def run(body: str, block: int = 64, grid: int = 1, *, counters: bool = True) -> np.ndarray:
     module = from_body(HEAD + body + "\nret;")
-    result = launch(module, "k", grid, block, [np.zeros(256, np.uint32)], races=True, **more)
+    data = [np.zeros(256, np.uint32)]
+    result = launch(module, "k", grid, block, data, races=True, counters=counters)
     return result.buffers[0]
 
 

@@ -14,6 +14,7 @@ import pytest
 from ptxsw.toolchain import find
 
 ROOT = Path(__file__).parents[2]
+PTXSW = Path(sys.executable).parent / "ptxsw"
 KERNELS = ROOT / "benchmarks" / "kernelgen" / "ptx"
 
 # A pipeline whose rewriting can be recognised in the cubin, and which misbehaves on request. It
@@ -32,11 +33,12 @@ if behaviour != "real":
         max_delta: int = 31
         assume: frozenset = frozenset()
         arch: object = None
+        rewrites: object = None
     @dataclasses.dataclass(frozen=True)
     class Result:
         text: str
         report: object
-    def optimize(text, options, name):
+    def optimize(text, options, name, watch):
         from ptxsw.report import Kernel, Report
         print("noise"); print("noise", file=sys.stderr)
         if os.environ.get("COUNT"):
@@ -44,6 +46,14 @@ if behaviour != "real":
                 file.write("x")
         match behaviour:
             case "hang":
+                time.sleep(1000)
+            case "partly":
+                from ptxsw.codegen.splice import Edit
+                from ptxsw.source import Span
+                slow, quick = Kernel("slow", 2, 0, 0), Kernel("quick", 2, 1, 0, 1.0)
+                watch.begin(Report("0", name, options.arch, None, (slow, slow)))
+                at = text.index("add.rn.f32")
+                watch.finished(1, quick, (Edit(Span(at, at + 3), "sub"),))
                 time.sleep(1000)
             case "crash":
                 os.kill(os.getpid(), 9)
@@ -141,3 +151,29 @@ def plain(work: Path, ptxas: str) -> StandIn:
         return run([ptxas, *arguments], work, environment(work, ptxas, {}), stdin)
 
     return call
+
+
+class Build:
+    """Calls of ptxas in one directory, as a build under `ptxsw exec` makes them."""
+
+    def __init__(self, work: Path, ptxas: str) -> None:
+        self.work = work
+        self.ptxas = ptxas
+        (work / "jacobi.ptx").write_bytes((KERNELS / "jacobi.ptx").read_bytes())
+
+    def ptxsw(self, *arguments: str, **more: str) -> Done:
+        forced = {"PTXSW_MODE": "force", "XDG_DATA_HOME": str(self.work / "data"), **more}
+        environ = environment(self.work, self.ptxas, forced)
+        return run([str(PTXSW), *arguments], self.work, environ)
+
+    def __call__(self, *arguments: str, **more: str) -> Done:
+        return self.ptxsw("exec", "--", "ptxas", *arguments, **more)
+
+    def log(self) -> list[str]:
+        path = self.work / "log"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@pytest.fixture
+def build(work: Path, ptxas: str) -> Build:
+    return Build(work, ptxas)

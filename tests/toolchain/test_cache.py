@@ -25,7 +25,7 @@ def test_round_trip(tmp_path: Path, answer: Answer) -> None:
     assert cache.problem is None and cache.get("a") is None
     cache.put("a", answer)
     assert same(cache.get("a"), answer)
-    assert cache.size()[0] == 1
+    assert cache.tally().answers == 1
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.ptxsw"]
 
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ptxsw.codegen.splice import Edit
+from ptxsw.pipeline import Options, optimize
+from ptxsw.report import Kernel, Report, to_json
+from ptxsw.report.serial import kernel_to_json
 from ptxsw.toolchain import ptxas as assembler
-from ptxsw.toolchain.collect import save_report
-from ptxsw.toolchain.isolated import Lost, call
 from ptxsw.toolchain.messages import LineMap, map_back
+from ptxsw.toolchain.partial import beginning, compose, finished
 from ptxsw.toolchain.process import PrivateFile
+from ptxsw.toolchain.report_files import save_report
+from ptxsw.toolchain.subprocess_guard import Lost, call, read_pieces
+from tests.toolchain.conftest import KERNELS
+
+Tell = Callable[[bytes], None]
 
 
 def test_lines_map_back() -> None:
@@ -42,20 +53,28 @@ def test_private_file() -> None:
 
 
 def test_call() -> None:
-    assert call(lambda: b"x" * 1_000_000, 10) == b"x" * 1_000_000
-    assert call(lambda: b"", 10) == b""
+    big = b"x" * 1_000_000
+    for pieces in ([], [b""], [big, b"", b"two\n"]):
+
+        def work(tell: Tell, pieces: list[bytes] = pieces) -> None:
+            for piece in pieces:
+                tell(piece)
+
+        told = call(work, 10)
+        assert told.in_time and told.pieces == pieces
 
 
-def die() -> bytes:
+def die(tell: Tell) -> None:
+    tell(b"a piece")
     os.kill(os.getpid(), signal.SIGKILL)
-    return b"alive"
 
 
-def fail() -> bytes:
+def fail(tell: Tell) -> None:
+    tell(b"a piece")
     raise ValueError("wrong")
 
 
-def leave() -> bytes:
+def leave(tell: Tell) -> None:
     raise SystemExit(0)
 
 
@@ -63,22 +82,93 @@ def leave() -> bytes:
     ("function", "message"),
     [(die, "died of SIGKILL"), (fail, "ValueError: wrong"), (leave, "died of status 1")],
 )
-def test_calls_that_are_lost(function: object, message: str) -> None:
-    assert callable(function)
+def test_calls_that_are_lost(function: Callable[[Tell], None], message: str) -> None:
     with pytest.raises(Lost, match=message):
         call(function, 10)
 
 
-def sleep() -> bytes:
-    time.sleep(60)
-    return b""
-
-
 def test_a_hanging_call_ends_in_time() -> None:
+    """What it told before is here."""
+
+    def hang(tell: Tell) -> None:
+        tell(b"first")
+        tell(b"second")
+        time.sleep(60)
+
     start = time.monotonic()
-    with pytest.raises(Lost, match=r"no answer within 0\.2 s"):
-        call(sleep, 0.2)
+    told = call(hang, 0.2)
+    assert not told.in_time and told.pieces == [b"first", b"second"]
     assert time.monotonic() - start < 5
+
+
+def test_a_piece_that_is_cut_off_is_none() -> None:
+    data = b"".join(len(piece).to_bytes(8, "big") + piece for piece in (b"one", b"", b"three"))
+    assert [list(read_pieces(io.BytesIO(data[:end]))) for end in (len(data), -1, 18, 10, 3)] == [
+        [b"one", b"", b"three"], [b"one", b""], [b"one"], [], []
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- parts of an answer
+
+KERNELS_WAITING = {"kernels": [{"name": "a"}, {"name": "b"}, {"name": "c"}], "file": "k.ptx"}
+
+
+def test_an_answer_of_what_is_finished() -> None:
+    """Edits come in any order of kernels; insertions at one place keep theirs."""
+    pieces = [
+        beginning({"kernels": []}),
+        beginning(KERNELS_WAITING),
+        finished(2, {"name": "C"}, [(4, 5, "Z"), (5, 5, "1"), (5, 5, "2")]),
+        finished(0, {"name": "A"}, [(0, 1, "")]),
+    ]
+    answer = compose(b"abcdef", pieces, 2.5)
+    assert answer.text == b"bcdZ12f"
+    assert answer.limit == 2.5
+    report = json.loads(answer.report)
+    assert [kernel["name"] for kernel in report["kernels"]] == ["A", "b", "C"]
+    assert report["warning"] == answer.fault
+    assert answer.fault.startswith("not finished within 2.5 s: 1 of 3 kernels;")
+
+
+def test_an_answer_of_nothing() -> None:
+    for pieces in ([], [beginning(KERNELS_WAITING)]):
+        answer = compose(b"abc", pieces, 60)
+        assert answer.text is None and answer.fault.startswith("not finished within 60 s")
+        assert bool(answer.report) == bool(pieces)
+
+
+def test_kernels_one_by_one_make_the_whole() -> None:
+    """All that `optimize` tells on the way, put together, is what it gives in the end."""
+    text = two_of(KERNELS / "jacobi.ptx", KERNELS / "uxx1.ptx")
+    pieces: list[bytes] = []
+
+    class Listener:
+        def begin(self, waiting: Report) -> None:
+            pieces.append(beginning(to_json(waiting)))
+            self.waiting = waiting
+
+        def finished(self, number: int, kernel: Kernel, edits: tuple[Edit, ...]) -> None:
+            replaced = [(edit.span.start, edit.span.end, edit.text) for edit in edits]
+            pieces.append(finished(number, kernel_to_json(kernel), replaced))
+
+    watch = Listener()
+    result = optimize(text, Options(mode="force", scheme="paper"), "k.ptx", watch=watch)
+    answer = compose(text.encode(), pieces, 60)
+    assert answer.text == result.text.encode() != text.encode()
+    told, whole = json.loads(answer.report), to_json(result.report)
+    assert told["kernels"] == json.loads(json.dumps(whole["kernels"]))
+    loads = [kernel.loads for kernel in result.report.kernels]
+    assert [kernel.loads for kernel in watch.waiting.kernels] == loads
+    assert result == replace(
+        optimize(text, Options(mode="force", scheme="paper"), "k.ptx"), report=result.report
+    )
+
+
+def two_of(first: Path, second: Path) -> str:
+    """Two kernels in one text, the longer one first."""
+    one, other = first.read_text(), second.read_text()
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    return longer + shorter[shorter.index(".visible .entry") :]
 
 
 VERBOSE = """\

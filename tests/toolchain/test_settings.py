@@ -11,7 +11,15 @@ def test_defaults() -> None:
     settings = Settings({"HOME": "/home/me"})
     assert not settings.disabled and not settings.strict
     assert (settings.mode, settings.scheme, settings.max_delta) == ("auto", "auto", 31)
-    assert settings.assume == DEFAULT_ASSUME == {"lockstep-iterations", "no-lane-race"}
+    assert (
+        settings.assume
+        == DEFAULT_ASSUME
+        == {
+            "lockstep-iterations",
+            "no-lane-race",
+            "parameters-are-global",
+        }
+    )
     assert settings.cache == "/home/me/.cache/ptxsw"
     assert settings.report is settings.log is settings.real_ptxas is None
 

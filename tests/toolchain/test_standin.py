@@ -93,7 +93,9 @@ def test_advice(cuda: Path, tmp_path: Path) -> None:
     assert f"TRITON_PTXAS_BLACKWELL_PATH={script}\n" in standin.advice("triton", environ)
     for tool in ("clang", "nvhpc", "cmake", "jax"):
         lines = standin.advice(tool, environ).splitlines()
-        assert lines[0].startswith("# ") and all(line.startswith("export ") for line in lines[1:])
+        assert lines[0].startswith("# ") and lines[1].startswith("export ")
+        assert all(line.startswith(("# ", "export ")) for line in lines)
+        assert ("SCCACHE_C_CUSTOM_CACHE_BUSTER" in lines[-1]) is (tool != "jax")
         assert str(tmp_path / "ptxsw" / "toolkits") in lines[1]
         subprocess.run(["sh", "-ec", "\n".join(lines)], check=True)
     with pytest.raises(ToolkitError, match="no nvptx-none-as found"):

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernelgen import operators
-from ptxsw.codegen.edit import apply
 from ptxsw.codegen.emit import emit
+from ptxsw.codegen.splice import apply
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
-from ptxsw.shuffle.draft import draft
-from ptxsw.shuffle.legal import LOCKSTEP, NO_RACE, Judge
-from ptxsw.shuffle.plan import Plan
+from ptxsw.plan import Plan
+from ptxsw.shuffle.candidate_plan import draft
+from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
 from ptxsw.verify.local import check
+from tests.shuffle.pairs import Pair
 from tests.verify.mutators import MUTATORS
 
 PTX = Path(operators.__file__).parent / "ptx"
@@ -38,7 +39,7 @@ def drafted(text: str, scheme: str, form: str) -> Plan:
     module = parse(text)
     solver = Solver()
     trace = emulate(module, module.functions[0], solver=solver)
-    judge = Judge(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
+    judge = Legality(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
     return draft(trace, judge, scheme=scheme, form=form, max_delta=31, hoist=scheme == "halo").plan
 
 
@@ -75,3 +76,26 @@ def test_a_change_beside_the_rewrites_is_found() -> None:
         assert spoilt != text
         problem = check(plan, parse(spoilt))
         assert problem is not None and reason in str(problem)
+
+
+IN_A_ROW = """
+	ld.global.nc.f32 %f4, [%rd4];
+	ld.global.nc.f32 %f5, [%rd4+4];
+	ld.global.nc.f32 %f5, [%rd4];
+	ld.global.nc.f32 %f5, [%rd4+8];
+	ld.global.nc.f32 %f5, [%rd4+8];
+	fma.rn.f32 %f1, %f4, %f5, %f1;
+"""
+
+
+@pytest.mark.parametrize("form", ["keep", "versioned"])
+@pytest.mark.parametrize("scheme", ["paper", "early", "halo"])
+def test_loads_in_a_row_may_fill_one_register(scheme: str, form: str) -> None:
+    """What is added for each is told apart, though nothing of the original stands between."""
+    text = Pair("", IN_A_ROW, "", "", "").text("right")
+    plan = drafted(text, scheme, form)
+    assert len(plan.rewrites) == 4
+    made = apply(text, emit(text, plan))
+    assert check(plan, parse(made)) is None
+    for spoilt in MUTATORS["farther"](made):
+        assert check(plan, parse(spoilt)) is not None

@@ -15,7 +15,7 @@ from ptxsw.parser import parse
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.differential import compare
 from ptxsw.verify.launches import Launch, Shape, invent
-from ptxsw.verify.symbolic import Open, prove
+from ptxsw.verify.symbolic import Unproved, prove
 from tests.verify.mutators import MORE
 from tests.verify.programs import original, rewritten
 from tests.verify.wrapping import jacobi_alone
@@ -87,7 +87,7 @@ def is_killed(name: str, mutator: str, text: str) -> bool:
     """Is a mutant told on some launch? That there is no proof is asserted of each."""
     first, second = parse(original(name)), parse(text)
     entry = first.functions[0].name
-    assert isinstance(prove(first, second, entry), Open), mutator
+    assert isinstance(prove(first, second, entry), Unproved), mutator
     tried = (*jacobi_alone(),) if mutator in AT_THE_END else launches(name)
     found = compare(first, second, entry, tried, seeds=(1, 2), amend=False)
     return found.difference is not None

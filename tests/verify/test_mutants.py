@@ -17,7 +17,7 @@ from ptxsw.parser import parse
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.differential import compare
 from ptxsw.verify.launches import Launch, invent
-from ptxsw.verify.symbolic import Open, prove
+from ptxsw.verify.symbolic import Unproved, prove
 from tests.verify.mutators import MUTATORS
 from tests.verify.programs import original, rewritten
 from tests.verify.wrapping import WRAPPING
@@ -62,7 +62,7 @@ def assert_killed(name: str, mutator: str, text: str) -> None:
     killed[mutator] = (dead, total + 1)
     first, second = parse(original(name)), parse(text)
     entry = first.functions[0].name
-    assert isinstance(prove(first, second, entry), Open)
+    assert isinstance(prove(first, second, entry), Unproved)
     wrapping = WRAPPING[name]() if mutator == "overflow_guard_dropped" else ()
     found = compare(first, second, entry, (*wrapping, *launches(name)), seeds=range(1, 9))
     assert found.difference is not None

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kernelgen import operators
-from ptxsw.codegen.edit import apply
 from ptxsw.codegen.emit import emit
+from ptxsw.codegen.splice import apply
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.options import Options
 from ptxsw.parser import parse
-from ptxsw.planning import decide
-from ptxsw.shuffle.legal import Judge
-from ptxsw.shuffle.plan import Plan
+from ptxsw.plan import Plan
+from ptxsw.rewrites.planning import decide
+from ptxsw.shuffle.legality import Legality
 from ptxsw.simt import RunError
 from ptxsw.verify.local import Problem, check
-from ptxsw.verify.symbolic import Open, Proof, prove
+from ptxsw.verify.symbolic import Proof, Unproved, prove
 from tests.shuffle import test_uniform
 from tests.shuffle.looping import SHAPES, kernel, lengths, outputs
 from tests.verify.uniform_mutators import MUTATORS
@@ -84,7 +84,7 @@ def planned(name: str) -> tuple[Plan, str]:
     (function,) = module.functions
     options = Options(mode="force", scheme=scheme, form="uniform")
     trace = emulate(module, function, solver=solver)
-    plan = decide(trace, Judge(trace, solver, options.assume), options, "sm_80").plan
+    plan = decide(trace, Legality(trace, solver, options.assume), options, "sm_80").plan
     assert plan.loops
     return plan, apply(text, emit(text, plan))
 
@@ -118,7 +118,7 @@ def test_spoilt_texts_are_refused(name: str) -> None:
     for kind, each in spoilt:
         second = parse(each)
         assert isinstance(check(plan, second), Problem), kind
-        assert isinstance(prove(first, second, plan.function.name), Open), kind
+        assert isinstance(prove(first, second, plan.function.name), Unproved), kind
 
 
 def test_every_kind_of_damage_is_done() -> None:

@@ -54,14 +54,23 @@ def test_a_text_equals_itself() -> None:
     assert ptxsw.verify(text, text) == Equal(True, 0, 0)
 
 
-def test_other_instructions_with_the_same_effect_are_equal_but_not_proved() -> None:
+def test_other_instructions_with_the_same_effect_are_proved() -> None:
     first = kernel(STORE + "add.u32 %r2, %r1, %r1;\nst.global.u32 [%rd3], %r2;\nret;")
     second = kernel(STORE + "shl.b32 %r2, %r1, 1;\nst.global.u32 [%rd3], %r2;\nret;")
     verdict = verify(first, second, seeds=(1,))
     assert isinstance(verdict, Equal)
+    assert verdict.proved
+
+
+def test_arithmetic_that_is_not_followed_is_equal_but_not_proved() -> None:
+    start = STORE + "cvt.rn.f32.u32 %f1, %r1;\n"
+    first = kernel(start + "add.f32 %f2, %f1, %f1;\nst.global.f32 [%rd3], %f2;\nret;")
+    second = kernel(start + "mul.f32 %f2, %f1, 0f40000000;\nst.global.f32 [%rd3], %f2;\nret;")
+    verdict = verify(first, second, seeds=(1,))
+    assert isinstance(verdict, Equal)
     assert not verdict.proved
     assert verdict.launches == 15
-    assert "an instruction of the kernels differs (line 11)" in str(verdict)
+    assert "an instruction of the kernels differs (line 12)" in str(verdict)
 
 
 def test_a_difference_names_element_thread_and_line() -> None:
@@ -109,7 +118,7 @@ def test_a_kernel_that_races_decides_nothing() -> None:
 
 def test_a_missing_kernel_is_a_difference() -> None:
     assert isinstance(verify(original("jacobi"), original("vecadd")), Different)
-    with pytest.raises(ValueError, match="no kernel nothing"):
+    with pytest.raises(ValueError, match="no kernel 'nothing' with a body; there are: "):
         verify(original("jacobi"), original("jacobi"), kernel="nothing")
 
 

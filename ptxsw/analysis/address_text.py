@@ -1,0 +1,212 @@
+"""Addresses as a CUDA programmer would write them.
+
+`jacobi_param_5 + (0x1 + %tid.x) << 0x2` of four-byte elements is `param_5[tid.x + 1]`. Sums are
+read as if nothing wrapped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ptxsw.bits import wrapped
+from ptxsw.emulator.affine import Affine, Monomial, Polynomial
+from ptxsw.emulator.node import Term, bottom_up, ones, signed, split
+from ptxsw.emulator.show import show
+
+_LONGEST = 400  # characters, of every part: see `emulator.show`
+
+_SPECIAL = re.compile(r"%(n?tid|n?ctaid|n?cluster|clock|globaltimer|gridid|pm\d|total|dynamic)")
+"""Special registers of 64 bits, or sums with others; GCC's parameters begin with % as well."""
+
+_INFIX = {
+    "udiv": "/", "urem": "%", "sdiv": "/", "srem": "%", "and": "&", "or": "|", "xor": "^",
+    "shl": "<<", "lshr": ">>", "ashr": ">>", "eq": "==", "ult": "<", "ule": "<=", "slt": "<",
+    "sle": "<=",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes the terms of one function."""
+
+    affine: Affine
+    function: str
+    _texts: dict[Term, str] = field(default_factory=dict, repr=False)
+
+    def address(self, term: Term, size: int) -> str:
+        """`base[index]` in elements of `size` bytes, else `base + bytes`."""
+        return self.polynomial(self.affine.polynomial(term), size)
+
+    def polynomial(self, address: Polynomial, size: int) -> str:
+        """The same for an address that is a polynomial."""
+        polynomial = {m: factor for m, factor in address.items() if not _is_window(m)}
+        bases = [m for m, factor in polynomial.items() if factor == 1 and is_pointer(m)]
+        if len(bases) == 1 and size:
+            base = self._product(bases[0])
+            del polynomial[bases[0]]
+            if all(factor % size == 0 for factor in polynomial.values()):
+                index = {m: factor // size for m, factor in polynomial.items()}
+                return _short(f"{base}[{_bare(self.sum(index)) or '0'}]")
+        return _short(_bare(self.sum(address)) or "0")
+
+    def sum(self, polynomial: Polynomial) -> str:
+        """Uniform parts first, then what varies by lane, the constant last."""
+        text = ""
+        for monomial in sorted(polynomial, key=self._order):
+            factor = polynomial[monomial]
+            sign = "-" if factor < 0 else "+"
+            part = self._scaled(monomial, abs(factor))
+            if part is None:
+                continue
+            if text:
+                text += f" {sign} {part}"
+            else:
+                text = f"-{part}" if factor < 0 else part
+        return text
+
+    def _scaled(self, monomial: Monomial, factor: int) -> str | None:
+        if not monomial:
+            return str(factor)
+        if any(self._text(term) == "0" for term in monomial):
+            return None
+        return self._product(monomial) if factor == 1 else f"{factor}*{self._product(monomial)}"
+
+    def _product(self, monomial: Monomial) -> str:
+        return "*".join(sorted(self._factor(term) for term in monomial))
+
+    def _factor(self, term: Term) -> str:
+        text = self._text(term)
+        loose = " " in text and not re.fullmatch(r"[\w.]*(\[[^][]*\]|\([^()]*\))", text)
+        return f"({text})" if loose else text
+
+    def _text(self, term: Term) -> str:
+        """A term that is no sum, as it would stand in CUDA C++."""
+        known = self._texts.get(term)
+        if known is None:
+            for node in bottom_up(self._texts, self._parts, term):
+                self._texts[node] = _short(self._written(node))
+            known = self._texts[term]
+        return known
+
+    def _parts(self, term: Term) -> Iterable[Term]:
+        """The terms whose texts stand in that of a term, or decide how it is written."""
+        if term.kind == "apply" and term.value[0][0] == "load" and len(term.args) == 1:
+            return self._atoms(term.args[0])
+        if term.kind in ("sum", "mul", "zext", "sext"):
+            return self._atoms(term)
+        return term.args
+
+    def _atoms(self, term: Term) -> Iterable[Term]:
+        return (t for monomial in self._polynomial(term) for t in monomial)
+
+    def _polynomial(self, term: Term) -> Polynomial:
+        """That of a term; of one that is too large for it, in terms of its arguments."""
+        found = self.affine.polynomial(term)
+        if (term,) not in found or term.kind not in ("sum", "mul"):
+            return found
+        if term.kind == "mul":
+            return {term.args: 1}
+        constant, items = split(term)
+        parts = {(t,): wrapped(factor, term.width) for t, factor in items}
+        return parts | ({(): wrapped(constant, term.width)} if constant else {})
+
+    def _written(self, term: Term) -> str:
+        """A term whose parts' texts are known."""
+        if term.kind == "apply" and term.value[0][0] == "load" and len(term.args) == 1:
+            place = self.polynomial(self._polynomial(term.args[0]), term.width // 8)
+            return place if place.endswith("]") else f"*({place})"
+        if term.kind in ("const", "atom"):
+            return self.clean(show(term))
+        if term.kind in ("sum", "mul", "zext", "sext"):
+            return _bare(self.sum(self._polynomial(term))) or "0"
+        if term.kind == "extract":
+            return self._field(term.args[0], term.value, term.width)
+        if term.kind == "ite":
+            condition, yes, no = map(self._tight, term.args)
+            return f"{condition} ? {yes} : {no}"
+        if term.kind == "not":
+            return f"!{self._tight(term.args[0])}"
+        if term.kind in _INFIX:
+            left, right = map(self._tight, term.args)
+            return f"{left} {_INFIX[term.kind]} {right}"
+        if term.kind in ("apply", "float"):
+            name = term.value[0][0] if term.kind == "apply" else term.value
+            return f"{name}({', '.join(map(self._text, term.args))})"
+        return self.clean(show(term))
+
+    def _field(self, term: Term, low: int, width: int) -> str:
+        """Bits of a value, as quotient and remainder."""
+        if ones(term) >> low & ((1 << width) - 1) == 0:
+            return "0"
+        if self.affine.polynomial(term) != {(term,): 1} and low == 0 and width >= 16:
+            return self._text(term)
+        text = self._tight(term)
+        if width == 1 and low == term.width - 1:
+            return f"{text} < 0"
+        if low:
+            text = f"{text} / {1 << low}"
+        return text if low + width == term.width else f"{text} % {1 << width}"
+
+    def _tight(self, term: Term) -> str:
+        """A value as an operand."""
+        text = str(signed(term)) if term.kind == "const" else self._text(term)
+        whole = re.fullmatch(r"[\w.]*(\[[^][]*\]|\([^()]*\))?", text)
+        return text if whole else f"({text})"
+
+    def clean(self, text: str) -> str:
+        """Names without what every name of the kernel has in front."""
+        text = text.replace(f"{self.function}_param_", "param_").replace("$L__", "")
+        text = re.sub(r"&%?(\w+)", lambda match: _plain(match[1]), text)
+        return re.sub(r"%(?=[a-z])", "", text)
+
+    def _order(self, monomial: Monomial) -> tuple[bool, int, int, str]:
+        varies = max((int(t.variance) for t in monomial), default=0)
+        return not monomial, varies, -len(monomial), self._product(monomial)
+
+
+def is_pointer(monomial: Monomial) -> bool:
+    """A parameter, a variable or a loaded value, as wide as an address."""
+    if len(monomial) != 1:
+        return False
+    [term] = monomial
+    if term.kind == "apply":
+        return term.width == 64 and term.value[0][0] == "load"
+    if term.kind != "atom":
+        return False
+    name = str(term.value)
+    return name.startswith("&") or (
+        term.width == 64 and "(" not in name and not _SPECIAL.match(name)
+    )
+
+
+def _is_window(monomial: Monomial) -> bool:
+    """Where a state space lies among generic addresses."""
+    return len(monomial) == 1 and str(monomial[0].value).startswith("window(")
+
+
+def _bare(text: str) -> str:
+    """A text without parentheses around all of it."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[1:at] if at == len(text) - 1 else text
+    return text
+
+
+def _plain(symbol: str) -> str:
+    """The last name in a mangled local variable: `_ZZ4bestiE4tile` is `tile`."""
+    if symbol.startswith("_ZZ"):
+        for match in re.finditer(r"E(?=(\d+))", symbol):
+            name = symbol[match.end() + len(match[1]) :]
+            if len(name) == int(match[1]):
+                return name
+    return symbol
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -1,0 +1,92 @@
+"""Where the lanes of a warp may be apart although no loop parted them: arms of divergent `if`s.
+
+    @%p bra $else;         %p varies over the lanes
+    ...                    an arm: ptxas does not know here that the warp is together
+$else:
+    ...                    here it is, again
+
+Before Volta a warp is one thread of control. From sm_70 to sm_89 ptxas turns a shuffle in such an
+arm into a call of a routine outside the kernel and each corner load into a branch, some 12
+instructions for each shuffle; from sm_90 on it gathers the lanes with one instruction.
+
+An early exit (`if (i >= n) return;`) parts nobody: the lanes that stay are together, as ptxas
+knows. Nor does a loop count whose lanes leave at different times, or the test before it whether to
+enter it at all: a shuffle there costs as much, but `uniform` is the form for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.emulator.node import Variance
+from ptxsw.emulator.trace import Trace
+from ptxsw.flow.cfg import Cfg
+
+CALLED = range(70, 90)
+"""Compute capabilities for which ptxas makes a call of a shuffle among lanes that are apart."""
+
+
+def divergent_regions(trace: Trace) -> frozenset[int]:
+    """Blocks in an arm of an `if` that not all lanes of a warp need take."""
+    return frozenset(n for n, branches in _arms(trace).items() if branches)
+
+
+def divergent_blocks(trace: Trace) -> frozenset[int]:
+    """Those, and the blocks of loops that lanes may leave apart."""
+    cfg = trace.cfg
+    looping = {
+        number
+        for number in cfg.order
+        if not trace.uniform_loops.issuperset(cfg.loops_around(number))
+    }
+    return divergent_regions(trace) | looping
+
+
+def _arms(trace: Trace) -> dict[int, list[int]]:
+    """For each block the divergent branches in whose arms it lies."""
+    cfg = trace.cfg
+    found: dict[int, list[int]] = {}
+    for number in cfg.order:
+        block = cfg.blocks[number]
+        varies = trace.branches.get(block.end - 1, Variance.UNIFORM) is not Variance.UNIFORM
+        if len(block.successors) < 2 or not varies:
+            continue
+        join = cfg.ipdom.get(number, -1)
+        if join == -1 or _ends_at_once(cfg, join):
+            continue  # an early exit
+        for inside in _between(cfg, number, join):
+            if not _of_a_loop(trace, number, inside):
+                found.setdefault(inside, []).append(number)
+    return found
+
+
+def _ends_at_once(cfg: Cfg, number: int) -> bool:
+    """Is there nothing left to do from a block on?"""
+    block = cfg.blocks[number]
+    return not block.successors and block.end - block.start <= 1
+
+
+def _between(cfg: Cfg, above: int, join: int) -> Iterator[int]:
+    """Blocks on the ways from a branch to where they meet again."""
+    seen = {above, join}
+    work = list(cfg.blocks[above].successors)
+    while work:
+        number = work.pop()
+        if number not in seen:
+            seen.add(number)
+            yield number
+            work.extend(cfg.blocks[number].successors)
+
+
+def _of_a_loop(trace: Trace, branch: int, inside: int) -> bool:
+    """Is the branch one that a loop around the block leaves by, or the test before such a loop,
+    whose trip count varies as much?"""
+    cfg = trace.cfg
+    for header in cfg.loops_around(inside):
+        loop = cfg.loops[header]
+        if branch in loop.blocks:
+            if any(branch == number for number, _ in loop.exits):
+                return True
+        elif header not in trace.uniform_loops:
+            return True
+    return False

@@ -1,0 +1,61 @@
+"""Which neighbouring accesses of shared memory ptxas makes one of: loads of 4 bytes at consecutive
+addresses become one of 16. Banks are asked for what is left."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from ptxsw.analysis.shared_banks import BankTraffic
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.segments import segments
+from ptxsw.ir import Mem, Reg
+
+_WIDTHS = (16, 8)  # bytes
+_WORD = 4  # what is smaller stays alone
+
+Key = tuple[object, ...]
+
+
+def joined(
+    cfg: Cfg, traffic: Sequence[BankTraffic], aligned: Collection[int], limit: int
+) -> tuple[BankTraffic, ...]:
+    """What is left of accesses when ptxas has joined those of up to `limit` bytes together.
+    `aligned` are accesses to whose address register adding the offset carries nothing."""
+    kinds = {t.access.index: t.access.kind for t in traffic}
+    left = {t.access.index: t for t in traffic}
+    groups: defaultdict[Key, dict[int, BankTraffic]] = defaultdict(dict)
+    number = segments(cfg)
+    for one in traffic:
+        instruction = one.access.instruction
+        address = next(o for o in instruction.operands if isinstance(o, Mem))
+        plain = one.access.kind in ("load", "store") and instruction.guard is None
+        if plain and one.access.index in aligned and isinstance(address.base, Reg):
+            key = (number[one.access.index], instruction.name, address.base, one.size)
+            groups[key].setdefault(address.offset, one)
+    for group in groups.values():
+        for width in (w for w in _WIDTHS if w <= limit):
+            for members in _runs(group, width):
+                indices = [m.access.index for m in members]
+                if all(i in left for i in indices) and _undisturbed(kinds, indices):
+                    for index in indices:
+                        del left[index]
+                    left[indices[0]] = replace(members[0], size=width, members=tuple(indices))
+    return tuple(left.values())
+
+
+def _runs(group: dict[int, BankTraffic], width: int) -> Iterator[list[BankTraffic]]:
+    """Accesses that fill `width` aligned bytes, in the order of their offsets."""
+    size = next(iter(group.values())).size
+    for offset in sorted(group):
+        if _WORD <= size < width and offset % width == 0:
+            members = [group.get(offset + step) for step in range(0, width, size)]
+            if None not in members:
+                yield [m for m in members if m is not None]
+
+
+def _undisturbed(kinds: dict[int, str], members: Sequence[int]) -> bool:
+    """Does no access of another kind stand between them?"""
+    first, last = min(members), max(members)
+    return all(kind == kinds[first] for at, kind in kinds.items() if first < at < last)

@@ -1,0 +1,131 @@
+"""Stores that a thread may have made before a load, and what may have shown it the stores of
+others, with no barrier of the block between.
+
+Stores through the same pointers are told apart no further: one stands for all of them. So a
+question costs as much as there are pointers, however many stores there are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ptxsw.analysis.address_equality import pointer_bases
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ir import Instruction
+
+ORDER = "order"
+Pointers = frozenset[Term] | None  # None: not known
+
+
+def pointers(access: Access | None) -> Pointers:
+    """The pointers of an access on all paths; None where they are not all known, or where the
+    emulation has not reached it."""
+    found: set[Term] = set()
+    for variant in access.variants if access is not None else ():
+        bases = pointer_bases(variant.address)
+        if not bases:
+            return None
+        found.update(bases)
+    return frozenset(found) if found else None
+
+
+def unrelated(a: Pointers, b: Pointers) -> bool:
+    """Are the pointers of both known, and none in common?"""
+    return a is not None and b is not None and a.isdisjoint(b)
+
+
+@dataclass
+class _Block:
+    """Positions in one block, in order."""
+
+    barriers: list[int] = field(default_factory=list)
+    writes: dict[Pointers | str, list[int]] = field(default_factory=dict)
+
+    def since_barrier(self, start: int, stop: int) -> dict[Pointers | str, int]:
+        """For each set of pointers one write of a stretch behind its last barrier; for `ORDER`
+        what orders memory and writes nothing."""
+        at = bisect_left(self.barriers, stop)
+        start = self.barriers[at - 1] if at else start
+        found = {}
+        for named, places in self.writes.items():
+            first = bisect_left(places, start)
+            if first < len(places) and places[first] < stop:
+                found[named] = places[first]
+        return found
+
+    def open_above(self, stop: int) -> bool:
+        """Has it no barrier before `stop`?"""
+        return not self.barriers or self.barriers[0] >= stop
+
+
+class ReachingStores:
+    """The stores of one function. `writes` tells of an instruction whether it may write global
+    memory, `orders` whether it orders memory between threads."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        writes: Callable[[Instruction], bool],
+        orders: Callable[[Instruction], bool],
+    ) -> None:
+        self._cfg = trace.cfg
+        accesses = {a.index: a for a in trace.accesses}
+        self._blocks: dict[int, _Block] = {}
+        for block in self._cfg.blocks:
+            mine = self._blocks[block.number] = _Block()
+            for index in range(block.start, block.end):
+                instruction = self._cfg.instructions[index]
+                if is_barrier(instruction):
+                    mine.barriers.append(index)
+                elif writes(instruction):
+                    mine.writes.setdefault(pointers(accesses.get(index)), []).append(index)
+                elif orders(instruction):
+                    mine.writes.setdefault(ORDER, []).append(index)
+
+    def reaching(self, at: int) -> Iterable[tuple[Pointers | str, int]]:
+        """For each set of pointers one store from which `at` can be reached without a barrier;
+        for `ORDER` what orders memory and stores nothing."""
+        block = self._cfg.blocks[self._cfg.block_of[at]]
+        mine = self._blocks[block.number]
+        found = mine.since_barrier(block.start, at)
+        if mine.open_above(at):
+            found = {**self._before[block.number], **found}
+        return found.items()
+
+    @cached_property
+    def _before(self) -> Mapping[int, Mapping[Pointers | str, int]]:
+        """Of each block, the stores from which its start can be reached without a barrier: the
+        least solution, blocks in order and again where something changed."""
+        before: dict[int, dict[Pointers | str, int]] = {n: {} for n in self._blocks}
+        work = list(reversed(self._cfg.order))
+        waiting = set(work)
+        while work:
+            number = work.pop()
+            waiting.discard(number)
+            block, mine = self._cfg.blocks[number], self._blocks[number]
+            after = mine.since_barrier(block.start, block.end)
+            if mine.open_above(block.end):
+                after = {**before[number], **after}
+            for successor in block.successors:
+                size = len(before[successor])
+                for named, index in after.items():
+                    before[successor].setdefault(named, index)
+                if len(before[successor]) > size and successor not in waiting:
+                    waiting.add(successor)
+                    work.append(successor)
+        return before
+
+
+def is_barrier(instruction: Instruction) -> bool:
+    """A barrier of the whole block that every thread comes to."""
+    return (
+        instruction.guard is None
+        and instruction.opcode in ("bar", "barrier")
+        and "sync" in instruction.modifiers
+        and "warp" not in instruction.modifiers
+        and len(instruction.operands) == 1
+    )

@@ -1,0 +1,258 @@
+"""What warps ask of the banks of shared memory, address by address, for a choice of layouts.
+
+`traffic` counts one worst warp for a report. Here whole addresses of several warps are kept, lanes
+that the conditions of the access leave out are left out, and what only the run knows is tried with
+a few values: for the turns of a loop the first ones, and powers of two for a register that it
+doubles or halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from ptxsw.analysis.coalescing import LANES
+from ptxsw.emulator.evaluate import evaluate
+from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ir import Instruction, Int, Reg
+
+Block = tuple[int, int, int]
+Addresses = tuple[int, ...]
+"""Of the lanes of a warp that take part."""
+
+_BANKS = 32
+_WORD = 4  # bytes
+_WARPS = 4  # looked at in each block
+_TURNS = 10  # of a loop
+_TRIALS = 3
+_LARGEST = 2000  # nodes of a term that is evaluated
+_TRIPS = 16
+_DEEPEST = 3
+_STEPS = frozenset({"shl", "shr"})
+_COPIES = frozenset({"mov", "cvt"})
+
+
+@dataclass(frozen=True, slots=True)
+class BankTraffic:
+    """One shared access of `size` bytes. `weight` is how often a warp makes it, loops taken 16
+    times; `requests` are the addresses of some warps, none where they are not known. `members` are
+    all that it stands for, where several have become one."""
+
+    access: Access
+    weight: float
+    requests: tuple[Addresses, ...]
+    size: int
+    members: tuple[int, ...]
+
+    def wavefronts(self, move: Callable[[int], int]) -> float:
+        """Passes through the banks for one warp on average, with every address moved."""
+        if not self.requests:
+            return 0.0
+        total = sum(wavefronts(tuple(map(move, one)), self.size) for one in self.requests)
+        return total / len(self.requests)
+
+
+def wavefronts(addresses: Addresses, size: int) -> int:
+    """How often the banks are asked for `size` bytes at each address. Lanes that want the same
+    word are served together; 8 and 16 bytes are served by half and quarter warps."""
+    together = LANES * _WORD // max(_WORD, size)
+    total = 0
+    for first in range(0, len(addresses), together):
+        words = {
+            word
+            for at in addresses[first : first + together]
+            for word in range(at // _WORD, (at + size - 1) // _WORD + 1)
+        }
+        counts = [0] * _BANKS
+        for word in words:
+            counts[word % _BANKS] += 1
+        total += max(counts)
+    return total
+
+
+def bank_traffic(
+    trace: Trace, blocks: Sequence[Block], places: Mapping[str, int], end: int | None = None
+) -> tuple[BankTraffic, ...]:
+    """The shared accesses of a kernel in blocks of some shapes; `places` are the addresses of its
+    arrays, by the names of their atoms. No lane accesses what lies outside them, up to `end`."""
+    scene = _Scene(blocks, places, end, changing_by_two(trace.cfg.instructions))
+    cfg = trace.cfg
+    found = []
+    for access in trace.accesses:
+        if access.space == "shared":
+            depth = len(cfg.loops_around(cfg.block_of[access.index]))
+            weight = float(_TRIPS ** min(depth, _DEEPEST))
+            requests = tuple(scene.requests(access))
+            found.append(BankTraffic(access, weight, requests, access.bytes, (access.index,)))
+    return tuple(found)
+
+
+def changing_by_two(instructions: Iterable[Instruction]) -> frozenset[str]:
+    """The names of registers that come back to themselves doubled or halved."""
+    edges: dict[str, dict[str, bool]] = {}
+    for instruction in instructions:
+        operands = instruction.operands
+        if not operands or not isinstance(operands[0], Reg):
+            continue
+        dest, sources = operands[0].name, operands[1:]
+        shifted = instruction.opcode in _STEPS and isinstance(sources[-1], Int)
+        doubled = instruction.opcode == "add" and len(sources) == 2 and sources[0] == sources[1]
+        copied = instruction.opcode in _COPIES and len(sources) == 1
+        if (shifted or doubled or copied) and isinstance(sources[0], Reg):
+            edges.setdefault(sources[0].name, {})[dest] = shifted or doubled
+    return frozenset(name for name in edges if _comes_back(name, edges))
+
+
+def _comes_back(name: str, edges: Mapping[str, Mapping[str, bool]]) -> bool:
+    work = [(name, False)]
+    seen = set(work)
+    while work:
+        at, stepped = work.pop()
+        for following, steps in edges.get(at, {}).items():
+            state = (following, stepped or steps)
+            if state == (name, True):
+                return True
+            if state not in seen:
+                seen.add(state)
+                work.append(state)
+    return False
+
+
+Values = dict[Term, int]
+
+
+class _Scene:
+    """What stays the same for all accesses of a kernel."""
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        places: Mapping[str, int],
+        end: int | None,
+        by_two: frozenset[str],
+    ) -> None:
+        self._blocks, self._places, self._by_two = blocks, places, by_two
+        self._end = end
+        self._known: dict[object, tuple[Addresses, ...]] = {}
+
+    def requests(self, access: Access) -> Iterator[Addresses]:
+        """The addresses of some warps; none where those of one variant are not known."""
+        found: list[Addresses] = []
+        for variant in access.variants:
+            conditions = frozenset({variant.guard, *variant.conditions})
+            key = (variant.address, conditions)
+            if key not in self._known:
+                self._known[key] = tuple(self._variant(variant.address, conditions, access.bytes))
+            if not self._known[key]:
+                return
+            found += self._known[key]
+        yield from found
+
+    def _variant(
+        self, address: Term, conditions: frozenset[Term], size: int
+    ) -> Iterator[Addresses]:
+        leaves = _leaves(address)
+        if leaves is None or not all(map(self._may_be_known, leaves)):
+            return
+        tested = [c for c in conditions if self._is_known(c, leaves)]
+        every = dict.fromkeys(t for term in (address, *tested) for t in _leaves(term) or ())
+        free = [t for t in leaves if not self._fixed(t) and not self._steps(t)]
+        turns = range(_TURNS if any(map(self._steps, leaves)) else 1)
+        for block in self._blocks:
+            if not all(_is_uniform(t, block) for t in free):
+                return
+        trials = _TRIALS if free else 1
+        counted: set[tuple[int, ...]] = set()
+        first: list[Addresses] = []
+        for trial in range(trials):
+            chosen = {t: Random(f"{trial} {n}").randint(1, 64) for n, t in enumerate(free)}
+            made: list[Addresses] = []
+            for turn in turns:
+                now = {t: turn if _counts(t) else 1 << turn for t in every if self._steps(t)}
+                made += self._made(address, tested, chosen | now, every, within=not free)
+            counted.add(tuple(wavefronts(a, size) for a in made))
+            first = first or made
+        if len(counted) == 1:  # else it depends on what only the run knows
+            yield from dict.fromkeys(first)
+
+    def _made(
+        self,
+        address: Term,
+        tested: Sequence[Term],
+        chosen: Values,
+        leaves: Iterable[Term],
+        *,
+        within: bool,
+    ) -> Iterator[Addresses]:
+        """The addresses of each warp, those outside the arrays left out if `within`."""
+        named = [t for t in leaves if t.kind == "atom" and t not in chosen]
+        for block in self._blocks:
+            threads = block[0] * block[1] * block[2]
+            for start in range(0, min(threads, _WARPS * LANES), LANES):
+                lanes = range(start, min(start + LANES, threads))
+                values = [chosen | self._lane(t, block, named) for t in lanes]
+                taking = [v for v in values if all(evaluate(c, v) for c in tested)]
+                found = [evaluate(address, v) for v in taking]
+                found = [at for at in found if not within or self._exists(at)]
+                if found:
+                    yield tuple(found)
+
+    def _lane(self, thread: int, block: Block, leaves: Iterable[Term]) -> Values:
+        x, y, _ = block
+        at = {
+            "%tid.x": thread % x, "%tid.y": thread // x % y, "%tid.z": thread // (x * y),
+            "%laneid": thread % LANES,
+            "%ntid.x": x, "%ntid.y": y, "%ntid.z": block[2],
+        }  # fmt: skip
+        at.update(self._places)
+        return {leaf: at[leaf.value] for leaf in leaves}
+
+    # ------------------------------------------------------------ what is known
+
+    def _exists(self, address: int) -> bool:
+        return self._end is None or address < self._end
+
+    def _fixed(self, leaf: Term) -> bool:
+        return leaf.kind == "atom" and (leaf.value in _REGISTERS or leaf.value in self._places)
+
+    def _steps(self, leaf: Term) -> bool:
+        """Does the turn of a loop decide it: its count, or a register that it doubles or
+        halves?"""
+        if leaf.kind != "atom" or not str(leaf.value).startswith("loop("):
+            return _counts(leaf)
+        return str(leaf.value)[5:-1].rpartition(", ")[2] in self._by_two
+
+    def _is_known(self, condition: Term, others: Sequence[Term]) -> bool:
+        """Does a condition depend on nothing but the place of the lane and what steps in the
+        address?"""
+        leaves = _leaves(condition)
+        return leaves is not None and all(
+            self._fixed(t) or (self._steps(t) and t in others) for t in leaves
+        )
+
+    def _may_be_known(self, leaf: Term) -> bool:
+        return self._fixed(leaf) or self._steps(leaf) or leaf.variance <= Variance.ROW
+
+
+_REGISTERS = frozenset({
+    "%tid.x", "%tid.y", "%tid.z", "%laneid", "%ntid.x", "%ntid.y", "%ntid.z",
+})  # fmt: skip
+
+
+def _counts(leaf: Term) -> bool:
+    """Is it the number of turns of a loop?"""
+    return leaf.kind == "atom" and str(leaf.value).startswith("iter(")
+
+
+def _is_uniform(term: Term, block: Block) -> bool:
+    most = Variance.ROW if block[0] % LANES == 0 else Variance.UNIFORM
+    return term.variance <= most
+
+
+def _leaves(term: Term) -> list[Term] | None:
+    """What a term is made of; None for one too large."""
+    if term.size > _LARGEST:
+        return None
+    return [t for t in walk(term) if t.kind in ("atom", "apply", "float")]

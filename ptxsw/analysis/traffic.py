@@ -1,0 +1,129 @@
+"""What one access moves: its size, and the sectors or banks that a warp asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ptxsw.analysis import warp_addresses as lanes
+from ptxsw.analysis.coalescing import LANES, SECTOR
+from ptxsw.emulator.affine import Affine
+from ptxsw.emulator.node import Variance, walk
+from ptxsw.emulator.trace import Access
+from ptxsw.ir import Int
+
+_SECTOR_SPACES = ("global", "generic", "local")
+_PLAIN = ("ld", "ldu", "st", "atom", "red")
+_MATRIX_ROW = 16  # bytes of a row of a matrix of 8 x 8 halves
+_MATRICES = {"x1": 1, "x2": 2, "x4": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """One access as the lanes of the warps make it."""
+
+    access: Access
+    size: int | None  # bytes at each lane's address; None where the instruction decides itself
+    requests: tuple[lanes.Request, ...]
+    warps: lanes.Warps
+
+    @classmethod
+    def of(cls, access: Access, affine: Affine, warps: lanes.Warps) -> Traffic:
+        return cls(access, _size(access), _requests(access, affine, warps), warps)
+
+    @property
+    def offsets(self) -> lanes.Offsets | None:
+        """Bytes from lane 0's address for each lane, where they are always the same."""
+        return _common(r.offsets for r in self.requests)
+
+    @property
+    def phase(self) -> int | None:
+        """Bytes by which lane 0 is past the start of a line."""
+        return _common(r.phase for r in self.requests)
+
+    def sectors(self) -> tuple[int | None, float | None]:
+        """Sectors of the warp that touches most, and the share of their bytes asked for."""
+        if not self.requests or not self.size or self.access.space not in _SECTOR_SPACES:
+            return None, None
+        if _is_local(self.access):
+            return self._local()
+        counts = [
+            max((lanes.sectors(w, self.size), -lanes.used(w, self.size)) for w in request.warps)
+            for request in self.requests
+        ]
+        if not all(r.exact for r in self.requests) and len(set(counts)) > 1:
+            return None, None  # it depends on what only the run knows
+        worst, unused = max(counts)
+        return worst, round(-unused / (worst * SECTOR), 4)
+
+    def _local(self) -> tuple[int | None, float | None]:
+        offsets = self.offsets
+        if offsets is None or not self.size:
+            return None, None
+        touched = lanes.local_sectors(offsets, self.size)
+        return touched, round(len(offsets) * self.size / (touched * SECTOR), 4)
+
+    def banks(self, affine: Affine) -> int | None:
+        """Passes through the banks of shared memory, of the warp that needs most."""
+        size = self.size
+        if self.access.space != "shared" or not size:
+            return None
+        if self.requests and all(r.exact for r in self.requests):
+            apart = self.access.kind == "atomic"
+            first = slice(0, _addressing_lanes(self.access))
+            return max(
+                lanes.bank_ways(w[first], size, apart=apart) for r in self.requests for w in r.warps
+            )
+        addresses = {v.address for v in self.access.variants}
+        separate = all(lanes.separate_banks(affine, a, self.warps, size) for a in addresses)
+        return 1 if separate and len(addresses) == 1 else None
+
+
+def _size(access: Access) -> int | None:
+    """Bytes that are read or written at the address of each lane. Instructions for a whole warp or
+    block (wmma, bulk copies, barriers in memory) have addresses of another kind."""
+    instruction = access.instruction
+    if instruction.opcode in _PLAIN:
+        return access.bytes or None
+    if instruction.opcode in ("ldmatrix", "stmatrix") and "m8n8" in instruction.modifiers:
+        return _MATRIX_ROW
+    if instruction.opcode == "cp" and "bulk" not in instruction.modifiers:
+        length = instruction.operands[2] if len(instruction.operands) > 2 else None
+        return length.value if isinstance(length, Int) else None
+    return None
+
+
+def _addressing_lanes(access: Access) -> int:
+    """How many lanes give addresses: of ldmatrix and stmatrix 8 for each matrix."""
+    if access.instruction.opcode in ("ldmatrix", "stmatrix"):
+        return 8 * max((_MATRICES.get(m, 0) for m in access.instruction.modifiers), default=4)
+    return LANES
+
+
+def _requests(access: Access, affine: Affine, warps: lanes.Warps) -> tuple[lanes.Request, ...]:
+    """What the warps ask for on the paths that lead to the access; empty where that is not known,
+    as where lanes on different paths may point to different places."""
+    addresses = dict.fromkeys(v.address for v in access.variants)
+    if len(addresses) > 1 and access.ways is not Variance.UNIFORM:
+        return ()
+    found = [lanes.requests(affine, address, warps) for address in addresses]
+    return tuple(r for each in found for r in each) if all(found) else ()
+
+
+_T = TypeVar("_T")
+
+
+def _common(values: Iterable[_T | None]) -> _T | None:
+    """The one value of all, if there is one."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_local(access: Access) -> bool:
+    """Is local memory touched, also through a generic address?"""
+    return access.space == "local" or any(
+        term.kind == "atom" and term.value == "window(local)"
+        for variant in access.variants
+        for term in walk(variant.address)
+    )

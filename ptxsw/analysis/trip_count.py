@@ -1,0 +1,123 @@
+"""Loops that go round a fixed number of times: a counter that starts as a literal and is
+compared with one. They end in every lane, whatever else it holds."""
+
+from __future__ import annotations
+
+from ptxsw import isa
+from ptxsw.emulator.state import State, SymbolicMachine
+from ptxsw.emulator.terms import Terms
+from ptxsw.emulator.trace import Trace
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.dataflow import Facts, defs, uses
+from ptxsw.ir import Instruction, Reg
+
+MOST_TURNS = 1024
+"""Loops of more turns are not counted."""
+_MOST_STEPS = 1 << 14
+_MOST_BLOCKS = 8  # before the loop, in which its counter may start
+
+
+def turns(trace: Trace, loop: Loop) -> int | None:
+    """How often a loop's body is run, if that is fixed by literals in the code; None where it is
+    not, or not seen to be."""
+    cfg = trace.cfg
+    sources = {source for source, _ in loop.exits}
+    if len(sources) != 1 or cfg.loop_of[(leave := sources.pop())] != loop.header:
+        return None
+    branch = cfg.instructions[cfg.blocks[leave].end - 1]
+    if branch.guard is None or branch.opcode != "bra":
+        return None
+    stays = cfg.blocks[leave].successors[0] in loop.blocks
+    wanted = _wanted(cfg, loop, branch)
+    inside = _each_turn(cfg, loop, leave, wanted)
+    if inside is None:
+        return None
+    return _count(trace, loop, branch, stays, inside, wanted)
+
+
+def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:
+    """The registers that the branch depends on, as far as the loop sets them."""
+    assert branch.guard is not None
+    feeds: dict[Reg, set[Reg]] = {}
+    for number in loop.blocks:
+        block = cfg.blocks[number]
+        for instruction in cfg.instructions[block.start : block.end]:
+            for reg in defs(instruction):
+                feeds.setdefault(reg, set()).update(uses(instruction))
+    found = {branch.guard.reg}
+    work = [branch.guard.reg]
+    while work:
+        for reg in feeds.get(work.pop(), ()):
+            if reg not in found:
+                found.add(reg)
+                work.append(reg)
+    return frozenset(found)
+
+
+def _each_turn(cfg: Cfg, loop: Loop, leave: int, wanted: Facts) -> list[tuple[int, bool]] | None:
+    """The instructions that set the wanted registers, in order, each with whether it stands
+    before the exit; None where one is not made once in every turn."""
+    found: list[tuple[int, bool]] = []
+    for number in sorted(loop.blocks, key=cfg.rank.__getitem__):
+        block = cfg.blocks[number]
+        for index in range(block.start, block.end):
+            instruction = cfg.instructions[index]
+            if wanted.isdisjoint(defs(instruction)):
+                continue
+            before = cfg.dominates(number, leave)
+            always = before or (
+                cfg.dominates(leave, number)
+                and all(cfg.dominates(number, latch) for latch in loop.latches)
+            )
+            if not always or cfg.loop_of[number] != loop.header or not _plain(instruction):
+                return None
+            found.append((index, before))
+    return found
+
+
+def _plain(instruction: Instruction) -> bool:
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    return instruction.guard is None and not effects and isa.space(instruction) is None
+
+
+def _count(
+    trace: Trace,
+    loop: Loop,
+    branch: Instruction,
+    stays: bool,
+    inside: list[tuple[int, bool]],
+    wanted: Facts,
+) -> int | None:
+    """Run the wanted instructions from what is known before the loop."""
+    machine = SymbolicMachine(trace.module, trace.function, Terms())
+    state = State({})
+    steps = {i: machine.prepare(trace.cfg.instructions[i], wanted) for i, _ in inside}
+    for index in _leading(trace.cfg, loop):
+        step = machine.prepare(trace.cfg.instructions[index], wanted)
+        if step is not None:
+            machine.run(step, state, index)
+    for turn in range(1, min(MOST_TURNS, _MOST_STEPS // max(1, len(inside))) + 1):
+        for index, before in inside:
+            step = steps[index]
+            if before and step is not None:
+                machine.run(step, state, index)
+        taken = machine.guard(state, branch)
+        if taken.kind != "const":
+            return None
+        if bool(taken.value) != stays:
+            return turn
+        for index, before in inside:
+            step = steps[index]
+            if not before and step is not None:
+                machine.run(step, state, index)
+    return None
+
+
+def _leading(cfg: Cfg, loop: Loop) -> list[int]:
+    """The instructions that every lane runs right before the loop, in order."""
+    chain: list[int] = []
+    ahead = [p for p in cfg.predecessors[loop.header] if p not in loop.blocks]
+    while len(ahead) == 1 and len(chain) < _MOST_BLOCKS:
+        chain.insert(0, ahead[0])
+        ahead = list(cfg.predecessors[ahead[0]])
+    return [i for n in chain for i in range(cfg.blocks[n].start, cfg.blocks[n].end)]

@@ -1,0 +1,57 @@
+"""What rewrites ask for, and what they leave alone: data only, handed from the rewrites to code
+generation, the checks and the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ptxsw.analysis.address_equality import Obligation
+from ptxsw.plan import Proof
+
+Line = Callable[[int], int]
+"""From the position of an instruction in its body to its line in the text."""
+
+
+class Detail(Protocol):
+    """What is particular to one kind of change: a small frozen type beside its code generation."""
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        """What a report says of it: plain values for JSON, places as lines."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What a change adds for one warp that runs once through the kernel, each loop around it
+    taken 16 times. Negative figures are savings."""
+
+    instructions: float = 0.0
+    wavefronts: float = 0.0  # passes of the memory pipe of an SM
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing to do, complete: nothing else is asked of the rewrite later. Numbers are positions
+    in the body's instructions."""
+
+    rewrite: str
+    at: int  # the instruction that a report names
+    replaces: frozenset[int]  # what gives way, moves, or comes under a guard
+    proof: Proof
+    detail: Detail
+    keeps_alive: frozenset[int] = frozenset()  # whose results it uses
+    source: int | None = None  # the one of these that a report names
+    obligations: tuple[Obligation, ...] = ()  # what was proved, for those who prove it again
+    worth: Worth = Worth()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An instruction that a rewrite looked at and leaves alone, and the reason."""
+
+    rewrite: str
+    at: int
+    reason: str
+    detail: Detail | None = None

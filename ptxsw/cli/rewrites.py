@@ -1,0 +1,22 @@
+"""`ptxsw rewrites`: what `optimize` can do to a kernel."""
+
+from __future__ import annotations
+
+import sys
+
+from ptxsw.cli.app import app
+
+
+@app.command()
+def rewrites() -> None:
+    """List the rewrites: the names that `--rewrites` takes, and what each does.
+
+    \b
+      ptxsw rewrites
+      ptxsw optimize kernel.ptx -o out.ptx --mode force --rewrites load-elimination
+    """
+    from ptxsw.rewrites import REWRITES
+
+    width = max(len(one.name) for one in REWRITES)
+    for one in REWRITES:
+        sys.stdout.write(f"{one.name:{width}}  {one.summary}\n")

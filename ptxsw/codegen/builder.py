@@ -1,0 +1,78 @@
+"""New instructions for a body: their registers, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.names import Names, fresh_prefix
+from ptxsw.codegen.splice import Edit, insert_lines
+from ptxsw.ir import Float, Function, Instruction, Int, Operand, Reg, Special
+
+
+class Builder:
+    """Collects what is written into one body, and makes edits of it."""
+
+    def __init__(self, text: str, function: Function, instructions: Sequence[Instruction]) -> None:
+        """`text` is that of the whole module, `instructions` those of the function's body."""
+        self._text, self._function = text, function
+        self.instructions = instructions
+        self.names = Names(fresh_prefix(text))
+        self.lines = Insertions()
+        self._tail: list[str] = []
+
+    def register(self, stem: str, kind: str) -> str:
+        """A register of type `.kind` that nothing else uses."""
+        return self.names.new(stem, kind)
+
+    def before(self, index: int, *lines: str) -> None:
+        """Lines before an instruction, under no guard."""
+        self.lines.put_before(index, *lines)
+
+    def replace(self, index: int, *lines: str) -> None:
+        """Lines in place of an instruction; each has to repeat its guard where that matters."""
+        self.lines.replace(index, *lines)
+
+    def at_entry(self, *lines: str) -> None:
+        """Lines at the begin of the body, behind its declarations."""
+        self.names.entry.extend(lines)
+
+    def at_end(self, *lines: str) -> None:
+        """Lines behind the last instruction of the body, reached by branches alone."""
+        self._tail.extend(lines)
+
+    def width(self, register: Reg) -> int:
+        """The width of a register of the body, in bits."""
+        return self._function.body.width(register)
+
+    def guard(self, index: int) -> str:
+        """The guard of an instruction as it is written before an opcode: `@%p1 `, `@!%p1 ` or
+        nothing."""
+        guard = self.instructions[index].guard
+        return "" if guard is None else f"@{'!' if guard.negated else ''}{guard.reg.name} "
+
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits of the module's text."""
+        head = self.names.head(self._text, self._function.body) if self.names.registers else ()
+        return (*head, *self.lines.edits(self._text, self.instructions), *self._end())
+
+    def _end(self) -> Iterator[Edit]:
+        if not self._tail:
+            return
+        last = self.instructions[-1]
+        ends = last.opcode in ("ret", "exit", "trap", "bra") and last.guard is None
+        lines = self._tail if ends else ["ret;", *self._tail]
+        yield insert_lines(self._text, self._function.body.span.end - 1, lines)
+
+
+def written(operand: Operand) -> str:
+    """A register or a number as it stands in PTX."""
+    match operand:
+        case Reg(name) | Special(name):
+            return name
+        case Int(value):
+            return str(value)
+        case Float(bits, width):
+            return f"0{'f' if width == 32 else 'd'}{bits:0{width // 4}X}"
+        case _:
+            raise TypeError(f"{operand!r} is no plain operand")

@@ -1,0 +1,234 @@
+"""Permuted addresses of shared accesses; `rewrites/bank_conflicts.py` has the lines before and
+after."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ptxsw.change import Change, Line
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.splice import Edit
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Mem, Reg, Symbol, Variable, type_width
+from ptxsw.permutation import ROW, Permutation
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAccess:
+    """Access `at`, and the wavefronts of a warp before and behind the change (0: not known).
+    `in_row`: adding what its offset holds of a row (bytes, modulo 128) carries nothing."""
+
+    at: int
+    in_row: bool = False
+    before: float = 0.0
+    after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PermutedBanks:
+    """All shared accesses of a kernel go through one permutation; `arrays` are its own arrays,
+    which get whole rows."""
+
+    permutation: Permutation
+    accesses: tuple[SharedAccess, ...]
+    arrays: tuple[Variable, ...] = ()
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        """What a report says of it."""
+        return {
+            "permutation": str(self.permutation),
+            "granule": self.permutation.granule,
+            "accesses": [
+                {
+                    "line": line(access.at),
+                    "wavefronts": round(access.before, 2),
+                    "wavefronts_after": round(access.after, 2),
+                }
+                for access in self.accesses
+            ],
+        }
+
+
+def lower(builder: Builder, cfg: Cfg, text: str, changes: Iterable[Change]) -> tuple[Edit, ...]:
+    """Write all changes; `text` is that of the whole module. The edits of declarations."""
+    edits: list[Edit] = []
+    for change in changes:
+        detail = change.detail
+        assert isinstance(detail, PermutedBanks)
+        writer = Writer(builder, cfg, text, detail.permutation)
+        for access in sorted(detail.accesses, key=lambda a: a.at):
+            lines, instruction = writer.permuted(access)
+            builder.before(access.at, *lines)
+            builder.replace(access.at, instruction)
+        edits += [_whole_rows(array) for array in detail.arrays]
+    return tuple(edits)
+
+
+def added(lines: Iterable[str]) -> int:
+    """How many machine instructions some lines are: of `and` and `xor` ptxas makes one."""
+    return sum(not line.startswith(("and.", "cvt.")) for line in lines)
+
+
+_Key = tuple[object, ...]
+
+
+@dataclass
+class Writer:
+    """Computes permuted addresses; what one block has computed it uses again."""
+
+    builder: Builder
+    cfg: Cfg
+    text: str
+    permutation: Permutation
+    _known: dict[_Key, str] = field(default_factory=dict)
+    _mask: str = ""
+
+    def permuted(self, access: SharedAccess) -> tuple[list[str], str]:
+        """The lines before an access, and the access itself with its new address."""
+        instruction = self.builder.instructions[access.at]
+        address = next(o for o in instruction.operands if isinstance(o, Mem))
+        lines: list[str] = []
+        base, offset = address.base, address.offset
+        if isinstance(base, Symbol):
+            name = f"{base.name}{f'+{base.offset + offset}' if base.offset + offset else ''}"
+            register, more = self._image(self._symbol(name, access.at, lines), lines), 0
+        else:
+            assert isinstance(base, Reg)
+            held = self._low(base, access.at, lines)
+            register, more = self._moved(held, offset, access.in_row, lines)
+        span = instruction.span
+        head, _, rest = self.text[span.start : span.end].partition("[")
+        tail = rest.partition("]")[2]
+        return lines, f"{head}[{register}{f'+{more}' if more else ''}]{tail}"
+
+    def _once(self, key: _Key, stem: str, line: str, lines: list[str]) -> str:
+        """A register that `line` computes (`$` stands for it), unless the block has it."""
+        name = self._known.get(key)
+        if name is None:
+            name = self._known[key] = self.builder.register(stem, "b32")
+            lines.append(line.replace("$", name))
+        return name
+
+    def _symbol(self, name: str, at: int, lines: list[str]) -> str:
+        return self._once((self.cfg.block_of[at], name), "array", f"mov.u32 $, {name};", lines)
+
+    def _low(self, base: Reg, at: int, lines: list[str]) -> str:
+        """The register of 32 bits that holds an address. Others have shared addresses in their
+        low half. A register that is written again in the block is another one."""
+        block = self.cfg.block_of[at]
+        start = self.cfg.blocks[block].start
+        written = bisect_left(self._writers[base], at) - bisect_left(self._writers[base], start)
+        key = (block, base, written)
+        if self.builder.width(base) == 32:
+            return self._alias(key, base.name, lines)
+        return self._once(key, "address", f"cvt.u32.u64 $, {base.name};", lines)
+
+    @cached_property
+    def _writers(self) -> Mapping[Reg, list[int]]:
+        """The instructions that write each register, in order."""
+        found: defaultdict[Reg, list[int]] = defaultdict(list)
+        for index, instruction in enumerate(self.cfg.instructions):
+            for reg in defs(instruction):
+                found[reg].append(index)
+        return found
+
+    def _alias(self, key: _Key, name: str, lines: list[str]) -> str:
+        """A name by which what is computed of the register now is found again."""
+        return f"{name} {key[0]} {key[2]}"
+
+    def _moved(self, held: str, offset: int, in_row: bool, lines: list[str]) -> tuple[str, int]:
+        """The image of `held + offset`: a register, and what is added in the address."""
+        low = offset % ROW
+        high = offset - low
+        shift = self.permutation.shifts[0]
+        rows = high % self.permutation.reach  # all else moves with the address
+        simple = len(self.permutation.shifts) == 1 and high % (1 << shift) == 0
+        if in_row and (not rows or simple):
+            inside = low % self.permutation.granule
+            image = self._row_on(held, rows, lines) if rows else self._image(held, lines)
+            return self._in_row(image, low - inside, lines), high + inside
+        line = f"add.s32 $, {_name(held)}, {offset};"
+        return self._image(self._once((held, offset), "address", line, lines), lines), 0
+
+    def _in_row(self, image: str, low: int, lines: list[str]) -> str:
+        """Inside a row, where nothing carries, granules are added behind the permutation."""
+        if not low:
+            return image
+        return self._once((image, low), "bank", f"xor.b32 $, {image}, {low};", lines)
+
+    def _row_on(self, held: str, offset: int, lines: list[str]) -> str:
+        """The image of an address whole rows further on, less these rows: only the bits that
+        decide change."""
+        shift = self.permutation.shifts[0]
+        row = self._once((held, "row"), "row", f"shr.u32 $, {_name(held)}, {shift};", lines)
+        line = f"add.s32 $, {row}, {offset >> shift};"
+        row = self._once((held, "row", offset), "row", line, lines)
+        return self._exchanged(held, row, lines)
+
+    def _image(self, held: str, lines: list[str]) -> str:
+        """π of an address in a register."""
+        field = ""
+        for shift in self.permutation.shifts:
+            line = f"shr.u32 $, {_name(held)}, {shift};"
+            key = (held, "row") if shift == self.permutation.shifts[0] else (held, "row", -shift)
+            row = self._once(key, "row", line, lines)
+            line = f"xor.b32 $, {field}, {row};"
+            field = self._once((field, row), "row", line, lines) if field else row
+        return self._exchanged(held, field, lines)
+
+    def _exchanged(self, held: str, field: str, lines: list[str]) -> str:
+        line = f"and.b32 $, {field}, {self._mask or self._masked()};"
+        kept = self._once((field, "masked"), "swap", line, lines)
+        return self._once((held, kept), "bank", f"xor.b32 $, {_name(held)}, {kept};", lines)
+
+    def _masked(self) -> str:
+        """The mask: a number, or with dynamic memory a register set at the kernel's entry."""
+        mask = self.permutation.mask
+        self._mask = str(mask)
+        if self.permutation.dynamic:
+            builder = self.builder
+            ends = builder.register("ends", "b32")
+            builder.at_entry(f"mov.u32 {ends}, %dynamic_smem_size;")
+            for name in self.permutation.dynamic:
+                start, both = builder.register("start", "b32"), builder.register("ends", "b32")
+                builder.at_entry(f"mov.u32 {start}, {name};", f"or.b32 {both}, {ends}, {start};")
+                ends = both
+            rest, whole = builder.register("rest", "b32"), builder.register("whole", "pred")
+            self._mask = builder.register("mask", "b32")
+            builder.at_entry(
+                f"and.b32 {rest}, {ends}, {ROW - 1};",
+                f"setp.eq.u32 {whole}, {rest}, 0;",
+                f"selp.b32 {self._mask}, {mask}, 0, {whole};",
+            )
+        return self._mask
+
+
+def _name(held: str) -> str:
+    return held.partition(" ")[0]
+
+
+def has_whole_rows(array: Variable) -> bool:
+    """Does an array, as it is declared, begin and end where a row does?"""
+    return (array.align or 1) % ROW == 0 and _size(array) % ROW == 0
+
+
+def _whole_rows(array: Variable) -> Edit:
+    """The declaration of an array of whole rows."""
+    rows = -(-_size(array) // ROW) * ROW
+    align = max(ROW, array.align or 1)
+    linkage = "".join(f".{word} " for word in array.linkage)
+    return Edit(array.span, f"{linkage}.shared .align {align} .b8 {array.name}[{rows}];")
+
+
+def _size(array: Variable) -> int:
+    """The bytes of an array."""
+    size = type_width(array.type) * array.vector // 8
+    for count in array.dims:
+        size *= count or 0
+    return size

@@ -1,0 +1,38 @@
+"""From copied loads, shuffled loads and uniform loops to edits. The schemes and forms have files of
+their own (`shuffled`, `halo`, `version_region`, `uniform_loop`); `emit` puts them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ptxsw.change import Change
+from ptxsw.codegen.emit import emit
+from ptxsw.codegen.splice import Edit
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.segments import segments
+from ptxsw.ir import Function
+from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
+
+
+def lower(
+    text: str, function: Function, cfg: Cfg, changes: Iterable[Change], bound: str | None = None
+) -> tuple[Edit, ...]:
+    """The edits that make the changes. `bound` asks for a wrong text, as in `Plan`."""
+    return emit(text, as_plan(function, cfg, changes, bound))
+
+
+def as_plan(
+    function: Function, cfg: Cfg, changes: Iterable[Change], bound: str | None = None
+) -> Plan:
+    """The changes as one plan."""
+    details = [change.detail for change in changes]
+    return Plan(
+        function,
+        cfg.instructions,
+        tuple(one for one in details if isinstance(one, Rewrite)),
+        segments(cfg),
+        tuple(one for one in details if isinstance(one, HoistedLoad)),
+        tuple(one for one in details if isinstance(one, Halo)),
+        tuple(one for one in details if isinstance(one, UniformLoop)),
+        bound,
+    )

@@ -1,0 +1,175 @@
+"""The form `versioned`: a stretch of code twice, under one branch of the whole warp.
+
+activemask.b32 %sw_mask1;
+setp.ne.or.b32 %sw_part1, %sw_mask1, -1, %sw_rows;
+@%sw_part1 bra $sw_slow1;
+...                             the stretch with its rewrites; all lanes are here
+bra.uni $sw_done1;
+$sw_slow1:
+...                             the stretch as it was
+$sw_done1:
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.names import Names
+from ptxsw.codegen.rematerialize import backward_slice
+from ptxsw.codegen.splice import Edit, apply
+from ptxsw.codegen.warp_state import WarpState
+from ptxsw.flow.dataflow import read_first
+from ptxsw.ir import Body, Close, Directive, Open, Statement, Variable
+from ptxsw.plan import Plan, Rewrite, WrapGuard
+from ptxsw.source import Span
+
+
+@dataclass
+class Region:
+    """Instructions `start` to `end`, the last included, that are written twice. `fast` are the
+    lines of the first copy alone."""
+
+    start: int
+    end: int
+    rewrites: list[Rewrite]
+    fast: Insertions = field(default_factory=Insertions)
+
+    def __contains__(self, index: int) -> bool:
+        return self.start <= index <= self.end
+
+    @property
+    def guards(self) -> tuple[WrapGuard, ...]:
+        """What is to be tested before the branch."""
+        found = (guard for rewrite in self.rewrites for guard in rewrite.proof.guards)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def block_shape(self) -> bool:
+        """Must rows not wrap inside the warp?"""
+        return any(rewrite.proof.block_shape for rewrite in self.rewrites)
+
+
+def regions(plan: Plan) -> list[Region]:
+    """The stretches to be written twice: in each segment from the first rewritten load to the
+    last. Not where a test cannot be made before, a scope begins or ends in between, or a value made
+    there is taken elsewhere."""
+    found: dict[int, Region] = {}
+    for rewrite in plan.rewrites:
+        if rewrite.form != "versioned" or rewrite.is_copy:
+            continue
+        touched, segment = _touched(plan, rewrite), plan.segments[rewrite.dest]
+        region = found.setdefault(segment, Region(rewrite.dest, rewrite.dest, []))
+        region.start = min(region.start, *touched)
+        region.end = max(region.end, *touched)
+        region.rewrites.append(rewrite)
+    return [
+        region
+        for region in found.values()
+        if _is_whole(plan, region) and _is_ready(plan, region) and _is_closed(plan, region)
+    ]
+
+
+def as_written(plan: Plan) -> Plan:
+    """The plan with the forms that are written: stretches that cannot be there twice stay."""
+    twice = {id(rewrite) for region in regions(plan) for rewrite in region.rewrites}
+    return replace(
+        plan,
+        rewrites=tuple(
+            replace(rewrite, form="keep")
+            if rewrite.form == "versioned" and not rewrite.is_copy and id(rewrite) not in twice
+            else rewrite
+            for rewrite in plan.rewrites
+        ),
+    )
+
+
+def _is_ready(plan: Plan, region: Region) -> bool:
+    """Can all indices be tested before the branch?"""
+    return all(
+        backward_slice(plan, guard.reg, guard.index, region.start) is not None
+        for guard in region.guards
+    )
+
+
+def _is_closed(plan: Plan, region: Region) -> bool:
+    """Does nobody outside take what is loaded inside?"""
+    own = {id(rewrite) for rewrite in region.rewrites}
+    for rewrite in plan.rewrites:
+        if id(rewrite) in own or rewrite.dest in region:
+            continue
+        for part in rewrite.parts:
+            hoist = plan.hoisted.get(part.source)
+            if (part.source if hoist is None else hoist.at) in region:
+                return False
+    return True
+
+
+def _touched(plan: Plan, rewrite: Rewrite) -> list[int]:
+    """The instructions of its stretch that a rewrite has to do with."""
+    found = [rewrite.dest]
+    for part in rewrite.parts:
+        hoist = plan.hoisted.get(part.source)
+        if hoist is not None and plan.segments[hoist.at] == plan.segments[rewrite.dest]:
+            found += [hoist.at, hoist.load]
+    if rewrite.scheme == "halo":
+        found.append(rewrite.source)
+    return found
+
+
+def _is_whole(plan: Plan, region: Region) -> bool:
+    """May the text be written twice: are its scopes closed, does it name nothing but registers of
+    these scopes, and are those set before they are read? Else one copy would read what the other
+    has set."""
+    depth = 0
+    scopes: set[int] = set()
+    for statement in _statements(plan.function.body, _span(plan, region)):
+        match statement:
+            case Open(scope):
+                depth += 1
+                scopes.add(scope)
+            case Close():
+                depth -= 1
+            case Directive(label=str()):
+                return False
+            case Variable(space=space) if space != "reg" or not depth:
+                return False
+        if depth < 0:
+            return False
+    read = read_first(plan.instructions[region.start : region.end + 1]) if scopes else frozenset()
+    return depth == 0 and all(reg.scope not in scopes for reg in read)
+
+
+def _statements(body: Body, span: Span) -> Iterator[Statement]:
+    for statement in body.statements:
+        if span.start <= statement.span.start < span.end:
+            yield statement
+
+
+def _span(plan: Plan, region: Region) -> Span:
+    first, last = plan.instructions[region.start], plan.instructions[region.end]
+    return Span(first.span.start, last.span.end)
+
+
+def write(
+    text: str, plan: Plan, region: Region, common: Insertions, whole: WarpState, names: Names
+) -> None:
+    """Put the branch and the fast copy before the stretch, into the lines of both copies, which
+    must be complete: what they hold before the stretch stands before the branch."""
+    start, end = region.start, region.end
+    slow, done = names.label("slow"), names.label("done")
+    own_first = region.fast.before.pop(start, [])
+    lines = region.fast.over(common)
+    lines.before.pop(start, None)
+    span = _span(plan, region)
+    edits = lines.edits(text, plan.instructions, range(start, end + 1))
+    copy = apply(text[span.start : span.end], [_moved(e, span.start) for e in edits])
+    common.put_before(
+        start, f"@{whole.unfit} bra {slow};", *own_first, copy, f"bra.uni {done};", f"{slow}:"
+    )
+    common.put_after(end, f"{done}:")
+
+
+def _moved(edit: Edit, by: int) -> Edit:
+    return Edit(Span(edit.span.start - by, edit.span.end - by), edit.text)

@@ -1,0 +1,237 @@
+"""What a kernel makes a warp do, and what a rewrite adds to it: figures for a cost model.
+
+Counted is the way of a whole warp through the text: every block once, each loop around it
+`TRIPS` times, of added code the way that a whole warp takes. Of the text's instructions those
+that ptxas usually makes nothing of (moves, parameter loads) count nothing. Lane 0's address is
+taken to be what the constant part of its sum says, everything else aligned to 128 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ptxsw.analysis.address_equality import pointer_bases
+from ptxsw.analysis.coalescing import lane_stride
+from ptxsw.analysis.divergence import divergent_blocks
+from ptxsw.cost.machine_model import WARP, Figures, Request, Wait
+from ptxsw.emulator.affine import Affine
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.plan import Halo, Plan, Rewrite
+
+TRIPS = 16
+"""How often a loop is taken to be run."""
+
+_MOST_NESTED = 3  # loops deeper inside count no more: the figures stay comparable
+
+_SPLIT = re.compile(r"[;{}\n]|//[^\n]*")
+_STATEMENT = re.compile(r"\s*(?:[\w$%]+:\s*)*(?:@!?\s*(?P<guard>[\w$%]+)\s+)?(?P<name>[a-z][\w.]*)")
+_LABEL = re.compile(r"\s*(?P<label>[\w$%]+)\s*:(?!:)")
+_TARGET = re.compile(r"bra(?:\.uni)?\s+(?P<label>[\w$%]+)")
+
+_FREE = ("mov", "cvta", "ld.param", "pragma", "loc")
+_LONG = {"div": 12, "rem": 12, "sqrt": 6, "sin": 2, "cos": 2, "mul": 4, "mad": 4}  # of 64 bits
+_SHORT = {"div": 8, "rem": 8, "sqrt": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Text that stands in the kernel in place of what was between two offsets."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Counter:
+    """The figures of one kernel."""
+
+    def __init__(self, trace: Trace, segments: Sequence[int]) -> None:
+        self._trace, self._segments = trace, segments
+        self._affine = Affine()
+        self._apart = divergent_blocks(trace)
+        self._accesses = {
+            a.index: a for a in trace.accesses if a.space in ("global", "generic") and a.variants
+        }
+
+    @property
+    def text(self) -> str:
+        """The module's text."""
+        return self._trace.module.source.text
+
+    def times(self, index: int) -> float:
+        """How often an instruction is run."""
+        cfg = self._trace.cfg
+        number = cfg.block_of[index]
+        if number not in cfg.rank:
+            return 0.0
+        return float(TRIPS ** min(_MOST_NESTED, len(cfg.loops_around(number))))
+
+    # ------------------------------------------------------------ the kernel as it is
+
+    def original(self) -> Figures:
+        """What the kernel does as it is."""
+        issued = 0.0
+        requests: dict[Request, float] = {}
+        waits: dict[int, tuple[float, Wait]] = {}
+        arrays: dict[object, float] = {}
+        for index, instruction in enumerate(self._trace.cfg.instructions):
+            times = self.times(index)
+            issued += times * issue_slots(instruction.name)
+            access = self._accesses.get(index)
+            if access is None:
+                continue
+            request = self._request(access)
+            requests[request] = requests.get(request, 0.0) + times
+            if access.kind == "load":
+                waits[self._segments[index]] = (times, Wait(loads=1))
+            array = frozenset(pointer_bases(access.variants[0].address))
+            moved = times * WARP * access.bytes
+            arrays[array] = max(arrays.get(array, 0.0), moved)
+        return Figures(issued, 0.0, 0.0, requests, waits, sum(arrays.values()))
+
+    def _request(self, access: Access) -> Request:
+        """A full warp's request."""
+        stride = lane_stride(self._affine, access)
+        if stride is None:
+            return Request(access.bytes, WARP, WARP, WARP)
+        constant = self._affine.polynomial(access.variants[0].address).get((), 0)
+        return _spread(access.bytes, WARP, stride, constant % 128)
+
+    # ------------------------------------------------------------ what a plan adds
+
+    def added(
+        self,
+        plan: Plan,
+        rewrites: Iterable[Rewrite],
+        issued: float = 0.0,
+    ) -> Figures:
+        """What some rewrites of a plan add: their shuffles and requests, and the instructions
+        that were counted in their lines."""
+        rewrites = tuple(rewrites)
+        shuffles, divergent = 0.0, 0.0
+        requests: dict[Request, float] = {}
+        waits: dict[int, tuple[float, Wait]] = {}
+        for rewrite in rewrites:
+            times = self.times(rewrite.dest)
+            load = self._accesses[rewrite.dest]
+            full = self._request(load)
+            requests[full] = requests.get(full, 0.0) - times
+            words = _words(rewrite, load)
+            shuffles += times * words
+            apart = self._trace.cfg.block_of[rewrite.dest] in self._apart
+            divergent += times * words if apart and rewrite.form != "uniform" else 0.0
+            if words:
+                segment = self._segments[rewrite.dest]
+                wait = Wait(2 if rewrite.scheme == "paper" else 1, 1)
+                waits[segment] = (times, wait | waits.get(segment, (times, Wait()))[1])
+                if rewrite.scheme != "halo":
+                    edge = _edge(rewrite, load.bytes)
+                    requests[edge] = requests.get(edge, 0.0) + times
+        leads = {r.source for r in rewrites if r.scheme == "halo" and not r.is_copy}
+        for lead in leads:
+            part = self._partial(plan.rows[lead])
+            requests[part] = requests.get(part, 0.0) + self.times(lead)
+        return Figures(issued, shuffles, divergent, requests, waits, 0.0)
+
+    def _partial(self, halo: Halo) -> Request:
+        """The one load of what lies beyond a row's ends."""
+        size = self._accesses[halo.lead].bytes
+        sides = [_spread(size, n, halo.stride, 0) for n in (-halo.low, halo.high) if n]
+        return Request(
+            size,
+            sum(s.lanes for s in sides),
+            sum(s.sectors for s in sides),
+            sum(s.lines for s in sides),
+        )
+
+    def lines(self, edits: Iterable[Added]) -> list[float]:
+        """For each edit, in order of place, the instructions that it adds to the way of a whole
+        warp, less those that it replaces or leads past."""
+        found: list[float] = []
+        past: str | None = None  # the label that the way has branched to
+        here = 0
+        for edit in edits:
+            skipped = slots(self.text[here : edit.start]) if past is not None else 0
+            added, past = _way(edit.text, past)
+            replaced = slots(self.text[edit.start : edit.end])
+            found.append(self.times(self.index(edit.start)) * (added - replaced - skipped))
+            here = edit.end
+        return found
+
+    def index(self, offset: int) -> int:
+        """The instruction at an offset of the text, or the next one."""
+        instructions = self._trace.cfg.instructions
+        low, high = 0, len(instructions) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if instructions[middle].span.end <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+def _words(rewrite: Rewrite, load: Access) -> int:
+    """Shuffles of a rewrite: one for each word of each element that comes from another lane."""
+    return sum(max(1, load.bits // 32) for p in rewrite.parts if p.delta or p.mirror)
+
+
+def _edge(rewrite: Rewrite, size: int) -> Request:
+    """The request of the lanes that have no such neighbour."""
+    lanes = min(WARP, max(abs(p.delta) if not p.mirror else WARP - 1 for p in rewrite.parts))
+    return _spread(size, max(1, lanes), size, 0)
+
+
+@lru_cache(maxsize=4096)
+def _spread(size: int, lanes: int, stride: int, first: int) -> Request:
+    """The request of neighbouring lanes, the first of which lies `first` bytes into a line. Of an
+    access whose `size` is not known (0) nothing is counted."""
+    lowest = first + min(0, stride * (lanes - 1))
+    touched = {
+        lowest + abs(stride) * lane + byte
+        for lane in range(lanes)
+        for byte in range(0, size, min(size, 4) or 1)
+    }
+    return Request(size, lanes, len({b // 32 for b in touched}), len({b // 128 for b in touched}))
+
+
+# ---------------------------------------------------------------- instructions of a text
+
+
+def issue_slots(name: str) -> int:
+    """How many warp instructions become of one with this name, roughly."""
+    if name.startswith(_FREE):
+        return 0
+    opcode, _, modifiers = name.partition(".")
+    if opcode in ("ld", "st", "bra", "ret", "cvt"):
+        return 1
+    if modifiers.endswith("64") and "wide" not in modifiers:
+        return _LONG.get(opcode, 2) if not modifiers.endswith("f64") else _LONG.get(opcode, 1)
+    return _SHORT.get(opcode, 1)
+
+
+def slots(text: str) -> int:
+    """Warp instructions of a piece of text on the way that a whole warp takes: branches under a
+    predicate are not taken, others are."""
+    return _way(text, None)[0]
+
+
+def _way(text: str, past: str | None) -> tuple[int, str | None]:
+    """The same where the way comes from a branch to the label `past`, if that is not None; and the
+    label that it has still to come to at the end."""
+    count = 0
+    for statement in _SPLIT.split(text):
+        label = _LABEL.match(statement)
+        if label is not None and label["label"] == past:
+            past = None
+        found = _STATEMENT.match(statement)
+        if past is not None or found is None:
+            continue
+        count += issue_slots(found["name"])
+        target = _TARGET.search(statement)
+        if target is not None and found["guard"] is None:
+            past = target["label"]
+    return count, past

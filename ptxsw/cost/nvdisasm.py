@@ -1,0 +1,93 @@
+"""Finding nvdisasm, and what it says about a cubin.
+
+Its JSON (`-json`) is read; versions that print text only are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ptxsw.toolchain import find
+
+
+class NoNvdisasm(Exception):
+    """There is no nvdisasm that can read this cubin; the message says what to do."""
+
+
+class Line(NamedTuple):
+    """One instruction: `predicate` such as "!P0" or empty, operands without blanks. `control` is
+    true of branches, calls, exits and what gathers lanes; `call` of calls that return."""
+
+    predicate: str
+    opcode: str
+    operands: str
+    control: bool
+    call: bool
+
+
+def locate(environ: Mapping[str, str] | None = None) -> str:
+    """The path of nvdisasm: beside a ptxas that can be found, on PATH, in a Python package.
+    Raises NoNvdisasm."""
+    found = next(_places(os.environ if environ is None else environ), None)
+    if found is None:
+        raise NoNvdisasm("no nvdisasm found; install nvidia-cuda-nvdisasm with pip")
+    return found
+
+
+def _places(environ: Mapping[str, str]) -> Iterator[str]:
+    beside = [os.path.dirname(os.path.realpath(c.path)) for c in find.candidates(environ)]
+    on_path = shutil.which("nvdisasm", path=environ.get("PATH", ""))
+    if on_path is not None:
+        beside.append(os.path.dirname(on_path))
+    packages = [Path(root, "nvidia") for root in sys.path if root]
+    beside += [str(path.parent) for root in packages for path in root.glob("*/bin/nvdisasm")]
+    for directory in dict.fromkeys(beside):
+        path = os.path.join(directory, "nvdisasm")
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            yield path
+
+
+def disassemble(
+    cubin: bytes, nvdisasm: str | None = None, *, timeout: float | None = None
+) -> dict[str, list[Line]]:
+    """The instructions of each function of a cubin, in order, padding included.
+
+    `timeout` is in seconds. Raises NoNvdisasm, or subprocess.TimeoutExpired.
+    """
+    program = nvdisasm or locate()
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        path = Path(directory, "input.cubin")
+        path.write_bytes(cubin)
+        command = [program, "-json", str(path)]
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=timeout)
+        except OSError as error:
+            raise NoNvdisasm(f"{program} cannot be run: {error.strerror}") from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        reason = said[0] if said else f"it ended with status {done.returncode}"
+        raise NoNvdisasm(f"{program} cannot read this cubin ({reason}); install a newer one")
+    try:
+        functions = json.loads(done.stdout)[1]
+        return {f["function-name"]: list(map(_line, f["sass-instructions"])) for f in functions}
+    except (ValueError, LookupError, TypeError) as error:
+        raise NoNvdisasm(f"{program} prints JSON of another form: {error!r}") from error
+
+
+def _line(given: Mapping[str, Any]) -> Line:
+    kinds = given.get("other-attributes") or {}
+    return Line(
+        given.get("predicate", "").removeprefix("@"),
+        given["opcode"],
+        given.get("operands", ""),
+        "control-flow" in kinds,
+        "subroutine-call" in kinds,
+    )

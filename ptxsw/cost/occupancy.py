@@ -1,0 +1,279 @@
+"""How many blocks of a kernel a multiprocessor holds at a time, and what would change that.
+
+The rules are those of NVIDIA's occupancy calculator (`cuda_occupancy.h` of the CUDA toolkit):
+
+- Registers are given to a warp in multiples of 256 (8 a thread). The register file has partitions,
+  and the registers of a warp lie in one of them, so each partition holds whole warps.
+- Shared memory is given to a block in multiples of 128 or 256 bytes. From sm_80 on the system adds
+  1 KiB for itself. Part of a multiprocessor's memory is cache; the rest is shared memory, which can
+  be configured (the "carveout"). Unless told otherwise all that can be is shared memory.
+- Warps, blocks and, from sm_90 on, named barriers are limited in number.
+
+The smallest of these limits counts. All numbers stand in `limits.toml`, each with its source.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ptxsw.target import plain_name
+
+WARP: Final = 32  # threads
+_FILE: Final = Path(__file__).with_name("limits.toml")
+_OTHER_PARTITIONS: Final = 4  # of all multiprocessors but sm_60's
+
+
+class UnknownTarget(ValueError):
+    """No limits are known for a target; the message names those that are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a multiprocessor of one architecture holds. Registers are of 32 bits, shared memory is
+    in bytes; `limits.toml` says what each number means and where it is from."""
+
+    name: str  # "sm_80"
+    blocks: int
+    warps: int
+    registers: int
+    block_registers: int
+    thread_registers: int
+    register_unit: int
+    partitions: int
+    shared: int
+    block_shared: int
+    shared_unit: int
+    reserved: int
+    carveouts: tuple[int, ...]
+    barriers: int
+    block_threads: int
+
+
+class Allowed(NamedTuple):
+    """How many blocks each resource allows by itself; None where it sets no limit."""
+
+    warps: int
+    blocks: int
+    registers: int | None
+    shared: int | None
+    barriers: int | None
+
+
+class Step(NamedTuple):
+    """A change of one resource that changes the number of resident blocks.
+
+    `at` is the value nearest to today's with which `blocks` are resident: registers a thread, or
+    bytes of shared memory a block (without what the system reserves).
+    """
+
+    resource: str  # "registers" or "shared"
+    at: int
+    blocks: int
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Resident blocks and warps of one multiprocessor. With 0 blocks the kernel cannot be launched.
+
+    `limiter` is the resource that runs out first: "warps", "blocks", "registers", "shared" or
+    "barriers"; where several do at once, the first in this order. `next_steps` are the nearest
+    steps up and down in registers and shared memory, everything else as it is.
+    """
+
+    blocks: int
+    warps: int
+    fraction: float  # of the warps that can be resident
+    limiter: str
+    allowed: Allowed
+    next_steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What one block takes."""
+
+    warps: int
+    registers: int  # a thread
+    shared: int  # bytes, static and dynamic
+    barriers: int
+    carveout: int | None
+
+
+def limits(target: str) -> Limits:
+    """The limits of a target such as "sm_80" or "sm_90a". Raises UnknownTarget."""
+    known = _all_limits()
+    name = plain_name(target)
+    if name is None or name not in known:
+        raise UnknownTarget(f"no limits are known for {target!r}; known are {', '.join(known)}")
+    return known[name]
+
+
+def targets() -> tuple[str, ...]:
+    """The architectures whose limits are known, oldest first: ("sm_35", …)."""
+    return tuple(_all_limits())
+
+
+def occupancy(
+    target: str,
+    block_threads: int,
+    registers: int,
+    shared: int = 0,
+    *,
+    barriers: int = 1,
+    carveout: int | None = None,
+) -> Occupancy:
+    """Resident blocks of `block_threads` threads, each with so many registers (as `ptxas -v` says).
+
+    `shared` is the sum of static and dynamic shared memory of a block in bytes. `barriers` are the
+    named barriers that the kernel uses. `carveout` is the shared memory a multiprocessor is
+    configured to, in bytes; it is rounded up to the next size there is, and ignored where the size
+    is fixed. Raises UnknownTarget, or ValueError for a negative number or an empty block.
+    """
+    if block_threads < 1 or min(registers, shared, barriers, carveout or 0) < 0:
+        raise ValueError("a block has a thread or more, and no resource is negative")
+    machine = limits(target)
+    if block_threads > machine.block_threads:
+        return Occupancy(0, 0, 0.0, "warps", Allowed(0, machine.blocks, None, None, None), ())
+    need = _Need(-(-block_threads // WARP), registers, shared, barriers, carveout)
+    allowed = _allowed(machine, need)
+    blocks = _least(allowed)
+    limiter = next(n for n, v in zip(allowed._fields, allowed, strict=True) if v == blocks)
+    warps = blocks * need.warps
+    return Occupancy(
+        blocks, warps, warps / machine.warps, limiter, allowed, _next_steps(machine, need, blocks)
+    )
+
+
+def register_steps(
+    target: str, block_threads: int, shared: int = 0, *, barriers: int = 1
+) -> tuple[Step, ...]:
+    """All steps in registers of such a kernel: for each number of resident blocks the most
+    registers a thread may have, fewest blocks first. Raises as `occupancy` does."""
+    full = occupancy(target, block_threads, 0, shared, barriers=barriers)
+    machine = limits(target)
+    need = _Need(-(-block_threads // WARP), 0, shared, barriers, None)
+    blocks_of = _by_registers(machine, need)
+    steps = []
+    for blocks in range(1, full.blocks + 1):
+        at = _last(blocks_of, machine.thread_registers, blocks)
+        if at is not None and blocks_of(at) == blocks:
+            steps.append(_step(machine, need, "registers", at, blocks))
+    return tuple(steps)
+
+
+# ---------------------------------------------------------------- the limits
+
+
+def _allowed(machine: Limits, need: _Need) -> Allowed:
+    return Allowed(
+        machine.warps // need.warps,
+        machine.blocks,
+        _register_blocks(machine, need),
+        _shared_blocks(machine, need),
+        machine.barriers // need.barriers if machine.barriers and need.barriers else None,
+    )
+
+
+def _least(allowed: Allowed) -> int:
+    return min(blocks for blocks in allowed if blocks is not None)
+
+
+def _register_blocks(machine: Limits, need: _Need) -> int | None:
+    if need.registers == 0:
+        return None
+    blocks = _register_blocks_in(machine, need, machine.partitions)
+    # Code for sm_60 has to run on the rest of its family, which has more partitions.
+    if machine.partitions != _OTHER_PARTITIONS:
+        elsewhere = _register_blocks_in(machine, need, _OTHER_PARTITIONS)
+        return blocks if elsewhere else 0
+    return blocks
+
+
+def _register_blocks_in(machine: Limits, need: _Need, partitions: int) -> int:
+    per_warp = _round_up(need.registers * WARP, machine.register_unit)
+    # The launch is checked as if each partition held the same number of the block's warps.
+    checked = per_warp * _round_up(need.warps, partitions)
+    if checked > machine.block_registers or need.registers > machine.thread_registers:
+        return 0
+    return machine.registers // partitions // per_warp * partitions // need.warps
+
+
+def _shared_blocks(machine: Limits, need: _Need) -> int | None:
+    if need.shared > machine.block_shared:
+        return 0
+    per_block = _round_up(need.shared + machine.reserved, machine.shared_unit)
+    if per_block == 0:
+        return None
+    wanted = machine.shared if need.carveout is None else min(need.carveout, machine.shared)
+    return _configured(machine, max(wanted, per_block)) // per_block
+
+
+def _configured(machine: Limits, size: int) -> int:
+    """The shared memory of a multiprocessor where at least `size` bytes are asked for."""
+    return next((c for c in machine.carveouts if c >= size), machine.shared)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+# ---------------------------------------------------------------- the steps
+
+
+def _next_steps(machine: Limits, need: _Need, blocks: int) -> tuple[Step, ...]:
+    """The nearest steps. More of a resource never lets more blocks in, so each is found by
+    bisection."""
+    steps = []
+    for resource, value, most, blocks_of in (
+        ("registers", need.registers, machine.thread_registers, _by_registers(machine, need)),
+        ("shared", need.shared, machine.block_shared, _by_shared(machine, need)),
+    ):
+        better = _last(blocks_of, min(value, most), blocks + 1)
+        if better is not None:
+            steps.append(_step(machine, need, resource, better, blocks_of(better)))
+        same = _last(blocks_of, most, blocks)
+        if blocks and same is not None and same < most:
+            steps.append(_step(machine, need, resource, same + 1, blocks_of(same + 1)))
+    return tuple(steps)
+
+
+def _step(machine: Limits, need: _Need, resource: str, at: int, blocks: int) -> Step:
+    return Step(resource, at, blocks, blocks * need.warps / machine.warps)
+
+
+def _last(blocks_of: Callable[[int], int], most: int, blocks: int) -> int | None:
+    """The largest value up to `most` with which at least so many blocks are resident."""
+    after = bisect_left(range(most + 1), True, key=lambda value: blocks_of(value) < blocks)
+    return after - 1 if after else None
+
+
+def _by_registers(machine: Limits, need: _Need) -> Callable[[int], int]:
+    return lambda registers: _least(_allowed(machine, replace(need, registers=registers)))
+
+
+def _by_shared(machine: Limits, need: _Need) -> Callable[[int], int]:
+    return lambda shared: _least(_allowed(machine, replace(need, shared=shared)))
+
+
+# ---------------------------------------------------------------- the file
+
+
+@lru_cache(maxsize=1)
+def _all_limits() -> Mapping[str, Limits]:
+    import tomllib
+
+    given = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    wanted = {f.name for f in fields(Limits)} - {"name"}
+    found: dict[str, Limits] = {}
+    for name, values in given.items():
+        if name == "sources":
+            continue
+        assert values.keys() == wanted, (name, values.keys() ^ wanted)
+        found[name] = Limits(name, **{**values, "carveouts": tuple(values["carveouts"])})
+    return found

@@ -1,0 +1,38 @@
+"""Which pipeline of a multiprocessor runs an instruction of machine code.
+
+The names are those of NVIDIA's profiler: "alu", "fma", "fp16", "fp64", "xu", "lsu", "adu", "cbu",
+"uniform", "tensor", "tc", "tmem", "tex". What NVIDIA's documents do not say is "unknown".
+`pipes.toml` has the opcodes, each group with its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+UNKNOWN: Final = "unknown"
+_FILE: Final = Path(__file__).with_name("pipes.toml")
+
+
+def pipe(opcode: str, arch: int) -> str:
+    """The pipeline of an opcode such as "LDG.E.128" on an architecture such as 80 (sm_80)."""
+    exceptions, by_opcode = _tables(arch)
+    root, _, modifiers = opcode.partition(".")
+    first = f"{root}.{modifiers.partition('.')[0]}"
+    return exceptions.get(first) or by_opcode.get(root, UNKNOWN)
+
+
+@lru_cache(maxsize=32)
+def _tables(arch: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    import tomllib
+
+    given = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    by_opcode: dict[str, str] = {}
+    for rule in given["rule"]:
+        if rule.get("from", 0) <= arch < rule.get("below", 1000):
+            for opcode in rule["opcodes"]:
+                assert opcode not in by_opcode, f"{opcode} has two pipes on {arch}"
+                by_opcode[opcode] = rule["pipe"]
+    return given["exceptions"], by_opcode

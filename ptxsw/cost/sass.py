@@ -1,0 +1,351 @@
+"""What ptxas made of a kernel: its machine code (SASS) in blocks and loops, and what it needs.
+
+    LDG.E.CONSTANT R16,[R4.64]    pipe lsu, PTX line 71, stall 4, sets barrier 2
+    FADD R16,R16,R17              pipe fma, PTX line 79, waits for barriers 2 and 3
+
+The opcodes come from nvdisasm, all else from the cubin. Without an nvdisasm there are no
+instructions, and `Sass.note` says so: registers, sizes and the instructions of the PTX remain.
+
+Control words: from Volta on an instruction has 128 bits, and bits 105 to 125 steer the scheduler:
+stall (4 bits), yield (1), write and read barrier (3 each, 7 for none), wait mask (6), reuse (4).
+Source: Z. Jia, M. Maggioni, B. Staiger, D. Scarpazza, "Dissecting the NVIDIA Volta GPU Architecture
+via Microbenchmarking", arXiv:1804.06826, 2018, section 2.1; the tests hold it on later ones.
+
+PTX lines: `ptxas -lineinfo` writes for each instruction the line of the PTX it is from, `.loc` or
+not. Where two PTX instructions share a line, a copy that parts them is assembled. Both options are
+held to make the same code as without; where they do not, no line is given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from ptxsw.codegen.splice import apply, insert
+from ptxsw.cost import cubin, nvdisasm
+from ptxsw.cost.blocks import BYTES, Routine, routines, without_padding
+from ptxsw.cost.pipes import pipe
+from ptxsw.flow.cfg import Block, Loop
+from ptxsw.ir import Module
+from ptxsw.parser import parse
+from ptxsw.toolchain.ptxas import Resources, assemble
+
+_FIRST_ARCH: Final = 70  # whose instructions have 16 bytes
+_MEMORY: Final = frozenset(
+    {"LD", "LDG", "LDL", "LDS", "LDC", "LDCU", "ST", "STG", "STL", "STS", "LDGSTS"}
+)
+_WIDTHS: Final = {
+    "U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32,
+}  # fmt: skip
+
+
+class Control(NamedTuple):
+    """What the scheduler is told with an instruction.
+
+    `stall` is in cycles until the warp's next one. `write` is the barrier (0 to 5) that is set
+    until the result is there, `read` that until the sources are read, each None for none. `wait`
+    has a bit for each barrier waited for, `reuse` one for each source operand kept.
+    """
+
+    stall: int
+    yields: bool  # to another warp; the bit in the code is 0 for yes
+    write: int | None
+    read: int | None
+    wait: int
+    reuse: int
+
+
+class Instruction(NamedTuple):
+    """One instruction of machine code. `address` is in bytes from the start of its function;
+    `predicate` is such as "!P0", or empty. `line` counts from 1 in the PTX text, and `ptx` is the
+    offset there of the PTX instruction; both None where it is from none, or that is not known."""
+
+    address: int
+    opcode: str  # "LDG.E.CONSTANT"
+    operands: str
+    predicate: str
+    control: Control
+    pipe: str
+    line: int | None
+    ptx: int | None
+
+    @property
+    def root(self) -> str:
+        """The opcode without modifiers: "LDG"."""
+        return self.opcode.partition(".")[0]
+
+    @property
+    def width(self) -> int | None:
+        """Bytes for each lane that a load or store moves; None for any other instruction."""
+        if self.root not in _MEMORY:
+            return None
+        return next((w for m, w in _WIDTHS.items() if m in self.opcode.split(".")), 4)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel as ptxas made it.
+
+    `stack`, `spill_stores` and `spill_loads` are bytes of one thread; the spills are None where a
+    cubin alone was read. `shared` is a block's static shared memory in bytes, without what the
+    system reserves. `ptx` counts the instructions of its PTX by opcode; empty for a cubin alone.
+    `instructions` is empty where there is no nvdisasm; the first of `routines` is the kernel's own.
+    """
+
+    name: str
+    code_size: int  # bytes, padding included
+    registers: int
+    stack: int
+    spill_stores: int | None
+    spill_loads: int | None
+    shared: int
+    barriers: int
+    instructions: tuple[Instruction, ...]
+    routines: tuple[Routine, ...]
+    ptx: Mapping[str, int]
+
+    def of_block(self, block: Block) -> tuple[Instruction, ...]:
+        """The instructions of one block."""
+        return self.instructions[block.start : block.end]
+
+    def of_loop(self, routine: Routine, loop: Loop) -> tuple[Instruction, ...]:
+        """The instructions of a loop, in the order of its blocks."""
+        blocks = (routine.flow.blocks[number] for number in sorted(loop.blocks))
+        return tuple(i for block in blocks for i in self.of_block(block))
+
+    @cached_property
+    def inner_loops(self) -> tuple[tuple[Instruction, ...], ...]:
+        """The instructions of each loop of the kernel's own code that has none inside it, in the
+        order of the code."""
+        if not self.routines:
+            return ()
+        body = self.routines[0]
+        around = {loop.parent for loop in body.flow.loops.values()}
+        inner = sorted(set(body.flow.loops) - around, key=lambda h: body.flow.blocks[h].start)
+        return tuple(self.of_loop(body, body.flow.loops[header]) for header in inner)
+
+
+@dataclass(frozen=True)
+class Sass:
+    """The kernels of one cubin. `arch` is a number such as 80; `note` says what is missing, and
+    why, or is empty."""
+
+    arch: int
+    kernels: tuple[Kernel, ...]
+    note: str
+
+    def kernel(self, name: str) -> Kernel:
+        """A kernel by its name. Raises KeyError."""
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        raise KeyError(name)
+
+
+class Counts(NamedTuple):
+    """Instructions, altogether and by pipe, and loads and stores by opcode and bytes for each lane:
+    `accesses["LDG", 16]`."""
+
+    instructions: int
+    pipes: Counter[str]
+    accesses: Counter[tuple[str, int]]
+
+    def of(self, root: str) -> int:
+        """Loads or stores of an opcode, of any width."""
+        return sum(n for (name, _), n in self.accesses.items() if name == root)
+
+
+def count(instructions: Iterable[Instruction]) -> Counts:
+    """Counts instructions. Those that do nothing, NOP, are left out."""
+    real = [i for i in instructions if i.root != "NOP"]
+    accesses = Counter((i.root, i.width) for i in real if i.width is not None)
+    return Counts(len(real), Counter(i.pipe for i in real), accesses)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(
+    ptx: str,
+    arch: str,
+    *,
+    lines: bool = True,
+    ptxas: str | None = None,
+    disassembler: str | None = None,
+    options: Sequence[str] = (),
+    name: str = "input.ptx",
+    timeout: float | None = None,
+) -> Sass:
+    """The kernels of a text as ptxas makes them for an architecture such as "sm_80".
+
+    With `lines` a second ptxas run finds the PTX lines. `options` go to ptxas; `timeout` is in
+    seconds, for each program run. Raises ParseError, NoPtxas, AssemblyError, BadCubin, or
+    subprocess.TimeoutExpired; a missing nvdisasm is no error, see `Sass.note`.
+    """
+    module = parse(ptx, name)
+    made = assemble(ptx, arch, ptxas=ptxas, options=options, name=name, timeout=timeout)
+    plain = cubin.read(made.cubin)
+    places, problem = _Places(module), ""
+    if lines:
+        again = (*options, "-lineinfo") if "-lineinfo" not in options else options
+        copy = assemble(places.copy, arch, ptxas=ptxas, options=again, name=name, timeout=timeout)
+        marked = cubin.read(copy.cubin)
+        if _codes(marked) == _codes(plain):
+            plain = marked
+        else:
+            problem = "ptxas makes other code with -lineinfo: PTX lines are not known"
+    resources = {r.kernel: r for r in made.resources}
+    counts = {f.name: Counter(i.name for i in f.body.instructions) for f in module.kernels}
+    sass = _sass(plain, made.cubin, disassembler, timeout, places if lines else None)
+    kernels = (_completed(k, resources.get(k.name), counts.get(k.name, {})) for k in sass.kernels)
+    return Sass(sass.arch, tuple(kernels), "; ".join(filter(None, (sass.note, problem))))
+
+
+def read_cubin(
+    data: bytes, *, disassembler: str | None = None, timeout: float | None = None
+) -> Sass:
+    """The kernels of a cubin. PTX lines are those that `ptxas -lineinfo` wrote into it; without
+    the text, no instruction of the PTX is known. Raises BadCubin, or subprocess.TimeoutExpired."""
+    return _sass(cubin.read(data), data, disassembler, timeout, None)
+
+
+def _codes(made: cubin.Cubin) -> dict[str, bytes]:
+    return {function.name: function.code for function in made.functions}
+
+
+def _completed(kernel: Kernel, used: Resources | None, ptx: Mapping[str, int]) -> Kernel:
+    if used is None:
+        return replace(kernel, ptx=ptx)
+    stores, loads = used.spill_stores, used.spill_loads
+    return replace(kernel, ptx=ptx, spill_stores=stores, spill_loads=loads)
+
+
+def _sass(
+    made: cubin.Cubin,
+    data: bytes,
+    disassembler: str | None,
+    timeout: float | None,
+    places: _Places | None,
+) -> Sass:
+    note, listing = "", {}
+    if made.arch < _FIRST_ARCH:
+        note = f"machine code of sm_{made.arch} is not read: registers and PTX counts alone"
+    else:
+        try:
+            listing = nvdisasm.disassemble(data, disassembler, timeout=timeout)
+        except nvdisasm.NoNvdisasm as error:
+            note = f"registers and PTX counts alone: {error}"
+    kernels = (
+        _kernel(made.arch, code, listing.get(code.name, []), places)
+        for code in made.functions
+        if code.entry
+    )
+    return Sass(made.arch, tuple(kernels), note)
+
+
+def _kernel(
+    arch: int, code: cubin.Code, listing: list[nvdisasm.Line], places: _Places | None
+) -> Kernel:
+    end = without_padding(listing)
+    lines = _lines(code, end)
+    instructions = tuple(
+        _instruction(arch, code.code, number, listing[number], lines[number], places)
+        for number in range(end)
+    )
+    return Kernel(
+        code.name,
+        len(code.code),
+        code.registers,
+        code.stack,
+        None,
+        None,
+        code.shared,
+        code.barriers,
+        instructions,
+        routines(listing[:end], code),
+        {},
+    )
+
+
+# ---------------------------------------------------------------- one instruction
+
+
+def _instruction(
+    arch: int,
+    code: bytes,
+    number: int,
+    line: nvdisasm.Line,
+    row: int | None,
+    places: _Places | None,
+) -> Instruction:
+    word = int.from_bytes(code[number * BYTES : (number + 1) * BYTES], "little")
+    at = places.instruction(row) if places is not None and row is not None else None
+    where = places.line(at) if places is not None and at is not None else None
+    return Instruction(
+        number * BYTES,
+        line.opcode,
+        line.operands,
+        line.predicate,
+        control(word),
+        pipe(line.opcode, arch),
+        where if places is not None else row,
+        at,
+    )
+
+
+def control(word: int) -> Control:
+    """The control word of an instruction of 128 bits."""
+    bits = word >> 105
+    write, read = bits >> 5 & 7, bits >> 8 & 7
+    return Control(
+        stall=bits & 15,
+        yields=not bits >> 4 & 1,
+        write=None if write == 7 else write,
+        read=None if read == 7 else read,
+        wait=bits >> 11 & 63,
+        reuse=bits >> 17 & 15,
+    )
+
+
+def _lines(code: cubin.Code, count: int) -> list[int | None]:
+    """The line of each instruction. A routine that ptxas adds has none: lines of what stands
+    before it do not reach into it."""
+    found: list[int | None] = [None] * count
+    borders = sorted({0, count * BYTES, *(at for at, _ in code.routines)})
+    ends = [at for at, _ in code.lines[1:]] + [count * BYTES]
+    for (start, line), end in zip(code.lines, ends, strict=False):
+        border = next((b for b in borders if b > start), end)
+        for number in range(start // BYTES, min(end, border, count * BYTES) // BYTES):
+            found[number] = line
+    return found
+
+
+class _Places:
+    """A copy of a text in which no two instructions share a line, and where its lines are from."""
+
+    def __init__(self, module: Module) -> None:
+        self._source = module.source
+        text, edits = module.source.text, []
+        self._starts: dict[int, int] = {}  # line of the copy -> offset of the PTX instruction
+        added, before = 0, -1
+        for function in sorted(module.functions, key=lambda f: f.span.start):
+            for instruction in function.body.instructions:
+                if before >= 0 and self._source.line(instruction.start) == before:
+                    edits.append(insert(instruction.start, "\n"))
+                    added += 1
+                first = self._source.line(instruction.start) + added
+                before = self._source.line(instruction.end - 1)
+                for line in range(first, before + added + 1):
+                    self._starts[line] = instruction.start
+        self.copy: Final = apply(text, edits)
+
+    def instruction(self, line: int) -> int | None:
+        """Offset of the PTX instruction on a line of the copy."""
+        return self._starts.get(line)
+
+    def line(self, offset: int) -> int:
+        """Line of an offset of the text, from 1."""
+        return self._source.line(offset)

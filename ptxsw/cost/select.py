@@ -1,0 +1,346 @@
+"""Which way each row of loads is to go: a pure function of the ways there are and their figures.
+
+A row is a group of loads that no way of rewriting connects with others; a way is what one scheme
+in one form makes of it. Rows of one unit (a straight stretch of code, or a loop) share a form. What
+decides, in this order:
+
+1. mode force: every row is rewritten, the way that the model rates best of those that rewrite most
+2. a result of `ptxsw tune` for this kernel and architecture
+3. the model of the architecture, if it predicts at all: rows are taken one by one while the kernel
+   as a whole gets faster, and the kernel is left alone where that is less than is asked for
+
+Copies are no part of this: they are made always. Nothing is emitted or measured here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ptxsw.cost.machine_model import KEEP, Bounds, Figures, Model, Request, Wait
+
+ASKED, TUNED, MODEL = "asked", "tuned", "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a scheme in a form would make of a row: `loads` loads rewritten, at the cost of
+    `added`. `scheme` "keep": the form alone."""
+
+    scheme: str
+    form: str
+    loads: int
+    added: Figures = field(default_factory=Figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The ways of a row. Those picked in rows of one `unit` have one form."""
+
+    unit: int
+    ways: tuple[Variant, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What was measured to be best for the kernel; "keep" for what stays as it is."""
+
+    scheme: str
+    form: str
+    speedup: float
+    device: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is asked for. `arch` is for messages; `min_gain` is in percent, None for what the
+    model says that it can tell."""
+
+    force: bool = False
+    min_gain: float | None = None
+    arch: str | None = None
+    tuned: Tuned | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """For each row the number of the way it goes, or None where it stays as it is.
+
+    `by` says what decided, `gain` what is expected of it (0.04: 4% faster; None: nothing is
+    known), `reason` why, in words: of rows that stay as they are why they do.
+    """
+
+    picks: tuple[int | None, ...]
+    by: str
+    gain: float | None
+    reason: str
+
+
+def choose(rows: Sequence[Row], original: Figures, model: Model | None, policy: Policy) -> Choice:
+    """The choice for one kernel, of which `original` are the figures as it is."""
+    nothing = (None,) * len(rows)
+    if policy.force:
+        picks, gain = _best(rows, original, model, all_of_them=True)
+        return Choice(picks, ASKED, gain, _forced(rows, picks, model, gain))
+    if policy.tuned is not None:
+        return _as_tuned(rows, policy.tuned, policy.min_gain)
+    if model is None:
+        where = policy.arch or "an unknown target"
+        return Choice(nothing, MODEL, None, f"there is no cost model of {where}; {_FORCE}")
+    if model.policy == KEEP:
+        return Choice(nothing, MODEL, None, f"{model.reason}; {_FORCE}")
+    picks, gain = _best(rows, original, model, all_of_them=False)
+    return _predicted(rows, picks, gain, original, model, policy.min_gain)
+
+
+_FORCE = "force rewrites it"
+
+
+# ---------------------------------------------------------------- what was measured
+
+
+def _as_tuned(rows: Sequence[Row], tuned: Tuned, min_gain: float | None) -> Choice:
+    nothing = (None,) * len(rows)
+    place = f"measured on {tuned.device} ({tuned.date})"
+    gain = tuned.speedup - 1
+    if (tuned.scheme, tuned.form) == ("keep", "keep"):
+        return Choice(nothing, TUNED, 0.0, f"{place}: nothing is faster than the original")
+    way = _named(tuned)
+    faster = f"{place}: {tuned.speedup:.3f} times as fast with {way}"
+    if min_gain is not None and gain * 100 < min_gain:
+        return Choice(nothing, TUNED, 0.0, f"{faster}, less than the {min_gain:g}% asked for")
+    picks = tuple(
+        next(
+            (n for n, w in enumerate(r.ways) if (w.scheme, w.form) == (tuned.scheme, tuned.form)),
+            None,
+        )
+        for r in rows
+    )
+    if all(pick is None for pick in picks):
+        return Choice(picks, TUNED, 0.0, f"{faster}, which is not to be had here")
+    return Choice(picks, TUNED, gain, faster)
+
+
+def _named(way: Variant | Tuned) -> str:
+    return f"scheme {way.scheme}, form {way.form}"
+
+
+def _percent(gain: float) -> str:
+    """`+4.2%`; what rounds to nothing is `+0.0%`."""
+    return f"{round(100 * gain, 1) + 0.0:+.1f}%"
+
+
+# ---------------------------------------------------------------- what a model says
+
+
+def _forced(
+    rows: Sequence[Row], picks: Sequence[int | None], model: Model | None, gain: float | None
+) -> str:
+    if model is None or gain is None or all(len(row.ways) < 2 for row in rows):
+        return "asked for by force"
+    return f"rated best by the model of {model.name}, which predicts {_percent(gain)}"
+
+
+def _predicted(
+    rows: Sequence[Row],
+    picks: tuple[int | None, ...],
+    gain: float | None,
+    original: Figures,
+    model: Model,
+    min_gain: float | None,
+) -> Choice:
+    """The picks, where the model expects enough of them; else nothing, and what it expects of
+    rewriting everything."""
+    source = f"the model of {model.name} predicts"
+    if gain is not None and any(p is not None for p in picks):
+        return _enough(picks, gain, f"{source} {_percent(gain)}", model, min_gain)
+    forced, loss = _best(rows, original, model, all_of_them=True)
+    best = next((rows[n].ways[p] for n, p in enumerate(forced) if p is not None), None)
+    at_best = "no gain"
+    if best is not None and loss is not None:
+        at_best = f"{_percent(loss)} at best ({_named(best)})"
+    return Choice((None,) * len(rows), MODEL, loss, f"{source} {at_best}; {_FORCE}")
+
+
+def _enough(
+    picks: tuple[int | None, ...], gain: float, said: str, model: Model, min_gain: float | None
+) -> Choice:
+    """The picks if they promise enough, else none."""
+    if gain > 0 and 100 * gain >= (model.least_gain if min_gain is None else min_gain):
+        return Choice(picks, MODEL, gain, said)
+    if min_gain is not None and gain > 0:
+        said = f"{said}, less than the {min_gain:g}% asked for"
+    elif gain > 0:
+        said = f"{said}, less than the {model.least_gain:g}% that it can tell"
+    return Choice((None,) * len(picks), MODEL, gain, f"{said}; {_FORCE}")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What ptxas says that a thread needs: registers, and bytes of them that it has to keep in
+    local memory, each stored and loaded again."""
+
+    registers: int
+    spilled: int = 0
+
+
+def confirm(
+    choice: Choice,
+    rows: Sequence[Row],
+    original: Figures,
+    model: Model,
+    needs: tuple[Needs, Needs],
+    min_gain: float | None,
+) -> Choice:
+    """A choice by prediction, judged anew with what ptxas says of the original and of the
+    rewritten kernel."""
+    before, after = needs
+    added = [row.ways[p].added for row, p in zip(rows, choice.picks, strict=True) if p is not None]
+    gain = _gain(
+        model.cycles(original.plus(_spilling(before, original)), before.registers),
+        model.cycles(original.plus(*added, _spilling(after, original)), after.registers),
+    )
+    said = f"the model of {model.name} predicts {_percent(gain)}"
+    said = f"{said} with {after.registers} registers instead of {before.registers}"
+    if before.spilled or after.spilled:
+        said = f"{said}, {after.spilled} bytes spilled instead of {before.spilled}"
+    return _enough(choice.picks, gain, said, model, min_gain)
+
+
+_WORD = 4
+_LOCAL = Request(_WORD, 32, 4, 1)  # words of neighbouring lanes are neighbours there
+
+
+def _spilling(needs: Needs, original: Figures) -> Figures:
+    """What spilled registers cost: a store and a load of each word, as often as the kernel's
+    innermost loads are made."""
+    most = max((times for times, _ in original.waits.values()), default=1.0)
+    words = 2 * most * needs.spilled / _WORD
+    return Figures(issued=words, requests={_LOCAL: words})
+
+
+def _gain(before: float, after: float) -> float:
+    return before / after - 1 if after else 0.0
+
+
+# ---------------------------------------------------------------- searching
+
+
+_State = tuple[Bounds, float, dict[int, tuple[float, Wait]]]
+
+
+class _Kernel:
+    """The cost of a kernel while rows are being picked. Adding a way and taking it back cost as
+    much as the way is long, however long the kernel is."""
+
+    def __init__(self, original: Figures, model: Model) -> None:
+        self._model = model
+        self._bounds = model.bounds(original)
+        self._waits = dict(original.waits)
+        self._waiting = sum(model.waiting(*one) for one in original.waits.values())
+
+    def cycles(self) -> float:
+        return self._model.total(self._bounds, self._waiting)
+
+    def add(self, way: Variant) -> _State:
+        """Adds a way; `back` with the result takes it out again."""
+        before: dict[int, tuple[float, Wait]] = {}
+        state = (self._bounds, self._waiting, before)
+        a, b, c, d = self._bounds
+        e, f, g, h = self._model.bounds(way.added)
+        self._bounds = (a + e, b + f, c + g, d + h)
+        for stretch, (times, wait) in way.added.waits.items():
+            now = before[stretch] = self._waits.get(stretch, (times, Wait()))
+            self._waits[stretch] = (times, now[1] | wait)
+            self._waiting += self._model.waiting(*self._waits[stretch])
+            self._waiting -= self._model.waiting(*now)
+        return state
+
+    def back(self, state: _State) -> None:
+        self._bounds, self._waiting, waits = state
+        self._waits.update(waits)
+
+
+def _best(
+    rows: Sequence[Row], original: Figures, model: Model | None, *, all_of_them: bool
+) -> tuple[tuple[int | None, ...], float | None]:
+    """The picks that the model rates best, and the gain it predicts; without a model the first
+    way of each row that rewrites most. With `all_of_them` no row stays as it is that has a way."""
+    units: dict[int, list[int]] = {}
+    for number, row in enumerate(rows):
+        units.setdefault(row.unit, []).append(number)
+    picks: list[int | None] = [None] * len(rows)
+    kernel = None if model is None else _Kernel(original, model)
+    before = 0.0 if kernel is None else kernel.cycles()
+    for numbers in units.values():
+        found = _unit([rows[n] for n in numbers], kernel, all_of_them=all_of_them)
+        for number, pick in zip(numbers, found, strict=True):
+            picks[number] = pick
+            if kernel is not None and pick is not None:
+                kernel.add(rows[number].ways[pick])
+    return tuple(picks), None if kernel is None else _gain(before, kernel.cycles())
+
+
+def _unit(
+    rows: Sequence[Row], kernel: _Kernel | None, *, all_of_them: bool
+) -> tuple[int | None, ...]:
+    """The best picks for rows that have to share a form: in each form the best way of one row
+    after the other, or one scheme for all."""
+    best: tuple[int | None, ...] = (None,) * len(rows)
+    best_rank = _rank_of_nothing(kernel, all_of_them)
+    for form in dict.fromkeys(way.form for row in rows for way in row.ways):
+        ways = [way for row in rows for way in row.ways if way.form == form]
+        for scheme in (None, *dict.fromkeys(way.scheme for way in ways)):
+            picked, rank = _picked(rows, form, scheme, kernel, all_of_them=all_of_them)
+            if rank < best_rank:
+                best, best_rank = picked, rank
+    return best
+
+
+def _rank_of_nothing(kernel: _Kernel | None, all_of_them: bool) -> tuple[int, float]:
+    """The rank that a way has to be below: of none at all, or what everything is below."""
+    return (1, 0.0) if all_of_them else (0, 0.0 if kernel is None else kernel.cycles())
+
+
+def _picked(
+    rows: Sequence[Row], form: str, scheme: str | None, kernel: _Kernel | None, *, all_of_them: bool
+) -> tuple[tuple[int | None, ...], tuple[int, float]]:
+    """Picks in one form, by one scheme if it is given, and their rank: the lower the better."""
+    picked: list[int | None] = []
+    added: list[_State] = []
+    loads = 0
+    for row in rows:
+        if scheme is None:
+            pick = _row(row, form, kernel, all_of_them=all_of_them)
+        else:
+            wanted = (w.form == form and w.scheme == scheme for w in row.ways)
+            pick = next((n for n, this in enumerate(wanted) if this), None)
+        picked.append(pick)
+        if pick is not None:
+            loads += row.ways[pick].loads
+            if kernel is not None:
+                added.append(kernel.add(row.ways[pick]))
+    rank = (-loads if all_of_them else 0, 0.0 if kernel is None else kernel.cycles())
+    for state in reversed(added):
+        assert kernel is not None
+        kernel.back(state)
+    return tuple(picked), rank
+
+
+def _row(row: Row, form: str, kernel: _Kernel | None, *, all_of_them: bool) -> int | None:
+    """The best way of one row in a form, beside those that are in the kernel already."""
+    best: int | None = None
+    best_rank = _rank_of_nothing(kernel, all_of_them)
+    for number, way in enumerate(row.ways):
+        if way.form != form:
+            continue
+        cycles = 0.0
+        if kernel is not None:
+            state = kernel.add(way)
+            cycles = kernel.cycles()
+            kernel.back(state)
+        rank = (-way.loads if all_of_them else 0, cycles)
+        if rank < best_rank:
+            best, best_rank = number, rank
+    return best

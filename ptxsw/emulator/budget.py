@@ -1,0 +1,56 @@
+"""How long one kernel may take."""
+
+from __future__ import annotations
+
+from math import inf
+from time import thread_time
+
+OUT_OF_TIME = "the time budget of the kernel ran out"
+
+PLANNING = 0.5
+"""The share of a kernel's time after which nothing more is planned: what was decided by then has
+still to be written and checked."""
+
+CHECKING = 0.75
+"""The share after which what is still unchecked is given up. What was checked is written and
+checked by itself, which takes no longer than the first time."""
+
+
+class OutOfTime(Exception):
+    """The time of a kernel, or the share of it that a task has, is spent. `done` is what the task
+    had finished: positions of instructions."""
+
+    def __init__(self, done: frozenset[int] = frozenset()) -> None:
+        super().__init__(OUT_OF_TIME)
+        self.done = done
+
+
+class Budget:
+    """CPU time of this thread, in seconds, while the budget is entered (`with budget:`). So the
+    answers do not depend on how busy the machine is, and kernels do not pay for each other."""
+
+    def __init__(self, seconds: float = inf) -> None:
+        self.seconds = seconds
+        self._used = 0.0
+        self._since: float | None = None
+
+    def __enter__(self) -> Budget:
+        self._since = thread_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._used = self.used
+        self._since = None
+
+    @property
+    def used(self) -> float:
+        return self._used + (0.0 if self._since is None else thread_time() - self._since)
+
+    def spent(self, share: float = 1.0) -> bool:
+        """Is this share of the time gone?"""
+        return self.used > share * self.seconds
+
+    def check(self, share: float = 1.0) -> None:
+        """Raises OutOfTime where the share is spent."""
+        if self.spent(share):
+            raise OutOfTime

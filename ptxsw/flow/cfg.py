@@ -1,0 +1,354 @@
+"""Control flow of a function body: blocks, dominators, post-dominators, loops.
+
+A block is a maximal run of instructions that is entered only at its first and left only at its
+last. Branches, returns and exits end a block, guarded or not; calls and barriers do not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ptxsw.ir import Body, Directive, Instruction, Label, Symbol
+
+_EXITS = frozenset({"ret", "exit", "trap"})
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of instructions `body.instructions[start:end]`. It is empty for an empty body, and
+    after the last instruction where a label stands: control that comes there returns.
+
+    `successors` are block numbers; for a guarded direct branch the taken side comes first.
+    `table` are those that a closing `brx.idx` goes to for the indices 0, 1, …; empty where they
+    are not known.
+    """
+
+    number: int
+    start: int
+    end: int
+    labels: tuple[str, ...]
+    successors: tuple[int, ...]
+    table: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A natural loop: `header` dominates every block of it. Exits are edges that leave it."""
+
+    header: int
+    blocks: frozenset[int]
+    latches: tuple[int, ...]
+    exits: tuple[tuple[int, int], ...]
+    parent: int | None  # header of the next loop outward
+    depth: int  # 1 for an outermost loop
+
+
+@dataclass(frozen=True)
+class FlowGraph:
+    """Blocks of any code, PTX or what was made of it, and how control goes between them; block 0
+    is the entry. `order` is a reverse postorder of the reachable blocks."""
+
+    blocks: tuple[Block, ...]
+    order: tuple[int, ...]
+
+    @cached_property
+    def _names(self) -> Mapping[int, str]:
+        uses = Counter(label for block in self.blocks for label in block.labels)
+        return {
+            b.number: (b.labels[0] if uses[b.labels[0]] == 1 else f"{b.labels[0]}@{b.number}")
+            if b.labels
+            else f"block {b.number}"
+            for b in self.blocks
+        }
+
+    def name(self, number: int) -> str:
+        """A name of a block that no other block has: its label, if it has one of its own."""
+        return self._names[number]
+
+    @cached_property
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        found: list[list[int]] = [[] for _ in self.blocks]
+        for number in self.order:
+            for successor in self.blocks[number].successors:
+                if number not in found[successor]:
+                    found[successor].append(number)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def rank(self) -> Mapping[int, int]:
+        """Position of each reachable block in `order`."""
+        return {number: at for at, number in enumerate(self.order)}
+
+    @cached_property
+    def idom(self) -> Mapping[int, int]:
+        """Immediate dominator of each reachable block; the entry's is itself."""
+        return dominators(self.order, self.predecessors)
+
+    @cached_property
+    def ipdom(self) -> Mapping[int, int]:
+        """Immediate post-dominator of each block that reaches an end; -1 stands for the end."""
+        ends = [n for n in self.order if not self.blocks[n].successors]
+        successors = {n: list(self.blocks[n].successors) or [-1] for n in self.order}
+        backward: dict[int, list[int]] = {-1: ends, **{n: [] for n in self.order}}
+        for number, after in successors.items():
+            for successor in after:
+                if successor != -1:
+                    backward[successor].append(number)
+        order = reverse_postorder(-1, backward)
+        return dominators(order, successors)
+
+    def dominates(self, above: int, below: int) -> bool:
+        """Does every path from the entry to block `below` pass block `above`?"""
+        low, high = self._interval[above]
+        return low <= self._interval[below][0] and self._interval[below][1] <= high
+
+    @cached_property
+    def _interval(self) -> Mapping[int, tuple[int, int]]:
+        """Entry and exit times of a walk over the dominator tree."""
+        children: dict[int, list[int]] = {n: [] for n in self.order}
+        for number in self.order[1:]:
+            children[self.idom[number]].append(number)
+        times: dict[int, tuple[int, int]] = {}
+        clock = 0
+        stack: list[tuple[int, bool]] = [(0, False)] if self.order else []
+        starts: dict[int, int] = {}
+        while stack:
+            number, done = stack.pop()
+            clock += 1
+            if done:
+                times[number] = (starts[number], clock)
+                continue
+            starts[number] = clock
+            stack.append((number, True))
+            stack.extend((child, False) for child in children[number])
+        return times
+
+    @cached_property
+    def retreating(self) -> frozenset[tuple[int, int]]:
+        """Edges that go against `order`: the back edges, and those of irreducible flow."""
+        rank = self.rank
+        return frozenset(
+            (n, s) for n in self.order for s in self.blocks[n].successors if rank[s] <= rank[n]
+        )
+
+    @cached_property
+    def irreducible(self) -> frozenset[int]:
+        """Targets of retreating edges that do not dominate the edge's source."""
+        return frozenset(s for n, s in self.retreating if not self.dominates(s, n))
+
+    @cached_property
+    def loops(self) -> Mapping[int, Loop]:
+        """Natural loops by header, inner loops before the loops around them."""
+        latches: dict[int, list[int]] = {}
+        for number, successor in sorted(self.retreating, key=lambda e: self.rank[e[0]]):
+            if self.dominates(successor, number):
+                latches.setdefault(successor, []).append(number)
+        bodies = {header: self._loop_body(header, ends) for header, ends in latches.items()}
+        inner_first = sorted(bodies, key=lambda h: (len(bodies[h]), -self.rank[h]))
+        parents: dict[int, int | None] = {}
+        depths: dict[int | None, int] = {None: 0}
+        innermost: dict[int, int] = {}  # of the loops seen so far, outer ones first
+        for header in reversed(inner_first):
+            parents[header] = parent = innermost.get(header)
+            depths[header] = depths[parent] + 1
+            innermost.update(dict.fromkeys(bodies[header], header))
+        found: dict[int, Loop] = {}
+        for header in inner_first:
+            exits = tuple(
+                (n, s)
+                for n in sorted(bodies[header])
+                for s in self.blocks[n].successors
+                if s not in bodies[header]
+            )
+            found[header] = Loop(
+                header,
+                frozenset(bodies[header]),
+                tuple(latches[header]),
+                exits,
+                parents[header],
+                depths[header],
+            )
+        return found
+
+    def _loop_body(self, header: int, latches: Iterable[int]) -> set[int]:
+        body = {header}
+        work = list(latches)
+        while work:
+            number = work.pop()
+            if number not in body:
+                body.add(number)
+                work.extend(self.predecessors[number])
+        return body
+
+    @cached_property
+    def loop_of(self) -> Mapping[int, int]:
+        """Header of the innermost loop around each block that lies in one."""
+        owner: dict[int, int] = {}
+        for header, loop in self.loops.items():  # inner loops come first
+            for number in loop.blocks:
+                owner.setdefault(number, header)
+        return owner
+
+    def loops_around(self, number: int) -> tuple[int, ...]:
+        """Headers of all loops around a block, innermost first."""
+        around: list[int] = []
+        header = self.loop_of.get(number)
+        while header is not None:
+            around.append(header)
+            header = self.loops[header].parent
+        return tuple(around)
+
+
+@dataclass(frozen=True)
+class Cfg(FlowGraph):
+    """The flow graph of one body of PTX."""
+
+    instructions: tuple[Instruction, ...]
+
+    @cached_property
+    def block_of(self) -> tuple[int, ...]:
+        """Block number of each instruction."""
+        owner = [0] * len(self.instructions)
+        for block in self.blocks:
+            owner[block.start : block.end] = [block.number] * (block.end - block.start)
+        return tuple(owner)
+
+
+def build(body: Body) -> Cfg:
+    """The flow graph of a body. An unguarded indirect branch without a known target list goes
+    to every label."""
+    instructions: list[Instruction] = []
+    label_at: dict[tuple[str, int], int] = {}  # by name and scope: scopes may repeat a name
+    tables: dict[str, list[tuple[str, ...]]] = {}  # scopes may repeat these names, too
+    for statement in body.statements:
+        match statement:
+            case Instruction():
+                instructions.append(statement)
+            case Label():
+                label_at[statement.name, statement.scope] = len(instructions)
+            case Directive(name="branchtargets", label=str(label)):
+                tables.setdefault(label, []).append(statement.names)
+            case _:
+                pass
+    starts = sorted(
+        {0, *label_at.values()} | {at + 1 for at, ins in enumerate(instructions) if ends_block(ins)}
+    )
+    last = len(instructions)
+    labelled_end = last in label_at.values()
+    starts = [at for at in starts if at < last or (at == last and labelled_end)] or [0]
+    block_at = {at: number for number, at in enumerate(starts)}
+    labels: dict[int, list[str]] = {}
+    for (name, _), at in label_at.items():
+        labels.setdefault(at, []).append(name)
+    blocks = []
+    for number, start in enumerate(starts):
+        end = starts[number + 1] if number + 1 < len(starts) else len(instructions)
+        targets = _targets(instructions[start:end], label_at, tables, end) if start < last else []
+        table = _table(instructions[start:end], label_at, tables)
+        blocks.append(
+            Block(
+                number,
+                start,
+                end,
+                tuple(labels.get(start, ())),
+                tuple(dict.fromkeys(block_at[t] for t in targets if t in block_at)),
+                tuple(block_at[t] for t in table),
+            )
+        )
+    successors = {b.number: list(b.successors) for b in blocks}
+    return Cfg(tuple(blocks), tuple(reverse_postorder(0, successors)), tuple(instructions))
+
+
+def ends_block(instruction: Instruction) -> bool:
+    """Does control never simply fall into the next instruction?"""
+    return instruction.opcode in _EXITS or instruction.opcode in ("bra", "brx")
+
+
+def _targets(
+    run: Sequence[Instruction],
+    label_at: Mapping[tuple[str, int], int],
+    tables: Mapping[str, Sequence[tuple[str, ...]]],
+    end: int,
+) -> list[int]:
+    """Instruction positions control may go to after a run; the taken side of a branch first."""
+    if not run or not ends_block(run[-1]):
+        return [end]
+    last = run[-1]
+    fall = [end] if last.guard is not None else []
+    if last.opcode in _EXITS:
+        return fall
+    symbols = [o for o in last.operands if isinstance(o, Symbol)]
+    if last.opcode == "brx":
+        known = [n for s in symbols for names in tables.get(s.name, ()) for n in names]
+        named = dict.fromkeys(known or (name for name, _ in label_at))
+        return [at for n in named for (name, _), at in label_at.items() if name == n] + fall
+    keys = [(s.name, s.scope) for s in symbols]
+    return [label_at[key] for key in keys if key in label_at] + fall
+
+
+def _table(
+    run: Sequence[Instruction],
+    label_at: Mapping[tuple[str, int], int],
+    tables: Mapping[str, Sequence[tuple[str, ...]]],
+) -> list[int]:
+    """Instruction positions that a closing `brx.idx` goes to, by index; nothing where a name
+    has two meanings."""
+    if not run or run[-1].opcode != "brx":
+        return []
+    known = [t for o in run[-1].operands if isinstance(o, Symbol) for t in tables.get(o.name, ())]
+    places = {n: [at for (name, _), at in label_at.items() if name == n] for t in known for n in t}
+    if len(known) != 1 or any(len(ats) != 1 for ats in places.values()):
+        return []
+    return [places[name][0] for name in known[0]]
+
+
+def reverse_postorder(root: int, successors: Mapping[int, Sequence[int]]) -> list[int]:
+    """The nodes that are reached from `root`, latest finished first."""
+    seen = {root}
+    post: list[int] = []
+    stack = [(root, iter(successors[root]))]
+    while stack:
+        number, rest = stack[-1]
+        for successor in rest:
+            if successor not in seen:
+                seen.add(successor)
+                stack.append((successor, iter(successors[successor])))
+                break
+        else:
+            post.append(number)
+            stack.pop()
+    post.reverse()
+    return post
+
+
+def dominators(
+    order: Sequence[int], predecessors: Mapping[int, Sequence[int]] | Sequence[Sequence[int]]
+) -> dict[int, int]:
+    """Immediate dominators over a reverse postorder (Cooper, Harvey, Kennedy 2001)."""
+    rank = {number: at for at, number in enumerate(order)}
+    root = order[0]
+    idom = {root: root}
+
+    def meet(a: int, b: int) -> int:
+        while a != b:
+            while rank[a] > rank[b]:
+                a = idom[a]
+            while rank[b] > rank[a]:
+                b = idom[b]
+        return a
+
+    changed = True
+    while changed:
+        changed = False
+        for number in order[1:]:
+            known = [p for p in predecessors[number] if p in idom]
+            new = known[0]
+            for other in known[1:]:
+                new = meet(new, other)
+            if idom.get(number) != new:
+                idom[number] = new
+                changed = True
+    return idom

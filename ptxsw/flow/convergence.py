@@ -1,0 +1,211 @@
+"""Where all lanes of a warp come together, for certain.
+
+A vote waits for every lane that has not exited. So it may stand only where they all come, the same
+number of times, and where none of them waits for another on its way. Branches whose predicate is
+the same in all lanes part nobody. Where the others part lanes, these must meet again before, or
+exit at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ptxsw import isa
+from ptxsw.flow.cfg import Block, Cfg, dominators, reverse_postorder
+from ptxsw.ir import Instruction, Int, Operand
+from ptxsw.isa import Effect
+
+_END = -1
+_WAITS = Effect.BARRIER | Effect.ASYNC | Effect.CALL
+_COLLECTIVE = frozenset({
+    "activemask", "alloca", "elect", "match", "mma", "movmatrix", "redux", "shfl", "vote", "wmma",
+})  # fmt: skip
+
+_ASKING = frozenset({"activemask", "vote", "match"})
+_MASKED = frozenset({"shfl", "vote", "match", "redux", "elect"})
+_LEAVING = frozenset({"bra", "ret", "exit", "trap"})
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Why lanes may not be together: the instruction, and what it does."""
+
+    index: int
+    reason: str
+
+
+def computes(instruction: Instruction) -> bool:
+    """Does it only set registers, and that for its own lane alone?"""
+    row = isa.row(instruction.opcode, instruction.modifiers)
+    return (
+        row is not None
+        and row.defs > 0
+        and not row.space
+        and not isa.effects(instruction.opcode, instruction.modifiers)
+        and instruction.opcode not in _COLLECTIVE
+        and "sync" not in instruction.modifiers
+    )
+
+
+def waits(instruction: Instruction) -> bool:
+    """May a lane stay at this instruction until others have come to one?"""
+    return (
+        not isa.known(instruction)
+        or bool(isa.effects(instruction.opcode, instruction.modifiers) & _WAITS)
+        or instruction.opcode in _COLLECTIVE
+        or "sync" in instruction.modifiers
+    )
+
+
+def _whom(instruction: Instruction) -> Operand | None:
+    """The operand that tells for whom an instruction waits: its member mask, or the number of its
+    barrier; None where it has none."""
+    operands = instruction.operands
+    if instruction.opcode in ("bar", "barrier") and "warp" not in instruction.modifiers:
+        number = operands[1:] if "red" in instruction.modifiers else operands
+        return number[0] if number else None
+    masked = instruction.opcode in _MASKED and "sync" in instruction.modifiers
+    return operands[-1] if operands and (masked or instruction.opcode == "bar") else None
+
+
+def convergence_blocker(cfg: Cfg, block: int, parts: Callable[[int], bool]) -> Divergence | None:
+    """Do all lanes that have not exited come to the end of a block together? `parts` tells at
+    the end of which blocks lanes may go different ways. None where they do.
+
+    Two lanes are together if they come there in the same turn of every loop around the block.
+    The flow must be reducible.
+    """
+    return _Question(cfg, block, parts).answer()
+
+
+class _Question:
+    def __init__(self, cfg: Cfg, block: int, parts: Callable[[int], bool]) -> None:
+        self._cfg, self._block, self._parts = cfg, block, parts
+        self._before = blocks_before(cfg, block)
+        self._ends = _ending_at_once(cfg)
+        self._asked: dict[Operand, bool] = {}  # is a member mask what was asked of lanes here?
+
+    def answer(self) -> Divergence | None:
+        parting = [n for n in sorted(self._before) if n != self._block and self._parts(n)]
+        meeting = self._meeting() if parting else {}
+        for number in self._before:
+            found = self._kept_back(self._cfg.blocks[number])
+            if found is not None:
+                return found
+        for number in parting:
+            found = self.blocker_at_branch(number, meeting)
+            if found is not None:
+                return found
+        return None
+
+    def _kept_back(self, block: Block) -> Divergence | None:
+        """An instruction that may keep some lanes until others have gone on."""
+        for index in range(block.start, block.end):
+            instruction = self._cfg.instructions[index]
+            effects = isa.effects(instruction.opcode, instruction.modifiers)
+            if effects & Effect.CALL or not isa.known(instruction):
+                return Divergence(index, f"{instruction.name} before it may keep lanes back")
+            if waits(instruction) and instruction.guard is not None:
+                return Divergence(index, f"{instruction.name} before it waits under a guard")
+            if not self._same_for_all(instruction):
+                return Divergence(index, f"{instruction.name} before it may wait for later lanes")
+        return None
+
+    def _same_for_all(self, instruction: Instruction) -> bool:
+        """Is it plain that lanes that come together to an instruction wait only for each other: by
+        a barrier or member mask that is a literal, or was asked for by those that are here?"""
+        whom = _whom(instruction)
+        if whom is None or isinstance(whom, Int):
+            return True
+        if whom not in self._asked:
+            setters = [i for i in self._cfg.instructions if whom in isa.defs(i)]
+            self._asked[whom] = bool(setters) and all(i.opcode in _ASKING for i in setters)
+        return self._asked[whom]
+
+    def blocker_at_branch(self, number: int, meeting: Mapping[int, int]) -> Divergence | None:
+        """What keeps the lanes apart that part at the end of a block."""
+        branch = self._cfg.blocks[number].end - 1
+        sides = self._cfg.blocks[number].successors
+        here = [s for s in sides if s in self._before]
+        for side in sides:
+            if side not in self._before and side not in self._ends:
+                return Divergence(branch, "some lanes never come to it")
+        if len(here) < 2:
+            return None
+        meet = meeting.get(number, _END)
+        if meet == _END:
+            return Divergence(branch, "lanes come to it by different ways")
+        region = blocks_behind(self._cfg, here, meet)
+        if self._turns_apart({number, *region}, number, meet):
+            return Divergence(branch, "lanes come to it in different turns of a loop around it")
+        for inside in sorted(region):
+            block = self._cfg.blocks[inside]
+            for index in range(block.start, block.end):
+                if waits(self._cfg.instructions[index]):
+                    name = self._cfg.instructions[index].name
+                    return Divergence(index, f"{name} before it, where lanes have parted, may wait")
+        return None
+
+    def _meeting(self) -> Mapping[int, int]:
+        """Where lanes that part at a block meet at the latest: the next block on all ways from
+        it to the block in question, or to an end that is not at once."""
+        after: dict[int, list[int]] = {}
+        for number in self._before:
+            ways = [s for s in self._cfg.blocks[number].successors if s in self._before]
+            lost = [s for s in self._cfg.blocks[number].successors if s not in self._before]
+            if number == self._block or not self._ends.issuperset(lost):
+                ways.append(_END)
+            after[number] = ways
+        backward: dict[int, list[int]] = {_END: [], **{n: [] for n in after}}
+        for number in sorted(after, key=self._cfg.rank.__getitem__):
+            for successor in after[number]:
+                backward[successor].append(number)
+        return dominators(reverse_postorder(_END, backward), after)
+
+    def _turns_apart(self, region: set[int], branch: int, meet: int) -> bool:
+        """Does one of the ways go round a loop that both the branch and the place where lanes
+        meet lie in?"""
+        for source, header in self._cfg.retreating:
+            if source in region and header in region:
+                blocks = self._cfg.loops[header].blocks
+                if branch in blocks and meet in blocks:
+                    return True
+        return False
+
+
+def _ending_at_once(cfg: Cfg) -> frozenset[int]:
+    """Blocks from which lanes run to an end, without a loop, an access or a wait."""
+    found: set[int] = set()
+    for number in reversed(cfg.order):
+        block = cfg.blocks[number]
+        run = cfg.instructions[block.start : block.end]
+        if found.issuperset(block.successors) and all(
+            instruction.opcode in _LEAVING or computes(instruction) for instruction in run
+        ):
+            found.add(number)
+    return frozenset(found)
+
+
+def blocks_before(cfg: Cfg, block: int) -> set[int]:
+    """All blocks from which a block can be reached, itself included."""
+    seen = {block}
+    work = [block]
+    while work:
+        for number in cfg.predecessors[work.pop()]:
+            if number not in seen:
+                seen.add(number)
+                work.append(number)
+    return seen
+
+
+def blocks_behind(cfg: Cfg, start: Iterable[int], stop: int | None) -> set[int]:
+    """All blocks that are reached from some, without passing `stop`."""
+    work = [n for n in start if n != stop]
+    seen = set(work)
+    while work:
+        for number in cfg.blocks[work.pop()].successors:
+            if number != stop and number not in seen:
+                seen.add(number)
+                work.append(number)
+    return seen

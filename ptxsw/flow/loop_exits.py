@@ -1,0 +1,58 @@
+"""What the exits of a loop depend on: may a lane stay in it until another has done something?"""
+
+from __future__ import annotations
+
+from ptxsw import isa
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.convergence import computes
+from ptxsw.flow.dataflow import defs, uses
+from ptxsw.ir import Instruction, Reg
+from ptxsw.isa import Effect
+
+_READ_ONLY = frozenset({"const", "param", "local"})
+
+
+def executes_every_iteration(cfg: Cfg, number: int, loop: Loop) -> bool:
+    """Is a block run exactly once in every turn of a loop that goes on?"""
+    return cfg.loop_of[number] == loop.header and all(
+        cfg.dominates(number, latch) for latch in loop.latches
+    )
+
+
+def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:
+    """An instruction of a loop that its exits depend on and that may give something else when
+    another thread has gone on: an access of memory that is not read-only, an atomic."""
+    setters: dict[Reg, list[int]] = {}
+    choices: set[Reg] = set()
+    for number in loop.blocks:
+        block = cfg.blocks[number]
+        for index in range(block.start, block.end):
+            for reg in defs(cfg.instructions[index]):
+                setters.setdefault(reg, []).append(index)
+        if len(block.successors) > 1:
+            choices.update(uses(cfg.instructions[block.end - 1]))
+    sources = [source for source, _ in loop.exits]
+    work = [reg for n in sources for reg in uses(cfg.instructions[cfg.blocks[n].end - 1])]
+    if not all(executes_every_iteration(cfg, n, loop) for n in sources):
+        work += choices
+    seen = set(work)
+    while work:
+        for index in setters.get(work.pop(), ()):
+            instruction = cfg.instructions[index]
+            if not _steady(instruction):
+                return index
+            more = set(uses(instruction))
+            if not executes_every_iteration(cfg, cfg.block_of[index], loop):
+                more |= choices  # which value the register has depends on the way
+            work.extend(more - seen)
+            seen |= more
+    return None
+
+
+def _steady(instruction: Instruction) -> bool:
+    """Is its result the same whatever other threads do?"""
+    if computes(instruction):
+        return True
+    if isa.effects(instruction.opcode, instruction.modifiers) != Effect.READ:
+        return False
+    return "nc" in instruction.modifiers or isa.space(instruction) in _READ_ONLY

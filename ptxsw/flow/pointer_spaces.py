@@ -1,0 +1,141 @@
+"""Into which state space the registers of a kernel point, as generic addresses (gpucc, 3.2).
+
+Every register starts as unvisited and only loses knowledge, so a pointer that a loop moves along
+keeps its space: `p = p + 4` points where `p` points. A number added to a pointer leaves it in the
+object it began in (manual 6.4.1.1); what is loaded from memory may be anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from ptxsw import isa
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Instruction, Int, Mem, Operand, Reg, Special, Symbol
+
+
+class Points(Enum):
+    """What a register holds. A `PARAMETER` of pointer size is a pointer that the caller gave, or
+    a number."""
+
+    NUMBER = auto()
+    GLOBAL = auto()
+    SHARED = auto()
+    LOCAL = auto()
+    CONST = auto()
+    PARAMETER = auto()
+    ANYTHING = auto()
+
+
+_NAMED = {p.name.lower(): p for p in (Points.GLOBAL, Points.SHARED, Points.LOCAL, Points.CONST)}
+_SUMS = frozenset({"add", "sub"})
+_PRODUCTS = frozenset({"mul", "mul24", "mad24", "div", "rem"})
+"""Opcodes whose results are no pointers, whatever they compute with."""
+_COMPUTING = frozenset({
+    "abs", "and", "bfe", "bfi", "clz", "cvt", "lop3", "max", "min", "mov", "neg", "not", "or",
+    "popc", "prmt", "sad", "selp", "shf", "shl", "shr", "xor",
+})  # fmt: skip
+"""Opcodes that make numbers of numbers."""
+
+State = dict[Reg, Points]
+_WIDE = 64
+
+
+def pointer_spaces(cfg: Cfg, parameters: frozenset[str], size: int = 64) -> Mapping[int, State]:
+    """For each block what registers hold where it begins. `parameters` are the names of the
+    kernel's; `size` is that of a pointer in bits. Registers that are missing hold anything."""
+    at: dict[int, State] = {0: {}}
+    work = [0]
+    while work:
+        number = work.pop()
+        state = dict(at[number])
+        block = cfg.blocks[number]
+        for index in range(block.start, block.end):
+            _step(cfg.instructions[index], state, parameters, size)
+        for successor in block.successors:
+            known = at.get(successor)
+            joined = dict(state) if known is None else _joined(known, state)
+            if joined != known:
+                at[successor] = joined
+                work.append(successor)
+    return at
+
+
+def _joined(a: State, b: State) -> State:
+    """What holds on both ways. A register that one way has not written is undefined there."""
+    return {reg: _either(a[reg], b[reg]) for reg in a.keys() & b.keys()}
+
+
+def _either(a: Points, b: Points) -> Points:
+    return a if a is b else Points.ANYTHING
+
+
+def _step(instruction: Instruction, state: State, parameters: frozenset[str], size: int) -> None:
+    written = defs(instruction)
+    value = _value(instruction, state, parameters, size) if len(written) == 1 else Points.ANYTHING
+    for reg in written:
+        if instruction.guard is not None:
+            state[reg] = _either(state.get(reg, Points.ANYTHING), value)
+        else:
+            state[reg] = value
+
+
+def _value(instruction: Instruction, state: State, parameters: frozenset[str], size: int) -> Points:
+    """What an instruction with one destination computes."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    sources = [_operand(o, state) for o in instruction.operands[1:]]
+    if opcode == "ld":
+        return _loaded(instruction, parameters, size)
+    if opcode == "cvta":
+        space = next((m for m in modifiers if m in _NAMED), "")
+        to_space = "to" in modifiers
+        if to_space:  # an address in the space itself; global ones are the same in both
+            return Points.GLOBAL if space == "global" else Points.ANYTHING
+        return _NAMED.get(space, Points.ANYTHING)
+    if opcode in _PRODUCTS:
+        return Points.NUMBER
+    if opcode in _SUMS:
+        return _sum(sources, minus=opcode == "sub")
+    if opcode == "mad" and len(sources) == 3:
+        return _sum([Points.NUMBER, sources[2]], minus=False)
+    if opcode == "mov" or (opcode == "cvt" and {m[1:] for m in modifiers[-2:]} == {str(size)}):
+        return sources[0]
+    if opcode == "selp":
+        return _either(sources[0], sources[1])
+    numbers = opcode in _COMPUTING and all(s is Points.NUMBER for s in sources)
+    return Points.NUMBER if numbers else Points.ANYTHING
+
+
+def _sum(sources: list[Points], *, minus: bool) -> Points:
+    a, b = sources[0], sources[1]
+    if b is Points.NUMBER:
+        return a
+    if minus:
+        return Points.ANYTHING
+    if a is Points.NUMBER or a is b is Points.PARAMETER:
+        return b
+    return Points.ANYTHING
+
+
+def _loaded(instruction: Instruction, parameters: frozenset[str], size: int) -> Points:
+    address = instruction.operands[1]
+    whole = isinstance(address, Mem) and address.offset == 0 and isinstance(address.base, Symbol)
+    if isa.space(instruction) == "param" and whole:
+        assert isinstance(address, Mem) and isinstance(address.base, Symbol)
+        wide = (isa.access_type(instruction) or "")[1:] == str(size)
+        if address.base.name in parameters and wide:
+            return Points.PARAMETER
+    narrow = (isa.access_type(instruction) or "")[1:] in ("8", "16", "32")
+    return Points.NUMBER if narrow and size == _WIDE else Points.ANYTHING
+
+
+def _operand(operand: Operand, state: State) -> Points:
+    match operand:
+        case Reg():
+            return state.get(operand, Points.ANYTHING)
+        case Int() | Special():
+            return Points.NUMBER
+        case _:
+            return Points.ANYTHING

@@ -1,0 +1,25 @@
+"""Straight-line segments of a body: where no lane can leave the others."""
+
+from __future__ import annotations
+
+from ptxsw import isa
+from ptxsw.flow.cfg import Cfg
+from ptxsw.isa import Effect
+
+_ENDS = Effect.BARRIER | Effect.CALL | Effect.ASYNC | Effect.EXIT
+
+
+def segments(cfg: Cfg) -> tuple[int, ...]:
+    """The number of each instruction's segment: lanes that run one instruction of a segment
+    together run the others together, too. A block ends one, and so does a call, a barrier and
+    whatever is not known."""
+    numbers: list[int] = []
+    current = 0
+    for block in cfg.blocks:
+        current += 1
+        for index in range(block.start, block.end):
+            numbers.append(current)
+            instruction = cfg.instructions[index]
+            if isa.effects(instruction.opcode, instruction.modifiers) & _ENDS:
+                current += 1
+    return tuple(numbers)

@@ -1,0 +1,228 @@
+"""What `ptxsw tune` does: makes every variant of a kernel, has it measured, stores the choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+
+import ptxsw
+from ptxsw import pipeline
+from ptxsw.cxx_names import chosen
+from ptxsw.emulator.run import emulate
+from ptxsw.gpu import show
+from ptxsw.gpu.choose import Choice, choose, tuned
+from ptxsw.gpu.driver import Driver, Shape
+from ptxsw.gpu.invent import BLOCKS, NoLaunch, invent
+from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
+from ptxsw.gpu.problem import Problem, from_launch
+from ptxsw.ir import Function, Module
+from ptxsw.options import BOUNDS
+from ptxsw.parser import parse
+from ptxsw.toolchain.ptxas import AssemblyError
+from ptxsw.toolchain.tuned import Tuned, same_arch, store
+from ptxsw.verify.launches import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be tuned, and how. `launches` none: invent them, for each shape in `blocks`."""
+
+    kernel: str | None = None
+    arch: str | None = None  # what the code is built for; default: the device's own
+    launches: tuple[Launch, ...] = ()
+    blocks: tuple[Shape, ...] = BLOCKS
+    assume: frozenset[str] = pipeline.DEFAULT_ASSUME
+    effort: Effort = field(default_factory=Effort)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One kernel: its measurements and the choice; or why it was not measured. `left_out` says
+    which launches were not, and why."""
+
+    kernel: str
+    rows: tuple[Measured, ...] = ()
+    choice: Choice | None = None
+    tuned: Tuned | None = None
+    problem: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def combinations() -> Iterator[tuple[str, str]]:
+    """The schemes and forms that go together."""
+    for scheme in pipeline.SCHEMES:
+        for form in pipeline.FORMS:
+            if "auto" not in (scheme, form) and _fit(scheme, form):
+                yield scheme, form
+
+
+def _fit(scheme: str, form: str) -> bool:
+    try:
+        pipeline.Options(mode="force", scheme=scheme, form=form)
+    except ValueError:
+        return False
+    return True
+
+
+def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:
+    """The original and what each scheme in each form makes of it, equal texts once. Raises
+    ParseError."""
+    made = [Variant(ORIGINAL, "", text)]
+    texts = {text}
+    for scheme, form in combinations():
+        asked = replace(options, mode="force", scheme=scheme, form=form)
+        result = pipeline.optimize(text, asked, name)
+        if result.text not in texts:
+            texts.add(result.text)
+            made.append(Variant(scheme, form, result.text))
+    return made
+
+
+def bounds(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:
+    """Texts that compute nonsense, to see what could be gained at most: `noload` with nothing in
+    the place of the loads that would be shuffled, `nocorner` without the loads at the edges of a
+    warp. None where nothing would be shuffled. Raises ParseError."""
+    made = []
+    for bound in BOUNDS:
+        asked = replace(options, mode="force", scheme="paper", form="keep", unsafe_bound=bound)
+        result = pipeline.optimize(text, asked, name)
+        if result.text != text:
+            made.append(Variant(bound, "", result.text, bound=True))
+    return made
+
+
+def runs_on(arch: str, device_arch: str) -> bool:
+    """Does a cubin for an architecture run on a device? Within one major version upwards."""
+    own, other = (same_arch(a).removeprefix("sm_") for a in (arch, device_arch))
+    if not (own.isdigit() and other.isdigit()):
+        return False
+    return own[:-1] == other[:-1] and int(own[-1]) <= int(other[-1])
+
+
+def tune(
+    text: str,
+    name: str,
+    driver: Driver,
+    request: Request,
+    step: Callable[[str], None] = lambda _: None,
+) -> Iterator[Outcome]:
+    """Each kernel of a text in turn, measured and chosen for, nothing stored yet.
+
+    Raises ParseError; ValueError where the request makes no sense; GpuError.
+    """
+    arch = same_arch(request.arch or driver.device.arch)
+    if not runs_on(arch, driver.device.arch):
+        raise ValueError(f"code for {arch} does not run on this device ({driver.device.arch})")
+    module = parse(text, name)
+    kernels = chosen(module, request.kernel)
+    if not kernels:
+        raise ValueError(f"{name}: no kernel with a body")
+    if request.launches and len(kernels) > 1:
+        raise ValueError(f"{name} has {len(kernels)} kernels: name that of the launches")
+    for function in kernels:
+        step(function.name)
+        options = pipeline.Options(only=function.name, arch=arch, assume=request.assume)
+        yield _tune_one(
+            variants(text, options, name), module, function, driver, request, arch, step
+        )
+
+
+def _tune_one(
+    made: Sequence[Variant],
+    module: Module,
+    function: Function,
+    driver: Driver,
+    request: Request,
+    arch: str,
+    step: Callable[[str], None],
+) -> Outcome:
+    if len(made) == 1:
+        return Outcome(function.name, problem="no scheme changes it")
+    try:
+        problems = _problems(module, function, driver, request)
+    except NoLaunch as error:
+        return Outcome(function.name, problem=str(error))
+    rows: list[Measured] = []
+    left_out: list[str] = []
+    for problem in problems:
+        try:
+            rows += measure(
+                driver, function, made, problem, arch=arch, effort=request.effort,
+                step=lambda variant: step(f"{function.name} {variant}"),
+            )  # fmt: skip
+        except (Unfit, AssemblyError) as error:
+            left_out.append(f"blocks of {'x'.join(map(str, problem.block))}: {error}")
+    if not rows:
+        return Outcome(function.name, problem="; ".join(left_out))
+    choice = choose(rows)
+    return Outcome(
+        function.name, tuple(rows), choice, tuned(rows, choice, driver.device, function.name),
+        left_out=tuple(left_out),
+    )  # fmt: skip
+
+
+def _problems(
+    module: Module, function: Function, driver: Driver, request: Request
+) -> Iterator[Problem]:
+    launches: Sequence[Launch] = request.launches
+    if not launches:
+        launches = invent(emulate(module, function), driver.device, request.blocks)
+    return map(from_launch, launches)
+
+
+def run(
+    text: str,
+    name: str,
+    driver: Driver,
+    request: Request,
+    *,
+    keep: bool,
+    csv: Path | None,
+    plot: Path | None,
+    say: Callable[[str], None],
+    step: Callable[[str], None] = lambda _: None,
+) -> bool:
+    """Tunes, and says for each kernel what came out; stores the choices where `keep`, and writes
+    the measurements. Is everything equal to the original, bit for bit?
+
+    Raises what `tune` and `save` raise; ImportError for a plot without matplotlib.
+    """
+    if plot is not None:
+        import_module("matplotlib")  # before anything is measured in vain
+    arch = same_arch(request.arch or driver.device.arch)
+    rows: list[Measured] = []
+    say(f"{driver.device}, code for {arch}")
+    for outcome in tune(text, name, driver, request, step):
+        step("")
+        rows += outcome.rows
+        if outcome.rows:
+            say("\n" + show.plain(outcome.rows))
+        for left_out in outcome.left_out:
+            say(f"{outcome.kernel}: not measured: {left_out}")
+        if outcome.choice is None:
+            say(f"{outcome.kernel}: not measured: {outcome.problem}")
+            continue
+        chosen = outcome.choice
+        say(f"{outcome.kernel}: {chosen}")
+        if keep:
+            say(f"stored in {save(text, arch, outcome)}")
+    notes = [f"date: {date.today().isoformat()}", f"ptxsw {ptxsw.__version__}",
+             f"device: {driver.device}", f"file: {name}, code for {arch}"]  # fmt: skip
+    if csv is not None:
+        show.write_csv(csv, rows, notes)
+    if plot is not None:
+        show.chart(plot, rows, driver.device, f"{name}, code for {arch}")
+    return all(row.wrong is None for row in rows)
+
+
+def save(text: str, arch: str, outcome: Outcome) -> str | None:
+    """Stores the choice of a kernel of the text; returns the path of the store, None where there
+    was no choice. Raises OSError, ValueError."""
+    if outcome.tuned is None:
+        return None
+    function = next(f for f in parse(text).functions if f.name == outcome.kernel)
+    own = text[function.span.start : function.span.end]
+    return store(own, arch, outcome.tuned)

@@ -1,0 +1,55 @@
+"""Permutations of shared memory inside its aligned rows of 128 bytes.
+
+A row holds one word of each bank. Exchanging the words of a row by a number that the bits above
+the row decide puts the words of a column into different banks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ROW = 128  # bytes: 32 banks of 4
+_ROW_BITS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Permutation:
+    """`a ^ ((a >> s1 ^ a >> s2 …) & mask)` for every byte address `a` of shared memory.
+
+    All bits that decide lie above the row and all that change lie in it, so the function is its
+    own inverse and keeps rows. Bytes of one `granule` stay together. `dynamic` names the
+    arrays of dynamic size, which only a launch gives: addresses stay as they are where the start
+    of one, or their size, is no multiple of a row. Raises ValueError for a function of another
+    kind.
+    """
+
+    shifts: tuple[int, ...]
+    mask: int
+    dynamic: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.shifts or not 0 < self.mask < ROW:
+            raise ValueError("a permutation takes a shift and a mask inside a row")
+        if min(self.shifts) + self.granule.bit_length() - 1 < _ROW_BITS:
+            raise ValueError("the bits that decide have to lie above the row")
+
+    @property
+    def granule(self) -> int:
+        """How many bytes stay together."""
+        return self.mask & -self.mask
+
+    @property
+    def reach(self) -> int:
+        """Addresses that differ by a multiple of this many bytes are moved alike."""
+        return 1 << (self.mask.bit_length() + max(self.shifts))
+
+    def of(self, address: int) -> int:
+        """Where the byte at an address goes."""
+        field = 0
+        for shift in self.shifts:
+            field ^= address >> shift
+        return address ^ (field & self.mask)
+
+    def __str__(self) -> str:
+        field = " ^ ".join(f"a >> {shift}" for shift in self.shifts)
+        return f"a ^ (({field}) & {self.mask:#x})"

@@ -1,0 +1,168 @@
+"""What became of a kernel, as a report says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ptxsw.analysis.lane_reuse import global_loads
+from ptxsw.change import Change, Refusal
+from ptxsw.ir import Function, Module
+from ptxsw.passes import Progress
+from ptxsw.plan import Proof, Rewrite, UniformLoop
+from ptxsw.report import model
+from ptxsw.rewrites.base import Made
+from ptxsw.rewrites.joint import Source
+
+
+def kernel_report(progress: Progress) -> model.Kernel:
+    """The kernel with all that was done to it, without its accesses."""
+    trace = progress.original
+    loads = global_loads(trace)
+    name, executed = trace.function.name, trace.statistics.instructions
+    if progress.problem is not None:
+        source = trace.module.source
+        lines = (source.line(trace.cfg.instructions[a.index].span.start) for a in loads)
+        refusals = tuple(model.Refusal(line, None, None, progress.problem) for line in lines)
+        return model.Kernel(name, len(loads), 0, 0, None, executed, rewrites=(), refusals=refusals)
+    taken = [c.detail for made in progress.made for c in made.changes]
+    served = [detail for detail in taken if isinstance(detail, Rewrite)]
+    copies = sum(rewrite.is_copy for rewrite in served)
+    deltas = [abs(rewrite.delta) for rewrite in served]
+    return model.Kernel(
+        name,
+        len(loads),
+        len(served) - copies,
+        copies,
+        round(sum(deltas) / len(deltas), 4) if deltas else None,
+        executed,
+        rewrites=tuple(one for made in progress.made for one in _rewrites(made)),
+        refusals=tuple(one for made in progress.made for one in _refusals(made)),
+        choice=next((one for made in progress.made for one in _choice(made)), None),
+        loops=tuple(sorted(
+            (one for made in progress.made for one in _loops(made)), key=lambda loop: loop.line
+        )) or None,
+    )  # fmt: skip
+
+
+def _choice(made: Made) -> Iterator[model.Choice]:
+    if made.choice is not None:
+        gain = made.choice.gain
+        percent = None if gain is None else round(100 * gain, 2)
+        yield model.Choice(made.choice.by, percent, made.choice.reason)
+
+
+def _loops(made: Made) -> Iterator[model.Loop]:
+    """Loops that became uniform, and those that were to."""
+    for change in made.changes:
+        if isinstance(change.detail, UniformLoop):
+            yield model.Loop(made.line(change.at), "uniform", None)
+    for refusal in made.refusals:
+        if refusal.rewrite == "uniform-loops":
+            yield model.Loop(made.line(refusal.at), "keep", refusal.reason)
+
+
+def _refusals(made: Made) -> Iterator[model.Refusal]:
+    for refusal in made.refusals:
+        if refusal.rewrite != "uniform-loops":
+            yield _refusal(made, refusal)
+
+
+def _refusal(made: Made, refusal: Refusal) -> model.Refusal:
+    source = refusal.detail if isinstance(refusal.detail, Source) else None
+    facts = {} if source or not refusal.detail else dict(refusal.detail.facts(made.line))
+    return model.Refusal(
+        made.line(refusal.at),
+        None if source is None else made.line(source.index),
+        None if source is None else source.delta,
+        refusal.reason,
+        refusal.rewrite,
+        facts,
+    )
+
+
+def _rewrites(made: Made) -> Iterator[model.Rewrite]:
+    """An entry for each change that is one of an instruction."""
+    for change in made.changes:
+        detail = change.detail
+        if isinstance(detail, Rewrite):
+            yield _served(made, change, detail)
+        elif change.rewrite not in ("shuffle", "uniform-loops"):
+            facts = dict(detail.facts(made.line))
+            yield model.Rewrite(
+                made.line(change.at), None, None, None, None, _proof(made, change.proof),
+                rewrite=change.rewrite, detail=facts,
+            )  # fmt: skip
+
+
+def _served(made: Made, change: Change, rewrite: Rewrite) -> model.Rewrite:
+    """A load that takes its value from a register, or from another lane."""
+    bound = made.kernel.options.unsafe_bound
+    proof = _proof(made, rewrite.proof)
+    if not rewrite.is_copy:
+        guards = (*proof.guards, "whole warp")
+        proof = model.Proof(proof.status, proof.assumptions, guards)
+    scheme = rewrite.scheme
+    if bound is not None and not rewrite.is_copy:
+        scheme, proof = bound, model.Proof("assumed", ("that results do not matter",))
+    return model.Rewrite(
+        made.line(rewrite.dest),
+        made.line(rewrite.source),
+        rewrite.delta,
+        scheme,
+        rewrite.form,
+        proof,
+        _parts(made, rewrite),
+        change.rewrite,
+        dict(rewrite.facts(made.line)),
+    )
+
+
+def _proof(made: Made, proof: Proof) -> model.Proof:
+    guards = [
+        f"{g.reg.name}{_added(g.addend)}{_added(g.step)} does not wrap (line {made.line(g.index)})"
+        for g in proof.guards
+    ]
+    if proof.block_shape:
+        guards.append("no row of the block wraps inside a warp")
+    guards += proof.tests
+    status = (
+        "guarded" if proof.guards or proof.tests else "assumed" if proof.assumptions else "proved"
+    )
+    return model.Proof(status, proof.assumptions, tuple(guards))
+
+
+def _parts(made: Made, rewrite: Rewrite) -> tuple[model.Part, ...]:
+    """Nothing where the one source and its lane say it all."""
+    if len(rewrite.parts) == 1 and not rewrite.parts[0].mirror and not rewrite.parts[0].element:
+        return ()
+    return tuple(
+        model.Part(made.line(part.source), part.element, part.delta, part.mirror)
+        for part in rewrite.parts
+    )
+
+
+def _added(value: int) -> str:
+    return f" {'-' if value < 0 else '+'} {abs(value)}" if value else ""
+
+
+# ---------------------------------------------------------------- before anything is known
+
+_NO_TIME = "the time for the file was over before this kernel was finished"
+_LOADS = re.compile(
+    r"""//[^\n]* | /\*.*?\*/
+      | (?<![\w.$%]) (?P<load>ld\.(?![\w.:]*\b(?:param|shared|local|const)\b))""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def waiting_report(module: Module, function: Function) -> model.Kernel:
+    """A kernel of which nothing is known but its text."""
+    text, span = module.source.text, function.span
+    loads = [m.start() for m in _LOADS.finditer(text, span.start, span.end) if m["load"]]
+    return model.Kernel(
+        function.name, len(loads), 0, 0, rewrites=(),
+        refusals=tuple(
+            model.Refusal(module.source.line(at), None, None, _NO_TIME) for at in loads
+        ),
+    )  # fmt: skip

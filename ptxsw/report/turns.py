@@ -1,0 +1,94 @@
+"""Figures of an access whose stride changes from turn to turn of a loop, as by `s *= 2`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ptxsw.analysis import warp_addresses as lanes
+from ptxsw.analysis.traffic import Traffic
+from ptxsw.emulator.affine import Affine
+from ptxsw.emulator.evaluate import evaluate
+from ptxsw.emulator.loops import Turns
+from ptxsw.emulator.node import Term, unknowns, walk
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.report import model
+
+
+@dataclass(frozen=True, slots=True)
+class Turning:
+    """The turns of one access. `register` is the one whose value they tell apart."""
+
+    register: str
+    figures: tuple[model.Turn, ...]
+    worst: Traffic  # of the turn with most sectors
+
+    @property
+    def sectors(self) -> int | None:
+        return _most([turn.sectors for turn in self.figures])
+
+    @property
+    def bank_conflicts(self) -> int | None:
+        return _most([turn.bank_conflicts for turn in self.figures])
+
+
+def turns(trace: Trace, access: Access, warps: lanes.Warps) -> Turning | None:
+    """The figures of each turn, where one register decides how far lanes are apart and its values
+    are known; None for any other access."""
+    terms = [v.address for v in access.variants]
+    changing = [node for node in walk(*terms) if node in trace.turns]
+    if len(changing) != 1:
+        return None
+    [atom] = changing
+    values = list(_values(trace.turns[atom], warps))
+    if len(values) < 2:
+        return None
+    found = [_with(trace, access, atom, value, warps) for value in values]
+    figures = tuple(_figures(one, value) for one, value in zip(found, values, strict=True))
+    if len({turn.lane_stride for turn in figures}) < 2:
+        return None  # it moves the whole warp, or nothing is known
+    worst = max(found, key=lambda one: one.sectors()[0] or 0)
+    name = str(atom.value).rpartition(", ")[2].rstrip(")").lstrip("%")
+    return Turning(name, figures, worst)
+
+
+def _values(known: Turns, warps: lanes.Warps) -> Iterator[int]:
+    """The register's values, as long as another turn may follow; none where they or their number
+    depend on what only the run knows."""
+    found: list[int] = []
+    for turn in known:
+        value, again = _number(turn.value, warps), _number(turn.again, warps)
+        if value is None:
+            return
+        found.append(value)
+        if again == 0:
+            yield from found
+            return
+
+
+def _number(term: Term, warps: lanes.Warps) -> int | None:
+    """The value of a term in which there is nothing but sizes of the block."""
+    leaves = unknowns(term)
+    if any(leaf.value not in warps.sizes for leaf in leaves):
+        return None
+    return evaluate(term, {leaf: warps.sizes[leaf.value] for leaf in leaves})
+
+
+def _with(trace: Trace, access: Access, atom: Term, value: int, warps: lanes.Warps) -> Traffic:
+    """The access in the turn in which an atom has this value."""
+    held = {atom: trace.terms.const(value, atom.width)}.get
+    variants = tuple(
+        replace(v, address=trace.terms.substitute(v.address, held)) for v in access.variants
+    )
+    return Traffic.of(replace(access, variants=variants), Affine(), warps)
+
+
+def _figures(asked: Traffic, value: int) -> model.Turn:
+    offsets = asked.offsets
+    stride = None if offsets is None else lanes.stride(offsets)
+    return model.Turn(value, stride, asked.sectors()[0], asked.banks(Affine()))
+
+
+def _most(counts: list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return max(known) if len(known) == len(counts) else None

@@ -1,0 +1,39 @@
+"""All rewrites there are, in the order in which a kernel goes through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ptxsw.rewrites.bank_conflicts import BankConflicts
+from ptxsw.rewrites.base import Rewrite
+from ptxsw.rewrites.load_elimination import LoadElimination
+from ptxsw.rewrites.memory_spaces import MemorySpaces
+from ptxsw.rewrites.narrowing import Narrowing
+from ptxsw.rewrites.shuffle import Shuffle
+from ptxsw.rewrites.uniform_loops import UniformLoops
+from ptxsw.rewrites.vectorize import Vectorize
+
+REWRITES: tuple[Rewrite, ...] = (
+    MemorySpaces(),
+    LoadElimination(),
+    UniformLoops(),
+    Shuffle(),
+    Narrowing(),
+    Vectorize(),
+    BankConflicts(),
+)
+
+
+def named(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of rewrites, checked; "all" stands for each. Raises ValueError for a name nobody
+    knows."""
+    wanted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+    known = tuple(one.name for one in REWRITES)
+    if wanted == ("all",):
+        return known
+    unknown = next((name for name in wanted if name not in known), None)
+    if unknown is not None:
+        raise ValueError(f"unknown rewrite {unknown!r}; known are all, {', '.join(known)}")
+    if not wanted:
+        raise ValueError(f"no rewrite is named; known are all, {', '.join(known)}")
+    return wanted

@@ -1,0 +1,109 @@
+"""What a rewrite is: a value that finds changes in a kernel. `REWRITES` lists them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from ptxsw.change import Change, Refusal
+from ptxsw.codegen.splice import Edit, origin
+from ptxsw.cost.select import Choice
+from ptxsw.emulator.budget import Budget
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.trace import Trace
+from ptxsw.ir import Function, Module
+from ptxsw.options import Options
+
+Found = Change | Refusal | Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Requires:
+    """What a rewrite needs, told without reading the kernel's body. A kernel whose text holds
+    none of the `words` has nothing to rewrite; without words all may have."""
+
+    version: tuple[int, int] = (0, 0)  # of PTX
+    version_reason: str = ""
+    sm: int = 0
+    sm_reason: str = ""
+    words: tuple[str, ...] = ()
+
+    def missing(self, module: Module) -> str | None:
+        """Why no kernel of the module can be rewritten; None where some may be."""
+        if module.version < self.version:
+            (major, minor), (least, wanted) = module.version, self.version
+            return f"PTX {major}.{minor} {self.version_reason}; it takes .version {least}.{wanted}"
+        if module.sm < self.sm:
+            target = module.targets[0] if module.targets else "?"
+            return f"the target {target} {self.sm_reason}"
+        return None
+
+    def may_apply(self, text: str) -> bool:
+        """Does the text of a kernel hold one of the words?"""
+        return not self.words or any(word in text for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel, as handed down to each rewrite. `arch` is the target for which gains are
+    judged ("sm_80"); `considered` names the rewrites that were asked for."""
+
+    module: Module
+    function: Function
+    trace: Trace
+    solver: Solver
+    options: Options
+    arch: str | None
+    considered: frozenset[str]
+    budget: Budget
+    block: tuple[int, int, int] | None = None  # threads along x, y and z, where they are known
+
+    @property
+    def text(self) -> str:
+        """The text of the whole module."""
+        return self.module.source.text
+
+    def line(self, index: int) -> int:
+        """The line of an instruction of the body, counted from 1."""
+        return self.module.source.line(self.trace.cfg.instructions[index].span.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What one rewrite did to a kernel, or left alone in it."""
+
+    rewrite: str
+    kernel: Kernel  # as the rewrite saw it
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+    choice: Choice | None
+    since: tuple[Edit, ...]  # that made the text which the rewrite saw
+    original: Module
+
+    def line(self, index: int) -> int:
+        """The line in the original text of an instruction that the rewrite saw, or of what has
+        become that instruction."""
+        offset = self.kernel.trace.cfg.instructions[index].span.start
+        if not self.since:
+            return self.kernel.module.source.line(offset)
+        return self.original.source.line(origin(len(self.original.source.text), self.since, offset))
+
+
+class Rewrite(Protocol):
+    """One way to change kernels. It keeps nothing from one kernel to the next."""
+
+    name: ClassVar[str]  # the word of the command line, the report and the tune store
+    summary: ClassVar[str]  # one sentence for `ptxsw rewrites`
+    requires: ClassVar[Requires]
+    opt_in: ClassVar[bool]  # considered only where it is named, or "all" is
+    follows: ClassVar[frozenset[str]]  # instructions whose operands the trace must have
+
+    def find(self, kernel: Kernel) -> Iterator[Found]:
+        """Changes that are proved right and worth making, what is left alone with the reason,
+        and at most one choice."""
+        ...
+
+    def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
+        """The edits of the module's text that make all of these changes."""
+        ...

@@ -1,0 +1,142 @@
+"""Memory spaces (gpucc, 3.2): generic accesses whose address is known to lie in one state space
+name it. ptxas then knows that a store to one space writes no other.
+
+    cvta.to.global.u64 %rd2, %rd1;         cvta.to.global.u64 %rd2, %rd1;
+    ld.f32 %f1, [%rd2];            =>      ld.global.f32 %f1, [%rd2];
+
+    cvta.shared.u64 %rd4, %rd3;            cvta.shared.u64 %rd4, %rd3;
+    st.f32 [%rd4+8], %f1;          =>      cvta.to.shared.u64 %sw_shared1, %rd4;
+                                           st.shared.f32 [%sw_shared1+8], %f1;
+
+Compilers mark kernel parameters as global before they optimize; what is left are texts of GCC,
+unoptimized ones, and pointers that went through a structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from ptxsw import isa
+from ptxsw.change import Change, Refusal, Worth
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.lower_memory_spaces import KnownSpace, lower
+from ptxsw.codegen.splice import Edit
+from ptxsw.emulator.node import Term, split
+from ptxsw.emulator.spaces import may_hold_pointer
+from ptxsw.emulator.trace import Access
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Mem, Reg
+from ptxsw.options import GLOBAL_PARAMETERS
+from ptxsw.plan import Proof
+from ptxsw.rewrites.base import Found, Kernel, Requires
+
+_ACCESSES = frozenset({"ld", "st", "atom", "red"})
+_WINDOWS = frozenset({"shared", "local"})
+_UNORDERED = isa.Effect.FENCE | isa.Effect.ASYNC
+_KEPT = frozenset({"volatile", "mmio"})
+
+
+class MemorySpaces:
+    """See above."""
+
+    name: ClassVar[str] = "memory-spaces"
+    summary: ClassVar[str] = "Generic accesses name the state space in which they are known to lie."
+    requires: ClassVar[Requires] = Requires(
+        (3, 1), "has no generic addresses", 20, "has no generic addresses",
+        words=tuple(f"{opcode}." for opcode in sorted(_ACCESSES)),
+    )  # fmt: skip
+    opt_in: ClassVar[bool] = False
+    follows: ClassVar[frozenset[str]] = frozenset()
+
+    def find(self, kernel: Kernel) -> Iterator[Found]:
+        """Generic accesses of a known space. Those in shared or local memory, whose addresses have
+        to be converted, only where an access to another space may gain from it."""
+        known = [
+            (access, *found) for access in _generic(kernel) if (found := _space(kernel, access))
+        ]
+        gain = any(space not in _WINDOWS for _, space, _ in known) or _others(kernel)
+        converted: dict[tuple[int, Reg], int] = {}
+        for access, space, proof in known:
+            at = None
+            if space in _WINDOWS:
+                if not gain:
+                    reason = f"it lies in {space} memory, but nothing else would gain from that"
+                    yield Refusal(self.name, access.index, reason)
+                    continue
+                if kernel.options.mode == "auto":
+                    reason = f"to convert its address to {space} memory takes an instruction"
+                    yield Refusal(self.name, access.index, f"{reason}; force rewrites it")
+                    continue
+                at = _conversion(kernel, access, converted)
+            worth = Worth(instructions=float(at == access.index))
+            yield Change(
+                self.name, access.index, frozenset({access.index}), proof,
+                KnownSpace(access.index, space, at), worth=worth,
+            )  # fmt: skip
+
+    def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
+        """The edits that make the changes."""
+        builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
+        lower(builder, kernel.text, changes)
+        return builder.edits()
+
+
+def _generic(kernel: Kernel) -> Iterator[Access]:
+    """Accesses that name no space, through a register, and are neither volatile nor ordered."""
+    for access in kernel.trace.accesses:
+        instruction = access.instruction
+        effects = isa.effects(instruction.opcode, instruction.modifiers)
+        address = next((o for o in instruction.operands if isinstance(o, Mem)), None)
+        if (
+            instruction.opcode in _ACCESSES
+            and isa.space(instruction) == "generic"
+            and not effects & _UNORDERED
+            and _KEPT.isdisjoint(instruction.modifiers)
+            and address is not None
+            and isinstance(address.base, Reg)
+        ):
+            yield access
+
+
+def _space(kernel: Kernel, access: Access) -> tuple[str, Proof] | None:
+    """The space of a generic access, and why it is that one."""
+    if access.space == "global" or access.space in _WINDOWS:
+        return access.space, Proof()
+    if GLOBAL_PARAMETERS not in kernel.options.assume:
+        return None
+    if all(_from_parameters(kernel, variant.address) for variant in access.variants):
+        return "global", Proof(assumptions=(GLOBAL_PARAMETERS,))
+    return None
+
+
+def _from_parameters(kernel: Kernel, address: Term) -> bool:
+    """Are parameters of the kernel all that may be a pointer in a sum?"""
+    names = {parameter.name for parameter in kernel.function.params}
+    parameters = 0
+    for term, factor in split(address)[1]:
+        if factor == 1 and term.kind == "atom" and term.width == 64 and term.value in names:
+            parameters += 1
+        elif may_hold_pointer(term):
+            return False
+    return parameters > 0
+
+
+def _others(kernel: Kernel) -> bool:
+    """Is there an access to global memory by name?"""
+    return any(isa.space(a.instruction) == "global" for a in kernel.trace.accesses)
+
+
+def _conversion(kernel: Kernel, access: Access, known: dict[tuple[int, Reg], int]) -> int:
+    """The access at which the address register is converted: an earlier one of the block if the
+    register has not been written since."""
+    cfg = kernel.trace.cfg
+    address = next(o for o in access.instruction.operands if isinstance(o, Mem))
+    assert isinstance(address.base, Reg)
+    key = (cfg.block_of[access.index], address.base)
+    at = known.get(key)
+    if at is None or any(
+        address.base in defs(cfg.instructions[i]) for i in range(at, access.index)
+    ):
+        at = known[key] = access.index
+    return at

@@ -1,0 +1,154 @@
+"""Narrowing (gpucc, 3.6): 64-bit operations on values that fit 32 bits, and a remainder from the
+quotient of the same operands.
+
+    cvt.u64.u32 %rd1, %r1;                 cvt.u64.u32 %rd1, %r1;
+    cvt.u64.u32 %rd2, %r2;                 cvt.u64.u32 %rd2, %r2;
+    div.u64 %rd3, %rd1, %rd2;      =>      cvt.u32.u64 %sw_low1, %rd1;
+                                           cvt.u32.u64 %sw_low2, %rd2;
+                                           div.u32 %sw_narrow1, %sw_low1, %sw_low2;
+                                           cvt.u64.u32 %sw_wide1, %sw_narrow1;
+                                           setp.eq.u32 %sw_zero1, %sw_low2, 0;
+                                           selp.b64 %rd3, -1, %sw_wide1, %sw_zero1;
+
+    div.u64 %rd3, %rd1, %rd2;              div.u64 %sw_quotient1, %rd1, %rd2;
+                                           mov.b64 %rd3, %sw_quotient1;
+    rem.u64 %rd4, %rd1, %rd2;      =>      mul.lo.s64 %sw_product1, %sw_quotient1, %rd2;
+                                           sub.s64 %rd4, %rd1, %sw_product1;
+
+ptxas expands a 64-bit division to some hundred instructions and never asks how wide its operands
+are. Division by zero gives what it gave: all ones, and for a remainder the dividend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from ptxsw.change import Change, Worth
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.lower_narrowing import NarrowOperation, RemainderOfQuotient, lower
+from ptxsw.codegen.splice import Edit
+from ptxsw.emulator.node import Term, ones
+from ptxsw.emulator.solver import Proved
+from ptxsw.emulator.trace import Operands
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Instruction, Int, Reg
+from ptxsw.plan import Proof
+from ptxsw.rewrites.base import Found, Kernel, Requires
+
+_DIVISIONS = frozenset({"div.u64", "div.s64", "rem.u64", "rem.s64"})
+_PRODUCTS = frozenset({"mul.lo.u64", "mul.lo.s64"})
+_HALF = 1 << 32
+
+# What ptxas 13.0 makes of each, counted on sm_80: a 64-bit division with its call takes some 110
+# instructions more than one of 32 bits, a product of 64 bits 3 more than a wide one of 32.
+_DIVISION, _PRODUCT, _REMAINDER = Worth(-105.0), Worth(-3.0), Worth(-58.0)
+
+
+class Narrowing:
+    """See above."""
+
+    name: ClassVar[str] = "narrowing"
+    summary: ClassVar[str] = "64-bit operations on values that fit 32 bits are made with 32 bits."
+    requires: ClassVar[Requires] = Requires(words=(*_DIVISIONS, *_PRODUCTS))
+    opt_in: ClassVar[bool] = False
+    follows: ClassVar[frozenset[str]] = _DIVISIONS | _PRODUCTS
+
+    def find(self, kernel: Kernel) -> Iterator[Found]:
+        """Operations whose operands are proved to fit, and remainders beside their quotients."""
+        narrow: set[int] = set()
+        for index, read in sorted(kernel.trace.operands.items()):
+            detail = _fitting(kernel, index, read)
+            if detail is not None:
+                narrow.add(index)
+                product = kernel.trace.cfg.instructions[index].opcode == "mul"
+                worth = _PRODUCT if product else _DIVISION
+                yield Change(self.name, index, frozenset({index}), Proof(), detail, worth=worth)
+        for remainder, quotient in _pairs(kernel, narrow):
+            yield Change(
+                self.name, remainder, frozenset({remainder, quotient}), Proof(),
+                RemainderOfQuotient(remainder, quotient), worth=_REMAINDER,
+            )  # fmt: skip
+
+    def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
+        """The edits that make the changes."""
+        builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
+        lower(builder, changes)
+        return builder.edits()
+
+
+def _fitting(kernel: Kernel, index: int, read: Sequence[Operands]) -> NarrowOperation | None:
+    """The operation with 32 bits, if its operands fit them on all paths."""
+    instruction = kernel.trace.cfg.instructions[index]
+    if not all(isinstance(operand, Reg | Int) for operand in instruction.operands):
+        return None
+    if all(_below(kernel, value, _HALF, paths) for paths in read for value in paths.values):
+        divides = instruction.opcode == "div"
+        nonzero = divides and all(_nonzero(kernel, paths.values[1], paths) for paths in read)
+        return NarrowOperation(index, signed=False, nonzero=nonzero)
+    if instruction.opcode == "mul" and all(
+        _sign_extended(kernel, value, paths) for paths in read for value in paths.values
+    ):
+        return NarrowOperation(index, signed=True, nonzero=False)
+    return None
+
+
+def _below(kernel: Kernel, value: Term | int, limit: int, paths: Operands) -> bool:
+    """Is an unsigned 64-bit value proved to be below `limit`?"""
+    if isinstance(value, int):
+        return 0 <= value < limit
+    if ones(value) < limit:
+        return True
+    terms = kernel.trace.terms
+    return _proved(kernel, terms.ult(value, terms.const(limit, value.width)), paths)
+
+
+def _nonzero(kernel: Kernel, value: Term | int, paths: Operands) -> bool:
+    if isinstance(value, int):
+        return value != 0
+    terms = kernel.trace.terms
+    return _proved(kernel, terms.not_(terms.eq(value, terms.const(0, value.width))), paths)
+
+
+def _sign_extended(kernel: Kernel, value: Term | int, paths: Operands) -> bool:
+    """Does a 64-bit value lie between -2^31 and 2^31 - 1?"""
+    if isinstance(value, int):
+        return -_HALF // 2 <= value < _HALF // 2
+    terms = kernel.trace.terms
+    same = terms.eq(value, terms.sext(terms.extract(value, 0, 32), value.width))
+    return _proved(kernel, same, paths)
+
+
+def _proved(kernel: Kernel, claim: Term, paths: Operands) -> bool:
+    if claim.kind == "const":
+        return bool(claim.value)
+    return isinstance(kernel.solver.prove(claim, paths.conditions), Proved)
+
+
+def _pairs(kernel: Kernel, narrow: set[int]) -> Iterator[tuple[int, int]]:
+    """Remainders and quotients of the same operands that stand in one block, with nothing between
+    that writes what the later one reads."""
+    cfg = kernel.trace.cfg
+    for block in cfg.blocks:
+        open_: dict[tuple[object, ...], int] = {}
+        for index in range(block.start, block.end):
+            instruction = cfg.instructions[index]
+            written: set[object] = set(defs(instruction))
+            if _divides(instruction) and index not in narrow and index in kernel.trace.operands:
+                key = (instruction.modifiers, *instruction.operands[1:])
+                other = open_.pop(key, None)
+                if other is None:
+                    open_[key] = index
+                elif instruction.opcode != cfg.instructions[other].opcode:
+                    pair = (index, other) if instruction.opcode == "rem" else (other, index)
+                    yield pair
+            for stale in [key for key in open_ if not written.isdisjoint(key)]:
+                del open_[stale]
+
+
+def _divides(instruction: Instruction) -> bool:
+    return (
+        instruction.name in _DIVISIONS
+        and instruction.guard is None
+        and all(isinstance(operand, Reg | Int) for operand in instruction.operands)
+    )

@@ -1,0 +1,381 @@
+"""From the trace of a kernel to the plan that is carried out.
+
+Each scheme is drafted, each draft in each form emitted and counted, `choose` picks, and the rows it
+picked are put into one plan. Where only copies can come of it nothing else is drafted: in mode auto
+that is known from what was tuned and from the policy of the target's model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ptxsw.analysis.divergence import CALLED, divergent_regions
+from ptxsw.codegen.emit import emit
+from ptxsw.codegen.splice import apply
+from ptxsw.cost.count import Added, Counter
+from ptxsw.cost.machine_model import PREDICT, Figures, Model, find_model
+from ptxsw.cost.select import (
+    ASKED,
+    MODEL,
+    TUNED,
+    Choice,
+    Needs,
+    Policy,
+    Row,
+    Tuned,
+    Variant,
+    choose,
+    confirm,
+)
+from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
+from ptxsw.emulator.trace import Trace
+from ptxsw.ir import Special
+from ptxsw.options import FORMS, SCHEMES, Options
+from ptxsw.plan import Plan, Rewrite
+from ptxsw.shuffle.candidate_plan import CandidatePlan, Found, Kept, draft, find
+from ptxsw.shuffle.combine import Component, combine, groups, in_uniform_loops, restyled, without
+from ptxsw.shuffle.conflicts import conflicts_with_uniform_loops
+from ptxsw.shuffle.legality import Legality
+from ptxsw.shuffle.uniform_loops import KeptLoop, UniformLoops, uniform_loops
+from ptxsw.target import plain_name
+
+UNIFORM = "uniform"
+_UNDECIDED = "not decided yet"
+_COPIES_ONLY = "scheme keep makes copies only"
+_HALF = 16  # lanes: rows of so many threads are as usual as those of a whole warp
+_VOLTA = 70  # from here on lanes have a program counter each
+_AS_PAPER = ("paper", "early")  # schemes that need the same of the loads
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be done with one kernel, and why. `loops` are those that stay although they were
+    to become uniform."""
+
+    plan: Plan
+    kept: tuple[Kept, ...]
+    choice: Choice
+    loops: tuple[KeptLoop, ...] = ()
+
+
+def decide(
+    trace: Trace, judge: Legality, options: Options, arch: str | None, *, uniform: bool = True
+) -> Decision:
+    """The plan for one kernel; without `uniform` no loop becomes uniform. Raises BadModel where
+    the model of the target is wrong."""
+    policy = _policy(trace, options, arch)
+    ways = _variants(options, arch, policy)
+    if not uniform:
+        ways = [way for way in ways if way[1] != UNIFORM]
+    model = None if policy.tuned or (policy.force and len(ways) < 2) else find_model(arch)
+    found = find(trace, options.max_delta, judge.budget)
+    copies = _draft(trace, judge, options, "keep", found)
+    predicts = model is not None and model.policy == PREDICT
+    if options.scheme == "keep" and not ways:
+        return _of_one(copies, Choice((), ASKED, None, _COPIES_ONLY))
+    if not ways or not (policy.force or policy.tuned or predicts):
+        return _of_one(copies, choose((), Figures(), model, policy))
+    loops = _loops(trace, judge, ways)
+    weighed = not (policy.force or policy.tuned)
+    drafts, alone = _drafts(trace, judge, options, arch, ways, loops, found, weighed=weighed)
+    if not drafts or (predicts and judge.budget.spent(PLANNING)):
+        return _of_one(copies, Choice((), MODEL, None, OUT_OF_TIME))
+    if (len(drafts) > 1 or predicts) and not judge.budget.spent(PLANNING):
+        made = _chosen(trace, copies, drafts, alone, model, policy, judge.budget)
+    else:
+        made = _only(copies, drafts[0], options, policy)
+    choice = made.choice
+    if options.form == UNIFORM and _number(arch) < _VOLTA:
+        choice = replace(choice, reason=f"{choice.reason}; there is no form uniform before sm_70")
+    return replace(made, loops=loops.kept, choice=choice)
+
+
+def _loops(trace: Trace, judge: Legality, ways: Sequence[tuple[str, str]]) -> UniformLoops:
+    wanted = any(form == UNIFORM for _, form in ways) and not judge.budget.spent(PLANNING)
+    return uniform_loops(trace) if wanted else UniformLoops((), ())
+
+
+def _only(copies: CandidatePlan, made: CandidatePlan, options: Options, policy: Policy) -> Decision:
+    """All that one draft says, or nothing but copies."""
+    way = Variant(made.scheme, made.form, len(made.plan.rewrites))
+    choice = choose((Row(0, (way,)),), Figures(), None, policy)
+    if choice.picks[0] is None:
+        return _of_one(copies, choice)
+    if made.scheme == "keep":
+        measured = f"{choice.reason}; " if choice.by == TUNED else ""
+        choice = replace(choice, reason=f"{measured}{_COPIES_ONLY}")
+    plan = replace(made.plan, unsafe_bound=options.unsafe_bound)
+    return _of_one(replace(made, plan=plan), choice)
+
+
+# ---------------------------------------------------------------- what is asked for
+
+
+def _policy(trace: Trace, options: Options, arch: str | None) -> Policy:
+    force = options.mode == "force"
+    return Policy(force, options.min_gain, arch, None if force else _tuned(trace, arch))
+
+
+def _tuned(trace: Trace, arch: str | None) -> Tuned | None:
+    """What `ptxsw tune` found out about the kernel."""
+    if arch is None:
+        return None
+    from ptxsw.toolchain import tuned
+
+    span = trace.function.span
+    found = tuned.find(trace.module.source.text[span.start : span.end], arch)
+    if found is None:
+        return None
+    return Tuned(found.scheme, found.form, found.speedup, found.device, found.date)
+
+
+def _variants(options: Options, arch: str | None, policy: Policy) -> list[tuple[str, str]]:
+    """The schemes and forms that may be taken: what was tuned, or else all that was asked for.
+    None where only copies are to be made."""
+    if options.unsafe_bound is not None:
+        return [("paper", "keep")]
+    forms = [f for f in FORMS if f != "auto" and (f != UNIFORM or _number(arch) >= _VOLTA)]
+    if policy.tuned is not None:
+        way = (policy.tuned.scheme, policy.tuned.form)
+        asked = options.scheme in ("auto", way[0]) and options.form in ("auto", way[1])
+        there = way[0] in SCHEMES and way[1] in forms and way != ("keep", "keep")
+        return [way] if asked and there else []
+    schemes = [s for s in SCHEMES if s not in ("auto", "keep")]
+    if options.scheme != "auto":
+        schemes = [options.scheme]
+    if options.form != "auto":
+        forms = [f for f in forms if f == options.form] or ["keep"]
+    elif options.scheme == "paper":
+        forms = ["keep"]
+    if schemes == ["keep"]:
+        forms = [f for f in forms if f == options.form == UNIFORM]
+    return [(scheme, form) for form in forms for scheme in schemes]
+
+
+def _number(arch: str | None) -> int:
+    """The number of an architecture: 80 for sm_80."""
+    name = plain_name(arch)
+    return int(name[3:]) if name else 0
+
+
+def _leave_alone(trace: Trace, arch: str | None) -> Callable[[Rewrite], str | None]:
+    """Why a rewrite that is legal is not even weighed, whatever the scheme: a shuffle in an arm of
+    a divergent `if` becomes a call on some targets; and where the shape of the block is not known,
+    rows of 16 threads, in which no lane is served, are as likely as those of a whole warp."""
+    arms = divergent_regions(trace) if _number(arch) in CALLED else frozenset[int]()
+    flat = not _uses(trace, "%tid.y")
+    block_of = trace.cfg.block_of
+
+    def reason(rewrite: Rewrite) -> str | None:
+        if rewrite.is_copy:
+            return None
+        if block_of[rewrite.dest] in arms:
+            return f"in an arm of a divergent `if` ptxas would make a call of a shuffle for {arch}"
+        far = any(abs(part.delta) >= _HALF and not part.mirror for part in rewrite.parts)
+        if far and rewrite.proof.block_shape and not flat:
+            return (
+                "lanes half a warp apart may be in different rows of the block, which uses %tid.y"
+            )
+        return None
+
+    return reason
+
+
+def _make_all(_: Rewrite) -> str | None:
+    return None
+
+
+def _uses(trace: Trace, name: str) -> bool:
+    """Does the kernel read a special register?"""
+    special = Special(name)
+    return any(special in instruction.operands for instruction in trace.cfg.instructions)
+
+
+# ---------------------------------------------------------------- drafts
+
+
+def _draft(
+    trace: Trace, judge: Legality, options: Options, scheme: str, found: Found | None = None
+) -> CandidatePlan:
+    hoist = scheme == "halo" if options.hoist is None else options.hoist
+    return draft(
+        trace,
+        judge,
+        scheme="paper" if scheme == "keep" else scheme,
+        form="keep",
+        max_delta=options.max_delta,
+        hoist=hoist,
+        shuffles=scheme != "keep",
+        why_not=_UNDECIDED,
+        found=found,
+    )
+
+
+def _drafts(
+    trace: Trace,
+    judge: Legality,
+    options: Options,
+    arch: str | None,
+    ways: Sequence[tuple[str, str]],
+    loops: UniformLoops,
+    sources: Found,
+    *,
+    weighed: bool,
+) -> tuple[list[CandidatePlan], dict[int, Kept]]:
+    """A draft for each way, as far as the time goes, and the loads that all of them leave alone
+    by our rule: none where the rewrites were asked for, or measured."""
+    apart = _leave_alone(trace, arch) if weighed else _make_all
+    known: dict[tuple[str, bool], CandidatePlan] = {}
+    alone: dict[int, Kept] = {}
+    found = []
+    for scheme, form in ways:
+        kind = "paper" if scheme in _AS_PAPER else scheme
+        key = (kind, form == UNIFORM and bool(loops.made))
+        if judge.budget.spent(PLANNING):
+            break
+        if key not in known:
+            judged = judge.in_step(loops.made) if form == UNIFORM else judge
+            known[key], dropped = without(
+                trace, _draft(trace, judged, options, kind, sources), apart
+            )
+            alone.update((kept.dest.index, kept) for kept in dropped)
+        made = restyled(known[key], scheme, "keep" if form == UNIFORM else form)
+        if form == UNIFORM:
+            made, dropped = without(trace, made, conflicts_with_uniform_loops(loops.made))
+            alone.update((kept.dest.index, kept) for kept in dropped)
+            made = in_uniform_loops(made, loops.made)
+        found.append(made)
+    return found, alone
+
+
+def reduced(trace: Trace, decision: Decision, right: frozenset[int]) -> Decision:
+    """The decision without the rewrites of other loads than these, for which there is no time."""
+    made = CandidatePlan("", "", decision.plan, decision.kept)
+    left, _ = without(trace, made, lambda r: None if r.dest in right else OUT_OF_TIME)
+    return replace(decision, plan=left.plan, kept=left.kept)
+
+
+def _of_one(made: CandidatePlan, choice: Choice) -> Decision:
+    kept = tuple(
+        replace(k, reason=choice.reason) if k.reason == _UNDECIDED else k for k in made.kept
+    )
+    return Decision(made.plan, kept, choice)
+
+
+# ---------------------------------------------------------------- choosing
+
+
+def _chosen(
+    trace: Trace,
+    copies: CandidatePlan,
+    drafts: Sequence[CandidatePlan],
+    alone: dict[int, Kept],
+    model: Model | None,
+    policy: Policy,
+    budget: Budget,
+) -> Decision:
+    """Counts all ways of all rows, has one picked for each, and puts these together. What a model
+    predicts counts only if there is time to ask ptxas about it."""
+    found = groups([copies, *drafts])
+    rows: list[Row] = []
+    homes: list[list[CandidatePlan]] = []  # the draft of each way of each row
+    original = Figures()
+    if found:
+        counter = Counter(trace, copies.plan.segments)
+        original = counter.original()
+        ways = [_ways_of(counter, drafts[0], found)]
+        for each in drafts[1:]:
+            if budget.spent(PLANNING):
+                break
+            ways.append(_ways_of(counter, each, found))
+        drafts = drafts[: len(ways)]
+        for number, group in enumerate(found):
+            own = [(each[number], made) for each, made in zip(ways, drafts, strict=True)]
+            rows.append(Row(group.unit, tuple(way for way, _ in own if way is not None)))
+            homes.append([made for way, made in own if way is not None])
+    choice = choose(rows, original, model, policy)
+    if model is not None and choice.by == MODEL and any(p is not None for p in choice.picks):
+        if budget.spent(PLANNING):
+            return _of_one(copies, Choice((), MODEL, None, OUT_OF_TIME))
+        plan, _ = combine(copies, _parts(found, homes, choice))
+        needs = _needs(trace, plan, policy.arch)
+        if needs is not None:
+            choice = confirm(choice, rows, original, model, needs, policy.min_gain)
+    plan, kept = combine(copies, _parts(found, homes, choice))
+    # A load of no row is one that no draft rewrites: what these have against it is the reason.
+    inside = frozenset[int]().union(*(group.loads for group in found))
+    # The first draft is that of scheme paper, if it may be taken, as `analyze` makes it.
+    against = {k.dest.index: k for made in reversed(drafts) for k in made.kept} | alone
+    kept = tuple(
+        against.get(k.dest.index, k)
+        if k.reason == _UNDECIDED and (k.dest.index in alone or k.dest.index not in inside)
+        else k
+        for k in kept
+    )
+    made, _ = without(
+        trace, CandidatePlan("", "", plan, kept), conflicts_with_uniform_loops(plan.loops)
+    )
+    return _of_one(made, choice)
+
+
+def _parts(
+    found: Sequence[Component], homes: Sequence[Sequence[CandidatePlan]], choice: Choice
+) -> list[tuple[Component, CandidatePlan | None]]:
+    return [
+        (group, None if pick is None else own[pick])
+        for group, own, pick in zip(found, homes, choice.picks, strict=True)
+    ]
+
+
+def _ways_of(
+    counter: Counter, made: CandidatePlan, found: Sequence[Component]
+) -> list[Variant | None]:
+    """What a draft makes of each row. Lines that serve one row alone are counted there, all
+    others shared out over the draft's rewrites."""
+    edits = [
+        Added(e.span.start, e.span.end, e.text)
+        for e in sorted(emit(counter.text, made.plan), key=lambda e: (e.span.start, e.span.end))
+    ]
+    row_of = {load: n for n, group in enumerate(found) for load in group.loads}
+    own: dict[int | None, float] = {}
+    for edit, lines in zip(edits, counter.lines(edits), strict=True):
+        row = row_of.get(counter.index(edit.start)) if made.form == "keep" else None
+        own[row] = own.get(row, 0.0) + lines
+    rewrites: dict[int, list[Rewrite]] = {}
+    for rewrite in made.plan.rewrites:
+        if rewrite.dest in row_of:
+            rewrites.setdefault(row_of[rewrite.dest], []).append(rewrite)
+    everything = sum(not r.is_copy for r in made.plan.rewrites)
+    result: list[Variant | None] = [None] * len(found)
+    for row, of_row in rewrites.items():
+        shuffled = [r for r in of_row if not r.is_copy]
+        same = made.form == UNIFORM and all(r.form != UNIFORM for r in shuffled)
+        if not shuffled or same:  # outside of uniform loops the form is keep
+            continue
+        issued = own.get(row, 0.0) + own.get(None, 0.0) * len(shuffled) / everything
+        added = counter.added(made.plan, shuffled, issued)
+        result[row] = Variant(made.scheme, made.form, len(of_row), added)
+    return result
+
+
+def _needs(trace: Trace, plan: Plan, arch: str | None) -> tuple[Needs, Needs] | None:
+    """What the original and the rewritten kernel need, where there is a ptxas that knows
+    the architecture."""
+    import subprocess
+
+    from ptxsw.toolchain import ptxas
+
+    text = trace.module.source.text
+    name = trace.function.name
+    found: list[Needs] = []
+    for each in (text, apply(text, emit(text, plan))):
+        try:
+            made = ptxas.assemble(each, str(plain_name(arch)), timeout=_PATIENCE)
+        except (ptxas.NoPtxas, ptxas.AssemblyError, OSError, subprocess.TimeoutExpired):
+            return None
+        found += [Needs(r.registers, r.spill_stores) for r in made.resources if r.kernel == name]
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+_PATIENCE = 20.0  # seconds for ptxas, which is asked for advice only

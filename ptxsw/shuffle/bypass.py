@@ -1,0 +1,198 @@
+"""Sources that a path leads around: was the source made nevertheless, where its value is taken?
+
+    if (x < n)     s += a[x];        A, in lane i + 1: made where x + 1 < n
+    if (x + 1 < n) s += a[x + 1];    B, in lane i: made where x + 1 < n
+
+A is not on every path to B. But a lane hands a value over at B only, so it came there in the same
+turn of all loops around both, and if it came around A, then the conditions of that way hold in it.
+Where they contradict what is known in the lane that takes the value, for each such way, there is
+none: the source was made. A way whose own conditions contradict each other is taken by no lane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from ptxsw.analysis.address_equality import Obligation, ShiftedLane, needs_rows
+from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.solver import Proved, Solver
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.flow.cfg import Cfg
+
+Conditions = tuple[Term, ...]
+
+_LARGEST = 200  # nodes of a condition that is looked at
+_NEWEST = 24  # conditions of a way that are looked at
+_FAILURES = 8  # so often Z3 may fail before it is asked no more
+_MOST_WAYS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Where ways to a load part, of which not all pass its source. `start` is the last
+    instruction that is on all of them, `blocks` are those behind it that lie on any way to the
+    load within a turn of the loops around, the load's own included."""
+
+    start: int
+    blocks: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The proof that no lane comes around the source. `rows`: it speaks of lanes that lie in one
+    row of the block; `loads`: of what was read from memory that others may write."""
+
+    proved: tuple[Obligation, ...]
+    rows: bool = False
+    loads: bool = False
+
+
+def find_fork(cfg: Cfg, above: int, below: int) -> Fork | str:
+    """The fork for a source in block `above` and a load in block `below`, or why the source may
+    not have been made in the same turn. Both lie in the same loops, no loop lies between."""
+    around = cfg.loops_around(below)
+    start = cfg.idom.get(above, above)
+    while not (
+        cfg.dominates(start, below)
+        and cfg.loops_around(start) == around
+        and cfg.blocks[start].end > cfg.blocks[start].start
+    ):
+        if start == cfg.idom[start]:
+            return NOT_ON_EVERY_PATH
+        start = cfg.idom[start]
+    ahead = _ahead(cfg, above, around)
+    if cfg.irreducible or cfg.loops_around(above) != around or below not in ahead:
+        return NOT_ON_EVERY_PATH
+    back = _back(cfg, below, around)
+    between = ahead & back
+    if any(n in between and s in between for n, s in cfg.retreating if s not in around):
+        return f"{NOT_ON_EVERY_PATH}, and a loop lies between"
+    return Fork(cfg.blocks[start].end - 1, _ahead(cfg, start, around) & back)
+
+
+NOT_ON_EVERY_PATH = "the source load is not on every path to this load"
+NOT_TOLD = f"{NOT_ON_EVERY_PATH}, and no condition tells that it was made"
+
+
+def _ahead(cfg: Cfg, start: int, around: tuple[int, ...]) -> frozenset[int]:
+    """Blocks that are reached behind a block in the same turn of the loops around it."""
+    seen: set[int] = set()
+    work = [start]
+    while work:
+        number = work.pop()
+        for after in cfg.blocks[number].successors:
+            if after not in seen and after not in around:
+                seen.add(after)
+                work.append(after)
+    return frozenset(seen)
+
+
+def _back(cfg: Cfg, end: int, around: tuple[int, ...]) -> frozenset[int]:
+    """Blocks from which a block is reached in the same turn of the loops around it."""
+    seen = {end}
+    work = [end]
+    while work:
+        number = work.pop()
+        for before in cfg.predecessors[number] if number not in around else ():
+            if before not in seen:
+                seen.add(before)
+                work.append(before)
+    return frozenset(seen)
+
+
+class Bypasses:
+    """Asks of one trace whether sources can be bypassed."""
+
+    def __init__(self, trace: Trace, solver: Solver) -> None:
+        self._trace, self._terms, self._solver = trace, trace.terms, solver
+        self._failures = 0
+        self._usable: dict[Term, bool] = {}
+        self._loaded: dict[Term, bool] = {}
+        self._ways: dict[tuple[int, int], tuple[Conditions, ...] | None] = {}
+
+    def closed(
+        self, source: Access, dest: Access, fork: Fork, other: ShiftedLane | None
+    ) -> Closed | None:
+        """The proof that in the other lane (this one, where there is no other) `source` was made
+        if both lanes are at `dest`; None where there is none."""
+        ways = self._around(source, dest, fork)
+        if ways is None or len(ways) > _MOST_WAYS:
+            return None
+        views = [v.conditions for v in dest.variants] if other is not None else [frozenset[Term]()]
+        found = [self._contradicted(way, known, other) for way in ways for known in views]
+        proofs = [one for one in found if one is not None]
+        if len(proofs) < len(found):
+            return None
+        return Closed(
+            tuple(claim for one in proofs for claim in one.proved),
+            any(one.rows for one in proofs),
+            any(one.loads for one in proofs),
+        )
+
+    def _around(self, source: Access, dest: Access, fork: Fork) -> tuple[Conditions, ...] | None:
+        block_of = self._trace.cfg.block_of
+        key = (block_of[source.index], block_of[dest.index])
+        if key not in self._ways:
+            start = block_of[fork.start]
+            self._ways[key] = self._trace.ways(start, key[1], key[0], fork.blocks)
+        return self._ways[key]
+
+    def _contradicted(
+        self, way: Conditions, known: frozenset[Term], other: ShiftedLane | None
+    ) -> Closed | None:
+        """The proof that no lane comes this way while `known` holds in the lane that asks: first
+        without what was read from memory, which other threads may change meanwhile."""
+        usable = [c for c in way[-_NEWEST:] if self._is_usable(c)]
+        own = frozenset(filter(self._is_usable, known))
+        firm = [c for c in usable if not self._is_loaded(c)]
+        rows = other is not None and needs_rows(*usable, *own)
+        proved = self._contrary(firm, frozenset(c for c in own if not self._is_loaded(c)), other)
+        if proved is not None:
+            return Closed((proved,), rows)
+        proved = self._contrary(usable, own, other) if len(firm) < len(usable) else None
+        return None if proved is None else Closed((proved,), rows, loads=True)
+
+    def _is_usable(self, condition: Term) -> bool:
+        known = self._usable.get(condition)
+        if known is None:
+            known = condition.size <= _LARGEST and not _is_undefined(condition)
+            self._usable[condition] = known
+        return known
+
+    def _is_loaded(self, condition: Term) -> bool:
+        """Does it speak of memory that may be written while the kernel runs?"""
+        known = self._loaded.get(condition)
+        if known is None:
+            known = self._loaded[condition] = any(
+                n.kind == "apply" and n.value[0][0] == "load" and n.value[1] is Variance.LANE
+                for n in walk(condition)
+            )
+        return known
+
+    def _contrary(
+        self, way: list[Term], known: frozenset[Term], other: ShiftedLane | None
+    ) -> Obligation | None:
+        """Do the conditions of a way, as the lane that asks sees the other one, contradict what
+        it knows, or each other?"""
+        terms, moved = self._terms, way
+        if other is not None:
+            moved = [other(c) for c in way]
+            known |= other.exists(*way, *known)
+        facts = known.union(moved)
+        for fact in moved:
+            contrary = terms.not_(fact)
+            if contrary in facts or (contrary.kind == "const" and contrary.value):
+                return Obligation(contrary, frozenset({contrary}))
+        if not moved or self._failures >= _FAILURES:
+            return None
+        claim = terms.not_(reduce(terms.and_, moved))
+        if isinstance(self._solver.prove(claim, known), Proved):
+            return Obligation(claim, known)
+        self._failures += 1
+        return None
+
+
+def _is_undefined(condition: Term) -> bool:
+    """Does it speak of a register that nobody has set? Each read may find another value."""
+    return any(n.kind == "atom" and str(n.value).startswith("undefined(") for n in walk(condition))

@@ -1,0 +1,250 @@
+"""The plan of one scheme and form for one kernel: every legal rewrite that it can make.
+
+Nothing is weighed here: `choose` compares drafts and takes one, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from ptxsw.analysis.lane_reuse import Candidate, candidates, global_loads
+from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
+from ptxsw.emulator.run import no_collection
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, Rewrite
+from ptxsw.shuffle.legality import Legality, Refused
+from ptxsw.shuffle.load_groups import Row, centre, rows
+
+Elements = tuple[list[Candidate], ...]
+Found = Sequence[tuple[Access, Elements]]
+
+_SHUFFLED = "the source gets its own value by a shuffle"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A load that stays as it is although a source was in sight, or that may not take part."""
+
+    dest: Access
+    candidate: Candidate | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatePlan:
+    """What one scheme makes of a kernel, and the loads it leaves, with the reasons."""
+
+    scheme: str
+    form: str
+    plan: Plan
+    kept: tuple[Kept, ...]
+
+
+def draft(
+    trace: Trace,
+    judge: Legality,
+    *,
+    scheme: str,
+    form: str,
+    max_delta: int,
+    hoist: bool,
+    shuffles: bool = True,
+    why_not: str = "",
+    found: Found | None = None,
+) -> CandidatePlan:
+    """Every legal rewrite by one scheme. With `hoist` the middle load of a row is moved up to be
+    the source. Without `shuffles` only copies are made, and `why_not` is the reason for the rest.
+    `judge` is asked no more than needed; when its time for planning is over, all that was not
+    looked at stays. `found`: the candidates for `max_delta`, where they are known."""
+    made = _Drafting(trace, judge, scheme, form, max_delta, hoist)
+    with no_collection():
+        found = find(trace, max_delta, judge.budget) if found is None else found
+        if shuffles and (hoist or scheme == "halo"):
+            starting = {access.index for access, elements in found if not any(elements)}
+            for row in rows(trace, judge):
+                if judge.budget.spent(PLANNING):
+                    break
+                made.row(row, starting)
+        made.others(found, shuffles, why_not)
+        for access in global_loads(trace)[len(found) :]:
+            made.kept.append(Kept(access, None, OUT_OF_TIME))
+    made.rewrites.sort(key=lambda rewrite: rewrite.dest)
+    used = {part.source for rewrite in made.rewrites for part in rewrite.parts}
+    plan = Plan(
+        trace.function,
+        trace.cfg.instructions,
+        tuple(made.rewrites),
+        judge.segments,
+        tuple(h for h in made.hoists if h.load in used),
+        tuple(made.halos),
+    )
+    return CandidatePlan(scheme, form, plan, tuple(made.kept))
+
+
+def find(trace: Trace, max_delta: int, budget: Budget) -> Found:
+    """The candidates for each load, as far as the time for planning goes."""
+    with no_collection():
+        return tuple(takewhile(lambda _: not budget.spent(PLANNING), candidates(trace, max_delta)))
+
+
+@dataclass
+class _Drafting:
+    trace: Trace
+    judge: Legality
+    scheme: str
+    form: str
+    max_delta: int
+    hoist: bool
+    rewrites: list[Rewrite] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    hoists: list[HoistedLoad] = field(default_factory=list)
+    halos: list[Halo] = field(default_factory=list)
+    done: set[int] = field(default_factory=set)  # loads of which is decided
+    shuffled: set[int] = field(default_factory=set)
+    moved: dict[int, list[tuple[Access, int, int]]] = field(default_factory=dict)
+
+    # ------------------------------------------------------------ rows
+
+    def row(self, row: Row, starting: set[int]) -> None:
+        """Moves the middle of a row up, and makes a halo row of it if the scheme says so. Only
+        rows of which the first load has no other source."""
+        members = list(row.members)
+        spent = self.judge.budget.spent
+        while len(members) > 1 and members[0].index in starting and not spent(PLANNING):
+            lead, at = members[0], members[0].index
+            middle = centre(row, members) if self.hoist else lead
+            if middle is not lead:
+                hoist = row.hoist_address(self.trace, self.judge, middle, lead)
+                if hoist is not None:
+                    self.hoists.append(hoist)
+                    lead = middle
+            if self.scheme != "halo":
+                self._offer(row, members, lead, at)
+                return
+            taken = self._halo(row, members, lead, at)
+            members = [m for m in members if m.index not in taken and m is not lead]
+
+    def _offer(self, row: Row, members: list[Access], lead: Access, at: int) -> None:
+        """Makes a lead that was moved up a source for the rest of its row."""
+        if lead.index == at:
+            return
+        self.done.add(lead.index)
+        for member in members:
+            delta = row.delta(lead, member)
+            if member is not lead and abs(delta) <= self.max_delta:
+                self.moved.setdefault(member.index, []).append((lead, delta, at))
+
+    def _halo(self, row: Row, members: list[Access], lead: Access, at: int) -> set[int]:
+        """One halo row around a lead; the members it took."""
+        proofs: list[Proof] = []
+        taken: list[Rewrite] = []
+        low = high = 0
+        for member in members:
+            delta = row.delta(lead, member)
+            least, most = min(low, delta), max(high, delta)
+            if member is lead or most - least > 31 or abs(delta) > self.max_delta:
+                continue
+            proof = self._halo_member(row, lead, member, delta, at)
+            if proof is None:
+                continue
+            low, high = least, most
+            proofs.append(proof)
+            part = ElementSource(lead.index, 0, delta)
+            taken.append(Rewrite(member.index, (part,), "halo", self.form, proof))
+        if any(rewrite.delta for rewrite in taken):
+            self.rewrites += taken
+            self.shuffled |= {rewrite.dest for rewrite in taken if rewrite.delta}
+            self.halos.append(Halo(lead.index, low, high, row.stride, Proof.joined(proofs)))
+            self.done |= {lead.index, *(rewrite.dest for rewrite in taken)}
+        return {rewrite.dest for rewrite in taken}
+
+    def _halo_member(
+        self, row: Row, lead: Access, member: Access, delta: int, at: int
+    ) -> Proof | None:
+        """Why a member may take the lead's value from lane i + delta, or from the halo."""
+        source_at = at if lead.index != at else None
+        direct = Candidate(member, lead, delta)
+        proof = self.judge.legal(direct, before=at, source_at=source_at)
+        if isinstance(proof, Refused) or not delta:
+            return None if isinstance(proof, Refused) else proof
+        far = -32 if delta > 0 else 32
+        beyond = Candidate(member, lead, delta + far, displacement=-far * row.stride)
+        other = self.judge.legal(beyond, before=at, source_at=source_at)
+        return None if isinstance(other, Refused) else Proof.joined([proof, other])
+
+    # ------------------------------------------------------------ the rest
+
+    def others(
+        self, found: Iterable[tuple[Access, Elements]], shuffles: bool, why_not: str
+    ) -> None:
+        """For each element of each load the nearest legal source, whose value comes from
+        memory: shuffles of shuffled values would queue up. A load stays where one element has
+        no source. Without `shuffles` only what all of them would serve stays for `why_not`."""
+        for dest, elements in found:
+            if dest.index in self.done:
+                continue
+            if self.judge.budget.spent(PLANNING):
+                self.kept.append(Kept(dest, None, OUT_OF_TIME))
+                continue
+            sources = [self._with_moved(dest, candidates) for candidates in elements]
+            served = []
+            for several in sources:
+                one = self._nearest(dest, several)
+                if not isinstance(one, tuple):
+                    left = one or self._partly(sources)
+                    self.kept += [left] if left is not None else []
+                    break
+                served.append(one)
+            else:
+                crossing = next((c for c, _ in served if c.crosses), None)
+                if crossing is not None:
+                    self.shuffled.add(dest.index)
+                if crossing is not None and not shuffles:
+                    self.kept.append(Kept(dest, crossing, why_not))
+                else:
+                    self._rewrite(dest, served)
+
+    def _with_moved(
+        self, dest: Access, sources: list[Candidate]
+    ) -> list[tuple[Candidate, int | None]]:
+        """The sources of an element, nearest lanes first, those that were moved up among them."""
+        known: list[tuple[Candidate, int | None]] = [(source, None) for source in sources]
+        moved = self.moved.get(dest.index, [])
+        known += [(Candidate(dest, s, delta), at) for s, delta, at in moved]
+        return (
+            sorted(known, key=lambda pair: (pair[0].mirror, abs(pair[0].delta))) if moved else known
+        )
+
+    def _nearest(
+        self, dest: Access, sources: list[tuple[Candidate, int | None]]
+    ) -> tuple[Candidate, Proof] | Kept | None:
+        """The first legal source of one element and its proof, or why there is none; None where
+        none is in sight."""
+        refused: Kept | None = None
+        passed: Kept | None = None
+        for candidate, at in sources:
+            if candidate.crosses and candidate.source.index in self.shuffled:
+                passed = passed or Kept(dest, candidate, _SHUFFLED)
+                continue
+            verdict = self.judge.legal(candidate, source_at=at)
+            if isinstance(verdict, Proof):
+                return candidate, verdict
+            refused = refused or Kept(dest, candidate, verdict.reason)
+        return refused or passed
+
+    def _partly(self, sources: list[list[tuple[Candidate, int | None]]]) -> Kept | None:
+        """Why a vector load stays of which one element has no source in sight."""
+        seen = next((c for candidates in sources for c, _ in candidates), None)
+        if seen is None:
+            return None
+        return Kept(seen.dest, seen, "not every element of the vector has a source")
+
+    def _rewrite(self, dest: Access, served: list[tuple[Candidate, Proof]]) -> None:
+        parts = tuple(
+            ElementSource(c.source.index, c.element, c.delta, c.mirror) for c, _ in served
+        )
+        scheme = "paper" if self.scheme == "halo" else self.scheme
+        proof = Proof.joined([proof for _, proof in served])
+        self.rewrites.append(Rewrite(dest.index, parts, scheme, self.form, proof))

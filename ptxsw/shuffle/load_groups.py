@@ -1,0 +1,97 @@
+"""Rows: loads of one straight-line stretch that lie whole lane strides apart."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ptxsw import isa
+from ptxsw.analysis.lane_reuse import Class, global_loads, place
+from ptxsw.bits import wrapped
+from ptxsw.emulator.affine import Affine
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ir import Mem, Reg
+from ptxsw.plan import HoistedLoad
+from ptxsw.shuffle.legality import Legality, Refused
+
+
+@dataclass(frozen=True)
+class Row:
+    """The loads of a row in program order, with their offsets and the lane stride in bytes."""
+
+    members: tuple[Access, ...]
+    offsets: dict[int, int]  # by the load's position
+    stride: int
+
+    def delta(self, source: Access, dest: Access) -> int:
+        """The lane, counted from its own, that has in `source` what a lane wants in `dest`."""
+        return (self.offsets[dest.index] - self.offsets[source.index]) // self.stride
+
+    def hoist_address(
+        self, trace: Trace, judge: Legality, load: Access, first: Access
+    ) -> HoistedLoad | None:
+        """How a load of the row can be made before the first one: through its own address
+        register if that is set by then, else through that of the first load if the distance is
+        known. None where it can't."""
+        if isinstance(judge.can_hoist(load, first.index), Refused):
+            return None
+        base, offset = _address(load) or (None, 0)
+        between = trace.cfg.instructions[first.index : load.index]
+        if base is not None and not any(base in isa.defs(i) for i in between):
+            return HoistedLoad(load.index, first.index, base, offset)
+        known = _address(first)
+        if known is None or len(load.variants) != 1 or len(first.variants) != 1:
+            return None
+        distance = trace.terms.sub(load.variants[0].address, first.variants[0].address)
+        if distance.kind != "const":
+            return None
+        return HoistedLoad(
+            load.index, first.index, known[0], known[1] + wrapped(distance.value, distance.width)
+        )
+
+
+def rows(trace: Trace, judge: Legality) -> Iterator[Row]:
+    """The rows of a kernel with at least two different offsets, of loads that fill one register
+    and take their address from a register."""
+    affine, where = Affine(), judge.segments
+    groups: dict[tuple[int, Class, int, int, int], list[tuple[Access, int]]] = {}
+    for access in global_loads(trace):
+        spot = place(affine, access)
+        if spot is None or not spot.stride or judge.loadable(access) is not None:
+            continue
+        if access.elements != 1 or _address(access) is None:
+            continue
+        residue = spot.offset % abs(spot.stride)
+        key = (where[access.index], spot.key, spot.stride, residue, access.bits)
+        groups.setdefault(key, []).append((access, spot.offset))
+    for (_, _, stride, _, _), loads in groups.items():
+        if len({offset for _, offset in loads}) > 1:
+            offsets = {access.index: offset for access, offset in loads}
+            yield Row(tuple(access for access, _ in loads), offsets, stride)
+
+
+def centre(row: Row, members: Sequence[Access]) -> Access:
+    """The load from which the others are nearest in sum; of equals the first."""
+    places = {m.index: row.delta(members[0], m) for m in members}
+    ordered = sorted(places.values())
+    below = [0, *accumulate(ordered)]
+
+    def distance(member: Access) -> int:
+        here = places[member.index]
+        at = bisect_left(ordered, here)
+        return here * at - below[at] + (below[-1] - below[at]) - here * (len(ordered) - at)
+
+    return min(members, key=distance)
+
+
+def _address(access: Access) -> tuple[Reg, int] | None:
+    """Base register and offset in bytes, where the load has no more operands."""
+    operands = access.instruction.operands
+    if len(operands) != 2:
+        return None
+    memory = operands[1]
+    if not isinstance(memory, Mem) or not isinstance(memory.base, Reg) or memory.extra:
+        return None
+    return memory.base, memory.offset

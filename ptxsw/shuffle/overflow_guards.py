@@ -1,0 +1,87 @@
+"""Where an index can be tested at run time: a register that holds it, and a place to ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from ptxsw import isa
+from ptxsw.analysis.address_equality import NoOverflow
+from ptxsw.bits import wrapped
+from ptxsw.emulator.node import Term, split
+from ptxsw.emulator.trace import Trace, Widening
+from ptxsw.flow.cfg import ends_block
+from ptxsw.ir import Reg
+from ptxsw.plan import WrapGuard
+
+
+class Guards:
+    """Finds tests for index sums: at an instruction that extends a register which holds the
+    index up to a constant, on every way to the load, or, if that is in fewer loops, behind the
+    only instruction that sets the register."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._by_class: dict[object, list[Widening]] = {}
+        for widening in trace.widenings:
+            for key in dict.fromkeys(map(_class, widening.terms)):
+                self._by_class.setdefault(key, []).append(widening)
+
+    def place(self, need: NoOverflow, known: frozenset[Term], before: int) -> WrapGuard | None:
+        """The test for `need`, in a lane that knows `known`, at a place that dominates
+        instruction `before`: in the fewest loops, and of those the newest."""
+        best: tuple[int, int, WrapGuard] | None = None
+        for widening in self._by_class.get(_class(need.value), []):
+            values = widening.on_paths(known, self._trace.terms)
+            if len(values) != 1 or _class(values[0]) != _class(need.value):
+                continue
+            width = need.value.width
+            addend = wrapped(split(need.value)[0] - split(values[0])[0], width)
+            for index in self._places(widening, before):
+                guard = WrapGuard(index, widening.reg, width, addend, need.step, need.signed)
+                depth = len(self._loops(index))
+                if best is None or (-depth, index) > best[:2]:
+                    best = (-depth, index, guard)
+        return best[2] if best is not None else None
+
+    def _places(self, widening: Widening, before: int) -> Iterator[int]:
+        """Instructions before which the register holds what it holds at the extension."""
+        if self._in_time(widening.index, before):
+            yield widening.index
+        made = self._only_set.get(widening.reg, -1)
+        if made < 0 or len(self._loops(made)) >= len(self._loops(widening.index)):
+            return
+        end = self._trace.cfg.blocks[self._trace.cfg.block_of[made]].end - 1
+        if (
+            end > made
+            and self._trace.function.body.means(widening.reg, end)
+            and ends_block(self._trace.cfg.instructions[end])
+            and self._in_time(end, before)
+        ):
+            yield end
+
+    def _in_time(self, index: int, before: int) -> bool:
+        """Is it on every path to `before`, for the last time in the same turn of every loop?"""
+        cfg = self._trace.cfg
+        own, block = cfg.block_of[index], cfg.block_of[before]
+        if not (index < before if own == block else cfg.dominates(own, block)):
+            return False
+        # A place in a loop that the load is not in speaks of an earlier turn.
+        return set(self._loops(before)).issuperset(self._loops(index))
+
+    def _loops(self, index: int) -> tuple[int, ...]:
+        return self._trace.cfg.loops_around(self._trace.cfg.block_of[index])
+
+    @cached_property
+    def _only_set(self) -> dict[Reg, int]:
+        """The instruction that sets a register, for registers that one unguarded one sets."""
+        found: dict[Reg, int] = {}
+        for index, instruction in enumerate(self._trace.cfg.instructions):
+            for reg in isa.defs(instruction):
+                twice = reg in found or instruction.guard is not None
+                found[reg] = -1 if twice else index
+        return found
+
+
+def _class(term: Term) -> object:
+    return term.width, split(term)[1]

@@ -1,0 +1,120 @@
+"""What ccache and sccache have to know: what the stand-in is asked for, and by which ptxsw.
+
+They keep an object under its source, its arguments and its compiler, and of the environment look at
+next to nothing: neither at `PTXSW_*`, nor at `NVCC_APPEND_FLAGS`, nor at the ptxas that a compiler
+starts. Found by experiment with ccache 4.7.5 and 4.14.2, sccache 0.4.0 and 0.16.0. Each has one
+variable for such a case: ccache hashes the content of the files in `CCACHE_EXTRAFILES`, sccache the
+value of `SCCACHE_C_CUSTOM_CACHE_BUSTER`.
+
+What they are told is the same on every machine with this ptxsw and these settings, so that caches
+can be shared.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+from ptxsw import __version__
+from ptxsw.toolchain.cache import key
+from ptxsw.toolchain.settings import Settings, tuned_file
+
+EXTRA_FILES = "CCACHE_EXTRAFILES"
+BUSTER = "SCCACHE_C_CUSTOM_CACHE_BUSTER"
+_PACKAGE = Path(__file__).parents[1]
+_MARK = "ptxsw-"
+
+
+def variables(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
+    """The variables that tell both caches, with what the user has in them. The file for ccache
+    is written into `directory`, where it stays. Raises OSError."""
+    told = _state(environ)
+    path = directory / _digest(told)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        private = path.with_name(f".{path.name}.{os.getpid()}")
+        private.write_text(told)
+        private.replace(path)
+    theirs = [file for file in _extra_files(environ) if not _is_ours(file, directory)]
+    words = [word for word in environ.get(BUSTER, "").split() if not word.startswith(_MARK)]
+    return {
+        EXTRA_FILES: os.pathsep.join([*theirs, str(path)]),
+        BUSTER: " ".join([*words, _MARK + path.name]),
+    }
+
+
+def outdated(environ: Mapping[str, str], directory: Path) -> Iterator[str]:
+    """Those of the variables that tell of other settings, or of another ptxsw."""
+    now = _digest(_state(environ))
+    extra = _split(environ.get(EXTRA_FILES, ""))
+    files = [Path(file).name for file in extra if _is_ours(file, directory)]
+    words = [w[len(_MARK) :] for w in environ.get(BUSTER, "").split() if w.startswith(_MARK)]
+    for variable, found in ((EXTRA_FILES, files), (BUSTER, words)):
+        if any(each != now for each in found):
+            yield variable
+
+
+def _state(environ: Mapping[str, str]) -> str:
+    """All that decides what the stand-in makes of a text, as lines."""
+    try:
+        settings = Settings(environ)
+    except ValueError as error:  # all files are left alone
+        asked, mode = str(error), ""
+    else:
+        asked, mode = settings.asked(), "" if settings.disabled else settings.mode
+    lines = [f"ptxsw {__version__} {_package()}", asked]
+    if mode == "auto":
+        lines.append(f"tuned {_content(tuned_file(environ))}")
+    if environ.get("PTXSW_REAL_PTXAS"):
+        lines.append(f"ptxas {_content(environ['PTXSW_REAL_PTXAS'])}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _digest(state: str) -> str:
+    return key(state.encode())[:16]
+
+
+def _package() -> str:
+    """Names the content of ptxsw itself."""
+    digest = blake2b(digest_size=8)
+    for path in sorted(_PACKAGE.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(f"{path.relative_to(_PACKAGE)}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _content(path: str | None) -> str:
+    """Names the content of a file; "none" where it cannot be read."""
+    try:
+        return blake2b(Path(path or "").read_bytes(), digest_size=8).hexdigest()
+    except OSError:
+        return "none"
+
+
+def _is_ours(path: str, directory: Path) -> bool:
+    return Path(path).parent == directory
+
+
+def _extra_files(environ: Mapping[str, str]) -> list[str]:
+    """What ccache hashes already: the variable goes before its configuration, so whoever sets
+    it has to take over what is there."""
+    ccache = shutil.which("ccache", path=environ.get("PATH"))
+    if EXTRA_FILES in environ or ccache is None:
+        return _split(environ.get(EXTRA_FILES, ""))
+    command = [ccache, "--get-config", "extra_files_to_hash"]
+    try:
+        done = subprocess.run(
+            command, env=dict(environ), capture_output=True, text=True, timeout=20
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return _split(done.stdout.strip()) if done.returncode == 0 else []
+
+
+def _split(paths: str) -> list[str]:
+    return [path for path in paths.split(os.pathsep) if path]

@@ -1,0 +1,83 @@
+"""Two texts of one kernel proved equal, from the texts and a map of their places alone.
+
+`validate(old, new)` asks no rewrite why it is right: it runs both texts symbolically over one
+table of terms, from each place where a block of the first begins to the next, and compares what
+they do. Imports nothing of what rewrites kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ptxsw.emulator.run import no_collection
+from ptxsw.ir import Function, Instruction, Module
+from ptxsw.permutation import Permutation
+from ptxsw.validate.claims import Claim, read_claim
+from ptxsw.validate.edit_map import EditMap, infer
+from ptxsw.validate.outcome import (
+    ASSUMPTIONS,
+    DEFAULT,
+    Differ,
+    GiveUp,
+    Mismatch,
+    Outcome,
+    Proved,
+    Unproved,
+)
+from ptxsw.validate.proof import Validation
+from ptxsw.validate.surroundings import difference
+
+__all__ = [
+    "ASSUMPTIONS", "DEFAULT", "Claim", "EditMap", "Mismatch", "Outcome", "Proved", "Unproved",
+    "infer", "validate",
+]  # fmt: skip
+
+
+def validate(
+    old: tuple[Module, Function],
+    new: tuple[Module, Function],
+    edit_map: EditMap | None = None,
+    claims: Sequence[Claim] = (),
+    assume: Iterable[str] = DEFAULT,
+    shared_layout: Permutation | None = None,
+) -> Outcome:
+    """Is the second kernel equal to the first, wherever the first is defined?
+
+    `edit_map` says which places correspond (None: inferred from the texts), `claims` what a
+    rewrite says of its own registers, `assume` which assumptions a proof may rest on,
+    `shared_layout` how the second text's shared memory is that of the first, permuted. A wrong
+    map, claim or layout makes no wrong proof. Raises ParseError; ValueError for a claim that is no
+    readable PTX or an assumption nobody knows.
+    """
+    allowed = frozenset(assume)
+    if not allowed <= ASSUMPTIONS.keys():
+        raise ValueError(f"unknown assumption: {', '.join(sorted(allowed - ASSUMPTIONS.keys()))}")
+    (first, kernel), (second, other) = old, new
+    differs = difference(first, second, kernel, other, permuted=shared_layout is not None)
+    if differs is not None:
+        return Unproved(differs)
+    read = [read_claim(claim, first, kernel) for claim in claims]
+    edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
+    with no_collection():
+        return _answer(lambda: Validation(old, new, edits, read, allowed, shared_layout))
+
+
+def _answer(begin: Callable[[], Validation]) -> Outcome:
+    validation: Validation | None = None
+    try:
+        validation = begin()
+        validation.run()
+    except GiveUp as reason:
+        return Unproved(str(reason))
+    except Differ as differ:
+        assert validation is not None
+        texts = (validation.old, differ.old), (validation.new, differ.new)
+        lines = [_line(t.module, t.cfg.instructions, index) for t, index in texts]
+        return Mismatch(differ.reason, lines[0], lines[1], differ.example)
+    return Proved(tuple(validation.assumptions))
+
+
+def _line(module: Module, instructions: Sequence[Instruction], index: int | None) -> int | None:
+    if index is None or not 0 <= index < len(instructions):
+        return None
+    return module.source.line(instructions[index].start)

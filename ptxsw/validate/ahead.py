@@ -1,0 +1,71 @@
+"""What the first text is sure to read from a place on.
+
+A load may be made before a loop only if the loop would make it in any case. So the first text is
+run on from where a comparison ends: every path has to come to the load, before anything that may
+wait or end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptxsw.emulator.node import Term
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.memory import Memory
+from ptxsw.validate.path import Path, Runner, Touch
+
+_MAX_STEPS = 2000  # instructions of all paths
+_MAX_PATHS = 32
+
+
+class Ahead:
+    """Looks ahead from the ends of paths of the first text."""
+
+    def __init__(self, memory: Memory, equality: Equality) -> None:
+        self.memory, self.equality = memory, equality
+
+    def reads(self, runner: Runner, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
+        """Does the first text, from the end of its path on, surely read these bytes, by an
+        access at least as wide, before anything that may wait or end?"""
+        assert old.end is not None
+        if old.end.kind != "cut":
+            return False
+        start = Path(old.get, tuple(given), old.end.position, forked=True)
+        work, steps, paths = [start], 0, 0
+        while work:
+            path = work.pop()
+            paths += 1
+            while not self._reached(path, touch):
+                steps += 1
+                at_end = path.position >= len(runner.cfg.instructions)
+                if path.end is not None or path.events or at_end:
+                    return False
+                if steps > _MAX_STEPS or paths + len(work) > _MAX_PATHS:
+                    return False
+                fork = runner.step(path)
+                if fork is not None:
+                    if not self._goes_nowhere(fork, given):
+                        work.append(fork)
+                    if self._goes_nowhere(path, given):
+                        break
+        return True
+
+    def _goes_nowhere(self, path: Path, given: Sequence[Term]) -> bool:
+        return self.equality.contradictory(given, path.conditions)
+
+    def _reached(self, path: Path, touch: Touch) -> bool:
+        if not path.touches:
+            return False
+        last = path.touches[-1]
+        if last.guard.kind != "const" or last.target.space != touch.target.space:
+            return False
+        distance = self.memory.distance(touch.target.place, last.target.place)
+        if distance is None and last.target.size == touch.target.size:
+            same = last.target.place.width == touch.target.place.width and self.equality.same(
+                last.target.place, touch.target.place, path.conditions
+            )
+            distance = 0 if same else None
+        size = touch.target.size
+        if distance is None or last.target.size % size or distance % size:
+            return False
+        return 0 <= distance <= last.target.size - size

@@ -1,0 +1,76 @@
+"""What a rewrite says of its own registers where a block of the first text begins.
+
+A claim is proved wherever control comes to its place, and may be used from there on. So a claim
+about a loop is established on entry, assumed at the header and proved again at each way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ptxsw.errors import ParseError
+from ptxsw.ir import Function, Instruction, Module, Reg, Variable
+from ptxsw.parser import parse
+from ptxsw.validate.kinds import Kind, kind
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`register` of the second text "is" what `code` computes, or, a predicate, "implies" it.
+
+    `code` is PTX over registers of the first text, with declarations of its own where it needs
+    them: computations and plain loads, which leave the result in `value`. `label` is the label of
+    the first text at which the claim holds:
+
+        Claim("LOOP", "%sw_prev", "ld.global.f32 %v, [%rd4+-4];", "%v", declare=".reg .f32 %v;")
+    """
+
+    label: str
+    register: str
+    code: str
+    value: str
+    declare: str = ""
+    relation: Literal["is", "implies"] = "is"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadClaim:
+    """A claim made ready: instructions to run on the first text's registers."""
+
+    claim: Claim
+    register: Reg
+    value: Reg
+    function: Function
+    instructions: tuple[Instruction, ...]
+
+
+def read_claim(claim: Claim, module: Module, old: Function) -> ReadClaim:
+    """Parse the code of a claim. Raises ValueError where it is no code a claim may have."""
+    declared = " ".join(_declaration(v) for v in old.body.variables if v.space == "reg")
+    major, minor = module.version
+    text = (
+        f".version {major}.{minor}\n.target {', '.join(module.targets)}\n"
+        f".address_size {module.address_size}\n"
+        f".visible .entry claim()\n{{\n{declared}\n{claim.declare}\n{claim.code}\n}}\n"
+    )
+    try:
+        function = parse(text, "<claim>").functions[0]
+        instructions = function.body.instructions
+    except ParseError as error:
+        raise ValueError(f"a claim cannot be read: {error}") from error
+    for instruction in instructions:
+        if kind(instruction) not in (Kind.COMPUTE, Kind.LOAD):
+            raise ValueError(f"a claim may not hold {instruction.name}")
+    return ReadClaim(claim, Reg(claim.register), Reg(claim.value), function, instructions)
+
+
+def _declaration(variable: Variable) -> str:
+    count = "" if variable.count is None else f"<{variable.count}>"
+    return f".reg .{variable.type} {variable.name}{count};" if not variable.scope else ""
+
+
+def at_label(claims: Sequence[ReadClaim], labels: Sequence[str]) -> list[ReadClaim]:
+    """The claims that hold where a block with these labels begins."""
+    return [c for c in claims if c.claim.label in labels]

@@ -1,0 +1,233 @@
+"""One path of each text, side by side: do they do the same where both are taken?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.terms import Terms
+from ptxsw.ir import Reg
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.memory import Bytes, Memory
+from ptxsw.validate.outcome import Differ
+from ptxsw.validate.path import End, Event, Path, Touch
+from ptxsw.validate.stores import StoreComparison
+
+_MAX_FACTS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a comparison asks of the proof around it.
+
+    `images` are the places in the second text of a block of the first; `live` the registers that
+    live on there. `reads_later`: does the first text surely read these bytes, from the end of its
+    path on? `read_only`: notes or denies that nobody writes bytes that are newly read by `.nc`.
+    `aligned` are facts about the alignment of what is declared. `raced`: does a lane take what
+    another has loaded from memory that may be written?
+    """
+
+    images: Callable[[int], frozenset[int]]
+    live: Callable[[int], Iterable[Reg]]
+    reads_later: Callable[[Path, Touch, Sequence[Term]], bool]
+    read_only: Callable[[Path, Touch], bool]
+    aligned: Sequence[Term]
+    raced: Callable[[], bool] = lambda: False
+
+
+class PathComparison:
+    """Compares two paths where `given`, which holds the conditions of both, is true."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        memory: Memory,
+        equality: Equality,
+        rules: Rules,
+        old: Path,
+        new: Path,
+        given: Sequence[Term],
+    ) -> None:
+        self._terms, self._memory, self._equality = terms, memory, equality
+        self._rules = rules
+        self._old, self._new = old, new
+        self._given = tuple(given)
+
+    def compare(self) -> Mapping[int, int]:
+        """The events of the two paths by their instructions, first to second. Raises Differ."""
+        self._ends()
+        met = self._events()
+        stores = StoreComparison(self._memory, self._equality, self._given)
+        for epoch, (old, new) in enumerate(zip(self._old.stores, self._new.stores, strict=True)):
+            stores.compare(old, new, epoch)
+        for touch in self._new.touches:
+            self._touch(touch)
+        if self._rules.raced():
+            self._loads_first()
+        assert self._old.end is not None
+        if self._old.end.kind == "cut":
+            self._registers(self._old.end.position)
+        for position in self._old.end.targets:
+            self._registers(position)
+        return met
+
+    def _same(self, a: Term, b: Term) -> bool:
+        return self._equality.same(a, b, self._given)
+
+    # ------------------------------------------------------------ ends and events
+
+    def _ends(self) -> None:
+        old, new = self._old.end, self._new.end
+        assert old is not None and new is not None
+        if old.kind != new.kind:
+            raise Differ("the paths go to different places", old.index, new.index)
+        if old.kind == "cut" and new.position not in self._rules.images(old.position):
+            raise Differ("the paths go to different places", old.index, new.index)
+        if old.kind == "brx":
+            self._tables(old, new)
+
+    def _tables(self, old: End, new: End) -> None:
+        assert old.chosen is not None and new.chosen is not None
+        related = len(old.targets) == len(new.targets) and all(
+            n in self._rules.images(o) for o, n in zip(old.targets, new.targets, strict=True)
+        )
+        if not related or not self._same(old.chosen, new.chosen):
+            raise Differ("an indirect branch goes elsewhere", old.index, new.index)
+
+    def _events(self) -> Mapping[int, int]:
+        old, new = self._old.events, self._new.events
+        for a, b in zip(old, new, strict=False):
+            self._event(a, b)
+        if len(old) != len(new):
+            first = min(len(old), len(new))
+            missing = old[first] if len(old) > first else new[first]
+            which = (missing.index, None) if len(old) > first else (None, missing.index)
+            raise Differ(f"{missing.instruction.name} is not in both texts", *which)
+        return {a.index: b.index for a, b in zip(old, new, strict=True)}
+
+    def _event(self, old: Event, new: Event) -> None:
+        where = old.index, new.index
+        if old.what != new.what:
+            name = f"{old.instruction.name} stands beside {new.instruction.name}"
+            raise Differ(f"another event: {name}", *where)
+        if not self._same(old.guard, new.guard):
+            raise Differ(
+                f"{old.instruction.name} happens under another condition",
+                *where,
+                self._equality.example,
+            )
+        for a, b in zip(old.operands, new.operands, strict=True):
+            if not self._same(a, b):
+                reason = f"an operand of {old.instruction.name} has another value"
+                raise Differ(reason, *where, self._equality.example)
+
+    # ------------------------------------------------------------ registers
+
+    def _registers(self, position: int) -> None:
+        """Live registers that either text wrote have the same value."""
+        old, new = self._old, self._new
+        written = {*old.written, *new.written}
+        assert old.end is not None and new.end is not None
+        for reg in self._rules.live(position):
+            if reg in written and not self._same(old.get(reg), new.get(reg)):
+                raise Differ(
+                    f"{reg.name} has another value where the paths meet again",
+                    old.end.index,
+                    new.end.index,
+                    self._equality.example,
+                )
+
+    # ------------------------------------------------------------ accesses
+
+    def _loads_first(self) -> None:
+        """Where a lane takes what another has loaded from memory that is written, too, no store
+        stands before a load: it might be another lane's that hits the bytes."""
+        kinds = [t.loads for t in self._old.touches if t.target.space != "param"]
+        first = kinds.index(False) if False in kinds else len(kinds)
+        if any(kinds[first:]):
+            late = next(t for t in self._old.touches if not t.loads)
+            raise Differ("a store stands between loads that lanes would share", late.index)
+
+    def _touch(self, touch: Touch) -> None:
+        """An access of the second text touches only bytes that the first one does, too, before
+        anything between may end or wait for ever; and it is aligned."""
+        if self._terms.not_(touch.guard) in self._given:
+            return
+        given = (*self._given, touch.guard) if touch.guard.kind != "const" else self._given
+        if self._memory.is_parameter(touch.target.place):
+            return
+        near = [t for t in self._old.touches if t.before <= touch.before]
+        if any(self._twin(t, touch) for t in near):
+            self._check_nc(touch)
+            return
+        later = touch.loads and self._rules.reads_later(self._old, touch, given)
+        if touch.loads and not later and not self._mapped(touch, near, given):
+            raise Differ("bytes are read that the first text does not read here", None, touch.index)
+        if not later and not self._aligned(touch, near, given):
+            raise Differ(
+                f"an access of {touch.target.size} bytes is not known to be aligned",
+                None, touch.index, self._equality.example,
+            )  # fmt: skip
+        self._check_nc(touch)
+
+    def _twin(self, old: Touch, new: Touch) -> bool:
+        """The same access in the first text?"""
+        return old.target == new.target and (old.guard is new.guard or old.guard.kind == "const")
+
+    def _check_nc(self, touch: Touch) -> None:
+        if touch.nc and not self._rules.read_only(self._old, touch):
+            reason = "bytes that may be written are read by .nc"
+            raise Differ(reason, None, touch.index)
+
+    def _mapped(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
+        rest = set(range(touch.target.size))
+        for other in near:
+            distance = self._distance(other.target, touch.target)
+            if distance is None:
+                continue
+            covers = range(distance, distance + other.target.size)
+            if not rest.isdisjoint(covers) and self._equality.holds(other.guard, given):
+                rest.difference_update(covers)
+                if not rest:
+                    return True
+        return not rest
+
+    def _distance(self, a: Bytes, b: Bytes) -> int | None:
+        if a.space != b.space:
+            return None
+        known = self._memory.distance(a.place, b.place)
+        if known is None and a.place.width == b.place.width:
+            difference = self._terms.sub(a.place, b.place)
+            near = difference.size < 64 and self._same(a.place, b.place)
+            return 0 if near else None
+        return known
+
+    def _aligned(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
+        """Is the address a multiple of the access's size? Accesses of the first text are."""
+        size = touch.target.size
+        if size == 1:
+            return True
+        facts: list[Term] = []
+        for other in near:
+            distance = None
+            if other.target.space == touch.target.space:
+                distance = self._memory.distance(other.target.place, touch.target.place)
+            sure = other.guard in given or other.guard.kind == "const"
+            if not sure:
+                continue
+            if distance is not None and distance % size == 0 == other.target.size % size:
+                return True
+            if len(facts) < _MAX_FACTS and other.target.size > 1:
+                facts.append(self._multiple(other.target.place, other.target.size))
+        claim = self._multiple(touch.target.place, size)
+        return self._equality.holds(claim, (*given, *facts, *self._rules.aligned))
+
+    def _multiple(self, place: Term, size: int) -> Term:
+        return multiple(self._terms, place, size)
+
+
+def multiple(terms: Terms, place: Term, size: int) -> Term:
+    """The condition that an address is a multiple of a power of two."""
+    low = terms.extract(place, 0, size.bit_length() - 1)
+    return terms.eq(low, terms.const(0, low.width))

@@ -1,0 +1,156 @@
+"""What is known where a comparison begins: equal registers, equations, branches, claims.
+
+At a cut, every register that lives on in the first text has the same value in both. A value is
+written out over others as far as the equations of the text allow it, down to unknowns that bear
+the registers' names; so addresses that are made before a loop are still sums of parameters in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.terms import Terms
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.pointer_spaces import Points
+from ptxsw.ir import Instruction, Reg
+from ptxsw.validate.equality import assumed
+from ptxsw.validate.equations import Equations
+from ptxsw.validate.evaluate import is_integer_division
+from ptxsw.validate.kinds import Kind, kind
+from ptxsw.validate.path import Path, Runner
+
+# Values are written out over this many instructions, and conditions kept from as many branches.
+_MAX_EQUATIONS = 4000
+_MAX_BRANCHES = 24
+
+
+@dataclass
+class Registers:
+    """The values of one text's registers at a place. `given` may tell a register's value first;
+    `leaf` names what nothing else tells; `points` tells where such a register points."""
+
+    runner: Runner
+    equations: Equations
+    position: int
+    given: Callable[[Reg], Term | None]
+    prefix: str
+    values: dict[Reg, Term] = field(default_factory=dict)
+    points: Mapping[Reg, Points] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._held = self.equations.at(self.position)
+        self._evaluated = 0
+
+    def get(self, reg: Reg) -> Term:
+        """The value of a register."""
+        known = self.values.get(reg)
+        return self._resolved(reg) if known is None else known
+
+    def _resolved(self, reg: Reg) -> Term:
+        stack = [reg]
+        while stack:
+            top = stack[-1]
+            if top in self.values:
+                stack.pop()
+                continue
+            told = self.given(top)
+            writer = None if told is not None else self._writer(top)
+            if writer is None:
+                self.values[top] = self._unknown(top) if told is None else told
+                continue
+            instruction = self.runner.cfg.instructions[writer]
+            missing = [r for r in uses(instruction) if r not in self.values]
+            if missing and self._evaluated < _MAX_EQUATIONS:
+                stack.extend(missing)
+            else:
+                self._evaluate(instruction, writer, top)
+        return self.values[reg]
+
+    def _evaluate(self, instruction: Instruction, writer: int, reg: Reg) -> None:
+        self._evaluated += 1
+        path = Path(self._known, (), self.position)
+        self.runner.run(path, instruction, writer)
+        for written, value in path.written.items():
+            self.values.setdefault(written, value)
+        self.values.setdefault(reg, self._unknown(reg))
+
+    def _known(self, reg: Reg) -> Term:
+        known = self.values.get(reg)
+        return self._unknown(reg) if known is None else known
+
+    def _writer(self, reg: Reg) -> int | None:
+        """The instruction whose result a register still holds, if that is no plain load."""
+        if self._evaluated >= _MAX_EQUATIONS:
+            return None
+        writer = self.equations.writer(self._held, reg)
+        if writer is None:
+            return None
+        instruction = self.runner.cfg.instructions[writer]
+        if is_integer_division(instruction):
+            return None  # by zero, the first text may have been read as giving anything
+        return writer if self.runner.is_timeless(instruction) else None
+
+    def load(self, reg: Reg) -> int | None:
+        """The plain load whose result a register still holds."""
+        writer = self.equations.writer(self._held, reg)
+        if writer is None or kind(self.runner.cfg.instructions[writer]) is not Kind.LOAD:
+            return None
+        return writer
+
+    def _unknown(self, reg: Reg) -> Term:
+        name = f"{reg.name}@{reg.scope}" if reg.scope else reg.name
+        width = self.runner.evaluator.width(reg)
+        unknown = self.runner.evaluator.terms.atom(f"{self.prefix}{name}", width, Variance.LANE)
+        self.runner.windows.points(unknown, self.points.get(reg))
+        return unknown
+
+    def conditions(self, terms: Terms) -> Iterator[Term]:
+        """What branches on the way here have decided."""
+        decided = list(self.equations.branches(self._held))
+        for reg, value in decided[-_MAX_BRANCHES:]:
+            term = self.get(reg)
+            yield term if value else terms.not_(term)
+
+    def note_conversions(self) -> None:
+        """Let conversions of pointers on the way here show which space they point to."""
+        for index in self.equations.conversions(self._held):
+            instruction = self.runner.cfg.instructions[index]
+            for reg in uses(instruction):
+                self.get(reg)
+            self.runner.run(Path(self._known, (), self.position), instruction, index)
+
+
+def live_at(cfg: Cfg, live: Callable[[int], frozenset[Reg]], position: int) -> frozenset[Reg]:
+    """The registers that live on before an instruction, from those at the starts of blocks."""
+    if position >= len(cfg.instructions):
+        return frozenset()
+    block = cfg.blocks[cfg.block_of[position]]
+    if position == block.start:
+        return live(block.number)
+    now: set[Reg] = set()
+    for successor in block.successors:
+        now |= live(successor)
+    for instruction in reversed(cfg.instructions[position : block.end]):
+        if instruction.guard is None:
+            now.difference_update(defs(instruction))
+        now |= uses(instruction)
+    return frozenset(now)
+
+
+@dataclass
+class Cut:
+    """One place in each text, and what is known there."""
+
+    old_position: int
+    new_position: int
+    old: Registers
+    new: Registers
+    conditions: tuple[Term, ...] = ()
+
+    def assume(self, condition: Term) -> None:
+        if condition.kind != "const":
+            terms = self.old.runner.evaluator.terms
+            self.conditions = assumed(self.conditions, condition, terms)

@@ -1,0 +1,72 @@
+"""What declarations tell: where variables and parameters lie, and how they are aligned."""
+
+from __future__ import annotations
+
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.specials import SPECIALS
+from ptxsw.emulator.terms import Terms
+from ptxsw.ir import Variable, type_width
+from ptxsw.validate.compare import multiple
+from ptxsw.validate.memory import CONSTANT, Bytes, Memory
+from ptxsw.validate.text import Text
+
+
+class Declared:
+    """Facts from the declarations of the first text: the `spaces` that addresses point to, the
+    values of pointer-sized `parameters`, the atoms that are `windows`, facts about alignment
+    (`aligned`) and about the shape of the block (`facts`)."""
+
+    def __init__(self, terms: Terms, memory: Memory, old: Text) -> None:
+        self.terms, self.memory, self.old = terms, memory, old
+        self.spaces: dict[Term, str] = {}
+        self.aligned: list[Term] = []
+        self.facts: list[Term] = []
+        self._blocks_have_threads()
+        self.parameters: set[Term] = set()
+        for variable in self.old.module.variables:
+            self._variable(variable, 0)
+        for variable in self.old.function.body.variables:
+            if variable.space != "reg":
+                self._variable(variable, variable.scope)
+        for parameter in self.old.function.params:
+            self._parameter(parameter)
+        self.windows = {
+            self.old.evaluator.window(space, width): space
+            for space in ("shared", "local", "const")
+            for width in (32, 64)
+        }
+
+    def _blocks_have_threads(self) -> None:
+        """No side of a block is empty, and `.reqntid` tells how long it is."""
+        shape = self.old.function.block_shape or (0, 0, 0)
+        for axis, size in zip("xyz", shape, strict=True):
+            name = f"%ntid.{axis}"
+            side = self.terms.atom(name, 32, Variance.UNIFORM, SPECIALS[name][1])
+            known = self.terms.eq(side, self.terms.const(size, 32))
+            self.facts.append(known if size else self.terms.not_(known))
+
+    def _variable(self, variable: Variable, scope: int) -> None:
+        address = self.old.evaluator.symbol(variable.name, scope)
+        self.spaces[address] = variable.space
+        natural = type_width(variable.type) * variable.vector // 8
+        self._aligned(address, variable.align or natural)
+
+    def _parameter(self, parameter: Variable) -> None:
+        address = self.old.evaluator.symbol(parameter.name)
+        self.spaces[address] = "param"
+        self.memory.names_parameter(address, parameter.name)
+        if parameter.dims or type_width(parameter.type) != self.old.module.address_size:
+            return
+        size = type_width(parameter.type) // 8
+        value = self.memory.load((), CONSTANT, Bytes("param", address, size), ())
+        self.parameters.add(value)
+        if "ptr" in parameter.attributes:
+            for attribute in parameter.attributes:
+                if attribute == "global":
+                    self.spaces[value] = "global"
+                elif attribute.startswith("align "):
+                    self._aligned(value, int(attribute.split()[1]))
+
+    def _aligned(self, address: Term, size: int) -> None:
+        if size > 1 and size & (size - 1) == 0:
+            self.aligned.append(multiple(self.terms, address, size))

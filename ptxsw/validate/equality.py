@@ -1,0 +1,190 @@
+"""Are two terms equal where some conditions hold? Normal forms first, Z3 last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ptxsw.emulator.node import Term, Variance, split
+from ptxsw.emulator.solver import Proved, Refuted, Solver
+from ptxsw.emulator.terms import Terms
+from ptxsw.validate.extensions import vanishes
+from ptxsw.validate.memory import CONSTANT
+
+_MAX_SIZE = 3000
+_MAX_DEPTH = 32
+_PARTED = frozenset({"ite", "concat"})
+
+
+def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tuple[Term, ...]:
+    """Conditions and one more; of a conjunction the parts are known, too."""
+    work, found = [condition], dict.fromkeys(conditions)
+    while work:
+        term = work.pop()
+        if term.kind == "const" and term.value:
+            continue
+        found[term] = None
+        if term.kind == "and":
+            work.extend(term.args)
+        elif term.kind == "not" and term.args[0].kind == "or":
+            work.extend(map(terms.not_, term.args[0].args))
+    return tuple(found)
+
+
+class Equality:
+    """Compares terms of one table. `example` holds values for which the last terms that were
+    compared differ, where the solver found some."""
+
+    def __init__(self, terms: Terms, solver: Solver) -> None:
+        self._terms = terms
+        self._solver = solver
+        self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
+        self._known: dict[tuple[Term, Term, tuple[Term, ...]], bool] = {}
+        self.example: Mapping[str, int] = {}
+
+    def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
+        """Are the values equal wherever all of `given` hold? A no may mean that it is not known."""
+        self.example = {}
+        return self._same(a, b, tuple(given), 0)
+
+    def holds(self, claim: Term, given: Sequence[Term]) -> bool:
+        """Is the condition proved from `given`?"""
+        self.example = {}
+        if claim.kind == "const":
+            return bool(claim.value)
+        if claim in given:
+            return True
+        claim = self.simplified(claim, tuple(given))
+        if claim.kind == "const":
+            return bool(claim.value)
+        if claim.kind == "and":
+            return all(self.holds(part, given) for part in claim.args)
+        return self._proved(claim, given)
+
+    def contradictory(self, given: Sequence[Term], more: Sequence[Term]) -> bool:
+        """Can the conditions surely not all hold together? `more` are those behind `given`."""
+        known = set(given)
+        for condition in more:
+            if condition.kind == "const":
+                if not condition.value:
+                    return True
+            elif condition not in known:
+                negated = self._terms.not_(condition)
+                if negated in known or self._solver.contradicts(condition, tuple(known)):
+                    return True
+                known.add(condition)
+        return False
+
+    def simplified(self, term: Term, given: tuple[Term, ...]) -> Term:
+        """A term in which conditions that are known to be true or false are replaced by that."""
+        if not given or term.kind == "const" or term.size > 20 * _MAX_SIZE:
+            return term
+        memo = self._memos.setdefault(given, {})
+        known = set(given)
+        one, zero = self._terms.const(1, 1), self._terms.const(0, 1)
+
+        def leaf(node: Term) -> Term | None:
+            if node.width != 1 or node.kind == "const":
+                return None
+            if node in known:
+                return one
+            return zero if self._terms.not_(node) in known else None
+
+        return self._terms.substitute(term, leaf, memo)
+
+    def _same(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
+        if a is b:
+            return True
+        if a.width != b.width:
+            return False
+        key = (a, b, given)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._compared(a, b, given, depth)
+        return found
+
+    def _compared(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
+        a, b = self.simplified(a, given), self.simplified(b, given)
+        if a is b:
+            return True
+        if self._alike(a, b) and depth < _MAX_DEPTH:
+            pairs = zip(a.args, b.args, strict=True)
+            if all(self._same(x, y, given, depth + 1) for x, y in pairs):
+                return True
+        if _is_constant_load(a, b) and self._same(a.args[0], b.args[0], given, depth + 1):
+            return True
+        if "sum" in (a.kind, b.kind) and self._extended(a, b, given):
+            return True
+        parted = self._split(a, b, given, depth) if depth < _MAX_DEPTH else None
+        return parted or (parted is None and self._proved(self._terms.eq(a, b), given))
+
+    def _extended(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
+        difference = self._terms.sub(a, b)
+        return vanishes(
+            self._terms, difference, lambda claim, index: self._fits(claim, index, given)
+        )
+
+    def _fits(self, claim: Term, index: Term, given: tuple[Term, ...]) -> bool:
+        """Is a condition about one index proved? What the index is made of seldom matters, and
+        hides from the solver that the conditions speak of the same sum: it is asked first with
+        an unknown in its stead."""
+        terms = self._terms
+        items = split(index)[1]
+        whole = terms.atom(f"index {index.id}", index.width, Variance.LANE)
+
+        def leaf(node: Term) -> Term | None:
+            if node.kind != "sum" or node.width != index.width:
+                return None
+            shift, others = split(node)
+            return terms.add(whole, terms.const(shift, node.width)) if others == items else None
+
+        if len(items) < 2:
+            return self._proved(claim, given)
+        memo: dict[Term, Term] = {}
+        known = [terms.substitute(c, leaf, memo) for c in given if c.size <= _MAX_SIZE]
+        if self._proved(terms.substitute(claim, leaf, memo), known):
+            return True
+        return self._proved(claim, given)
+
+    def _split(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool | None:
+        """Compare a choice case by case and a concatenation part by part; None where neither
+        side is one, or the parts say nothing of the whole."""
+        if b.kind in _PARTED and a.kind not in _PARTED:
+            a, b = b, a
+        if a.kind == "ite":
+            condition, yes, no = a.args
+            return all(
+                self._same(arm, b, assumed(given, case, self._terms), depth + 1)
+                or self._proved(self._terms.not_(case), given)
+                for arm, case in ((yes, condition), (no, self._terms.not_(condition)))
+            )
+        if a.kind == "concat":
+            high, low = a.args
+            return self._same(low, self._terms.extract(b, 0, low.width), given, depth + 1) and (
+                self._same(high, self._terms.extract(b, low.width, high.width), given, depth + 1)
+            )
+        return None
+
+    def _alike(self, a: Term, b: Term) -> bool:
+        """The same operation, so that equal arguments make equal values?"""
+        kinds = a.kind == b.kind and a.value == b.value and len(a.args) == len(b.args)
+        return kinds and bool(a.args) and [x.width for x in a.args] == [x.width for x in b.args]
+
+    def _proved(self, claim: Term, given: Sequence[Term]) -> bool:
+        if claim.kind == "const":
+            return bool(claim.value)
+        if claim.size > _MAX_SIZE:
+            return False
+        verdict = self._solver.prove(claim, [c for c in given if c.size <= _MAX_SIZE])
+        if isinstance(verdict, Refuted):
+            self.example = verdict.example
+        return isinstance(verdict, Proved)
+
+
+def _is_constant_load(a: Term, b: Term) -> bool:
+    """Are both loads of global memory, and one of bytes that the first text reads by `.nc`? Then
+    nobody writes them, and any load at the same address gives the same."""
+    if a.kind != "apply" or b.kind != "apply":
+        return False
+    names = [t.value[0] for t in (a, b)]
+    loads = all(len(name) == 4 and name[:2] == ("load", "global") for name in names)
+    return loads and CONSTANT in (names[0][2], names[1][2])

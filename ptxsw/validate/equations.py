@@ -1,0 +1,126 @@
+"""What is true of registers at a place in the text, whatever path led there.
+
+An instruction `r = f(a, b)` makes the equation `r == f(a, b)`, which holds until r, a or b is
+written. A guarded branch makes the equation `p` or `not p` on its edges, which holds until p is
+written. Equations that hold on all paths to a place are found as available expressions are: a
+forward must-analysis over bit sets.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from ptxsw.flow.cfg import Cfg, ends_block
+from ptxsw.flow.dataflow import defs, uses
+from ptxsw.ir import Reg
+from ptxsw.validate.kinds import is_equation
+
+
+class Equations:
+    """The equations of one body. They are numbered: that of instruction i is i; those of the
+    branch i on its taken and fallen edge are n + 2i and n + 2i + 1."""
+
+    def __init__(self, cfg: Cfg) -> None:
+        self._cfg = cfg
+        self._count = len(cfg.instructions)
+
+    def at(self, position: int) -> int:
+        """The set of equations that hold before the instruction at a position."""
+        if position >= self._count:
+            block = next((b for b in self._cfg.blocks if b.start == position), None)
+            return self._entry.get(block.number, 0) if block is not None else 0
+        number = self._cfg.block_of[position]
+        return self._through(number, self._entry.get(number, 0), position)
+
+    def writer(self, held: int, reg: Reg) -> int | None:
+        """The instruction whose equation in the set `held` tells a register's value."""
+        return next((i for i in self._writers.get(reg, ()) if held >> i & 1), None)
+
+    def branches(self, held: int) -> Iterator[tuple[Reg, bool]]:
+        """Predicates whose value is known from branches, each with that value."""
+        held >>= self._count
+        while held:
+            bit = (held & -held).bit_length() - 1
+            held &= held - 1
+            guard = self._cfg.instructions[bit >> 1].guard
+            assert guard is not None
+            yield guard.reg, (bit & 1 == 0) != guard.negated
+
+    def conversions(self, held: int) -> Iterator[int]:
+        """The instructions `cvta.to` whose equations hold."""
+        return (i for i in self._conversions if held >> i & 1)
+
+    @cached_property
+    def _conversions(self) -> tuple[int, ...]:
+        return tuple(
+            i
+            for i, ins in enumerate(self._cfg.instructions)
+            if ins.opcode == "cvta" and "to" in ins.modifiers and is_equation(ins)
+        )
+
+    @cached_property
+    def _writers(self) -> Mapping[Reg, list[int]]:
+        found: defaultdict[Reg, list[int]] = defaultdict(list)
+        for index, instruction in enumerate(self._cfg.instructions):
+            if is_equation(instruction):
+                for reg in defs(instruction):
+                    found[reg].append(index)
+        return found
+
+    @cached_property
+    def _kills(self) -> Mapping[Reg, int]:
+        """The equations in which a register occurs."""
+        bits: defaultdict[Reg, int] = defaultdict(int)
+        for index, instruction in enumerate(self._cfg.instructions):
+            if is_equation(instruction):
+                for reg in {*defs(instruction), *uses(instruction)}:
+                    bits[reg] |= 1 << index
+            elif ends_block(instruction) and instruction.guard is not None:
+                bits[instruction.guard.reg] |= 3 << (self._count + 2 * index)
+        return bits
+
+    def _through(self, number: int, held: int, end: int) -> int:
+        """The equations that hold at a position in a block, from those at its start."""
+        kills = self._kills
+        for index in range(self._cfg.blocks[number].start, end):
+            instruction = self._cfg.instructions[index]
+            for reg in defs(instruction):
+                held &= ~kills.get(reg, 0)
+            if is_equation(instruction):
+                held |= 1 << index
+        return held
+
+    @cached_property
+    def _entry(self) -> Mapping[int, int]:
+        """The equations at the start of each block that is reached."""
+        everything = (1 << 3 * self._count) - 1
+        entry = dict.fromkeys(self._cfg.order, everything)
+        entry[0] = 0
+        work = dict.fromkeys(self._cfg.order)
+        while work:
+            number = next(iter(work))
+            del work[number]
+            held = self._through(number, entry[number], self._cfg.blocks[number].end)
+            for successor in self._cfg.blocks[number].successors:
+                met = entry[successor] & (held | self._decided(number, successor))
+                if met != entry[successor]:
+                    entry[successor] = met
+                    work[successor] = None
+        return entry
+
+    def _decided(self, number: int, successor: int) -> int:
+        """The equation that a branch at the end of a block makes on one of its edges."""
+        block = self._cfg.blocks[number]
+        if block.end == block.start:
+            return 0
+        last = self._cfg.instructions[block.end - 1]
+        if last.guard is None or last.opcode == "brx" or not ends_block(last):
+            return 0
+        fallen = 1
+        if last.opcode == "bra":
+            if len(block.successors) != 2:
+                return 0
+            fallen = block.successors.index(successor)
+        return 1 << (self._count + 2 * (block.end - 1) + fallen)

@@ -1,0 +1,250 @@
+"""Values of operands and instructions of one text, as terms of the table that both texts share.
+
+What the semantics table knows is computed; the rest of what is a function of registers becomes an
+uninterpreted function, so that the same instruction on equal values gives one term on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ptxsw import isa
+from ptxsw.emulator.node import OPAQUE, Term, Variance
+from ptxsw.emulator.specials import SPECIALS
+from ptxsw.emulator.terms import Terms
+from ptxsw.flow.dataflow import CARRY
+from ptxsw.ir import (
+    Args,
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Mem,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Part,
+    Reg,
+    Special,
+    Sum,
+    Symbol,
+    Vec,
+    type_width,
+)
+from ptxsw.semantics import meaning
+
+Get = Callable[[Reg], Term]
+"""The value of a register at a place."""
+
+# Terms of more nodes are not taken apart any more: what is computed of them is uninterpreted.
+_MAX_SIZE = 2000
+
+_WINDOWS = ("shared", "local", "const")
+
+BY_ZERO = "by zero"
+"""The name of what a division by zero gives."""
+
+
+class Evaluator:
+    """Reads operands and computes results for the instructions of one function."""
+
+    def __init__(self, terms: Terms, module: Module, function: Function) -> None:
+        self.terms = terms
+        self.function = function
+        self._body = function.body
+        self._address_size = module.address_size
+        self._widths: dict[Reg, int] = {CARRY: 1}
+        self._params = {p.name for p in function.params}
+
+    def width(self, reg: Reg) -> int:
+        """Width of a register in bits; an undeclared one counts as 32 bits wide."""
+        known = self._widths.get(reg)
+        if known is None:
+            known = self._widths[reg] = self._body.width(reg) or 32
+        return known
+
+    # ------------------------------------------------------------ operands
+
+    def read(self, operand: Operand, get: Get) -> Term | int:
+        """The value of a source; an integer for a literal, whose width the reader knows."""
+        terms = self.terms
+        match operand:
+            case Reg():
+                return get(operand)
+            case Int(value):
+                return value
+            case Float(bits, _):
+                return bits
+            case Special(name):
+                variance, ones = SPECIALS[name]
+                return terms.atom(name, 32, variance, ones)
+            case Symbol(name, offset, scope):
+                return self.symbol(name, scope, offset)
+            case Not(inner):
+                held = self.read(inner, get)
+                return 1 - held if isinstance(held, int) else terms.not_(held)
+            case Sum(base_operand, offset):
+                held = self.read(base_operand, get)
+                if isinstance(held, int):
+                    return held + offset
+                return terms.add(held, terms.const(offset, held.width))
+        raise KeyError(operand)
+
+    def symbol(self, name: str, scope: int = 0, offset: int = 0) -> Term:
+        """The address of a variable or parameter, or one some bytes behind it."""
+        shown = f"&{name}@{scope}" if scope else f"&{name}"
+        base = self.terms.atom(shown, self._address_size, Variance.LANE)
+        return self.terms.add(base, self.terms.const(offset, base.width))
+
+    def address(self, operand: Mem, get: Get) -> Term:
+        base = self.read(operand.base, get)
+        if isinstance(base, int):
+            base = self.terms.const(base, self._address_size)
+        return self.terms.add(base, self.terms.const(operand.offset, base.width))
+
+    def value(self, operand: Operand, get: Get, width: int) -> Term:
+        """A source cut or filled to a width in bits."""
+        return self._cut(self.read(operand, get), width)
+
+    # ------------------------------------------------------------ computing
+
+    def compute(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
+        """What an instruction that computes writes, its guard left out of account."""
+        if instruction.opcode == "cvta":
+            return self._converted(instruction, get)
+        count = isa.destinations(instruction)
+        dests = list(flat(instruction.operands[:count]))
+        sense = meaning(instruction.opcode, instruction.modifiers)
+        if sense is None or any(isinstance(o, Part) for o in flat(instruction.operands)):
+            return self._uninterpreted(instruction, get)
+        sources = [self.read(o, get) for o in flat(instruction.operands[count:])]
+        if instruction.opcode != "mov" and any(map(_is_large, sources)):
+            return self._uninterpreted(instruction, get)
+        widths = [self.width(d) if isinstance(d, Reg) else 0 for d in dests]
+        carry = get(CARRY) if sense.reads_carry else None
+        try:
+            values = sense.run(self.terms, sources, widths, carry)
+        except ValueError:
+            return self._uninterpreted(instruction, get)
+        written = [
+            (reg, value)
+            for reg, value in zip(dests, values, strict=False)
+            if isinstance(reg, Reg) and value.width == self.width(reg)
+        ]
+        if len(written) != sum(isinstance(d, Reg) for d in dests):
+            return self._uninterpreted(instruction, get)
+        if is_integer_division(instruction):
+            return self._divided(instruction, written, sources)
+        return [*written, (CARRY, values[-1])] if sense.writes_carry else written
+
+    def _divided(
+        self, instruction: Instruction, written: list[tuple[Reg, Term]], sources: list[Term | int]
+    ) -> list[tuple[Reg, Term]]:
+        """PTX leaves open what a division by zero gives (manual 9.7.1.7): an unknown of the
+        machine, which depends on the instruction and the dividend."""
+        width = type_width(isa.access_type(instruction) or "")
+        dividend, divisor = (self._cut(source, width) for source in sources[:2])
+        (reg, value), *_ = written
+        zero = self.terms.eq(divisor, self.terms.const(0, width))
+        name = (BY_ZERO, instruction.opcode, instruction.modifiers)
+        open_ = self.function_of(name, width, (dividend,))
+        filled = (
+            self.terms.sext if str(instruction.modifiers[-1]).startswith("s") else (self.terms.zext)
+        )
+        wide = filled(open_, max(width, value.width))
+        return [(reg, self.terms.ite(zero, self.terms.extract(wide, 0, value.width), value))]
+
+    def _cut(self, source: Term | int, width: int) -> Term:
+        if isinstance(source, int):
+            return self.terms.const(source, width)
+        return self.terms.extract(self.terms.zext(source, max(width, source.width)), 0, width)
+
+    def _converted(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
+        """`cvta` (manual 9.7.9.20): global memory and parameters are where they are; the other
+        spaces are windows of the generic one."""
+        dest, source = instruction.operands[:2]
+        if not isinstance(dest, Reg):
+            return self._uninterpreted(instruction, get)
+        width = self.width(dest)
+        value = self.value(source, get, width)
+        space = converted_space(instruction)
+        if space in _WINDOWS:
+            window = self.window(space, width)
+            to_space = "to" in instruction.modifiers
+            value = (self.terms.sub if to_space else self.terms.add)(value, window)
+        return [(dest, value)]
+
+    def window(self, space: str, width: int) -> Term:
+        """Where a space begins among generic addresses."""
+        return self.terms.atom(f"window({space})", width, Variance.LANE)
+
+    def _uninterpreted(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
+        plain = instruction._replace(guard=None)
+        arguments = [get(r) if isinstance(r, Reg) else self._term(r, get) for r in isa.uses(plain)]
+        name = (plain.opcode, plain.modifiers, *map(shape, plain.operands))
+        written = [*dict.fromkeys(isa.defs(plain))]
+        if "cc" in plain.modifiers:
+            written.append(CARRY)
+        if plain.opcode in ("addc", "subc", "madc"):
+            arguments.append(get(CARRY))
+        return [
+            (reg, self.function_of((*name, at), self.width(reg), arguments))
+            for at, reg in enumerate(written)
+        ]
+
+    def function_of(self, name: tuple[Any, ...], width: int, arguments: Sequence[Term]) -> Term:
+        """An uninterpreted function of some values."""
+        return self.terms.apply(name, width, arguments, Variance.LANE)
+
+    def _term(self, operand: Operand, get: Get) -> Term:
+        held = self.read(operand, get)
+        return self.terms.const(held, 64) if isinstance(held, int) else held
+
+
+def is_integer_division(instruction: Instruction) -> bool:
+    type_name = isa.access_type(instruction) or ""
+    return instruction.opcode in ("div", "rem") and type_name[0:1] in ("u", "s")
+
+
+def converted_space(instruction: Instruction) -> str:
+    """The space that a `cvta` names."""
+    names = (m.partition("::")[0] for m in instruction.modifiers)
+    return next((n for n in names if n in (*_WINDOWS, "global", "param")), "")
+
+
+def shape(operand: Operand) -> Any:
+    """An operand with its registers left out: what an instruction says beside its values."""
+    match operand:
+        case Reg():
+            return "register"
+        case Vec(elements) | Args(elements):
+            return type(operand).__name__, *map(shape, elements)
+        case Pair(first, second):
+            return "pair", shape(first), shape(second)
+        case Mem(base, offset, extra):
+            return "address", shape(base), offset, *map(shape, extra)
+        case Not(inner):
+            return "not", shape(inner)
+        case Part(base, selector):
+            return "part", shape(base), selector
+        case Sum(base, offset):
+            return "sum", shape(base), offset
+    return operand
+
+
+def flat(operands: Sequence[Operand]) -> Iterator[Operand]:
+    """Operands with vectors, lists and pairs taken apart."""
+    for operand in operands:
+        match operand:
+            case Vec(elements) | Args(elements):
+                yield from flat(elements)
+            case Pair(first, second):
+                yield from flat((first, second))
+            case _:
+                yield operand
+
+
+def _is_large(value: Term | int) -> bool:
+    return not isinstance(value, int) and value.kind not in OPAQUE and value.size > _MAX_SIZE

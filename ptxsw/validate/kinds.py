@@ -1,0 +1,126 @@
+"""What an instruction is to a proof of equality.
+
+Five kinds. Instructions that compute are functions of the registers they read. Plain loads and
+stores are followed through a model of memory. Control decides where a path goes. Everything else
+is an event: both texts must have it, in the same order, with equal operands. What this file does
+not know is an event, so that nothing unknown is ever moved, merged or left out.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from ptxsw import isa
+from ptxsw.emulator.specials import SPECIALS
+from ptxsw.flow.dataflow import CARRY, defs, uses
+from ptxsw.ir import Instruction, Mem, Special, type_width
+
+
+class Kind(Enum):
+    COMPUTE = auto()
+    LOAD = auto()
+    STORE = auto()
+    CONTROL = auto()
+    EVENT = auto()
+
+
+_CONTROL = frozenset({"bra", "brx", "ret", "exit", "trap"})
+
+# Opcodes without effects on memory whose results are no function of the lane's own registers:
+# they ask other lanes, or the machine.
+_NOT_FUNCTIONS = frozenset({
+    "activemask", "alloca", "clusterlaunchcontrol", "elect", "getctarank", "mapa", "match",
+    "mbarrier", "mma", "movmatrix", "nanosleep", "pmevent", "prefetch", "prefetchu",
+    "applypriority", "redux", "setmaxnreg", "shfl", "stackrestore", "stacksave", "vote", "wmma",
+})  # fmt: skip
+_MEET = frozenset({
+    "activemask", "bar", "barrier", "elect", "ldmatrix", "match", "mma", "movmatrix", "redux",
+    "setmaxnreg", "shfl", "stmatrix", "tcgen05", "vote", "wgmma", "wmma",
+})  # fmt: skip
+_ASK = frozenset({"activemask"})
+_MAY_ASK = frozenset({"shfl", "vote"})
+
+# Modifiers of plain accesses. Cache operators and hints say how, not what; what is not here
+# (`.volatile`, `.cv`, `.lu`, `.wt`, `.unified`, `shared::cluster`) makes the access an event.
+_SPACES = frozenset(
+    {"const", "global", "local", "param", "param::entry", "param::func", "shared", "shared::cta"}
+)
+_PLAIN = _SPACES | {"weak", "ca", "cg", "cs", "v2", "v4", "v8"}
+_HINTS = ("L1::", "L2::", "level::")
+
+SPACE_WORDS = _SPACES
+"""Modifiers that name a state space."""
+
+
+def kind(instruction: Instruction) -> Kind:
+    """The kind of an instruction."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode in _CONTROL:
+        return Kind.CONTROL
+    effects = isa.effects(opcode, modifiers)
+    if opcode in ("ld", "st"):
+        plain = isa.Effect.READ if opcode == "ld" else isa.Effect.WRITE
+        more = "nc" if opcode == "ld" else "wb"
+        if effects == plain and _is_plain(instruction, more):
+            return Kind.LOAD if opcode == "ld" else Kind.STORE
+        return Kind.EVENT
+    if not isa.known(instruction) or effects or opcode in _NOT_FUNCTIONS or _unstable(instruction):
+        return Kind.EVENT
+    if isa.space(instruction) is not None:
+        return Kind.EVENT
+    return Kind.COMPUTE if defs(instruction) else Kind.EVENT
+
+
+def _is_plain(instruction: Instruction, more: str) -> bool:
+    *_, type_name = instruction.modifiers or ("",)
+    known = all(
+        m in _PLAIN or m == more or m.startswith(_HINTS) or type_width(m) >= 8
+        for m in instruction.modifiers
+    )
+    return known and type_width(type_name) >= 8 and _is_access(instruction)
+
+
+def _is_access(instruction: Instruction) -> bool:
+    """Is one address, without a second part, where an access has it?"""
+    at = 1 if instruction.opcode == "ld" else 0
+    addresses = [o for o in instruction.operands if isinstance(o, Mem)]
+    return (
+        len(instruction.operands) >= 2
+        and len(addresses) == 1
+        and instruction.operands[at] is addresses[0]
+        and not addresses[0].extra
+    )
+
+
+def _unstable(instruction: Instruction) -> bool:
+    """Does it read a special register that may change from read to read?"""
+    read = isa.uses(instruction)
+    return any(isinstance(r, Special) and r.name not in SPECIALS for r in read)
+
+
+def clobbers(instruction: Instruction) -> bool:
+    """May an event read or write memory, or order what others write?"""
+    if not isa.known(instruction):
+        return True
+    return bool(isa.effects(instruction.opcode, instruction.modifiers))
+
+
+def meets(instruction: Instruction) -> bool:
+    """Must lanes or threads execute this very instruction together?"""
+    return instruction.opcode in _MEET or not isa.known(instruction)
+
+
+def asks_convergence(instruction: Instruction) -> bool:
+    """Does its result depend on which lanes happen to be together?"""
+    if instruction.opcode in _ASK:
+        return True
+    return instruction.opcode in _MAY_ASK and "sync" not in instruction.modifiers
+
+
+def is_equation(instruction: Instruction) -> bool:
+    """Does what it writes equal what it computes for as long as no register it names is
+    written? Loads count: what they say of memory holds at that moment only."""
+    if instruction.guard is not None or kind(instruction) not in (Kind.COMPUTE, Kind.LOAD):
+        return False
+    written = defs(instruction)
+    return bool(written) and uses(instruction).isdisjoint(written) and CARRY not in written

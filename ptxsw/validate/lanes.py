@@ -1,0 +1,158 @@
+"""How values of the first text differ from lane to lane, and who writes what it loads.
+
+Both are read off a symbolic run of the whole first kernel, which is made when the first question
+comes: where the second text shuffles, or reads by `.nc` what it did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+
+from ptxsw.emulator.node import Term, split, walk
+from ptxsw.emulator.run import emulate_blocks
+from ptxsw.emulator.spaces import may_point
+from ptxsw.emulator.state import State
+from ptxsw.emulator.terms import Terms
+from ptxsw.emulator.trace import Trace
+from ptxsw.ir import Reg
+from ptxsw.validate.declared import Declared
+from ptxsw.validate.path import WARP_QUESTIONS
+from ptxsw.validate.text import Text
+from ptxsw.validate.warp import WarpView
+from ptxsw.validate.writers import may_write, written_address
+
+MAX_KNOWN = 1000
+"""Nodes of a term that is kept from one place to another."""
+
+_QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})
+
+
+class KernelLanes:
+    """The lanes of the first text. `images` are the places of its blocks in the second."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        texts: tuple[Text, Text],
+        declared: Declared,
+        images: Mapping[int, frozenset[int]],
+        allowed: frozenset[str],
+    ) -> None:
+        self.terms, self.declared = terms, declared
+        self.old, self.new = texts
+        self.images, self.allowed = images, allowed
+
+    @cached_property
+    def _shuffles(self) -> bool:
+        """Does only the second text ask other lanes?"""
+        old, new = (
+            any(i.opcode in WARP_QUESTIONS for i in text.cfg.instructions)
+            for text in (self.old, self.new)
+        )
+        return new and not old
+
+    @cached_property
+    def _run(self) -> tuple[Trace, Mapping[int, tuple[State, ...]]]:
+        """The symbolic run of the first text."""
+        return emulate_blocks(self.old.module, self.old.function, self.terms)
+
+    @cached_property
+    def _states(self) -> Mapping[int, tuple[State, ...]]:
+        """What the symbolic run of the first text knows where its blocks begin. It tells how a
+        register differs from lane to lane."""
+        if not self._shuffles:
+            return {}
+        trace, states = self._run
+        return {} if trace.statistics.timed_out else states
+
+    def known(self, position: int) -> Mapping[Reg, Term]:
+        """Registers that hold one term in all states of a block."""
+        if not self.old.begins(position):
+            return {}
+        states = self._states.get(self.old.block(position), ())
+        if not states:
+            return {}
+        first = states[0].env
+        same = [r for r, t in first.items() if all(s.env.get(r) is t for s in states)]
+        return {r: first[r] for r in same if self._may_be_used(first[r])}
+
+    def conditions(self, position: int) -> list[Term]:
+        """Conditions that hold in all states of a block."""
+        states = self._states.get(self.old.block(position), ()) if self.old.begins(position) else ()
+        if not states:
+            return []
+        common = [c for c in states[0].conditions if all(c in s.conditions for s in states)]
+        return [c for c in common if self._may_be_used(c)]
+
+    def _may_be_used(self, term: Term) -> bool:
+        """The symbolic run knows what a division by zero gives; here it is left open."""
+        return term.size <= MAX_KNOWN and not any(
+            node.kind in _QUOTIENTS and node.args[1].kind != "const" for node in walk(term)
+        )
+
+    def view(self, pair: tuple[int, int]) -> WarpView | None:
+        """The other lanes of a warp that begins a segment here."""
+        if not self._shuffles:
+            return None
+        p, q = pair
+        at_end = q >= len(self.new.cfg.instructions)
+        alone = [o for o, n in self.images.items() if q in n] == [p]
+        return WarpView(
+            self.terms,
+            self.new.cfg,
+            self.new.cfg.block_of[q] if alone and not at_end else None,
+            self._is_shared,
+            quiet=partial(self._is_quiet, self.old.block(p)),
+            looping=self.old.block(p) in self.old.blocks_behind([self.old.block(p)]),
+            allowed=self.allowed,
+        )
+
+    def _is_quiet(self, block: int, place: Term) -> bool:
+        """Does no store of the first text come before a load at an address, or only stores to
+        what other pointers lead to? If they led to the same bytes lanes would race."""
+        if block not in self._behind_writers:
+            return True
+        base = self.base(place)
+        return base is not None and not {None, base} & self.written_bases
+
+    def _is_shared(self, atom: Term) -> bool:
+        """Is it an address that is the same for all lanes?"""
+        return self.declared.spaces.get(atom) in ("global", "const", "shared", "param")
+
+    @cached_property
+    def _behind_writers(self) -> frozenset[int]:
+        """The blocks of the first text to which control may come after a write."""
+        cfg = self.old.cfg
+        return self.old.blocks_behind(
+            block.number
+            for block in cfg.blocks
+            if any(map(may_write, cfg.instructions[block.start : block.end]))
+        )
+
+    @cached_property
+    def written_bases(self) -> frozenset[Term | None]:
+        """The parameters on which the addresses are built that the first text writes; None
+        stands for all else."""
+        trace, _ = self._run
+        if trace.statistics.timed_out:
+            return frozenset({None})
+        found: set[Term | None] = set()
+        for access in trace.accesses:
+            if may_write(access.instruction):
+                single = written_address(access.instruction) is not None
+                for variant in access.variants:
+                    found.add(self.base(variant.address) if single else None)
+        accessed = {a.index for a in trace.accesses}
+        writers = (i for i, ins in enumerate(self.old.cfg.instructions) if may_write(ins))
+        reached = (i for i in writers if self.old.cfg.block_of[i] in self.old.cfg.rank)
+        return frozenset(found) if accessed.issuperset(reached) else frozenset({None})
+
+    def base(self, place: Term) -> Term | None:
+        """The parameter that an address is built on, if nothing else in it may be a pointer."""
+        items = [
+            (t, c) for t, c in split(place)[1] if may_point(t) or t in self.declared.parameters
+        ]
+        if len(items) != 1 or items[0][1] != 1 or items[0][0] not in self.declared.parameters:
+            return None
+        return items[0][0]

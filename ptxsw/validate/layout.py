@@ -1,0 +1,248 @@
+"""Shared memory of the second text is that of the first, permuted.
+
+Every shared access of the second text has to be at `π(x)`, where `x` is an address that the first
+text accesses in the same segment. It is then looked at as an access to `x`. Since π is one to one
+and moves whole granules of complete rows, memories that correspond stay so: an aligned access
+inside a granule touches the images of the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+from ptxsw import isa
+from ptxsw.emulator.evaluate import evaluate
+from ptxsw.emulator.node import Term, ones, walk
+from ptxsw.ir import (
+    Function,
+    Instruction,
+    Module,
+    Reg,
+    Special,
+    Symbol,
+    Variable,
+    leaves,
+    type_width,
+)
+from ptxsw.isa import Effect
+from ptxsw.permutation import ROW, Permutation
+from ptxsw.validate.compare import multiple
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.evaluate import Evaluator
+from ptxsw.validate.memory import Bytes
+from ptxsw.validate.outcome import Differ, GiveUp
+from ptxsw.validate.path import Path
+
+_TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
+_SIMPLE = frozenset({"ld", "st", "atom", "red"})
+_TRIALS = 4
+_ADDRESS = 32  # bits of an address in shared memory
+
+
+class SharedLayout:
+    """The relation between the two shared memories. `evaluator` is that of the first text, whose
+    arrays are taken to lie where those of the second do."""
+
+    def __init__(
+        self, permutation: Permutation, evaluator: Evaluator, equality: Equality,
+        module: Module, function: Function,
+    ) -> None:  # fmt: skip
+        self.permutation = permutation
+        self._terms, self._equality = evaluator.terms, equality
+        self._evaluator = evaluator
+        arrays = list(shared_arrays(module, function))
+        if reads_total(function.body.instructions):
+            raise GiveUp("the kernel asks how much shared memory it has")
+        if set(permutation.dynamic) != {v.name for v in arrays if is_dynamic(v)}:
+            raise GiveUp("the permutation leaves an array of dynamic size out of account")
+        for variable in arrays:
+            if not is_dynamic(variable) and not _has_whole_rows(variable):
+                raise GiveUp(f"{variable.name} does not consist of whole rows of {ROW} bytes")
+        self._facts = [
+            multiple(self._terms, evaluator.symbol(v.name, v.scope), ROW)
+            for v in arrays
+            if not is_dynamic(v)
+        ]
+        self._mask = self._masked()
+        self._known: dict[tuple[Term, Term], bool] = {}
+        self._values: dict[tuple[Term, int], int] = {}
+        self._looks: dict[tuple[Term, Term], bool] = {}
+
+    def check(self, instructions: Iterable[Instruction]) -> None:
+        """Raises GiveUp where an instruction may reach shared memory in a way that is not
+        followed."""
+        for instruction in instructions:
+            effects = isa.effects(instruction.opcode, instruction.modifiers)
+            simple = instruction.opcode in _SIMPLE and not _elsewhere(instruction)
+            if effects & _TOUCHES and not simple and _near(instruction):
+                raise GiveUp(f"{instruction.name} may reach shared memory, which is permuted")
+
+    def touches(self, instruction: Instruction) -> bool:
+        """May an instruction access shared memory?"""
+        effects = isa.effects(instruction.opcode, instruction.modifiers)
+        return bool(effects & _TOUCHES) and _near(instruction)
+
+    # ------------------------------------------------------------ addresses
+
+    def origin(
+        self, target: Bytes, olds: Sequence[Term], given: Sequence[Term], index: int, size: int
+    ) -> Bytes:
+        """The bytes of the first text's memory that correspond to what an access of the second
+        touches; `olds` are the shared addresses of the first text's segment. Raises Differ."""
+        if target.space == "generic":
+            raise Differ("a generic access may reach shared memory, which is permuted", None, index)
+        if target.space != "shared":
+            return target
+        if not 0 < size <= self.permutation.granule:
+            raise Differ(f"an access of {size} bytes is wider than a granule", None, index)
+        place = self._low(target.place)
+        images = [(old, self._image(self._low(old))) for old in dict.fromkeys(olds)]
+        for old, image in images:
+            if image is place:
+                return Bytes("shared", old, target.size)
+        facts = tuple(dict.fromkeys((*self._facts, *given)))
+        for old, image in images:
+            if self._alike(image, place) and self._same(image, place, facts):
+                return Bytes("shared", old, target.size)
+        raise Differ("a shared address is not the permuted one", None, index)
+
+    def _alike(self, image: Term, place: Term) -> bool:
+        """Have two addresses the same value for a few choices of what is unknown? Saves most
+        questions to the solver."""
+        known = self._looks.get((image, place))
+        if known is None:
+            known = self._looks[image, place] = all(
+                self._value(image, trial) == self._value(place, trial) for trial in range(_TRIALS)
+            )
+        return known
+
+    def _value(self, term: Term, trial: int) -> int:
+        known = self._values.get((term, trial))
+        if known is None:
+            known = self._values[term, trial] = self._evaluated(term, trial)
+        return known
+
+    def _evaluated(self, term: Term, trial: int) -> int:
+        leaves = [t for t in walk(term) if t.kind in ("atom", "apply", "float")]
+        values = {}
+        for leaf in leaves:
+            chosen = Random(f"{trial} {leaf.id}").getrandbits(leaf.width) & ones(leaf)
+            values[leaf] = chosen - chosen % ROW if str(leaf.value)[:1] == "&" else chosen
+        return evaluate(term, values)
+
+    def _same(self, image: Term, place: Term, facts: Sequence[Term]) -> bool:
+        known = self._known.get((image, place))
+        if known is None:
+            few = self._facts if self._equality.same(image, place, self._facts) else None
+            known = self._known[image, place] = few is not None
+        return known or self._equality.same(image, place, facts)
+
+    def _low(self, place: Term) -> Term:
+        """An address in shared memory has 32 bits, whatever the register that holds it."""
+        return self._terms.extract(place, 0, _ADDRESS) if place.width > _ADDRESS else place
+
+    def _image(self, place: Term) -> Term:
+        terms = self._terms
+        field: Term | None = None
+        for shift in self.permutation.shifts:
+            moved = terms.lshr(place, terms.const(shift, _ADDRESS))
+            field = moved if field is None else terms.xor(field, moved)
+        assert field is not None
+        return terms.xor(place, terms.and_(field, self._mask))
+
+    def _masked(self) -> Term:
+        """The mask, or nothing where the launch gives no whole rows."""
+        terms, evaluator = self._terms, self._evaluator
+        mask = terms.const(self.permutation.mask, _ADDRESS)
+        if not self.permutation.dynamic:
+            return mask
+        size = evaluator.value(Special("%dynamic_smem_size"), _no_register, _ADDRESS)
+        starts = [self._low(evaluator.symbol(name)) for name in self.permutation.dynamic]
+        low = [terms.extract(t, 0, ROW.bit_length() - 1) for t in (size, *starts)]
+        whole = [terms.eq(part, terms.const(0, part.width)) for part in low]
+        both = whole[0]
+        for condition in whole[1:]:
+            both = terms.and_(both, condition)
+        return terms.ite(both, mask, terms.const(0, _ADDRESS))
+
+
+def _near(instruction: Instruction) -> bool:
+    """May one of the places that an instruction touches lie in shared memory?"""
+    named = any(m.startswith("shared") for m in instruction.modifiers)
+    return named or isa.space(instruction) in ("shared", "generic", None)
+
+
+def _elsewhere(instruction: Instruction) -> bool:
+    """May it reach the shared memory of another block?"""
+    return any(m.startswith("shared::cluster") for m in instruction.modifiers)
+
+
+def _no_register(reg: Reg) -> Term:
+    raise KeyError(reg)
+
+
+def shared_places(paths: Iterable[Path]) -> list[Term]:
+    """The shared addresses that paths of the first text access."""
+    found: list[Term] = []
+    for path in paths:
+        found += [t.target.place for t in path.touches if t.target.space == "shared"]
+        found += [
+            e.operands[0]
+            for e in path.events
+            if e.instruction.opcode in _SIMPLE and "shared" in e.what[2]
+        ]
+    return found
+
+
+# ---------------------------------------------------------------- declarations
+
+
+def shared_arrays(module: Module, function: Function) -> Iterable[Variable]:
+    """The variables in shared memory that a kernel names."""
+    instructions = function.body.instructions
+    named = {
+        (leaf.name, leaf.scope)
+        for instruction in instructions
+        for leaf in leaves(instruction.operands)
+        if isinstance(leaf, Symbol)
+    }
+    declared = (*module.variables, *function.body.variables)
+    return (v for v in declared if v.space == "shared" and (v.name, v.scope) in named)
+
+
+def reads_total(instructions: Iterable[Instruction]) -> bool:
+    """Does a kernel ask how much shared memory it has? Whole rows may take more of it."""
+    return any(Special("%total_smem_size") in isa.uses(i) for i in instructions)
+
+
+def is_dynamic(variable: Variable) -> bool:
+    """Is the array's size given by the launch?"""
+    return "extern" in variable.linkage and None in variable.dims
+
+
+def bytes_of(variable: Variable) -> int:
+    """The size of a variable."""
+    total = type_width(variable.type) * variable.vector // 8
+    for count in variable.dims:
+        total *= count or 0
+    return total
+
+
+def _has_whole_rows(variable: Variable) -> bool:
+    size = bytes_of(variable)
+    whole = (variable.align or 1) % ROW == 0 and size > 0 and size % ROW == 0
+    return whole and set(variable.linkage) <= {"visible"}
+
+
+def declared_alike(old: Variable, new: Variable) -> bool:
+    """Do two declarations differ at most in more alignment and bytes for a shared array?"""
+    if old.space != "shared" or "extern" in old.linkage or old.initialised:
+        return old._replace(span=new.span) == new
+    same = (
+        old._replace(
+            span=new.span, align=new.align, dims=new.dims, type=new.type, vector=new.vector
+        )
+        == new
+    )
+    return same and bytes_of(new) >= bytes_of(old) and (new.align or 1) >= (old.align or 1)

@@ -1,0 +1,227 @@
+"""Memory as both texts see it: what a load reads is a function of address and epoch.
+
+An epoch lasts from one event that touches or orders memory to the next. Within one, a thread sees
+its own plain stores and otherwise what was there when the epoch began. So a loaded value is, byte
+by byte, either what a store of the epoch wrote, or an unknown that belongs to the bytes: the same
+unknown for both texts and for every access that covers these bytes, whatever its width. Where a
+store may or may not have hit the bytes, the unknown belongs to the bytes and to all such stores
+in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ptxsw.bits import wrapped
+from ptxsw.emulator.memory import Aliasing
+from ptxsw.emulator.node import Term, Variance, split
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.terms import Terms
+
+# Older stores of an epoch are not compared with a load: they may all have hit it.
+_MAX_STORES = 256
+_MAX_DEPTH = 64
+
+CONSTANT = -1
+"""The epoch of what nobody writes: parameters, constants, and what is read by `.nc`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """`size` bytes at `place`, counted from the start of `space` ("generic": not known)."""
+
+    space: str
+    place: Term
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A plain store of `value` (8·size bits), made where `guard` holds."""
+
+    target: Bytes
+    value: Term
+    guard: Term
+    index: int  # of the instruction
+
+
+class Memory:
+    """The unknowns of memory, and which accesses meet."""
+
+    def __init__(self, terms: Terms, solver: Solver) -> None:
+        self.terms = terms
+        self._solver = solver
+        self._aliasing = Aliasing(terms)
+        self._cells: dict[Any, list[tuple[int, int, Term]]] = {}
+        self._parameters: dict[Term, str] = {}
+        self._claims: dict[tuple[Term, int, int], tuple[Term, ...]] = {}
+        self._true = terms.const(1, 1)
+
+    def names_parameter(self, address: Term, name: str) -> None:
+        """Note that an atom is the address of a kernel parameter."""
+        self._parameters[address] = name
+
+    def is_parameter(self, place: Term) -> bool:
+        """Does the address lie in a kernel parameter?"""
+        return any(t in self._parameters for t, _ in split(place)[1])
+
+    # ------------------------------------------------------------ where bytes lie
+
+    def distance(self, a: Term, b: Term) -> int | None:
+        """`a - b` in bytes where it is one number, read as signed; else None."""
+        if a.width != b.width:
+            return None
+        difference = self.terms.sub(a, b)
+        return wrapped(difference.value, a.width) if difference.kind == "const" else None
+
+    def apart(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> bool:
+        """Do the two surely have no byte in common?"""
+        if a.space != b.space and "generic" not in (a.space, b.space):
+            return True
+        if a.space != b.space and not {a.space, b.space} <= {"generic", "global"}:
+            return False  # the generic address may lie in the other's window
+        if a.place.width != b.place.width:
+            return False
+        distance = self.distance(a.place, b.place)
+        if distance is not None:
+            return distance >= b.size or -distance >= a.size
+        key = (self.terms.sub(a.place, b.place), b.size, a.size)
+        claims = self._claims.get(key)
+        if claims is None:
+            claims = self._claims[key] = self._apart_claims(*key)
+        return any(
+            claim in given or self._solver.soon(claim, given) if claim.kind != "const"
+            else bool(claim.value)
+            for claim in claims
+        )  # fmt: skip
+
+    def _apart_claims(self, distance: Term, stored: int, loaded: int) -> tuple[Term, ...]:
+        """Conditions under each of which ranges have no byte in common. Where their distance may
+        be any number, what a text has tested may still tell: in one of two forms, of which the
+        solver follows the one that resembles the test."""
+        claim = self._aliasing.apart(distance, stored, loaded)
+        if claim.kind != "const" or claim.value:
+            return (claim,)
+        terms, width = self.terms, distance.width
+        reach = terms.const(stored + loaded - 1, width)
+        return tuple(
+            terms.not_(terms.ult(terms.add(signed, terms.const(size - 1, width)), reach))
+            for signed, size in ((distance, loaded), (terms.neg(distance), stored))
+        )
+
+    # ------------------------------------------------------------ what they hold
+
+    def load(
+        self, stores: Sequence[Store], epoch: int, source: Bytes, given: Sequence[Term]
+    ) -> Term:
+        """The value of some bytes behind the stores of an epoch, where `given` holds: a term of
+        8·size bits."""
+        return self._behind(stores, len(stores), epoch, source, given, 0)
+
+    def _behind(
+        self,
+        stores: Sequence[Store],
+        end: int,
+        epoch: int,
+        source: Bytes,
+        given: Sequence[Term],
+        depth: int,
+    ) -> Term:
+        for at in reversed(range(end)):
+            store = stores[at]
+            if end - at > _MAX_STORES or depth > _MAX_DEPTH:
+                return self._unknown(stores[: at + 1], epoch, source, None)
+            if self.apart(source, store.target, given):
+                continue
+            distance = None
+            if store.target.space == source.space:
+                distance = self.distance(source.place, store.target.place)
+            if distance is None:
+                return self._unknown(stores[: at + 1], epoch, source, given)
+            return self._covered(stores, at, epoch, source, distance, given, depth + 1)
+        return self._cell((source.space, epoch), (), source)
+
+    def _covered(
+        self,
+        stores: Sequence[Store],
+        at: int,
+        epoch: int,
+        source: Bytes,
+        distance: int,
+        given: Sequence[Term],
+        depth: int,
+    ) -> Term:
+        """Bytes of which a store wrote some: those, and the rest from before it."""
+        store, terms = stores[at], self.terms
+        low, high = max(0, -distance), min(source.size, store.target.size - distance)
+
+        def older(start: int, stop: int) -> Term:
+            part = self.part(source, start, stop - start)
+            return self._behind(stores, at, epoch, part, given, depth)
+
+        value = terms.extract(store.value, 8 * (low + distance), 8 * (high - low))
+        if store.guard is not self._true and store.guard not in given:
+            value = terms.ite(store.guard, value, older(low, high))
+        if low:
+            value = terms.concat(value, older(0, low))
+        if high < source.size:
+            value = terms.concat(older(high, source.size), value)
+        return value
+
+    def part(self, whole: Bytes, start: int, size: int) -> Bytes:
+        """Some of the bytes."""
+        place = self.terms.add(whole.place, self.terms.const(start, whole.place.width))
+        return Bytes(whole.space, place, size)
+
+    def _unknown(
+        self, stores: Sequence[Store], epoch: int, source: Bytes, given: Sequence[Term] | None
+    ) -> Term:
+        """What bytes hold after stores that may have hit them. Stores that surely did not are
+        left out: a text may have moved them."""
+        met = [s for s in stores if given is None or not self.apart(source, s.target, given)]
+        key = tuple((s.target, s.value, s.guard) for s in met)
+        return self._cell((source.space, epoch), key, source)
+
+    def _cell(self, time: tuple[str, int], stores: tuple[Any, ...], source: Bytes) -> Term:
+        """The unknown of some bytes. Each byte belongs to the unknown that covered it first."""
+        constant, items = split(source.place)
+        constant = wrapped(constant, source.place.width)
+        cells = self._cells.setdefault((time, stores, source.place.width, items), [])
+        pieces: list[Term] = []
+        at, end = constant, constant + source.size
+        while at < end:
+            cell = next((c for c in cells if c[0] <= at < c[0] + c[1]), None)
+            if cell is None:
+                ends = [c[0] for c in cells if at < c[0] < end]
+                cell = (at, min([end, *ends]) - at, self._fresh(time, stores, source, at, ends))
+                cells.append(cell)
+            begin, size, term = cell
+            stop = min(end, begin + size)
+            pieces.append(self.terms.extract(term, 8 * (at - begin), 8 * (stop - at)))
+            at = stop
+        value = pieces[0]
+        for piece in pieces[1:]:
+            value = self.terms.concat(piece, value)
+        return value
+
+    def _fresh(
+        self,
+        time: tuple[str, int],
+        stores: tuple[Any, ...],
+        source: Bytes,
+        at: int,
+        ends: Sequence[int],
+    ) -> Term:
+        constant, items = split(source.place)
+        start = at - wrapped(constant, source.place.width)
+        size = min([source.size, *(e - at + start for e in ends)]) - start
+        if time[1] == CONSTANT and len(items) == 1 and items[0][0] in self._parameters:
+            name = self._parameters[items[0][0]]
+            return self.terms.atom(f"{name}+{at}" if at else name, 8 * size, Variance.UNIFORM)
+        place = self.terms.add(source.place, self.terms.const(start, source.place.width))
+        flattened = [t for target, value, guard in stores for t in (target.place, value, guard)]
+        sizes = tuple((target.space, target.size) for target, _, _ in stores)
+        name_of = ("load", *time, sizes)
+        return self.terms.apply(name_of, 8 * size, (place, *flattened), Variance.LANE)

@@ -1,0 +1,80 @@
+"""What `validate` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+PARAMETERS_ARE_GLOBAL = "parameters-are-global"
+NO_OUTSIDE_WRITER = "no-outside-writer"
+NO_ALIAS = "no-alias"
+LOCKSTEP = "lockstep-iterations"
+NO_RACE = "no-lane-race"
+
+ASSUMPTIONS: Mapping[str, str] = {
+    PARAMETERS_ARE_GLOBAL: "pointers among a kernel's parameters point to global memory",
+    NO_OUTSIDE_WRITER: "nobody but the kernel writes, while it runs, what it newly reads by .nc",
+    NO_ALIAS: "memory reached through two parameters is never the same",
+    LOCKSTEP: "lanes that one activemask reports inside a loop are in the same turn of it",
+    NO_RACE: "no thread writes, unordered, bytes that a source load of this kernel reads",
+}
+"""What a proof may rest on, by name, and what each says of the program."""
+
+DEFAULT = frozenset({PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, LOCKSTEP, NO_RACE})
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """Wherever the first kernel is defined, the second does the same; given `assumptions`."""
+
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The texts differ here, or could not be shown to agree. Lines count from 1; `example` are
+    values of what is unknown under which they differ, where the solver gave any (a value read
+    from memory counts as unknown, so an example need not be possible)."""
+
+    reason: str
+    old_line: int | None = None
+    new_line: int | None = None
+    example: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        places = (("line", self.old_line, "first"), ("line", self.new_line, "second"))
+        told = [f"{word} {line} of the {which}" for word, line, which in places if line]
+        return f"{self.reason} ({', '.join(told)})" if told else self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Unproved:
+    """Nothing is known: something cannot be followed, or a limit was reached."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+Outcome: TypeAlias = Proved | Mismatch | Unproved
+
+
+class Differ(Exception):
+    """The two sides differ at these instructions. Never leaves the package."""
+
+    def __init__(
+        self,
+        reason: str,
+        old: int | None = None,
+        new: int | None = None,
+        example: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason, self.old, self.new = reason, old, new
+        self.example = example or {}
+
+
+class GiveUp(Exception):
+    """Something cannot be followed. Never leaves the package."""

@@ -1,0 +1,395 @@
+"""Running one text along its paths from one place to the next places of comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ptxsw import isa
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.state import elements
+from ptxsw.emulator.terms import Terms
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
+from ptxsw.validate.equality import assumed
+from ptxsw.validate.evaluate import Evaluator, Get, converted_space, flat, shape
+from ptxsw.validate.kinds import SPACE_WORDS, Kind, clobbers, kind
+from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store
+from ptxsw.validate.outcome import GiveUp
+from ptxsw.validate.windows import Windows
+
+MAX_PATHS = 64
+"""Paths of one segment of one text."""
+MAX_STEPS = 20_000
+"""Instructions of all paths of one segment, beyond those of one pass over the text."""
+
+# Events whose space may be told by the address instead of a modifier.
+_SPACE_MAY_DIFFER = frozenset({"ld", "st", "atom", "red"})
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """A plain load or store. `before` is how many events the path had seen; `nc`: a load that
+    says that nobody writes these bytes."""
+
+    target: Bytes
+    guard: Term
+    index: int
+    before: int
+    loads: bool
+    nc: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something both texts must do: what it is, with which operands, and whether it happens."""
+
+    index: int
+    instruction: Instruction
+    what: tuple[Any, ...]
+    operands: tuple[Term, ...]
+    guard: Term
+    epoch: int  # the epoch of memory that it ends or leaves alone
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a path ends: "cut" at a place of comparison, "exit", "trap", or "brx", whose index
+    chooses among `targets`."""
+
+    kind: str
+    index: int  # of the last instruction
+    position: int = 0
+    chosen: Term | None = None
+    targets: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Path:
+    """A path through one text and what happened on it."""
+
+    base: Get
+    conditions: tuple[Term, ...]
+    position: int
+    written: dict[Reg, Term] = field(default_factory=dict)
+    stores: list[list[Store]] = field(default_factory=lambda: [[]])  # by epoch
+    touches: list[Touch] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    end: End | None = None
+    forked: bool = False  # has a condition decided where it goes?
+    parted: bool = False  # may lanes of a warp have decided differently?
+    mask: Term | None = None  # which lanes were here at the last question, if they still are
+
+    def get(self, reg: Reg) -> Term:
+        """The value of a register here."""
+        known = self.written.get(reg)
+        return self.base(reg) if known is None else known
+
+    def fork(self, condition: Term, terms: Terms) -> Path:
+        """The same path where a condition holds as well."""
+        conditions = assumed(self.conditions, condition, terms)
+        stores = [list(epoch) for epoch in self.stores]
+        return Path(
+            self.base, conditions, self.position, dict(self.written), stores,
+            list(self.touches), list(self.events), self.end, self.forked, self.parted, self.mask,
+        )  # fmt: skip
+
+
+WARP_QUESTIONS = frozenset({"activemask", "shfl", "vote"})
+"""What a view of the warp understands, where only the second text has it."""
+
+
+class WarpQuestions(Protocol):
+    """Answers what a lane asks of the other lanes of its warp."""
+
+    def run(self, path: Path, instruction: Instruction, index: int) -> list[tuple[Reg, Term]]: ...
+
+
+class Runner:
+    """Runs the instructions of one text. `constant` tells which bytes the first text reads by
+    `.nc`, so that nobody writes them. A `witness` shows by what it does where addresses lie.
+    `origin` gives the bytes of the first text that correspond to those of an access, from these,
+    what is known on the path, the instruction and the size of the access."""
+
+    def __init__(
+        self,
+        cfg: Cfg,
+        evaluator: Evaluator,
+        memory: Memory,
+        windows: Windows,
+        *,
+        witness: bool,
+        constant: Callable[[Bytes], bool] = lambda _: False,
+        warp: WarpQuestions | None = None,
+        origin: Callable[[Bytes, Sequence[Term], int, int], Bytes] | None = None,
+    ) -> None:
+        self.cfg = cfg
+        self.evaluator = evaluator
+        self.memory = memory
+        self.windows = windows
+        self._terms: Terms = evaluator.terms
+        self._witness = witness
+        self._constant = constant
+        self._warp = warp
+        self._origin = origin
+        self._true = self._terms.const(1, 1)
+
+    # ------------------------------------------------------------ paths
+
+    def paths(self, start: Path, stops: Collection[int]) -> list[Path]:
+        """All paths from `start` to the next positions in `stops`, or to an end. Raises GiveUp
+        where there are too many."""
+        done: list[Path] = []
+        work, steps = [start], 0
+        limit = MAX_STEPS + len(self.cfg.instructions)
+        begun = False
+        while work:
+            path = work.pop()
+            while path.end is None:
+                if begun and path.position in stops:
+                    path.end = End("cut", path.position - 1, path.position)
+                    break
+                begun = True
+                if path.position >= len(self.cfg.instructions):
+                    path.end = End("exit", path.position - 1)
+                    break
+                steps += 1
+                if steps > limit or len(done) + len(work) > MAX_PATHS:
+                    raise GiveUp("a part of the text has too many paths to be compared")
+                other = self.step(path)
+                if other is not None:
+                    work.append(other)
+            done.append(path)
+        return done
+
+    def step(self, path: Path) -> Path | None:
+        """Run the next instruction of a path. Returns a second path where it forks; ends a path
+        that it takes nowhere."""
+        index = path.position
+        instruction = self.cfg.instructions[index]
+        if kind(instruction) is not Kind.CONTROL:
+            self.run(path, instruction, index)
+            path.position += 1
+            return None
+        return self._control(path, instruction, index)
+
+    def _control(self, path: Path, instruction: Instruction, index: int) -> Path | None:
+        taken = self.guard(path, instruction)
+        if taken.variance is not Variance.UNIFORM:
+            path.parted, path.mask = True, None
+        if instruction.opcode == "brx":
+            if instruction.guard is not None:
+                raise GiveUp("an indirect branch is guarded")
+            path.end = self._indirect(path, instruction, index)
+            return None
+        self._check_uniform(path, instruction, taken)
+        path.forked = path.forked or instruction.guard is not None
+        verdict = decided(self._terms, taken, path.conditions)
+        fallen = None
+        if verdict is None:
+            fallen = path.fork(self._terms.not_(taken), self._terms)
+            fallen.position = index + 1
+            path.conditions = assumed(path.conditions, taken, self._terms)
+        elif not verdict:
+            path.position = index + 1
+            return None
+        if instruction.opcode == "bra":
+            block = self.cfg.blocks[self.cfg.block_of[index]]
+            path.position = self.cfg.blocks[block.successors[0]].start
+        else:
+            ended = "trap" if instruction.opcode == "trap" else "exit"
+            path.end = End(ended, index)
+        return fallen
+
+    def _check_uniform(self, path: Path, instruction: Instruction, taken: Term) -> None:
+        """A guarded `bra.uni` says that all lanes decide alike, which the first text must say of
+        the same condition."""
+        if "uni" in instruction.modifiers and taken.kind != "const":
+            epoch = len(path.stores) - 1
+            event = Event(path.position, instruction, ("uni",), (taken,), self._true, epoch)
+            path.events.append(event)
+
+    def _indirect(self, path: Path, instruction: Instruction, index: int) -> End:
+        block = self.cfg.blocks[self.cfg.block_of[index]]
+        chosen = self.evaluator.read(instruction.operands[0], path.get)
+        if not block.table or isinstance(chosen, int):
+            raise GiveUp("an indirect branch goes to unknown places")
+        targets = tuple(self.cfg.blocks[n].start for n in block.table)
+        return End("brx", index, 0, chosen, targets)
+
+    # ------------------------------------------------------------ instructions
+
+    def is_timeless(self, instruction: Instruction) -> bool:
+        """Does the result of a computation or plain load not depend on when it is computed?"""
+        if kind(instruction) is Kind.COMPUTE or "const" in instruction.modifiers:
+            return True
+        if "nc" in instruction.modifiers:
+            return self._witness
+        base = next(o.base for o in instruction.operands if isinstance(o, Mem))
+        return "param" in instruction.modifiers and (
+            isinstance(base, Symbol)
+            and self.memory.is_parameter(self.evaluator.symbol(base.name, base.scope))
+        )
+
+    def guard(self, path: Path, instruction: Instruction) -> Term:
+        if instruction.guard is None:
+            return self._true
+        value = path.get(instruction.guard.reg)
+        return self._terms.not_(value) if instruction.guard.negated else value
+
+    def run(self, path: Path, instruction: Instruction, index: int) -> None:
+        """Run one instruction that does not decide where the path goes."""
+        guard = self.guard(path, instruction)
+        if decided(self._terms, guard, path.conditions) is False:
+            return
+        if guard in path.conditions:
+            guard = self._true
+        match kind(instruction):
+            case Kind.COMPUTE:
+                self._note_conversion(path, instruction, guard)
+                written = self.evaluator.compute(instruction, path.get)
+            case Kind.LOAD:
+                written = self._load(path, instruction, index, guard)
+            case Kind.STORE:
+                self._store(path, instruction, index, guard)
+                return
+            case _:
+                written = self._event(path, instruction, index, guard)
+        for reg, value in written:
+            if guard is not self._true:
+                value = self._terms.ite(guard, value, path.get(reg))
+            path.written[reg] = value
+
+    def _note_conversion(self, path: Path, instruction: Instruction, guard: Term) -> None:
+        if instruction.opcode != "cvta" or "to" not in instruction.modifiers:
+            return
+        if not self._witness or path.forked:
+            return
+        value = self.evaluator.read(instruction.operands[1], path.get)
+        if guard is self._true and not isinstance(value, int):
+            self.windows.shows(value, converted_space(instruction))
+
+    def _target(self, path: Path, instruction: Instruction, size: int) -> Bytes:
+        operand = next(o for o in instruction.operands if isinstance(o, Mem))
+        address = self.evaluator.address(operand, path.get)
+        space = isa.space(instruction) or "generic"
+        if self._witness and instruction.guard is None and not path.forked:
+            self.windows.shows(address, space)
+        target = self.windows.resolve(space, address, size)
+        if self._origin is None:
+            return target
+        type_name = isa.access_type(instruction) or ""
+        moved = size or type_width(type_name) * elements(instruction) // 8
+        return self._origin(target, path.conditions, path.position, moved)
+
+    def _load(
+        self, path: Path, instruction: Instruction, index: int, guard: Term
+    ) -> list[tuple[Reg, Term]]:
+        type_name = isa.access_type(instruction) or ""
+        dests = list(flat(instruction.operands[:1]))
+        size = type_width(type_name) // 8
+        if elements(instruction) != len(dests):
+            raise GiveUp("a load has another number of registers than of elements")
+        whole = self._target(path, instruction, size * len(dests))
+        epoch, nc = self._epoch(path, whole, "nc" in instruction.modifiers)
+        path.touches.append(Touch(whole, guard, index, len(path.events), True, nc))
+        stores = path.stores[-1] if epoch != CONSTANT else ()
+        given = (
+            path.conditions if guard is self._true else assumed(path.conditions, guard, self._terms)
+        )
+        written = []
+        for at, dest in enumerate(dests):
+            part = self.memory.part(whole, at * size, size)
+            value = self.memory.load(stores, epoch, part, given)
+            if isinstance(dest, Reg):
+                written.append((dest, self._filled(value, type_name, self.evaluator.width(dest))))
+        return written
+
+    def _epoch(self, path: Path, source: Bytes, nc: bool) -> tuple[int, bool]:
+        """When a load reads its bytes, and whether it claims that nobody writes them. What the
+        first text reads by `.nc` is the same at all times, and however the second reads it."""
+        now = len(path.stores) - 1
+        if source.space == "const":
+            return CONSTANT, False
+        if source.space == "param" and self.memory.is_parameter(source.place):
+            return CONSTANT, False
+        if self._witness:
+            return (CONSTANT if nc else now), nc
+        if self._constant(source):
+            return CONSTANT, False
+        return now, nc
+
+    def _filled(self, value: Term, type_name: str, width: int) -> Term:
+        """A loaded value in a register that may be wider."""
+        if width < value.width:
+            return self._terms.extract(value, 0, width)
+        extend = self._terms.sext if type_name.startswith("s") else self._terms.zext
+        return extend(value, width)
+
+    def _store(self, path: Path, instruction: Instruction, index: int, guard: Term) -> None:
+        bits = type_width(isa.access_type(instruction) or "")
+        sources = list(flat(instruction.operands[1:2]))
+        if elements(instruction) != len(sources):
+            raise GiveUp("a store has another number of values than of elements")
+        target = self._target(path, instruction, bits * len(sources) // 8)
+        value: Term | None = None
+        for source in sources:
+            part = self.evaluator.value(source, path.get, bits)
+            value = part if value is None else self._terms.concat(part, value)
+        assert value is not None
+        path.stores[-1].append(Store(target, value, guard, index))
+        path.touches.append(Touch(target, guard, index, len(path.events), False))
+
+    # ------------------------------------------------------------ events
+
+    def _event(
+        self, path: Path, instruction: Instruction, index: int, guard: Term
+    ) -> list[tuple[Reg, Term]]:
+        if self._warp is not None and instruction.opcode in WARP_QUESTIONS:
+            return self._warp.run(path, instruction, index)
+        path.mask = None
+        what, operands = self._signature(path, instruction)
+        number = len(path.events)
+        path.events.append(Event(index, instruction, what, operands, guard, len(path.stores) - 1))
+        if clobbers(instruction):
+            path.stores.append([])
+        return [
+            (reg, self._result(number, instruction, at, reg))
+            for at, reg in enumerate(dict.fromkeys(defs(instruction)))
+        ]
+
+    def _result(self, number: int, instruction: Instruction, at: int, reg: Reg) -> Term:
+        """What an event leaves in a register: unknown, and the same in both texts."""
+        name = f"{instruction.opcode} {number}.{at}"
+        return self._terms.atom(name, self.evaluator.width(reg), Variance.LANE)
+
+    def _signature(
+        self, path: Path, instruction: Instruction
+    ) -> tuple[tuple[Any, ...], tuple[Term, ...]]:
+        """What an event is, and its operands as values."""
+        operands, modifiers = instruction.operands, instruction.modifiers
+        told: tuple[Any, ...] = ()
+        values: list[Term] = []
+        addresses = [o for o in operands if isinstance(o, Mem)]
+        if instruction.opcode in _SPACE_MAY_DIFFER and len(addresses) == 1 and operands:
+            target = self._target(path, instruction, 0)
+            told = (target.space,)
+            modifiers = tuple(m for m in modifiers if m not in SPACE_WORDS)
+            values.append(target.place)
+            operands = tuple(o for o in operands if o is not addresses[0])
+        plain = instruction._replace(guard=None, operands=operands)
+        values.extend(path.get(r) for r in isa.uses(plain) if isinstance(r, Reg))
+        widths = tuple(self.evaluator.width(r) for r in defs(instruction))
+        what = (instruction.opcode, modifiers, told, tuple(map(shape, operands)), widths)
+        return what, tuple(values)
+
+
+def decided(terms: Terms, condition: Term, known: Collection[Term]) -> bool | None:
+    """Is a condition true or false on a path, as far as a look at what is known tells?"""
+    if condition.kind == "const":
+        return bool(condition.value)
+    if condition in known:
+        return True
+    return False if terms.not_(condition) in known else None

@@ -1,0 +1,90 @@
+"""Do two lists of plain stores leave the same bytes in memory?
+
+Stores of one epoch may change places, merge or be split: what counts is that both lists write the
+same bytes, under the same conditions, and that each of these bytes holds the same in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptxsw.emulator.node import Term
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.memory import Bytes, Memory, Store
+from ptxsw.validate.outcome import Differ
+
+_MAX_PAIRS = 250_000
+
+
+class StoreComparison:
+    """Compares the stores of one epoch where `given` holds."""
+
+    def __init__(self, memory: Memory, equality: Equality, given: Sequence[Term]) -> None:
+        self._memory, self._equality, self._given = memory, equality, given
+
+    def compare(self, old: Sequence[Store], new: Sequence[Store], epoch: int) -> None:
+        """Raises Differ where the lists may leave different bytes."""
+        old, new = self._made(old), self._made(new)
+        if len(old) == len(new) and all(map(self._identical, old, new)):
+            return
+        if len(old) * len(new) > _MAX_PAIRS:
+            raise Differ("too many stores stand in another order")
+        for store in new:
+            self._covered(store, old, "bytes are stored that the first text does not store", True)
+        for store in old:
+            self._covered(store, new, "bytes that the first text stores are not stored", False)
+        for store in new:
+            self._left(store, old, new, epoch, True)
+        for store in old:
+            self._left(store, old, new, epoch, False)
+
+    def _made(self, stores: Sequence[Store]) -> list[Store]:
+        never = self._memory.terms.not_
+        return [s for s in stores if never(s.guard) not in self._given]
+
+    def _identical(self, a: Store, b: Store) -> bool:
+        if a.target.space != b.target.space or a.target.size != b.target.size:
+            return False
+        pairs = (a.target.place, b.target.place), (a.guard, b.guard), (a.value, b.value)
+        return all(x is y for x, y in pairs) or all(
+            self._equality.same(x, y, self._given) for x, y in pairs
+        )
+
+    def _covered(self, store: Store, others: Sequence[Store], reason: str, new: bool) -> None:
+        """Every byte of a store is written by one of the others whenever the store is made."""
+        given = (*self._given, store.guard)
+        rest = set(range(store.target.size))
+        for other in others:
+            distance = self._distance(other.target, store.target)
+            if distance is None or rest.isdisjoint(range(distance, distance + other.target.size)):
+                continue
+            if self._equality.holds(other.guard, given):
+                rest.difference_update(range(distance, distance + other.target.size))
+        if rest:
+            example = self._equality.example
+            raise Differ(
+                reason, None if new else store.index, store.index if new else None, example
+            )
+
+    def _distance(self, a: Bytes, b: Bytes) -> int | None:
+        """`a - b` in bytes."""
+        if a.space != b.space:
+            return None
+        known = self._memory.distance(a.place, b.place)
+        if known is None and self._equality.same(a.place, b.place, self._given):
+            return 0
+        return known
+
+    def _left(
+        self, store: Store, old: Sequence[Store], new: Sequence[Store], epoch: int, is_new: bool
+    ) -> None:
+        """What the bytes of a store hold in the end."""
+        given = tuple(self._given)
+        held = [self._memory.load(stores, epoch, store.target, given) for stores in (old, new)]
+        if not self._equality.same(held[0], held[1], given):
+            raise Differ(
+                "memory may hold something else behind the stores",
+                None if is_new else store.index,
+                store.index if is_new else None,
+                self._equality.example,
+            )

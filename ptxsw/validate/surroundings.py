@@ -1,0 +1,88 @@
+"""What must be the same around two kernels before their instructions are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptxsw.ir import Directive, Function, Label, Module, Reg, Variable
+from ptxsw.validate.layout import declared_alike
+
+
+def difference(
+    a: Module, b: Module, first: Function, second: Function, *, permuted: bool = False
+) -> str | None:
+    """What differs outside the instructions of two kernels; None where nothing does. Where shared
+    memory is `permuted`, the second text's shared arrays may have more alignment and bytes."""
+    return (
+        _modules(a, b, first, permuted=permuted)
+        or _headers(first, second)
+        or _bodies(a, b, first, second, permuted=permuted)
+    )
+
+
+def _modules(a: Module, b: Module, kernel: Function, *, permuted: bool) -> str | None:
+    if (a.version, a.targets, a.address_size) != (b.version, b.targets, b.address_size):
+        return "the versions or targets of the modules differ"
+    if not _alike(a, a.variables, b, b.variables, permuted=permuted):
+        return "the variables of the modules differ"
+    called = [[m.source.slice(f.span) for f in m.functions if f.kind == "func"] for m in (a, b)]
+    if called[0] != called[1]:
+        return "functions that the kernels may call differ"
+    return None if kernel.kind == "entry" else "only kernels are compared, not functions"
+
+
+def _headers(first: Function, second: Function) -> str | None:
+    if [_variable(v) for v in first.params] != [_variable(v) for v in second.params]:
+        return "the parameters of the kernels differ"
+    if first.directives != second.directives:
+        return "the directives of the kernels differ"
+    return None
+
+
+def _bodies(
+    a: Module, b: Module, first: Function, second: Function, *, permuted: bool
+) -> str | None:
+    if _directives(a, first) != _directives(b, second):
+        return "the directives in the kernels differ"
+    kept = [[v for v in f.body.variables if v.space != "reg"] for f in (first, second)]
+    if not _alike(a, kept[0], b, kept[1], permuted=permuted):
+        return "the variables of the kernels differ"
+    for body in (first.body, second.body):
+        labels = [(s.name, s.scope) for s in body.statements if isinstance(s, Label)]
+        if len(labels) != len(set(labels)):
+            return "a label stands twice"
+    return _registers(first, second)
+
+
+def _alike(
+    a: Module, first: Sequence[Variable], b: Module, second: Sequence[Variable], *, permuted: bool
+) -> bool:
+    """Are the same variables declared?"""
+    return len(first) == len(second) and all(
+        a.source.slice(v.span) == b.source.slice(w.span) or (permuted and declared_alike(v, w))
+        for v, w in zip(first, second, strict=True)
+    )
+
+
+def _registers(first: Function, second: Function) -> str | None:
+    """Registers of the first kernel that are of another type in the second. An operation on
+    registers reads their widths only, but a name must not change its meaning."""
+    for variable in first.body.variables:
+        if variable.space != "reg":
+            continue
+        last = (variable.count or 1) - 1
+        name = variable.name if variable.count is None else f"{variable.name}{last}"
+        other = second.body.declaration(Reg(name, variable.scope))
+        if last >= 0 and (other is None or other.type != variable.type):
+            return f"register {name} is declared otherwise"
+    return None
+
+
+def _directives(module: Module, function: Function) -> list[str]:
+    """Pragmas, branch targets, prototypes, as written."""
+    found = [s for s in function.body.statements if isinstance(s, Directive)]
+    return [module.source.slice(directive.span) for directive in found]
+
+
+def _variable(v: Variable) -> tuple[object, ...]:
+    return (v.space, v.type, v.name, v.count, v.dims, v.vector, v.align, v.attributes)

@@ -1,0 +1,76 @@
+"""One of two kernels, and what is known of it whatever it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from ptxsw.emulator.terms import Terms
+from ptxsw.flow.cfg import build
+from ptxsw.flow.dataflow import liveness
+from ptxsw.flow.pointer_spaces import Points, pointer_spaces
+from ptxsw.ir import Function, Module, Reg
+from ptxsw.validate.cuts import live_at
+from ptxsw.validate.equations import Equations
+from ptxsw.validate.evaluate import Evaluator
+
+
+class Text:
+    """One of the two kernels and what is known of it for good."""
+
+    def __init__(self, terms: Terms, module: Module, function: Function) -> None:
+        self.module, self.function = module, function
+        self.cfg = build(function.body)
+        self.evaluator = Evaluator(terms, module, function)
+
+    @cached_property
+    def equations(self) -> Equations:
+        return Equations(self.cfg)
+
+    @cached_property
+    def _live(self) -> Mapping[int, frozenset[Reg]]:
+        return liveness(self.cfg)
+
+    def live(self, position: int) -> frozenset[Reg]:
+        """The registers that live on before an instruction."""
+        return live_at(self.cfg, lambda number: self._live.get(number, frozenset()), position)
+
+    def labels(self, position: int) -> tuple[str, ...]:
+        return self._labels.get(position, ())
+
+    @cached_property
+    def _labels(self) -> Mapping[int, tuple[str, ...]]:
+        return {b.start: b.labels for b in self.cfg.blocks}
+
+    def points(self, position: int) -> Mapping[Reg, Points]:
+        """Where registers point at the start of a block; nothing is told of other positions."""
+        return self._points.get(position, {})
+
+    @cached_property
+    def _points(self) -> Mapping[int, Mapping[Reg, Points]]:
+        parameters = frozenset(parameter.name for parameter in self.function.params)
+        found = pointer_spaces(self.cfg, parameters, self.module.address_size)
+        return {self.cfg.blocks[number].start: state for number, state in found.items()}
+
+    def block(self, position: int) -> int:
+        """The block that begins at a position."""
+        return self._block_at[position]
+
+    def begins(self, position: int) -> bool:
+        """Does a block begin there?"""
+        return position in self._block_at
+
+    @cached_property
+    def _block_at(self) -> Mapping[int, int]:
+        return {b.start: b.number for b in self.cfg.blocks}
+
+    def blocks_behind(self, blocks: Iterable[int]) -> frozenset[int]:
+        """The blocks to which control may come from the ends of some."""
+        work = [s for number in blocks for s in self.cfg.blocks[number].successors]
+        found: set[int] = set()
+        while work:
+            number = work.pop()
+            if number not in found:
+                found.add(number)
+                work.extend(self.cfg.blocks[number].successors)
+        return frozenset(found)

@@ -1,0 +1,87 @@
+"""In which state space a generic address lies, from what the first text shows.
+
+An address is known to be in a space if the first kernel has converted it to that space or has
+accessed it there, if it is built on a variable or a parameter that is declared to point there, or
+if it was made by adding a window. The second text is no witness: it may be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptxsw.emulator.node import Term, split
+from ptxsw.emulator.spaces import may_hold_pointer, may_point
+from ptxsw.emulator.terms import Terms
+from ptxsw.flow.pointer_spaces import Points
+from ptxsw.validate.memory import Bytes
+
+_Items = tuple[tuple[Term, int], ...]
+
+
+class Windows:
+    """What is known in one segment. With `parameters`, pointers among the kernel's parameters
+    are taken to be global; `assumed` tells whether that was needed."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        declared: Mapping[Term, str],
+        windows: Mapping[Term, str],
+        parameters: frozenset[Term] = frozenset(),
+    ) -> None:
+        self._terms = terms
+        self._declared = declared
+        self._windows = windows
+        self._parameters = set(parameters)
+        self._lenient = bool(parameters)
+        self._numbers: set[Term] = set()
+        self._shown: dict[_Items, str] = {}
+        self.assumed = False
+
+    def shows(self, address: Term, space: str) -> None:
+        """The first kernel uses a number as an address in a space."""
+        items = split(address)[1]
+        if space == "global" and items:
+            self._shown.setdefault(items, space)
+
+    def points(self, unknown: Term, to: Points | None) -> None:
+        """What the flow of the first kernel tells of a register whose value is not known."""
+        if to is Points.GLOBAL:
+            self._shown.setdefault(((unknown, 1),), "global")
+        elif to is Points.PARAMETER and self._lenient:
+            self._parameters.add(unknown)
+        elif to is Points.NUMBER:
+            self._numbers.add(unknown)
+
+    def resolve(self, space: str, address: Term, size: int) -> Bytes:
+        """The bytes of an access whose modifiers name `space` ("generic" for none)."""
+        if space != "generic":
+            return Bytes(space, address, size)
+        items = split(address)[1]
+        if items in self._shown:
+            return Bytes(self._shown[items], address, size)
+        bases = [t for t, coefficient in items if coefficient == 1]
+        windows = [t for t in bases if t in self._windows]
+        pointers = [t for t in bases if t not in self._windows and self._may_point(t)]
+        told = {self._space(t) for t in pointers}
+        if len(windows) == 1 and told <= {self._windows[windows[0]]}:
+            return Bytes(self._windows[windows[0]], self._terms.sub(address, windows[0]), size)
+        if not windows and told == {"global"}:
+            return Bytes("global", address, size)
+        if not windows and len(pointers) == 1 and self._from_parameter(items, pointers[0]):
+            self.assumed = True
+            return Bytes("global", address, size)
+        return Bytes("generic", address, size)
+
+    def _from_parameter(self, items: _Items, pointer: Term) -> bool:
+        """Is a parameter all in a sum that may be a pointer?"""
+        others = (term for term, _ in items if term is not pointer)
+        return pointer in self._parameters and not any(
+            may_hold_pointer(term, self._numbers) for term in others
+        )
+
+    def _may_point(self, term: Term) -> bool:
+        return term not in self._numbers and (term in self._declared or may_point(term))
+
+    def _space(self, term: Term) -> str | None:
+        return self._declared.get(term) or self._shown.get(((term, 1),))

@@ -1,0 +1,25 @@
+"""What in a kernel may write global memory."""
+
+from __future__ import annotations
+
+from ptxsw import isa
+from ptxsw.ir import Instruction, Mem
+
+_PRIVATE = frozenset({"shared", "local", "param"})
+_WRITES = isa.Effect.WRITE | isa.Effect.CALL
+
+
+def may_write(instruction: Instruction) -> bool:
+    """May an instruction write global memory, or let another kernel's writes be seen?"""
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    if instruction.opcode == "griddepcontrol":
+        return True
+    plain = instruction.opcode in ("st", "atom", "red")
+    return bool(effects & _WRITES) and not (plain and isa.space(instruction) in _PRIVATE)
+
+
+def written_address(instruction: Instruction) -> Mem | None:
+    """Where a store or atomic writes; None for what may write anywhere."""
+    addresses = [o for o in instruction.operands if isinstance(o, Mem)]
+    single = instruction.opcode in ("st", "atom", "red") and len(addresses) == 1
+    return addresses[0] if single else None

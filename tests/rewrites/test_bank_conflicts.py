@@ -1,0 +1,632 @@
+"""Bank conflicts: shared memory permuted inside rows, so that a warp's words lie in all banks."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from ptxsw.analysis.shared_banks import wavefronts
+from ptxsw.parser import parse
+from ptxsw.permutation import Permutation
+from ptxsw.pipeline import Options, Result, optimize
+from ptxsw.simt import RunError, launch
+from ptxsw.validate import Outcome, Proved, validate
+from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
+
+TILE = """
+    .shared .align 4 .b8 tile[{size}];
+    mov.u32 %r3, %tid.y;
+    mov.u32 %r4, tile;
+    mad.lo.u32 %r5, %r3, {row}, %r4;
+    mad.lo.u32 %r6, %r2, {element}, %r5;
+    mad.lo.u32 %r7, %r2, {row}, %r4;
+    mad.lo.u32 %r8, %r3, {element}, %r7;
+    mov.u32 %r9, %ntid.x;
+    mad.lo.u32 %r10, %r3, %r9, %r2;
+    mul.wide.u32 %rd6, %r10, {element};
+    add.s64 %rd7, %rd1, %rd6;
+    add.s64 %rd8, %rd2, %rd6;
+    ld.global.{type} {value}, [%rd7];
+    st.shared.{type} [%r6], {value};
+    bar.sync 0;
+    ld.shared.{type} {value}, [%r8];
+    st.global.{type} [%rd8], {value};
+"""
+
+
+def transpose(rows: int, element: int, pad: int = 0) -> str:
+    """A square tile that is stored by rows and read by columns; elements of 4 or 8 bytes."""
+    row = (rows + pad) * element
+    types = {4: ("b32", "%r12"), 8: ("b64", "%rd12")}
+    return kernel(
+        TILE.format(
+            size=row * rows, row=row, element=element, type=types[element][0],
+            value=types[element][1],
+        )
+    ).replace("%r<20>", "%r<30>")  # fmt: skip
+
+
+REDUCTION = """
+.visible .shared .align 4 .b8 unused[4];
+"""
+
+# What nvcc 13.0 makes of the reduction whose threads add elements 2*k*t and 2*k*t + k.
+DYNAMIC = """.version 8.0
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 s[];
+.visible .entry k(.param .u64 in, .param .u64 out)
+{
+	.reg .pred %p<5>;
+	.reg .b32 %r<20>;
+	.reg .b64 %rd<10>;
+	ld.param.u64 %rd2, [in];
+	ld.param.u64 %rd1, [out];
+	mov.u32 %r1, %ntid.x;
+	mov.u32 %r3, %tid.x;
+	cvta.to.global.u64 %rd3, %rd2;
+	mul.wide.u32 %rd4, %r3, 4;
+	add.s64 %rd5, %rd3, %rd4;
+	ld.global.u32 %r4, [%rd5];
+	shl.b32 %r8, %r3, 2;
+	mov.u32 %r9, s;
+	add.s32 %r10, %r9, %r8;
+	st.shared.u32 [%r10], %r4;
+	bar.sync 0;
+	setp.lt.u32 %p1, %r1, 2;
+	@%p1 bra $DONE;
+	mov.u32 %r18, 1;
+$LOOP:
+	shl.b32 %r5, %r18, 1;
+	mul.lo.s32 %r6, %r5, %r3;
+	add.s32 %r12, %r6, %r18;
+	setp.ge.u32 %p2, %r12, %r1;
+	@%p2 bra $NEXT;
+	shl.b32 %r13, %r12, 2;
+	add.s32 %r15, %r9, %r13;
+	shl.b32 %r16, %r6, 2;
+	add.s32 %r17, %r9, %r16;
+	ld.shared.u32 %r2, [%r17];
+	ld.shared.u32 %r7, [%r15];
+	add.u32 %r11, %r2, %r7;
+	st.shared.u32 [%r17], %r11;
+$NEXT:
+	bar.sync 0;
+	setp.lt.u32 %p3, %r5, %r1;
+	mov.u32 %r18, %r5;
+	@%p3 bra $LOOP;
+$DONE:
+	ld.shared.u32 %r14, [%r10];
+	cvta.to.global.u64 %rd6, %rd1;
+	add.s64 %rd8, %rd6, %rd4;
+	st.global.u32 [%rd8], %r14;
+	ret;
+}
+"""
+
+
+def made(text: str, **options: object) -> Result:
+    return rewritten("bank-conflicts", text, **options)
+
+
+def detail(result: Result) -> dict[str, object]:
+    (entry,) = result.report.kernels[0].rewrites or ()
+    return dict(entry.detail)
+
+
+def worst(result: Result) -> tuple[float, float]:
+    """The wavefronts of the access that takes most, before and after."""
+    accesses = detail(result)["accesses"]
+    assert isinstance(accesses, list | tuple)
+    return (
+        max(a["wavefronts"] for a in accesses),
+        max(a["wavefronts_after"] for a in accesses),
+    )
+
+
+def run(text: str, block: object, elements: np.ndarray, shared: int = 0) -> bytes:
+    out = np.zeros(elements.size, elements.dtype)
+    arguments = [elements.copy(), out, 0][: text.count(".param .")]
+    result = launch(parse(text), "k", 1, block, arguments, shared=shared)  # type: ignore[arg-type]
+    return bytes(result.buffers[1].tobytes())
+
+
+def proof(before: str, after: str, permutation: Permutation) -> Outcome:
+    old, new = parse(before), parse(after)
+    return validate((old, old.kernels[0]), (new, new.kernels[0]), shared_layout=permutation)
+
+
+# ---------------------------------------------------------------- lines before and after
+
+
+def test_a_column_of_a_tile() -> None:
+    text = kernel("""
+        .shared .align 4 .b8 tile[4100];
+        mov.u32 %r4, tile;
+        mad.lo.u32 %r5, %r2, 128, %r4;
+        ld.shared.b32 %r6, [%r5];
+    """)
+    assert new_lines(text, made(text)) == [
+        ".shared .align 128 .b8 tile[4224];",
+        "shr.u32 %sw_row1, %r5, 5;",
+        "and.b32 %sw_swap1, %sw_row1, 124;",
+        "xor.b32 %sw_bank1, %r5, %sw_swap1;",
+        "ld.shared.b32 %r6, [%sw_bank1];",
+    ]
+
+
+def test_what_follows_in_a_row_takes_one_instruction_more() -> None:
+    text = kernel("""
+        .shared .align 4 .b8 tile[4096];
+        mov.u32 %r4, tile;
+        mad.lo.u32 %r5, %r2, 128, %r4;
+        ld.shared.b32 %r6, [%r5+4];
+        @%p1 st.shared.b32 [%r5+8], %r6;
+        st.shared.b32 [%r5+4], %r6;
+    """)
+    assert new_lines(text, made(text))[1:] == [
+        "shr.u32 %sw_row1, %r5, 5;",
+        "and.b32 %sw_swap1, %sw_row1, 124;",
+        "xor.b32 %sw_bank1, %r5, %sw_swap1;",
+        "xor.b32 %sw_bank2, %sw_bank1, 4;",
+        "ld.shared.b32 %r6, [%sw_bank2];",
+        "xor.b32 %sw_bank3, %sw_bank1, 8;",
+        "@%p1 st.shared.b32 [%sw_bank3], %r6;",
+        "st.shared.b32 [%sw_bank2], %r6;",
+    ]
+
+
+def test_rows_further_on_share_the_shift() -> None:
+    text = kernel("""
+        .shared .align 128 .b8 tile[8192];
+        mov.u32 %r4, tile;
+        mad.lo.u32 %r5, %r2, 128, %r4;
+        ld.shared.b32 %r6, [%r5];
+        ld.shared.b32 %r7, [%r5+256];
+        ld.shared.b32 %r8, [%r5+4096];
+    """)
+    assert new_lines(text, made(text)) == [
+        "shr.u32 %sw_row1, %r5, 5;",
+        "and.b32 %sw_swap1, %sw_row1, 124;",
+        "xor.b32 %sw_bank1, %r5, %sw_swap1;",
+        "ld.shared.b32 %r6, [%sw_bank1];",
+        "add.s32 %sw_row2, %sw_row1, 8;",
+        "and.b32 %sw_swap2, %sw_row2, 124;",
+        "xor.b32 %sw_bank2, %r5, %sw_swap2;",
+        "ld.shared.b32 %r7, [%sw_bank2+256];",
+        "ld.shared.b32 %r8, [%sw_bank1+4096];",
+    ]
+
+
+def test_an_address_register_that_changes_is_computed_again() -> None:
+    text = kernel("""
+        .shared .align 128 .b8 tile[8192];
+        mov.u32 %r4, tile;
+        mad.lo.u32 %r5, %r2, 128, %r4;
+        ld.shared.b32 %r6, [%r5];
+        add.u32 %r5, %r5, 4096;
+        ld.shared.b32 %r7, [%r5];
+    """)
+    assert new_lines(text, made(text)).count("shr.u32 %sw_row2, %r5, 5;") == 1
+
+
+def test_dynamic_memory_is_permuted_where_it_has_whole_rows() -> None:
+    found = new_lines(DYNAMIC, made(DYNAMIC))
+    assert found[:6] == [
+        "mov.u32 %sw_ends1, %dynamic_smem_size;",
+        "mov.u32 %sw_start1, s;",
+        "or.b32 %sw_ends2, %sw_ends1, %sw_start1;",
+        "and.b32 %sw_rest1, %sw_ends2, 127;",
+        "setp.eq.u32 %sw_whole1, %sw_rest1, 0;",
+        "selp.b32 %sw_mask1, 124, 0, %sw_whole1;",
+    ]
+
+
+# ---------------------------------------------------------------- wavefronts
+
+
+def test_wavefronts() -> None:
+    assert wavefronts(tuple(4 * n for n in range(32)), 4) == 1
+    assert wavefronts(tuple(128 * n for n in range(32)), 4) == 32
+    assert wavefronts((0,) * 32, 4) == 1
+    assert wavefronts(tuple(8 * n for n in range(32)), 8) == 2
+    assert wavefronts(tuple(128 * n for n in range(16)), 8) == 16
+    assert wavefronts(tuple(16 * n for n in range(32)), 16) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "block", "before", "after"),
+    [
+        (transpose(32, 4), "32, 32, 1", 32, 1),
+        (transpose(16, 8), "16, 16, 1", 32, 2),  # 2 is what 256 bytes take
+        (transpose(16, 4), "16, 16, 1", 8, 1),
+    ],
+)
+def test_columns_end_without_conflict(text: str, block: str, before: int, after: int) -> None:
+    text = text.replace("\n{", f"\n.reqntid {block}\n{{", 1)
+    for mode in ("force", "auto"):
+        result = made(text) if mode == "force" else auto(text)
+        assert worst(result) == (before, after), mode
+
+
+def auto(text: str) -> Result:
+    return optimize(text, Options(mode="auto", rewrites=("bank-conflicts",)))
+
+
+def test_the_steps_of_a_reduction() -> None:
+    text = DYNAMIC.replace("\n{", "\n.reqntid 1024, 1, 1\n{", 1)
+    before, after = worst(auto(text))
+    assert before > 3  # on average over the steps
+    assert after == 1
+
+
+def test_padded_rows_keep_their_text() -> None:
+    for block in ("", "\n.reqntid 32, 32, 1"):
+        text = transpose(32, 4, pad=1).replace("\n{", f"{block}\n{{", 1)
+        result = made(text)
+        assert result.text == text
+        assert reasons(result) == []
+
+
+def test_lanes_that_meet_at_one_atomic_are_no_conflict() -> None:
+    text = kernel("""
+        .shared .align 4 .b8 count[4];
+        mov.u32 %r4, count;
+        atom.shared.add.u32 %r5, [%r4], 1;
+    """)
+    result = made(text)
+    assert result.text == text
+    assert reasons(result) == []
+
+
+def test_auto_leaves_what_instructions_would_outweigh() -> None:
+    text = kernel("""
+        .shared .align 4 .b8 tile[1024];
+        mov.u32 %r4, tile;
+        mad.lo.u32 %r5, %r2, 8, %r4;
+        mad.lo.u32 %r6, %r2, 4, %r4;
+        ld.shared.b32 %r7, [%r5];
+        ld.shared.b32 %r8, [%r6];
+    """)
+    assert made(text).text != text
+    result = auto(text)
+    assert result.text == text
+    assert reasons(result) == ["the instructions that it would add outweigh the wavefronts"]
+
+
+def test_what_ptxas_joins_is_counted_as_one() -> None:
+    """Eight words of one thread: ptxas makes two loads of 16 bytes of them, which ask twice as
+    often as they need to. Granules of 16 bytes keep them together."""
+    loads = "".join(f"ld.shared.b32 %r{10 + n}, [%r5+{4 * n}];\n" for n in range(8))
+    text = kernel(
+        ".shared .align 4 .b8 tile[8192];\nmov.u32 %r4, tile;\n"
+        "shl.b32 %r5, %r2, 5;\nadd.u32 %r5, %r4, %r5;\n".replace("%r5, %r4, %r5", "%r6, %r4, %r5")
+        + loads.replace("[%r5", "[%r6")
+    )
+    result = auto(text)
+    assert detail(result)["granule"] == 16
+    assert worst(result) == (2, 1)  # of 8 and 4 wavefronts a quarter for each word
+    found = new_lines(text, result)
+    assert "ld.shared.b32 %r13, [%sw_bank1+12];" in found
+    assert "ld.shared.b32 %r17, [%sw_bank2+12];" in found
+
+
+DIAGONALS = """
+    .shared .align 4 .b8 tile[4096];
+    mov.u32 %r4, tile;
+    mad.lo.u32 %r5, %r2, 64, %r4;
+    mov.u32 %r9, 0;
+$LOOP:
+    add.u32 %r6, %r5, 4;
+    ld.shared.b32 %r7, [%r6+-4];
+    ld.shared.b32 %r8, [%r6+4];
+    add.u32 %r7, %r7, %r8;
+    st.shared.b32 [%r6], %r7;
+    add.u32 %r5, %r5, 8;
+    add.u32 %r9, %r9, 1;
+    setp.lt.u32 %p1, %r9, 4;
+    @%p1 bra $LOOP;
+    st.global.u32 [%rd5], %r7;
+"""
+
+
+def test_a_pointer_that_a_loop_moves() -> None:
+    """The turns of the loop are known; that nothing carries is not told by the text alone."""
+    text = kernel(DIAGONALS)
+    result = made(text)
+    before, after = worst(result)
+    assert before > after
+    assert "add.s32 %sw_address1, %r6, -4;" in new_lines(text, result)
+    elements = np.zeros(2 * 60, "u4")
+    assert run(text, 60, elements) == run(result.text, 60, elements)
+
+
+# ---------------------------------------------------------------- what is refused
+
+ARRAY = """
+    .shared .align 4 .b8 tile[4096];
+    mov.u32 %r4, tile;
+    mad.lo.u32 %r5, %r2, 128, %r4;
+    ld.shared.b32 %r6, [%r5];
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("mov.u64 %rd6, tile;\ncvta.shared.u64 %rd7, %rd6;", "makes a shared address generic"),
+        ("st.global.u32 [%rd5], %r5;", "stores a shared address"),
+        ("st.shared.u32 [%r5], %r4;", "stores a shared address"),
+        ("atom.shared.exch.b32 %r7, [%r5], %r4;", "stores a shared address"),
+        ("setp.eq.u32 %p1, %r5, %r4;", "compares a shared address"),
+        ("shfl.sync.bfly.b32 %r7, %r5, 1, 31, -1;", "passes a shared address on"),
+        ("ld.global.u64 %rd6, [%rd4];\nld.u32 %r7, [%rd6];", "a generic address"),
+        ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [%r5];", "a layout of its own"),
+        (
+            "wmma.load.c.sync.aligned.row.m16n16k16.shared.f32 "
+            "{%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8}, [%r5];",
+            "a layout of its own",
+        ),
+        ("cp.async.ca.shared.global [%r5], [%rd4], 4;", "a layout of its own"),
+        (
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[%r5], [%rd4], 128, [%r4];",
+            "the shared memory of other blocks",
+        ),
+        (
+            "cp.async.bulk.global.shared::cta.bulk_group [%rd4], [%r5], 128;",
+            "a layout of its own",
+        ),
+        ("mbarrier.init.shared.b64 [%r5], 1;", "a layout of its own"),
+        ("mapa.shared::cluster.u32 %r7, %r5, 0;", "passes a shared address on"),
+        ("ld.shared::cluster.u32 %r7, [%r5];", "the shared memory of other blocks"),
+        ("mov.u32 %r7, 64;\nld.shared.u32 %r8, [%r7];", "not built on an array"),
+        ("mov.u32 %r7, %total_smem_size;", "how much shared memory it has"),
+    ],
+)
+def test_an_address_that_escapes(more: str, reason: str) -> None:
+    text = kernel(ARRAY + more).replace("sm_80", "sm_90").replace("8.0", "8.3")
+    result = made(text)
+    assert result.text == text
+    (told,) = reasons(result)
+    assert reason in told
+
+
+CALL = """
+    { .param .b64 p0; .param .b64 p1; .param .b32 r;
+    st.param.b64 [p0], %rd6; st.param.b64 [p1], %rd7;
+    call.uni (r), vprintf, (p0, p1); }
+"""
+
+
+def test_a_call_may_be_handed_an_address() -> None:
+    text = kernel(ARRAY + CALL).replace(
+        ".visible", ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n.visible"
+    )
+    result = made(text)
+    assert result.text == text
+    (told,) = reasons(result)
+    assert "may be handed an address of shared memory" in told
+
+
+OF_THE_MODULE = kernel(ARRAY.replace(".shared .align 4 .b8 tile[4096];", ""))
+OTHER = ".visible .entry other() { .reg .b32 %r1; ld.shared.b32 %r1, [tile]; ret; }\n"
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        (".extern .shared .align 4 .b8 tile[4096];\n", "tile is shared with another module"),
+        (".shared .align 4 .b8 tile[4096];\n" + OTHER, "tile is also named outside the kernel"),
+    ],
+)
+def test_an_array_of_the_module_that_others_use(declared: str, reason: str) -> None:
+    text = OF_THE_MODULE.replace(".visible", f"{declared}.visible")
+    result = made(text)
+    assert result.text == text
+    assert reasons(result) == [reason]
+
+
+def test_an_array_of_the_module() -> None:
+    """As Numba declares them; another rewrite has changed the kernel before."""
+    text = OF_THE_MODULE.replace(
+        ".visible", "// tile is\n.visible .shared .align 8 .b8 tile[4000];\n.visible"
+    )
+    text = text.replace("\tret;", "\tld.f32 %f1, [%rd4];\n\tst.global.f32 [%rd5], %f1;\n\tret;")
+    for names in (("bank-conflicts",), ("memory-spaces", "bank-conflicts")):
+        result = optimize(text, Options(mode="force", rewrites=names))
+        found = new_lines(text, result)
+        assert (".visible .shared .align 128 .b8 tile[4096];" in found) == (len(names) == 2)
+        assert ("ld.global.f32 %f1, [%rd4];" in found) == (len(names) == 2)
+    parse(result.text)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("", None),
+        (".shared .align 4 .b8 odd[100];", "which the launch may have given away"),
+        (".shared .align 128 .b8 odd[128];", None),
+    ],
+)
+def test_no_launch_gets_too_large(more: str, reason: str | None) -> None:
+    """A launch may give all memory there is beside what the kernel declares."""
+    text = DYNAMIC.replace("\tret;", "\tst.shared.u32 [odd], %r3;\n\tret;" if more else "\tret;")
+    text = text.replace("\t.reg .pred", f"\t{more}\n\t.reg .pred")
+    result = made(text)
+    assert (result.text == text) == (reason is not None)
+    assert [reason in told for told in reasons(result) if reason] == [True] * (reason is not None)
+
+
+def test_arrays_stay_below_the_limit() -> None:
+    text = kernel(ARRAY.replace("4096", "49100"))
+    assert made(text).text != text
+    text = kernel(ARRAY + ".shared .b8 more[45056];\nst.shared.b32 [more], %r6;")
+    text = text.replace("more[45056]", "more[45050]")
+    assert made(text).text != text
+    text = text.replace("tile[4096]", "tile[4100]")
+    assert reasons(made(text)) == ["its arrays would take more than 48 KiB"]
+
+
+def test_addresses_that_nobody_knows_must_not_matter_most() -> None:
+    text = kernel(
+        ARRAY
+        + """
+    $LOOP:
+        ld.global.u32 %r7, [%rd4];
+        and.b32 %r7, %r7, 1020;
+        add.u32 %r8, %r4, %r7;
+        ld.shared.u32 %r9, [%r8];
+        setp.eq.u32 %p1, %r9, 0;
+        @%p1 bra $LOOP;
+    """
+    )
+    (told,) = reasons(made(text))
+    assert told == "the addresses of the accesses that are made most often are not known"
+
+
+# ---------------------------------------------------------------- bit for bit
+
+
+@pytest.mark.parametrize(
+    ("text", "block", "kind"),
+    [
+        (transpose(32, 4), (32, 32), "u4"),
+        (transpose(16, 8), (16, 16), "u8"),
+        (transpose(16, 8), (16, 15), "u8"),  # the last warp has half its lanes
+    ],
+)
+def test_a_transpose_gives_the_same(text: str, block: tuple[int, int], kind: str) -> None:
+    elements = np.random.default_rng(1).integers(0, 1 << 31, block[0] * block[1]).astype(kind)
+    result = made(text)
+    assert result.text != text
+    if block[0] == block[1]:
+        assert run(text, block, elements) == run(result.text, block, elements)
+        assert run(text, block, elements) == elements.reshape(block).T.tobytes()
+
+
+@pytest.mark.parametrize("size", [4, 100, 128, 132, 4096])
+def test_a_reduction_in_dynamic_memory_gives_the_same(size: int) -> None:
+    threads = min(size // 4, 1024)
+    elements = np.random.default_rng(size).integers(0, 1 << 20, threads).astype("u4")
+    text = made(DYNAMIC).text
+    assert text != DYNAMIC
+    found = run(text, threads, elements, size)
+    assert found == run(DYNAMIC, threads, elements, size)
+    assert int(np.frombuffer(found, "u4")[0]) == int(elements.sum())
+
+
+def test_bytes_that_are_not_there_are_not_touched() -> None:
+    """A row that is not whole would send word 128 beyond the end."""
+    text = made(DYNAMIC).text
+    always = text.replace("%sw_mask1, 124, 0,", "%sw_mask1, 124, 124,")
+    assert always != text
+    elements = np.arange(132, dtype="u4")
+    assert run(text, 132, elements, 528) == run(DYNAMIC, 132, elements, 528)
+    with pytest.raises(RunError):
+        run(always, 132, elements, 528)
+    assert not isinstance(proof(DYNAMIC, always, Permutation((5,), 124, ("s",))), Proved)
+
+
+ATOMICS = """
+    .shared .align 4 .b8 bins[4096];
+    mov.u32 %r4, bins;
+    shl.b32 %r5, %r2, 5;
+    and.b32 %r5, %r5, 992;
+    mad.lo.u32 %r6, %r5, 4, %r4;
+    mov.u32 %r7, 0;
+    st.shared.u32 [%r6], %r7;
+    bar.sync 0;
+    atom.shared.add.u32 %r8, [%r6], %r2;
+    red.shared.max.u32 [%r6], %r2;
+    bar.sync 0;
+    ld.volatile.shared.u32 %r9, [%r6];
+    st.global.u32 [%rd5], %r9;
+"""
+
+
+def test_shared_atomics_give_the_same() -> None:
+    text = kernel(ATOMICS)
+    result = made(text)
+    assert worst(result)[1] == 1
+    elements = np.zeros(2 * 70, "u4")
+    assert run(text, 70, elements) == run(result.text, 70, elements)
+
+
+# ---------------------------------------------------------------- wrong texts
+
+MUTANTS = [
+    ("st.shared.b32 [%sw_bank1]", "st.shared.b32 [%r6]"),
+    ("ld.shared.b32 %r12, [%sw_bank2]", "ld.shared.b32 %r12, [%r8]"),
+    ("%sw_row2, %r8, 5;", "%sw_row2, %r8, 6;"),
+    ("%sw_swap2, %sw_row2, 124;", "%sw_swap2, %sw_row2, 120;"),
+    ("ld.shared.b32 %r12, [%sw_bank2]", "ld.shared.b32 %r12, [%sw_bank2+4]"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong"), MUTANTS)
+def test_a_wrong_address_is_found_by_proof_and_by_running(right: str, wrong: str) -> None:
+    text = transpose(32, 4).replace("\n{", "\n.reqntid 32, 32, 1\n{", 1)
+    good = made(text).text
+    assert good.count(right) == 1
+    bad = good.replace(right, wrong)
+    permutation = Permutation((5,), 124)
+    assert isinstance(proof(text, good, permutation), Proved)
+    assert not isinstance(proof(text, bad, permutation), Proved)
+    elements = np.arange(1024, dtype="u4")
+    try:
+        found = run(bad, (32, 32), elements)
+    except RunError:
+        return
+    assert found != run(text, (32, 32), elements)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (".align 128", ".align 64"),
+        ("tile[4224]", "tile[4100]"),
+        ("tile[4224]", "tile[4096]"),
+    ],
+)
+def test_rows_have_to_be_whole(right: str, wrong: str) -> None:
+    text = kernel(ARRAY.replace("4096", "4100"))
+    good = made(text).text
+    bad = good.replace(right, wrong)
+    assert bad != good
+    permutation = Permutation((5,), 124)
+    assert isinstance(proof(text, good, permutation), Proved)
+    assert not isinstance(proof(text, bad, permutation), Proved)
+
+
+def test_wide_accesses_do_not_fit_a_small_granule() -> None:
+    text = kernel(ARRAY + "ld.shared.v4.b32 {%r7, %r8, %r9, %r10}, [%r5];")
+    good = made(text).text
+    assert detail(made(text))["granule"] == 16
+    bad = re.sub(r"shr.u32 (\S+), (\S+), 3;", r"shr.u32 \1, \2, 5;", good).replace(
+        ", 112;", ", 124;"
+    )
+    assert not isinstance(proof(text, bad, Permutation((5,), 124)), Proved)
+
+
+def test_without_the_relation_the_texts_differ() -> None:
+    text = transpose(32, 4)
+    old, new = parse(text), parse(made(text).text)
+    assert not isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
+
+
+@pytest.mark.parametrize(
+    ("shifts", "mask"), [((), 124), ((5,), 0), ((5,), 128), ((4,), 124), ((5, 3), 124)]
+)
+def test_only_exchanges_inside_a_row_are_permutations(shifts: tuple[int, ...], mask: int) -> None:
+    with pytest.raises(ValueError):
+        Permutation(shifts, mask)
+
+
+def test_a_permutation_is_its_own_inverse() -> None:
+    for permutation in (Permutation((5,), 124), Permutation((3, 6), 112), Permutation((4,), 120)):
+        image = [permutation.of(a) for a in range(1 << 14)]
+        assert sorted(image) == list(range(1 << 14))
+        assert [permutation.of(a) for a in image] == list(range(1 << 14))

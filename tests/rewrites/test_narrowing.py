@@ -1,0 +1,116 @@
+"""Narrowing: 64-bit operations on values that fit 32 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptxsw.parser import parse
+from ptxsw.simt import launch
+from tests.rewrites.pair import kernel, new_lines, rewritten
+
+LOADED = "ld.global.u32 %r3, [%rd4];\nld.global.u32 %r4, [%rd4+4];\n"
+ZERO_EXTENDED = f"{LOADED}cvt.u64.u32 %rd6, %r3;\ncvt.u64.u32 %rd7, %r4;\n"
+SIGN_EXTENDED = f"{LOADED}cvt.s64.s32 %rd6, %r3;\ncvt.s64.s32 %rd7, %r4;\n"
+WIDE = "ld.global.u64 %rd6, [%rd4];\nld.global.u64 %rd7, [%rd4+512];\n"
+STORE = "\nst.global.u64 [%rd5], %rd8;"
+
+
+def made(body: str) -> list[str]:
+    text = kernel(body)
+    return new_lines(text, rewritten("narrowing", text))
+
+
+def test_a_quotient_of_zero_extended_values() -> None:
+    assert made(ZERO_EXTENDED + "div.u64 %rd8, %rd6, %rd7;" + STORE) == [
+        "cvt.u32.u64 %sw_low1, %rd6;",
+        "cvt.u32.u64 %sw_low2, %rd7;",
+        "div.u32 %sw_narrow1, %sw_low1, %sw_low2;",
+        "cvt.u64.u32 %sw_wide1, %sw_narrow1;",
+        "setp.eq.u32 %sw_zero1, %sw_low2, 0;",
+        "selp.b64 %rd8, -1, %sw_wide1, %sw_zero1;",
+    ]
+
+
+def test_a_divisor_that_is_not_zero_needs_no_test() -> None:
+    assert made(ZERO_EXTENDED + "or.b64 %rd7, %rd7, 1;\ndiv.s64 %rd8, %rd6, %rd7;" + STORE) == [
+        "cvt.u32.u64 %sw_low1, %rd6;",
+        "cvt.u32.u64 %sw_low2, %rd7;",
+        "div.u32 %sw_narrow1, %sw_low1, %sw_low2;",
+        "cvt.u64.u32 %rd8, %sw_narrow1;",
+    ]
+
+
+def test_a_remainder_by_a_number() -> None:
+    assert made(ZERO_EXTENDED + "rem.u64 %rd8, %rd6, 10;" + STORE) == [
+        "cvt.u32.u64 %sw_low1, %rd6;",
+        "rem.u32 %sw_narrow1, %sw_low1, 10;",
+        "cvt.u64.u32 %rd8, %sw_narrow1;",
+    ]
+
+
+def test_products_of_extended_values() -> None:
+    assert made(SIGN_EXTENDED + "mul.lo.s64 %rd8, %rd6, %rd7;" + STORE)[-1] == (
+        "mul.wide.s32 %rd8, %sw_low1, %sw_low2;"
+    )
+    assert made(ZERO_EXTENDED + "mul.lo.s64 %rd8, %rd6, %rd7;" + STORE)[-1] == (
+        "mul.wide.u32 %rd8, %sw_low1, %sw_low2;"
+    )
+
+
+def test_a_remainder_is_made_from_the_quotient() -> None:
+    body = WIDE + "div.s64 %rd8, %rd6, %rd7;\nrem.s64 %rd9, %rd6, %rd7;" + STORE
+    assert made(body + "\nst.global.u64 [%rd5+512], %rd9;") == [
+        "div.s64 %sw_quotient1, %rd6, %rd7;",
+        "mov.b64 %rd8, %sw_quotient1;",
+        "mul.lo.s64 %sw_product1, %sw_quotient1, %rd7;",
+        "sub.s64 %rd9, %rd6, %sw_product1;",
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        WIDE + "div.u64 %rd8, %rd6, %rd7;",  # nothing is known of either
+        SIGN_EXTENDED + "div.s64 %rd8, %rd6, %rd7;",  # -2^31 / -1 is 2^31 with 64 bits
+        WIDE + "mul.lo.s64 %rd8, %rd6, %rd7;",
+        ZERO_EXTENDED + "add.s64 %rd6, %rd6, %rd7;\ndiv.u64 %rd8, %rd6, %rd7;",  # 33 bits
+        # An operand changes between the two.
+        WIDE + "div.u64 %rd8, %rd6, %rd7;\nadd.s64 %rd7, %rd7, 1;\nrem.u64 %rd9, %rd6, %rd7;",
+        # Signed and unsigned.
+        WIDE + "div.u64 %rd8, %rd6, %rd7;\nrem.s64 %rd9, %rd6, %rd7;",
+    ],
+)
+def test_what_may_not_fit_stays(body: str) -> None:
+    assert made(body + STORE) == []
+
+
+EDGES = (0, 1, 2, 7, 10, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 2, 2**32 - 1)
+LARGE = (*EDGES, 2**32, 2**33 - 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1)
+
+
+@pytest.mark.parametrize("operation", ["div.u64", "rem.u64", "div.s64", "rem.s64", "mul.lo.s64"])
+def test_results_agree_at_all_boundaries(operation: str) -> None:
+    for operands, values in ((ZERO_EXTENDED, EDGES), (SIGN_EXTENDED, EDGES), (WIDE, LARGE)):
+        other = "div" if operation.startswith("rem") else "rem"
+        kind = operation.rpartition(".")[2]
+        lines = f"{operation} %rd8, %rd6, %rd7;\n{other}.{kind} %rd9, %rd6, %rd7;" + STORE
+        text = kernel(operands + lines + "\nst.global.u64 [%rd5+512], %rd9;")
+        new = rewritten("narrowing", text).text
+        pairs = [(a, b) for a in values for b in values]
+        wide = operands is WIDE
+        for start in range(0, len(pairs), 64):
+            block = pairs[start : start + 64]
+            if wide:
+                data = np.zeros(128, "u8")
+                data[: len(block)] = [a for a, _ in block]
+                data[64 : 64 + len(block)] = [b for _, b in block]
+            else:
+                data = np.zeros(128, "u8")
+                data[: len(block)] = [a | b << 32 for a, b in block]
+            assert _run(text, data) == _run(new, data), (operation, operands)
+
+
+def _run(text: str, data: np.ndarray) -> bytes:
+    result = launch(parse(text), "k", 1, 64, [data.copy(), np.zeros(128, "u8"), 0])
+    return bytes(result.buffers[1].tobytes())

@@ -1,0 +1,53 @@
+"""What stands around the code: the package's metadata, its lock file, the hooks of commits."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_the_readme_of_the_package_has_no_relative_link() -> None:
+    """A package index has none of the files beside it."""
+    hook = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = (ROOT / "README.md").read_text()
+    assert re.search(r"\]\(docs/", text)
+    for substitution in hook["substitutions"]:
+        text = re.sub(substitution["pattern"], substitution["replacement"], text)
+    assert [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link] == []
+    for said in (
+        "(how to read it: `docs/reading-a-trace.md`)",
+        "`ptxsw tune` (`docs/tuning.md`)",
+        "docs/soundness.md has the rules",
+    ):
+        assert said in text
+
+
+def test_the_lock_is_of_this_project() -> None:
+    """Every direct dependency is in it, and everything in it comes from the public index."""
+    lock = tomllib.loads((ROOT / "uv.lock").read_text())
+    [own] = [package for package in lock["package"] if package["name"] == "ptxsw"]
+    listed = {one["name"]: one.get("specifier") for one in own["metadata"]["requires-dist"]}
+    asked = [*PROJECT["project"]["dependencies"]]
+    for extra in PROJECT["project"]["optional-dependencies"].values():
+        asked += extra
+    for requirement in asked:
+        [(name, specifier)] = re.findall(r"^([\w-]+)(?:\[\w+\])?(.*)$", requirement)
+        if name != "ptxsw":
+            assert set((listed[name] or "").split(",")) == set(specifier.split(",")), name
+    hosts = set(re.findall(r"\w+://[^/\"]+", (ROOT / "uv.lock").read_text()))
+    assert hosts == {"https://pypi.org", "https://files.pythonhosted.org"}
+
+
+def test_commits_are_checked_by_what_make_check_runs() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    [targets] = re.findall(r"^check: (.*)$", makefile, re.MULTILINE)
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    assert re.findall(r"entry: make (\w+)", hooks) == targets.split()
+
+
+def test_the_hosted_run_is_ours() -> None:
+    assert "run: bash .ci/run\n" in (ROOT / ".github" / "workflows" / "ci.yml").read_text()

@@ -1,0 +1,56 @@
+"""What writes a kernel is wrong, what checks it is right: rules of shuffles are broken by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ptxsw import pipeline
+from ptxsw.analysis import address_equality
+from ptxsw.analysis.address_equality import Same
+from ptxsw.parser import parse
+from ptxsw.shuffle import legality as legal
+from ptxsw.validate import Outcome, Proved, validate
+from tests.validate.test_warp import BEFORE, LOADS, PLAIN, STORED, WRAPPING
+
+
+def written(text: str) -> Outcome | None:
+    """What is made of a kernel, judged from the texts; None where nothing is made of it."""
+    options = pipeline.Options(mode="force", scheme="paper", form="keep")
+    made = pipeline.optimize(text, options).text
+    if made == text:
+        return None
+    first, second = parse(text), parse(made)
+    return validate((first, first.kernels[0]), (second, second.kernels[0]))
+
+
+STORING = PLAIN[0].replace(LOADS.replace(".nc", ""), STORED)
+
+
+def test_what_is_written_is_proved() -> None:
+    assert written(BEFORE) == Proved()
+    assert written(WRAPPING) == Proved()
+    assert written(STORING) is None
+
+
+def test_rows_that_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legal, "needs_rows", lambda *_: False)
+    assert not isinstance(written(BEFORE), Proved | None)
+
+
+def test_indices_that_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    prove = address_equality.prove_equal
+
+    def without_needs(*arguments: Any, **options: Any) -> Any:
+        found = prove(*arguments, **options)
+        return replace(found, needs=()) if isinstance(found, Same) else found
+
+    monkeypatch.setattr(legal, "prove_equal", without_needs)
+    assert not isinstance(written(WRAPPING), Proved | None)
+
+
+def test_a_store_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legal.Legality, "_nothing_between", lambda *_: None)
+    assert not isinstance(written(STORING), Proved | None)
