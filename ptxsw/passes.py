@@ -39,7 +39,6 @@ class Progress:
     since: tuple[Edit, ...] = ()  # that made the text of `module` from the original
     edits: tuple[Edit, ...] = ()  # of this kernel alone, in offsets of the original text
     made: list[Made] = field(default_factory=list)
-    problem: str | None = None  # why nothing was made of it after all
 
 
 def considered(options: Options) -> tuple[Rewrite, ...]:
@@ -184,11 +183,13 @@ class Passes:
         return None if isinstance(outcome, Proved) else str(outcome)
 
     def _give_up(self, each: Progress, made: Made, reason: str) -> None:
-        """Take back what a rewrite has made, and say why."""
-        each.made[-1] = replace(made, changes=(), choice=None)
-        if made.rewrite in joint.TOGETHER:
-            each.made[-1] = replace(made, changes=(), refusals=(), choice=None)
-        each.problem = reason
+        """Take back what a rewrite has made, and say why. What earlier ones made stays."""
+        name, refusals = made.rewrite, made.refusals
+        left = [change.at for change in made.changes]
+        if name in joint.TOGETHER:
+            left, refusals = [load.index for load in global_loads(made.kernel.trace)], ()
+        refusals += tuple(Refusal(name, at, reason) for at in left)
+        each.made[-1] = replace(made, changes=(), refusals=refusals, choice=None)
 
 
 def _named(module: Module, name: str) -> Function:

@@ -20,11 +20,6 @@ def kernel_report(progress: Progress) -> model.Kernel:
     trace = progress.original
     loads = global_loads(trace)
     name, executed = trace.function.name, trace.statistics.instructions
-    if progress.problem is not None:
-        source = trace.module.source
-        lines = (source.line(trace.cfg.instructions[a.index].span.start) for a in loads)
-        refusals = tuple(model.Refusal(line, None, None, progress.problem) for line in lines)
-        return model.Kernel(name, len(loads), 0, 0, None, executed, rewrites=(), refusals=refusals)
     taken = [c.detail for made in progress.made for c in made.changes]
     served = [detail for detail in taken if isinstance(detail, Rewrite)]
     copies = sum(rewrite.is_copy for rewrite in served)

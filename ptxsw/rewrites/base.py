@@ -31,6 +31,8 @@ class Requires:
 
     def missing(self, module: Module) -> str | None:
         """Why no kernel of the module can be rewritten; None where some may be."""
+        if module.address_size != 64:
+            return "kernels with 32-bit addresses (.address_size 32) are left alone"
         if module.version < self.version:
             (major, minor), (least, wanted) = module.version, self.version
             return f"PTX {major}.{minor} {self.version_reason}; it takes .version {least}.{wanted}"
