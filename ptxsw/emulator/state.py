@@ -94,6 +94,11 @@ class SymbolicMachine:
     """Runs instructions of one function over terms."""
 
     def __init__(self, module: Module, function: Function, terms: Terms) -> None:
+        """Raises Unsupported for a parameter that has the name of a special register."""
+        hidden = next((p for p in function.params if p.name in SPECIALS), None)
+        if hidden is not None:
+            message = f"{hidden.name} is a special register; give the parameter another name"
+            raise Unsupported(message, module.source, hidden.span)
         self.terms = terms
         self._aliasing = Aliasing(terms)
         self._spaces = Spaces(terms)

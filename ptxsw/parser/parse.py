@@ -271,6 +271,8 @@ class _Parser:
         usual = usual_declaration(text)
         if usual is None or isinstance(usual, BadDeclaration):
             usual = grammar_reader.unusual_declaration(self.source, text, at, usual)
+        if any(d.space == "reg" for d, _ in usual):
+            raise self._error("registers are declared inside functions only", at, stop + 1)
         found = [d.at(Span(at, stop + 1), 0, initialised) for d, initialised in usual]
         self.variables.extend(found)
         self.surroundings.add(found)

@@ -134,6 +134,10 @@ MODULES = {
         "kernel.ptx:4:15: expected ',' or ';' after the name\n"
         "    4 | .global .u32 a[4;\n      |               ^"
     ),
+    HEAD + ".reg .pred %p<8>;\n": (
+        "kernel.ptx:4:1: registers are declared inside functions only\n"
+        "    4 | .reg .pred %p<8>;\n      | ^^^^^^^^^^^^^^^^^"
+    ),
     HEAD + ".section .debug_info\n.b8 1\n": (
         "kernel.ptx:4:1: expected '{' after the name of the section\n"
         "    4 | .section .debug_info\n      | ^^^^^^^^"

@@ -117,6 +117,12 @@ def test_32_bit_addresses_are_analysed_and_left_as_they_are(tmp_path: Path) -> N
             "   20 |     st.global.u132 [o+8], y;\n"
             "      |     ^^^^^^^^^^^^^^^^^^^^^^^^\n",
         ),
+        (
+            "parameter_named_laneid",
+            ":4:19: %laneid is a special register; give the parameter another name\n"
+            "    4 | .visible .entry k(.param .u64 %laneid)\n"
+            "      |                   ^^^^^^^^^^^^^^^^^^^\n",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_drawn(command: str, name: str, message: str) -> None:
