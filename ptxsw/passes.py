@@ -25,6 +25,8 @@ from ptxsw.rewrites import REWRITES, joint, named
 from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
 from ptxsw.validate import DEFAULT, Proved, validate
 
+UNCHECKED = "what was written for it could not be shown to be right"
+
 
 @dataclass
 class Progress:
@@ -147,7 +149,7 @@ class Passes:
                 made = each.made[-1] = joint.reduced(made, late.done)
                 continue
             if problem is not None:
-                self._give_up(each, made, f"a bug of ptxsw: {problem}")
+                self._give_up(each, made, problem)
                 return
             each.edits, each.since, each.module, each.trace = edits, since, module, None
             each.function = _named(module, each.function.name)
@@ -165,11 +167,12 @@ class Passes:
         )
 
     def _problem(self, one: Rewrite, made: Made, rewritten: Module, share: float) -> str | None:
-        """Where the text that was written does not do what the one before did; None where it
-        does. Raises OutOfTime."""
+        """Why the text that was written is not taken: it does not do what the one before did, or
+        whether it does cannot be told. None where it is right. Raises OutOfTime."""
         kernel = made.kernel
         if one.name in joint.TOGETHER:
-            return joint.check(kernel, made.changes, rewritten, share)
+            wrong = joint.check(kernel, made.changes, rewritten, share)
+            return None if wrong is None else f"a bug of ptxsw: {wrong}"
         kernel.budget.check()
         new = _named(rewritten, kernel.function.name)
         allowed = DEFAULT & kernel.options.assume
@@ -180,7 +183,7 @@ class Passes:
             (kernel.module, kernel.function), (rewritten, new), assume=allowed,
             shared_layout=layouts[0] if layouts else None,
         )  # fmt: skip
-        return None if isinstance(outcome, Proved) else str(outcome)
+        return None if isinstance(outcome, Proved) else f"{UNCHECKED}: {outcome}"
 
     def _give_up(self, each: Progress, made: Made, reason: str) -> None:
         """Take back what a rewrite has made, and say why. What earlier ones made stays."""

@@ -139,25 +139,21 @@ LINKS: dict[str, Callable[[Term], Term]] = {
 }  # fmt: skip
 
 
-def deep(name: str) -> Term:
+def deep(name: str, depth: int) -> Term:
     term, link = THREAD, LINKS[name]
-    for _ in range(DEPTH // 2):  # each link is two nodes deep, or more
+    for _ in range(depth // 2):  # each link is two nodes deep, or more
         term = link(term)
     return term
 
 
-SLOWER = {"and", "choice", "division", "wide"}
+@pytest.fixture(scope="module", params=[5_000, pytest.param(DEPTH, marks=pytest.mark.slow)])
+def depth(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(name, marks=[pytest.mark.slow] if name in SLOWER else [])
-        for name in sorted(LINKS)
-    ],
-)
-def tower(request: pytest.FixtureRequest) -> Term:
-    return deep(str(request.param))
+@pytest.fixture(scope="module", params=sorted(LINKS))
+def tower(request: pytest.FixtureRequest, depth: int) -> Term:
+    return deep(str(request.param), depth)
 
 
 def test_what_is_read_off_a_term(tower: Term) -> None:

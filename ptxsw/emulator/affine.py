@@ -16,6 +16,7 @@ Monomial = tuple[Term, ...]
 Polynomial = Mapping[Monomial, int]  # the empty monomial holds the constant
 
 _MAX_MONOMIALS = 256
+_MAX_PRODUCTS = 1024  # of monomials in one multiplication
 _LANE_ATOMS = ("%tid.x", "%laneid")
 
 
@@ -48,7 +49,10 @@ class Affine:
             case "mul":
                 product: dict[Monomial, int] = {(): 1}
                 for factor in term.args:
-                    product = _multiply(product, self._known[factor])
+                    other = self._known[factor]
+                    if len(product) * len(other) > _MAX_PRODUCTS:
+                        return {(term,): 1}
+                    product = _multiply(product, other)
                     if len(product) > _MAX_MONOMIALS:
                         return {(term,): 1}
                 return product

@@ -65,13 +65,19 @@ def emulate(
 
 
 def emulate_blocks(
-    module: Module, function: Function, terms: Terms, *, budget_s: float = 10.0
+    module: Module,
+    function: Function,
+    terms: Terms,
+    *,
+    budget_s: float = 10.0,
+    follow: frozenset[str] = frozenset(),
 ) -> tuple[Trace, Mapping[int, tuple[State, ...]]]:
     """A trace over a given table of terms, and what is known where each block begins: the states
-    in which it was run, with the registers that a trace follows. As with `emulate`, nothing may be
-    concluded if the budget was too small. Raises ParseError where the body does not parse."""
+    in which it was run, with the registers that such a trace follows. As with `emulate`, nothing
+    may be concluded if the budget was too small. Raises ParseError where the body does not
+    parse."""
     with no_collection(), Budget(budget_s) as budget:
-        emulation = _Emulation(module, function, budget, Solver(), terms=terms)
+        emulation = _Emulation(module, function, budget, Solver(), follow, terms)
         emulation.entries = {}
         trace = emulation.trace()
         return trace, {n: tuple(e) for n, e in emulation.entries.items()}

@@ -209,7 +209,7 @@ class Operands(dict[str, Operand]):
             known = self[base]
         elif type(known) not in _NAMED:
             return None
-        if type(known) is Vec or (plus and type(known) is Special):
+        if type(known) is Vec or type(known) is Special:
             raise Unreadable(text)
         return make_mem(known, offset)
 
@@ -229,7 +229,7 @@ class Operands(dict[str, Operand]):
             return Int(int(integer, 0))
         if base is not None:
             known = resolve(base)
-            if type(known) is Vec or (offset is not None and type(known) is Special):
+            if type(known) is Vec or type(known) is Special:
                 raise Unreadable(base)
             return Mem(known, int(offset, 0) if offset is not None else 0)
         if single is not None:
@@ -407,6 +407,8 @@ class Builder:
         if type(at) is Vec:
             token = next(base.scan_values(lambda _: True), None)
             raise _misread("expected a register or a name as address, not a vector", token)
+        if type(at) is Special:
+            raise _undeclared(at, base)
         rest = tuple(self.operand(e) for e in extra)
         if type(at) is Sum:
             return Mem(at.base, at.offset, rest)
@@ -450,6 +452,8 @@ class Builder:
                 return Sum(a.base, a.offset + offset)
             if type(a) is Reg:
                 return Sum(a, offset)
+        if type(a) is Special:
+            raise _undeclared(a, left)
         raise _misread("expected a constant expression, a register or a symbol plus a number", sign)
 
     def _ternary(self, condition: Tree[Any], yes: Tree[Any], no: Tree[Any]) -> Operand:
@@ -488,3 +492,9 @@ def _misread(message: str, token: Token | None) -> Misread:
     start = token.start_pos if token is not None and token.start_pos is not None else 0
     end = token.end_pos if token is not None and token.end_pos is not None else start + 1
     return Misread(message, start, end)
+
+
+def _undeclared(special: Special, tree: Tree[Any]) -> Misread:
+    """Nothing is added to a special register, and it is no address."""
+    token = next(tree.scan_values(lambda _: True), None)
+    return _misread(f"{special.name} is no declared register or name", token)

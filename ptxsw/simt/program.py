@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,14 +16,12 @@ from ptxsw.ir import (
     Symbol,
     Variable,
     leaves,
-    type_width,
 )
-from ptxsw.parser.scan import blank_comments
 from ptxsw.simt.code import Code, align_of, size_of, translate
+from ptxsw.simt.initialisers import initialiser, words
 from ptxsw.simt.memory import CODE, GARBAGE, SHARED, WINDOW, Arena, Array, Buffer
 
 HEAP = 1 << 20  # bytes that `malloc` has to give, of programs that call it
-_TOKEN = re.compile(r"\s*(?:([{},()+])|(-?[0-9][0-9A-Za-z.]*(?:[eE][+-]?[0-9]+)?)|([^\s{},()+]+))")
 
 
 class Program:
@@ -72,7 +69,7 @@ class Program:
         work, seen = [self.kernel.name], [self.kernel.name]
         tables = [v for v in self.module.variables if v.initialised]
         for variable in tables:
-            for word in re.findall(r"[A-Za-z_$%][\w$]*", self._declaration(variable)):
+            for word in words(self.module.source.slice(variable.span)):
                 if word in self.functions and word not in seen:
                     work.append(word)
                     seen.append(word)
@@ -217,115 +214,28 @@ class Program:
     # ------------------------------------------------------------ first values
 
     def _initialise(self, variable: Variable, buffer: Buffer) -> None:
-        data = self.arena.bytes_of(buffer)
         if not variable.initialised:
             return
+        found = initialiser(self.module.source.slice(variable.span), variable)
+        data = self.arena.bytes_of(buffer)
         data[:] = 0
-        right = initialiser(self._declaration(variable), variable.name)
-        tokens = [m.group(m.lastindex or 0) for m in _TOKEN.finditer(right)]
-        size = max(type_width(variable.type) // 8, 1)
-        dims = [
-            *(d or 0 for d in variable.dims),
-            *([variable.vector] if variable.vector > 1 else []),
-        ]
-        values = list(self._values(variable, tokens, size, dims))
-        for at, value in values:
-            if at * size + size <= len(data):
-                part = (value % (1 << 8 * size)).to_bytes(size, "little")
-                data[at * size : at * size + size] = np.frombuffer(part, np.uint8)
+        self._fill(data, 0, found.constants)
+        for item in found.linked:
+            try:
+                value = item.value(lambda name: self.address(name, self.kernel))
+            except ValueError as error:
+                raise Unsupported(str(error), self.module.source, variable.span) from error
+            self._fill(data, item.at, value)
 
-    def _declaration(self, variable: Variable) -> str:
-        """The text that declares a variable, and others beside it, without comments."""
-        return blank_comments(self.module.source.slice(variable.span))
-
-    def _values(
-        self, variable: Variable, tokens: list[str], size: int, dims: list[int]
-    ) -> Iterator[tuple[int, int]]:
-        """Positions and values of an initialiser's elements; braces begin a row."""
-        strides = [1] * (len(dims) + 1)
-        for at in reversed(range(len(dims))):
-            strides[at] = strides[at + 1] * max(dims[at], 1)
-        depth, position, starts = 0, 0, [0]
-        item: list[str] = []
-        parentheses = 0
-        for token in [*tokens, ","]:
-            parentheses += (token == "(") - (token == ")")
-            if token in ("{", "}") or (token == "," and parentheses == 0):
-                if item:
-                    yield position, self._value(variable, item, size)
-                    position += 1
-                    item = []
-                if token == "{":
-                    starts.append(position)
-                    depth += 1
-                elif token == "}":
-                    start = starts.pop()
-                    position = start + strides[min(max(depth - 1, 0), len(dims))]
-                    depth -= 1
-            else:
-                item.append(token)
-
-    def _value(self, variable: Variable, item: list[str], size: int) -> int:
-        """`7`, `0f3F800000`, `name`, `name+8`, `generic(name)+8`, `0xFF00(name)`."""
-        mask: int | None = None
-        total = 0
-        for at, token in enumerate(item):
-            if token in ("(", ")", "+", "generic"):
-                continue
-            if token[0].isdigit() or token[0] == "-":
-                number = _number(token, variable.type)
-                if at + 1 < len(item) and item[at + 1] == "(":
-                    mask = number
-                else:
-                    total += number
-            else:
-                try:
-                    total += self.address(token, self.kernel)
-                except ValueError as error:
-                    raise Unsupported(str(error), self.module.source, variable.span) from error
-        if mask is not None:
-            shift = (mask & -mask).bit_length() - 1
-            total = (total & mask) >> shift
-        return total
+    @staticmethod
+    def _fill(data: Array, at: int, value: bytes) -> None:
+        """What of a value lies inside its variable."""
+        inside = np.frombuffer(value, np.uint8)[: max(len(data) - at, 0)]
+        data[at : at + len(inside)] = inside
 
     def shared_memory(self, blocks: int) -> Array:
         """Fresh shared memory of so many blocks, of a content nobody should rely on."""
         return np.full(blocks * self.shared_size, GARBAGE, np.uint8)
-
-
-def initialiser(declaration: str, name: str) -> str:
-    """What stands behind the `=` of `name` in `.global .u32 a[2] = {1, 2}, b = 3;`, a text without
-    comments; "" where it has none."""
-    depth, start = 0, 0
-    for at, char in enumerate(declaration):
-        depth += (char in "{([") - (char in "})]")
-        if char == ";" or (char == "," and depth == 0):
-            left, _, right = declaration[start:at].partition("=")
-            if left.partition("[")[0].split()[-1:] == [name]:
-                return right.strip()
-            start = at + 1
-    return ""
-
-
-def _number(token: str, type_: str) -> int:
-    """A literal as the bits of a type."""
-    low = token.lower()
-    if low.startswith(("0f", "0d")) and not low.startswith("0x"):
-        return int(low[2:], 16)
-    if low.startswith(("0x", "-0x")):
-        return int(low.rstrip("ul"), 16)
-    if "." in low or ("e" in low and not low.startswith("0b")):
-        value = float(low)
-    elif low.startswith("0b"):
-        return int(low.rstrip("ul"), 2)
-    else:
-        digits = low.rstrip("ul")
-        number = int(digits, 8) if digits.startswith("0") and len(digits) > 1 else int(digits)
-        if type_ not in ("f32", "f64"):
-            return number
-        value = float(number)
-    code = "<f" if type_ == "f32" else "<d"
-    return int.from_bytes(struct.pack(code, value), "little")
 
 
 def _by_name(module: Module) -> dict[str, Function]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ptxsw.emulator.node import Term, Variance, split
+from ptxsw.emulator.node import Term, Variance, split, walk
 from ptxsw.emulator.solver import Proved, Refuted, Solver
 from ptxsw.emulator.terms import Terms
-from ptxsw.validate.extensions import vanishes
+from ptxsw.validate.extensions import vanishes, written_out
 from ptxsw.validate.memory import CONSTANT
 
 _MAX_SIZE = 3000
@@ -38,6 +38,7 @@ class Equality:
         self._terms = terms
         self._solver = solver
         self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
+        self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._known: dict[tuple[Term, Term, tuple[Term, ...]], bool] = {}
         self.example: Mapping[str, int] = {}
 
@@ -114,6 +115,8 @@ class Equality:
             return True
         if "sum" in (a.kind, b.kind) and self._extended(a, b, given):
             return True
+        if self._written_out(a, given) is self._written_out(b, given):
+            return True
         parted = self._split(a, b, given, depth) if depth < _MAX_DEPTH else None
         return parted or (parted is None and self._proved(self._terms.eq(a, b), given))
 
@@ -122,6 +125,13 @@ class Equality:
         return vanishes(
             self._terms, difference, lambda claim, index: self._fits(claim, index, given)
         )
+
+    def _written_out(self, term: Term, given: tuple[Term, ...]) -> Term:
+        """A term with a product, of which the solver can tell little, with sums written out."""
+        if term.size > _MAX_SIZE or not any(node.kind == "mul" for node in walk(term)):
+            return term
+        memo = self._written.setdefault(given, {})
+        return written_out(self._terms, term, lambda claim: self.holds(claim, given), memo)
 
     def _fits(self, claim: Term, index: Term, given: tuple[Term, ...]) -> bool:
         """Is a condition about one index proved? What the index is made of seldom matters, and

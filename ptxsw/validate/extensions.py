@@ -1,8 +1,11 @@
-"""Sums that differ in how an index was extended.
+"""Values that differ in how an index was extended.
 
 `base + 4·sext(i) + 4` and `base + 4·sext(i + 1)` are equal where `i + 1` does not overflow. The
 difference of two such sums has `sext(i)` and `sext(i + 1)` with opposite coefficients: one is
 written as the other plus 1, and the test of the overflow is a small question of its own.
+
+Products cannot be told apart so. `sext(i + 1)·sext(n)` and `zext(i + 1)·zext(n)` are both
+`(zext(i) + 1)·zext(n)` where `i` and `n` are no negative numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.terms import Terms
 
 _MAX_ITEMS = 12
+_MAX_SIZE = 200
 
 
 def vanishes(terms: Terms, difference: Term, holds: Callable[[Term, Term], bool]) -> bool:
@@ -54,6 +58,31 @@ def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, Term, Term]]:
             part = terms.sub(terms.sub(high, low), terms.const(by, width))
             index = low.args[0]
             yield terms.scale(part, other), _fits(terms, index, by, low.kind == "sext"), index
+
+
+def written_out(
+    terms: Terms, term: Term, holds: Callable[[Term], bool], memo: dict[Term, Term]
+) -> Term:
+    """A term in which an extended sum is a sum of extended parts, wherever that is the same, and
+    what is no negative number is extended by zeros. `holds` is asked for the conditions."""
+
+    def leaf(node: Term) -> Term | None:
+        if node.kind not in ("sext", "zext") or node.size > _MAX_SIZE:
+            return None
+        (inner,) = node.args
+        if node.kind == "sext" and holds(terms.sle(terms.const(0, inner.width), inner)):
+            node = terms.zext(inner, node.width)
+        if inner.kind != "sum":
+            return node
+        constant, items = split(inner)
+        total = terms.const(wrapped(constant, inner.width), node.width)
+        for part, factor in items:
+            extended = terms.zext(part, node.width)
+            extended = leaf(extended) or extended
+            total = terms.add(total, terms.scale(extended, wrapped(factor, inner.width)))
+        return total if holds(terms.eq(node, total)) else node
+
+    return terms.substitute(term, leaf, memo)
 
 
 def _alike(a: Term, b: Term) -> bool:

@@ -8,12 +8,13 @@ not know is an event, so that nothing unknown is ever moved, merged or left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, auto
 
 from ptxsw import isa
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.dataflow import CARRY, defs, uses
-from ptxsw.ir import Instruction, Mem, Special, type_width
+from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, type_width
 
 
 class Kind(Enum):
@@ -115,6 +116,32 @@ def asks_convergence(instruction: Instruction) -> bool:
     if instruction.opcode in _ASK:
         return True
     return instruction.opcode in _MAY_ASK and "sync" not in instruction.modifiers
+
+
+def uniform_registers(body: Sequence[Instruction], parameters: frozenset[str]) -> set[Reg]:
+    """Registers with one value for all threads of a grid: written once, and computed from
+    parameters of the kernel, given by name, and numbers alone."""
+    writers: dict[Reg, list[Instruction]] = {}
+    for instruction in body:
+        for reg in defs(instruction):
+            writers.setdefault(reg, []).append(instruction)
+    single = {reg: found[0] for reg, found in writers.items() if len(found) == 1}
+    alike = {reg for reg, writer in single.items() if _of_parameters(writer, parameters)}
+    while lost := {reg for reg in alike if not uses(single[reg]) <= alike}:
+        alike -= lost
+    return alike
+
+
+def _of_parameters(instruction: Instruction, parameters: frozenset[str]) -> bool:
+    """Does it compute with registers and numbers alone, or read a parameter?"""
+    if instruction.guard is not None or any(isinstance(r, Special) for r in isa.uses(instruction)):
+        return False
+    if kind(instruction) is Kind.COMPUTE:
+        return True
+    bases = [o.base for o in instruction.operands if isinstance(o, Mem)]
+    return isa.space(instruction) == "param" and all(
+        isinstance(base, Symbol) and base.name in parameters for base in bases
+    )
 
 
 def is_equation(instruction: Instruction) -> bool:

@@ -1,7 +1,8 @@
 """How values of the first text differ from lane to lane, and who writes what it loads.
 
 Both are read off a symbolic run of the whole first kernel, which is made when the first question
-comes: where the second text shuffles, or reads by `.nc` what it did not.
+comes: where the second text shuffles, or reads by `.nc` what it did not, or where a segment cannot
+be compared with what its surroundings tell.
 """
 
 from __future__ import annotations
@@ -55,31 +56,34 @@ class KernelLanes:
     @cached_property
     def _run(self) -> tuple[Trace, Mapping[int, tuple[State, ...]]]:
         """The symbolic run of the first text."""
-        return emulate_blocks(self.old.module, self.old.function, self.terms)
+        names = frozenset(i.name for i in self.old.cfg.instructions)
+        return emulate_blocks(self.old.module, self.old.function, self.terms, follow=names)
 
     @cached_property
     def _states(self) -> Mapping[int, tuple[State, ...]]:
         """What the symbolic run of the first text knows where its blocks begin. It tells how a
-        register differs from lane to lane."""
-        if not self._shuffles:
-            return {}
+        register differs from lane to lane, and from turn to turn of a loop."""
         trace, states = self._run
         return {} if trace.statistics.timed_out else states
 
-    def known(self, position: int) -> Mapping[Reg, Term]:
-        """Registers that hold one term in all states of a block."""
-        if not self.old.begins(position):
-            return {}
-        states = self._states.get(self.old.block(position), ())
+    def _at(self, position: int, whole: bool) -> tuple[State, ...]:
+        if not (whole or self._shuffles) or not self.old.begins(position):
+            return ()
+        return self._states.get(self.old.block(position), ())
+
+    def known(self, position: int, *, whole: bool) -> Mapping[Reg, Term]:
+        """Registers that hold one term in all states of a block: where lanes are asked, or the
+        `whole` run is to be looked at."""
+        states = self._at(position, whole)
         if not states:
             return {}
         first = states[0].env
         same = [r for r, t in first.items() if all(s.env.get(r) is t for s in states)]
         return {r: first[r] for r in same if self._may_be_used(first[r])}
 
-    def conditions(self, position: int) -> list[Term]:
+    def conditions(self, position: int, *, whole: bool) -> list[Term]:
         """Conditions that hold in all states of a block."""
-        states = self._states.get(self.old.block(position), ()) if self.old.begins(position) else ()
+        states = self._at(position, whole)
         if not states:
             return []
         common = [c for c in states[0].conditions if all(c in s.conditions for s in states)]

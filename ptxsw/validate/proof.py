@@ -9,6 +9,7 @@ are proved by induction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
 from ptxsw.emulator.solver import Solver
@@ -26,7 +27,7 @@ from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.evaluate import Evaluator
-from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
+from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets, uniform_registers
 from ptxsw.validate.lanes import MAX_KNOWN, KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
 from ptxsw.validate.memory import Bytes, Memory
@@ -102,12 +103,19 @@ class Validation:
                 self._segment(pair)
 
     def _check_questions(self) -> None:
-        """Which lanes are together is not followed: where the first text asks, branches must
-        be the same."""
+        """Which lanes are together is not followed: where the first text asks, branches must be
+        the same, but for new ones that all threads of the grid decide alike."""
         bodies = [text.cfg.instructions for text in (self.old, self.new)]
         if any(map(asks_convergence, bodies[0])):
+            names = frozenset(p.name for p in self.old.function.params)
+            alike = uniform_registers(bodies[1], names)
+            alike -= {r for i in bodies[0] for r in (*uses(i), *defs(i))}
             guarded = [
-                [i.opcode for i in body if kind(i) is Kind.CONTROL and i.guard is not None]
+                [
+                    i.opcode
+                    for i in body
+                    if kind(i) is Kind.CONTROL and i.guard is not None and i.guard.reg not in alike
+                ]
                 for body in bodies
             ]
             if guarded[0] != guarded[1]:
@@ -124,7 +132,7 @@ class Validation:
             self._stops |= {0}
             self._come_to((0, 0))
             return
-        cut = self._cut((0, 0), lenient=False)
+        cut = self._cut((0, 0))
         old = self._still(cut)
         self.view = None
         for new in self._news(cut, (), cut.conditions, lambda _: False):
@@ -249,12 +257,13 @@ class Validation:
         )
         return windows, old, new
 
-    def _cut(self, pair: Pair, *, lenient: bool) -> Cut:
-        """What is known at a pair of places."""
+    def _cut(self, pair: Pair, *, lenient: bool = False, whole: bool = False) -> Cut:
+        """What is known at a pair of places: with `lenient`, parameters are taken to be global;
+        with `whole`, all that a symbolic run of the first kernel knows counts."""
         p, q = pair
         self.seen, old_runner, new_runner = self._runners(lenient)
         live = self.old.live(p)
-        known = self.lanes.known(p)
+        known = self.lanes.known(p, whole=whole)
         points = self.old.points(p)
         old = Registers(old_runner, self.old.equations, p, known.get, "register ", points=points)
         told: dict[Reg, Term] = {}
@@ -270,7 +279,7 @@ class Validation:
         new = Registers(new_runner, self.new.equations, q, given, "new register ")
         cut = Cut(p, q, old, new)
         old.note_conversions()
-        for condition in (*self.declared.facts, *self.lanes.conditions(p)):
+        for condition in (*self.declared.facts, *self.lanes.conditions(p, whole=whole)):
             cut.assume(condition)
         for registers in (old, new):
             for condition in registers.conditions(self.terms):
@@ -340,11 +349,11 @@ class Validation:
     def _segment(self, pair: Pair) -> None:
         """Compare the texts from one pair of places to the next ones."""
         first: Differ | None = None
-        for lenient in (False, True):
+        for whole, lenient in product((False, True), repeat=2):
             if lenient and PARAMETERS_ARE_GLOBAL not in self.allowed:
-                break
+                continue
             try:
-                self._attempt(pair, lenient)
+                self._attempt(pair, lenient, whole)
             except Differ as differ:
                 first = first or differ
                 continue
@@ -355,8 +364,8 @@ class Validation:
         assert first is not None
         raise first
 
-    def _attempt(self, pair: Pair, lenient: bool) -> None:
-        cut = self._cut(pair, lenient=lenient)
+    def _attempt(self, pair: Pair, lenient: bool, whole: bool) -> None:
+        cut = self._cut(pair, lenient=lenient, whole=whole)
         self.view = self.lanes.view(pair)
         begin = Path(cut.old.get, cut.conditions, pair[0])
         olds = cut.old.runner.paths(begin, self.images)
@@ -564,18 +573,19 @@ def _together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, .
 
 def _constant(olds: Sequence[Path], memory: Memory) -> Callable[[Bytes], bool]:
     """Which bytes does the first text read by `.nc` whichever path it takes?"""
-    reads = [[t for t in o.touches if t.nc and t.guard.kind == "const"] for o in olds]
+    reads = [[t.target for t in o.touches if t.nc and t.guard.kind == "const"] for o in olds]
 
     def constant(source: Bytes) -> bool:
-        return bool(reads) and all(
-            any(_covers(memory, touch.target, source) for touch in path) for path in reads
-        )
+        return bool(reads) and all(_covered(memory, source, path) for path in reads)
 
     return constant
 
 
-def _covers(memory: Memory, outer: Bytes, inner: Bytes) -> bool:
-    if outer.space != inner.space:
-        return False
-    distance = memory.distance(inner.place, outer.place)
-    return distance is not None and 0 <= distance <= outer.size - inner.size
+def _covered(memory: Memory, source: Bytes, reads: Sequence[Bytes]) -> bool:
+    """Are these bytes all among those that are read?"""
+    rest = set(range(source.size))
+    for read in reads:
+        distance = memory.distance(read.place, source.place) if read.space == source.space else None
+        if distance is not None:
+            rest.difference_update(range(distance, distance + read.size))
+    return not rest

@@ -68,16 +68,19 @@ class Windows:
             return Bytes(self._windows[windows[0]], self._terms.sub(address, windows[0]), size)
         if not windows and told == {"global"}:
             return Bytes("global", address, size)
-        if not windows and len(pointers) == 1 and self._from_parameter(items, pointers[0]):
+        if not windows and self._from_parameters(items, pointers):
             self.assumed = True
             return Bytes("global", address, size)
         return Bytes("generic", address, size)
 
-    def _from_parameter(self, items: _Items, pointer: Term) -> bool:
-        """Is a parameter all in a sum that may be a pointer?"""
-        others = (term for term, _ in items if term is not pointer)
-        return pointer in self._parameters and not any(
-            may_hold_pointer(term, self._numbers) for term in others
+    def _from_parameters(self, items: _Items, pointers: list[Term]) -> bool:
+        """Are parameters all in a sum that may be a pointer? Which of several it is, and which
+        are numbers, does not matter: pointers among them are global."""
+        others = (term for term, _ in items if term not in pointers)
+        return (
+            bool(pointers)
+            and self._parameters.issuperset(pointers)
+            and not any(may_hold_pointer(term, self._numbers) for term in others)
         )
 
     def _may_point(self, term: Term) -> bool:
