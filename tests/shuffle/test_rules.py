@@ -182,20 +182,21 @@ def test_spent_budget_leaves_the_kernel_alone() -> None:
 
 OWN_ADDRESS = """.version 7.0
 .target sm_70
-.address_size 32
-.visible .entry chase(.param .u32 from, .param .u32 to)
+.address_size 64
+.visible .entry chase(.param .u64 from, .param .u64 to)
 {
-	.reg .b32 %r<6>;
-	ld.param.u32 %r1, [from];
-	ld.param.u32 %r2, [to];
-	mov.u32 %r3, %tid.x;
-	shl.b32 %r3, %r3, 2;
-	add.u32 %r4, %r1, %r3;
-	ld.global.nc.u32 %r5, [%r4];
-	ld.global.nc.u32 %r4, [%r4+4];
-	add.u32 %r4, %r4, %r5;
-	add.u32 %r2, %r2, %r3;
-	st.global.u32 [%r2], %r4;
+	.reg .b32 %r<3>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd1, [from];
+	ld.param.u64 %rd2, [to];
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %rd3, %r1, 8;
+	add.s64 %rd4, %rd1, %rd3;
+	ld.global.nc.u64 %rd5, [%rd4];
+	ld.global.nc.u64 %rd4, [%rd4+8];
+	add.s64 %rd6, %rd4, %rd5;
+	add.s64 %rd2, %rd2, %rd3;
+	st.global.u64 [%rd2], %rd6;
 	ret;
 }
 """
@@ -203,11 +204,11 @@ OWN_ADDRESS = """.version 7.0
 
 def test_a_load_over_its_own_address_is_refused() -> None:
     """The corner load would find its address overwritten by the shuffle."""
-    result = optimize(OWN_ADDRESS, Options(mode="force"))
-    (kernel,) = result.report.kernels
+    options = Options(mode="force", rewrites=("shuffle",))
+    (kernel,) = optimize(OWN_ADDRESS, options).report.kernels
     assert [r.reason for r in kernel.refusals or ()] == ["the load overwrites its own address"]
-    other = OWN_ADDRESS.replace("%r4, [%r4+4]", "%r2, [%r4+4]")
-    assert optimize(other, Options(mode="force")).report.kernels[0].shuffles == 1
+    other = OWN_ADDRESS.replace("%rd4, [%rd4+8]", "%rd7, [%rd4+8]").replace("%rd4, %rd5", "%rd7, 1")
+    assert optimize(other, options).report.kernels[0].shuffles == 1
 
 
 BOTH_SIGNS = """.version 7.0
