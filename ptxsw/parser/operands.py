@@ -404,9 +404,10 @@ class Builder:
 
     def _address(self, base: Tree[Any], *extra: Tree[Any]) -> Operand:
         at = self.operand(base)
-        if type(at) is Vec:
+        if type(at) in (Vec, Part):
             token = next(base.scan_values(lambda _: True), None)
-            raise _misread("expected a register or a name as address, not a vector", token)
+            what = "a vector" if type(at) is Vec else "a part of one"
+            raise _misread(f"expected a register or a name as address, not {what}", token)
         if type(at) is Special:
             raise _undeclared(at, base)
         rest = tuple(self.operand(e) for e in extra)

@@ -56,6 +56,11 @@ INSTRUCTIONS = {
         "expected a register or a name as address, not a vector",
         "v];",
     ),
+    "\tld.u32 %r1, [%rd1.u24];": (
+        15,
+        "expected a register or a name as address, not a part of one",
+        "%rd1.u24];",
+    ),
     "\tld.u32 %r1, [%rd9];": (15, "%rd9 is no declared register or name", "%rd9];"),
     "\tld.u32 %r1, [%rd9+4];": (15, "%rd9 is no declared register or name", "%rd9+4];"),
     "\t.reg .v8 .b32 v;": (2, "a vector register has 2 or 4 elements", ".reg"),
