@@ -34,6 +34,7 @@ from ptxsw.ir import (
     type_width,
 )
 from ptxsw.semantics import meaning
+from ptxsw.validate.outcome import GiveUp
 
 Get = Callable[[Reg], Term]
 """The value of a register at a place."""
@@ -78,6 +79,8 @@ class Evaluator:
             case Float(bits, _):
                 return bits
             case Special(name):
+                if name not in SPECIALS:
+                    raise GiveUp(f"{name} is neither declared nor a special register that is known")
                 variance, ones = SPECIALS[name]
                 return terms.atom(name, 32, variance, ones)
             case Symbol(name, offset, scope):
