@@ -116,7 +116,8 @@ def test_what_is_wrong_with_a_model_is_said(
 def test_only_the_file_that_is_asked_for_is_read() -> None:
     program = (
         "import sys; from ptxsw.cost.machine_model import find_model;"
-        "print('tomllib' in sys.modules); find_model('sm_80'); print(*sorted({'numpy', 'z3', 'lark'} & sys.modules.keys()))"
+        "print('tomllib' in sys.modules); find_model('sm_80');"
+        "print(*sorted({'numpy', 'z3', 'lark'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.splitlines() == ["False", ""]
