@@ -22,7 +22,8 @@ from ptxsw.permutation import ROW, Permutation
 @dataclass(frozen=True, slots=True)
 class SharedAccess:
     """Access `at`, and the wavefronts of a warp before and behind the change (0: not known).
-    `in_row`: adding what its offset holds of a row (bytes, modulo 128) carries nothing."""
+    `in_row`: its offset may be added behind the permutation, since what it holds of a row (bytes,
+    modulo 128) carries nothing."""
 
     at: int
     in_row: bool = False

@@ -59,6 +59,7 @@ _WAVEFRONT = 2.0
 _NONE_HELPS = "no permutation of this kind takes fewer wavefronts"
 _STATIC = 48 * 1024  # bytes of arrays that a kernel may declare
 _ASKS_SIZE = (4, 1)  # the version of PTX that has %dynamic_smem_size
+_MOST_ITEMS = 4  # of a sum behind whose permutation something is added
 _MILD = 2  # ways: what is left where rows are padded, for a block of another shape
 
 
@@ -456,9 +457,9 @@ def _added(kernel: Kernel, detail: PermutedBanks, weights: Mapping[int, float]) 
 
 
 def _in_rows(kernel: Kernel, arrays: Sequence[Variable]) -> frozenset[int]:
-    """The accesses of which adding what the offset holds of a row certainly carries nothing. An
-    address has to be made by one instruction and of nothing that a loop carries, so that whoever
-    looks at the text alone sees the same."""
+    """The accesses whose offset may be added behind the permutation: what it holds of a row
+    certainly carries nothing. An address has to be made by one instruction and of nothing that a
+    loop carries, so that whoever looks at the text alone sees the same."""
     written = Counter(reg for i in kernel.trace.cfg.instructions for reg in defs(i))
     rows = frozenset(_atom(a) for a in arrays if not _is_dynamic(a))
     shared = (a for a in kernel.trace.accesses if isa.space(a.instruction) == "shared")
@@ -469,8 +470,7 @@ def _in_row(
     kernel: Kernel, access: Access, written: Mapping[Reg, int], rows: frozenset[str]
 ) -> bool:
     address = next(o for o in access.instruction.operands if isinstance(o, Mem))
-    offset = address.offset % ROW
-    if not offset:
+    if not address.offset:
         return True
     wholes = {variant.address for variant in access.variants}
     if not isinstance(address.base, Reg) or len(wholes) != 1:
@@ -482,7 +482,15 @@ def _in_row(
     if any(str(t.value).startswith(("iter(", "loop(")) for t in walk(whole) if t.kind == "atom"):
         return False
     base = terms.sub(whole, terms.const(address.offset, whole.width))
-    return not _may_be_set(base, rows) & offset
+    return _is_simple(base) and not _may_be_set(base, rows) & (address.offset % ROW)
+
+
+def _is_simple(term: Term) -> bool:
+    """A sum of a few shifted values. Of others the proof that a permutation and an addition can be
+    exchanged takes more work than a question may cost."""
+    _, items = split(term)
+    powers = all(0 < factor == factor & -factor for _, factor in items)
+    return powers and len(items) <= _MOST_ITEMS
 
 
 def _may_be_set(term: Term, rows: frozenset[str]) -> int:
