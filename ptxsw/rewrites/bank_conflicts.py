@@ -154,9 +154,10 @@ def _places(arrays: Sequence[Variable]) -> tuple[dict[str, int], int | None]:
 
 
 def _blocks(kernel: Kernel) -> tuple[Block, ...]:
-    """Shapes of the block: the one that is declared, or usual ones."""
-    if kernel.function.block_shape is not None:
-        return (kernel.function.block_shape,)
+    """Shapes of the block: the one that is declared or was given, or usual ones."""
+    shape = kernel.function.block_shape or kernel.options.block or kernel.block
+    if shape is not None:
+        return (shape,)
     plane = any(
         term.value in ("%tid.y", "%tid.z")
         for access in kernel.trace.accesses
