@@ -23,8 +23,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
-from benchmarks.kernelgen.cases import Run
+from benchmarks.kernelgen.cases import Case, Run
 from benchmarks.kernelgen.measure import SEED, as_launch
 from benchmarks.programs.cases import PROGRAMS
 from benchmarks.programs.memory import MEMORY, Program
@@ -47,10 +48,14 @@ _ACCESSES = ("LDG", "STG", "LDS", "STS")
 def programs() -> dict[str, Program]:
     """All that have a launch."""
     further = {
-        name: Program(name, case.entry, {}, (lambda c=case: c.runs(c.reals[0])[0],))
+        name: Program(name, case.entry, {}, (partial(_first, case),))
         for name, case in PROGRAMS.items()
     }
     return MEMORY | further
+
+
+def _first(case: Case) -> Run:
+    return case.runs(case.reals[0])[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ptxsw.analysis.coalescing import LANES
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Int, Reg
 
 Block = tuple[int, int, int]
@@ -82,11 +83,16 @@ def bank_traffic(
     found = []
     for access in trace.accesses:
         if access.space == "shared":
-            depth = len(cfg.loops_around(cfg.block_of[access.index]))
-            weight = float(_TRIPS ** min(depth, _DEEPEST))
             requests = tuple(scene.requests(access))
+            weight = times(cfg, access.index)
             found.append(BankTraffic(access, weight, requests, access.bytes, (access.index,)))
     return tuple(found)
+
+
+def times(cfg: Cfg, index: int) -> float:
+    """How often a warp is taken to execute an instruction."""
+    depth = len(cfg.loops_around(cfg.block_of[index]))
+    return float(_TRIPS ** min(depth, _DEEPEST))
 
 
 def changing_by_two(instructions: Iterable[Instruction]) -> frozenset[str]:
