@@ -20,6 +20,7 @@ import argparse
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -30,13 +31,17 @@ from benchmarks.kernelgen.measure import SEED, as_launch
 from benchmarks.programs.cases import PROGRAMS
 from benchmarks.programs.memory import MEMORY, Program
 from benchmarks.wavefronts import Executed, execute, wavefronts
+from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.cost import sass
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.ir import Module
 from ptxsw.parser import parse
+from ptxsw.passes import Passes
 from ptxsw.pipeline import MODES, Options, optimize
 from ptxsw.report.model import Kernel as Told
 from ptxsw.rewrites import REWRITES
+from ptxsw.rewrites.bank_choice import conflicts_left
+from ptxsw.rewrites.bank_conflicts import scene_of
 from ptxsw.simt.run import launch
 from ptxsw.verify import verify
 from ptxsw.verify.verdict import Different, Equal
@@ -119,7 +124,7 @@ class Subject:
         for arch, after in self._figures(result.text).items():
             yield Row(self.program.name, rewrite, arch, self._before[arch], after, verdict)
         if rewrite == "bank-conflicts":
-            yield from self._conflicts(rewrite, result.text)
+            yield from self._conflicts(rewrite, options)
 
     def _refusals(self, rewrite: str, told: Told) -> Iterator[Note]:
         """Each reason once."""
@@ -154,13 +159,23 @@ class Subject:
             asked,
         )
 
-    def _conflicts(self, rewrite: str, text: str) -> Iterator[Note]:
-        """The shared accesses that take more wavefronts than they need to, in lanes' own words."""
-        before, after = (parse(one) for one in (self.text, text))
-        old, new = (_ways(m, execute(m, self.program.entry, self.runs[0])) for m in (before, after))
-        for (line, was), (_, now) in zip(old, new, strict=True):
-            if now > 1:
-                yield Note(self.program.name, rewrite, line, f"{was:.3g} to {now:.3g} ways")
+    def _conflicts(self, rewrite: str, options: Options) -> Iterator[Note]:
+        """The shared accesses that still conflict, as `bank-conflicts` counts them, and why."""
+        module = parse(self.text)
+        function = next(f for f in module.kernels if f.name == self.program.entry)
+        (made,) = Passes(module, options, module.targets[0]).run(function).made
+        (change,) = made.changes
+        assert isinstance(change.detail, PermutedBanks)
+        lines: defaultdict[str, list[int]] = defaultdict(list)
+        for left in conflicts_left(scene_of(made.kernel), change.detail.permutation):
+            why = "no permutation serves it better"
+            if left.least < left.after:
+                why = f"{left.least:.3g} with another, which serves the whole less well"
+            text = f"{left.before:.3g}-way to {left.after:.3g}-way: {why}"
+            lines[text] += [made.line(at) for at in left.members[:1]]
+        for text, where in lines.items():
+            also = f" (and {len(where) - 1} more)" if len(where) > 1 else ""
+            yield Note(self.program.name, rewrite, where[0], text + also)
 
     # ------------------------------------------------------------ checked
 
@@ -181,19 +196,6 @@ class Subject:
 def _counts(instructions: Sequence[sass.Instruction], executed: Executed) -> sass.Counts:
     """Counts of those that the launch executes, or whose place in the PTX is not known."""
     return sass.count(i for i in instructions if i.ptx is None or i.ptx in executed.instructions)
-
-
-def _ways(module: Module, executed: Executed) -> list[tuple[int, float]]:
-    """For each shared access in the order of the text its line, and how many times as many
-    wavefronts it takes as its words would beside one another."""
-    found = []
-    for at in sorted(executed.requests):
-        requests = [one for one in executed.requests[at] if one.shared]
-        if requests:
-            taken = sum(one.wavefronts(one.size) for one in requests)
-            least = sum(one.least for one in requests)
-            found.append((module.source.line(at), taken / least))
-    return found
 
 
 def _like_numpy(module: Module, kernel: str, run: Run) -> bool:

@@ -50,11 +50,6 @@ class Request:
         distinct = set(wide)
         return max(len({at // _LINE for at in distinct}), -(-len(distinct) * width // _LINE))
 
-    @property
-    def least(self) -> int:
-        """The wavefronts of as many words beside one another."""
-        return -(-len(set(self.addresses)) * max(4, self.size) // _LINE)
-
 
 @dataclass(frozen=True)
 class Executed:

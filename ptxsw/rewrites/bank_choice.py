@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxsw import isa
-from ptxsw.analysis.shared_banks import BankTraffic, times
+from ptxsw.analysis.shared_banks import BankTraffic, times, wavefronts
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess, Writer, most_added
 from ptxsw.cost.count import issue_slots
@@ -25,6 +25,7 @@ NONE_HELPS = "no permutation of this kind takes fewer wavefronts"
 SIMPLE = frozenset({"ld", "st", "atom", "red"})
 """Accesses whose address can be permuted."""
 
+_WORD = 4  # bytes
 _SHIFTS = 6  # of each granule, from the first that reads above the row
 _ENTRY = 4  # instructions that ask once whether dynamic memory has whole rows; 2 for each array
 _PREDICATED = 12  # instructions of a block that ptxas may execute under a predicate
@@ -56,6 +57,18 @@ def stays(address: int) -> int:
     return address
 
 
+def ways(traffic: BankTraffic, move: Callable[[int], int]) -> float:
+    """How many times as often the worst warp asks the banks as for words beside one another."""
+    return max(
+        (
+            wavefronts(tuple(map(move, one)), traffic.size)
+            / -(-len(one) * max(_WORD, traffic.size) // ROW)
+            for one in traffic.requests
+        ),
+        default=1.0,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A permutation, and what it saves and adds for a warp that runs once through the kernel."""
@@ -69,7 +82,7 @@ def best(scene: Scene) -> Choice | str:
     """The permutation that gains most by count, or why none does."""
     before = _total(scene.before, stays)
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
-    for permutation in _family(max(t.access.bytes for t in scene.before), scene.dynamic):
+    for permutation in family(scene):
         after = _total(scene.after(permutation), permutation.of)
         kind = (permutation.granule, len(permutation.shifts))
         if after < shortlist.get(kind, (before, None))[0] and _no_worse(
@@ -83,11 +96,18 @@ def best(scene: Scene) -> Choice | str:
         choice: Work(work.instructions + choice.added, work.wavefronts - choice.saved)
         for choice in (_choice(scene, p, before - after) for after, p in shortlist.values())
     }
-    if scene.kernel.options.mode == "auto":
-        choices = {c: made for c, made in choices.items() if dominates(made, work)}
-        if not choices:
-            return "the instructions that it would add outweigh the wavefronts"
-    return min(choices, key=lambda c: (choices[c].sum, -c.detail.permutation.granule))
+    paying = [c for c, made in choices.items() if dominates(made, work)]
+    auto = scene.kernel.options.mode == "auto"
+    found = min(
+        (auto and paying) or choices,
+        key=lambda c: (choices[c].sum, -c.detail.permutation.granule),
+    )
+    if auto and not paying:
+        return (
+            f"by count it is not sure to pay: a warp would execute up to {found.added:.0f} "
+            f"instructions more for {found.saved:.0f} wavefronts less"
+        )
+    return found
 
 
 def _executed(cfg: Cfg) -> float:
@@ -98,17 +118,41 @@ def _executed(cfg: Cfg) -> float:
     )
 
 
-def _family(granule: int, dynamic: tuple[str, ...]) -> Iterator[Permutation]:
-    """All permutations that are considered for accesses of up to `granule` bytes, the coarsest
-    first."""
-    for size in GRANULES:
-        if size < granule:
-            continue
+def family(scene: Scene) -> Iterator[Permutation]:
+    """All permutations that are considered, those that keep most bytes together first."""
+    widest = max(t.access.bytes for t in scene.before)
+    for size in (size for size in GRANULES if size >= widest):
         first = ROW.bit_length() - size.bit_length()
         shifts = range(first, first + _SHIFTS)
         pairs = ((a, b) for a in shifts for b in shifts if a < b)
         for chosen in (*((s,) for s in shifts), *pairs):
-            yield Permutation(chosen, ROW - size, dynamic)
+            yield Permutation(chosen, ROW - size, scene.dynamic)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """An access, or several that ptxas joins, that conflicts behind a permutation, too: its ways
+    before and after, and with the member of the family that serves it best."""
+
+    members: tuple[int, ...]
+    before: float
+    after: float
+    least: float
+
+
+def conflicts_left(scene: Scene, permutation: Permutation) -> Iterator[Left]:
+    """What a permutation leaves."""
+    before = {at: ways(t, stays) for t in scene.before for at in t.members}
+    for one in scene.after(permutation):
+        now = ways(one, permutation.of)
+        if now > 1:
+            least = min(ways(t, p.of) for p in family(scene) for t in _serving(scene, p, one))
+            yield Left(one.members, before[one.members[0]], now, least)
+
+
+def _serving(scene: Scene, permutation: Permutation, one: BankTraffic) -> Iterator[BankTraffic]:
+    """What an access, or its first member, belongs to under another permutation."""
+    return (t for t in scene.after(permutation) if one.members[0] in t.members)
 
 
 def _total(traffic: Sequence[BankTraffic], move: Callable[[int], int]) -> float:

@@ -24,7 +24,7 @@ from typing import ClassVar
 from ptxsw import isa
 from ptxsw.analysis.joined_accesses import joined
 from ptxsw.analysis.row_offsets import in_rows
-from ptxsw.analysis.shared_banks import BankTraffic, Block, bank_traffic, wavefronts
+from ptxsw.analysis.shared_banks import BankTraffic, Block, bank_traffic
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import (
@@ -38,7 +38,16 @@ from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, t
 from ptxsw.isa import Effect
 from ptxsw.permutation import ROW
 from ptxsw.plan import Proof
-from ptxsw.rewrites.bank_choice import GRANULES, NONE_HELPS, SIMPLE, Choice, Scene, best, stays
+from ptxsw.rewrites.bank_choice import (
+    GRANULES,
+    NONE_HELPS,
+    SIMPLE,
+    Choice,
+    Scene,
+    best,
+    stays,
+    ways,
+)
 from ptxsw.rewrites.base import Found, Kernel, Requires
 
 _COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
@@ -61,30 +70,19 @@ class BankConflicts:
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """One change of all shared accesses, or the reason why a kernel keeps its conflicts."""
-        arrays = _arrays(kernel)
-        places, end = _places(arrays)
-        traffic = bank_traffic(kernel.trace, _blocks(kernel), places, end)
-        fixed = tuple(a for a in arrays if not _is_dynamic(a))
-        in_row = in_rows(kernel.trace, frozenset(map(_atom, fixed)))
-        scene = Scene(
-            kernel,
-            tuple(a.name for a in arrays if _is_dynamic(a)),
-            tuple(a for a in fixed if not has_whole_rows(a)),
-            in_row,
-            {size: joined(kernel.trace.cfg, traffic, in_row, size) for size in GRANULES},
-        )
-        conflicts = [t for t in scene.before if _conflicts(t)]
+        scene = scene_of(kernel)
+        conflicts = [t for t in scene.before if ways(t, stays) > 1]
         if not conflicts:
             return
         hottest = max(conflicts, key=lambda t: t.weight * t.wavefronts(stays))
-        reason = _obstacle(kernel, arrays, scene.before)
+        reason = _obstacle(kernel, _arrays(kernel), scene.before)
         if reason is None:
             found = best(scene)
             if isinstance(found, Choice):
                 yield _change(hottest.access.index, found)
                 return
             reason = found
-            if reason == NONE_HELPS and not any(_conflicts(t, _MILD) for t in conflicts):
+            if reason == NONE_HELPS and all(ways(t, stays) <= _MILD for t in conflicts):
                 return
         yield Refusal(self.name, hottest.access.index, reason)
 
@@ -95,11 +93,19 @@ class BankConflicts:
         return (*builder.edits(), *declared)
 
 
-def _conflicts(traffic: BankTraffic, ways: int = 1) -> bool:
-    """Does some warp ask the banks more than `ways` times as often as for consecutive words?"""
-    return any(
-        wavefronts(one, traffic.size) > ways * -(-len(one) * max(4, traffic.size) // ROW)
-        for one in traffic.requests
+def scene_of(kernel: Kernel) -> Scene:
+    """What the permutations of a kernel are judged by."""
+    arrays = _arrays(kernel)
+    places, end = _places(arrays)
+    traffic = bank_traffic(kernel.trace, _blocks(kernel), places, end)
+    fixed = tuple(a for a in arrays if not _is_dynamic(a))
+    in_row = in_rows(kernel.trace, frozenset(map(_atom, fixed)))
+    return Scene(
+        kernel,
+        tuple(a.name for a in arrays if _is_dynamic(a)),
+        tuple(a for a in fixed if not has_whole_rows(a)),
+        in_row,
+        {size: joined(kernel.trace.cfg, traffic, in_row, size) for size in GRANULES},
     )
 
 
@@ -309,7 +315,7 @@ _COMMENT = re.compile(r"//[^\n]*")
 
 def _too_little_known(traffic: Sequence[BankTraffic]) -> str | None:
     """Accesses of unknown addresses count as neutral, so they must not be what counts most."""
-    known = max((t.weight for t in traffic if _conflicts(t)), default=0.0)
+    known = max((t.weight for t in traffic if ways(t, stays) > 1), default=0.0)
     unknown = max((t.weight for t in traffic if not t.requests), default=0.0)
     if unknown > known:
         return "the addresses of the accesses that are made most often are not known"
