@@ -83,7 +83,7 @@ class Options:
         if self.min_gain is not None and self.mode == "force":
             raise ValueError("min_gain is for mode auto: force rewrites whatever is proved")
         if self.block is not None:
-            block_shape(self.block)
+            object.__setattr__(self, "block", block_shape(self.block))  # one or two numbers, too
         self._check_bound()
 
     def _check_bound(self) -> None:

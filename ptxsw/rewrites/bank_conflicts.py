@@ -257,8 +257,6 @@ def _escape(
         return "stores a shared address" if _holds(plain, set(tainted), names) else None
     if not _holds(instruction, set(tainted), names):
         return None
-    if instruction.opcode == "cvta":
-        return None if "to" in instruction.modifiers else "makes a shared address generic"
     if instruction.opcode in _COMPARES:
         return "compares a shared address"
     computes = not isa.effects(instruction.opcode, instruction.modifiers)

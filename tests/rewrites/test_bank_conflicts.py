@@ -359,7 +359,11 @@ ARRAY = """
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ("mov.u64 %rd6, tile;\ncvta.shared.u64 %rd7, %rd6;", "makes a shared address generic"),
+        ("mov.u64 %rd6, tile;\ncvta.shared.u64 %rd7, %rd6;\nld.u32 %r7, [%rd7];", "a generic"),
+        (
+            "mov.u64 %rd6, tile;\ncvta.shared.u64 %rd7, %rd6;\nst.global.u64 [%rd5], %rd7;",
+            "stores a shared address",
+        ),
         ("st.global.u32 [%rd5], %r5;", "stores a shared address"),
         ("st.shared.u32 [%r5], %r4;", "stores a shared address"),
         ("atom.shared.exch.b32 %r7, [%r5], %r4;", "stores a shared address"),
@@ -395,6 +399,29 @@ def test_an_address_that_escapes(more: str, reason: str) -> None:
     assert result.text == text
     (told,) = reasons(result)
     assert reason in told
+
+
+def test_a_generic_address_that_comes_back() -> None:
+    """As of code without optimisation, once `memory-spaces` has named what it knows."""
+    text = kernel("""
+        .shared .align 4 .b8 tile[4096];
+        mov.u64 %rd6, tile;
+        cvta.shared.u64 %rd7, %rd6;
+        mul.wide.u32 %rd8, %r2, 128;
+        add.s64 %rd9, %rd7, %rd8;
+        ld.f32 %f1, [%rd9+4];
+        st.global.f32 [%rd5], %f1;
+    """)
+    result = optimize(text, Options(mode="force", rewrites=("memory-spaces", "bank-conflicts")))
+    assert new_lines(text, result)[1:] == [
+        "cvta.to.shared.u64 %sw_shared1, %rd9;",
+        "cvt.u32.u64 %sw1_address1, %sw_shared1;",
+        "shr.u32 %sw1_row1, %sw1_address1, 5;",
+        "and.b32 %sw1_swap1, %sw1_row1, 124;",
+        "xor.b32 %sw1_bank1, %sw1_address1, %sw1_swap1;",
+        "xor.b32 %sw1_bank2, %sw1_bank1, 4;",
+        "ld.shared.f32 %f1, [%sw1_bank2];",
+    ]
 
 
 CALL = """
