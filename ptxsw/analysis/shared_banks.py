@@ -56,10 +56,14 @@ class BankTraffic:
 
 
 def wavefronts(addresses: Addresses, size: int) -> int:
-    """How often the banks are asked for `size` bytes at each address. Lanes that want the same
-    word are served together; 8 and 16 bytes are served by half and quarter warps."""
+    """How often the banks are asked for `size` bytes at each address."""
+    return sum(map(max, bank_counts(addresses, size)))
+
+
+def bank_counts(addresses: Addresses, size: int) -> Iterator[tuple[int, ...]]:
+    """How many words are wanted of each bank, by all lanes that are served at a time: those that
+    want the same word together, 8 and 16 bytes by half and quarter warps."""
     together = LANES * _WORD // max(_WORD, size)
-    total = 0
     for first in range(0, len(addresses), together):
         words = {
             word
@@ -69,8 +73,7 @@ def wavefronts(addresses: Addresses, size: int) -> int:
         counts = [0] * _BANKS
         for word in words:
             counts[word % _BANKS] += 1
-        total += max(counts)
-    return total
+        yield tuple(counts)
 
 
 def bank_traffic(

@@ -30,6 +30,8 @@ class SharedAccess:
     in_row: bool = False
     before: float = 0.0
     after: float = 0.0
+    banks: tuple[int, ...] = ()  # words wanted of each, where most are wanted of one
+    banks_after: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +48,20 @@ class PermutedBanks:
         return {
             "permutation": str(self.permutation),
             "granule": self.permutation.granule,
-            "accesses": [
-                {
-                    "line": line(access.at),
-                    "wavefronts": round(access.before, 2),
-                    "wavefronts_after": round(access.after, 2),
-                }
-                for access in self.accesses
-            ],
+            "accesses": [_told(access, line) for access in self.accesses],
         }
+
+
+def _told(access: SharedAccess, line: Line) -> dict[str, Any]:
+    """The wavefronts of an access, and of one that is changed its banks."""
+    told = {
+        "line": line(access.at),
+        "wavefronts": round(access.before, 2),
+        "wavefronts_after": round(access.after, 2),
+    }
+    if access.before == access.after:
+        return told
+    return told | {"banks": list(access.banks), "banks_after": list(access.banks_after)}
 
 
 def lower(builder: Builder, cfg: Cfg, text: str, changes: Iterable[Change]) -> tuple[Edit, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxsw import isa
-from ptxsw.analysis.shared_banks import BankTraffic, times, wavefronts
+from ptxsw.analysis.shared_banks import BankTraffic, bank_counts, times, wavefronts
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess, Writer, most_added
 from ptxsw.cost.count import issue_slots
@@ -187,15 +187,38 @@ def _weights(scene: Scene) -> dict[int, float]:
 
 
 def _choice(scene: Scene, permutation: Permutation, saved: float) -> Choice:
-    before = _shares(scene.before, stays)
-    after = _shares(scene.after(permutation), permutation.of)
+    old, new = scene.before, scene.after(permutation)
+    before, after = _shares(old, stays), _shares(new, permutation.of)
+    banks, banks_after = _worst(old, stays), _worst(new, permutation.of)
     accesses = [
-        SharedAccess(at, at in scene.in_row, before.get(at, 0.0), after.get(at, 0.0))
+        SharedAccess(
+            at,
+            at in scene.in_row,
+            before.get(at, 0.0),
+            after.get(at, 0.0),
+            banks.get(at, ()),
+            banks_after.get(at, ()),
+        )
         for at, instruction in enumerate(scene.kernel.trace.cfg.instructions)
         if instruction.opcode in SIMPLE and isa.space(instruction) == "shared"
     ]
     detail = PermutedBanks(permutation, tuple(accesses), scene.narrow)
     return Choice(detail, saved, _added(scene.kernel, detail))
+
+
+def _worst(
+    traffic: Sequence[BankTraffic], move: Callable[[int], int]
+) -> dict[int, tuple[int, ...]]:
+    """For each access the words that the banks are asked for where one is asked for most."""
+    found: dict[int, tuple[int, ...]] = {}
+    for one in (one for one in traffic if one.requests):
+        counts = (
+            counts
+            for request in one.requests
+            for counts in bank_counts(tuple(map(move, request)), one.size)
+        )
+        found |= dict.fromkeys(one.members, max(counts, key=max))
+    return found
 
 
 def _added(kernel: Kernel, detail: PermutedBanks) -> float:
