@@ -11,7 +11,8 @@ from ptxsw.analysis.shared_banks import wavefronts
 from ptxsw.parser import parse
 from ptxsw.permutation import Permutation
 from ptxsw.pipeline import Options, Result, optimize
-from ptxsw.simt import RunError, launch
+from ptxsw.report.text import optimization_text
+from ptxsw.simt import Race, RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
 from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
@@ -47,10 +48,6 @@ def transpose(rows: int, element: int, pad: int = 0) -> str:
         )
     ).replace("%r<20>", "%r<30>")  # fmt: skip
 
-
-REDUCTION = """
-.visible .shared .align 4 .b8 unused[4];
-"""
 
 # What nvcc 13.0 makes of the reduction whose threads add elements 2*k*t and 2*k*t + k.
 DYNAMIC = """.version 8.0
@@ -105,6 +102,45 @@ $DONE:
 	ret;
 }
 """
+
+
+REVERSED = """.version 8.0
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 s[];
+.visible .entry k(.param .u64 in, .param .u64 out)
+{
+	.reg .pred %p<3>;
+	.reg .b32 %r<20>;
+	.reg .b64 %rd<10>;
+	ld.param.u64 %rd1, [in];
+	ld.param.u64 %rd2, [out];
+	mov.u32 %r1, %ntid.x;
+	mov.u32 %r2, %tid.x;
+	mov.u32 %r3, s;
+	mul.wide.u32 %rd3, %r2, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	add.s64 %rd5, %rd2, %rd3;
+	ld.global.u32 %r4, [%rd4];
+	shl.b32 %r5, %r2, 2;
+	add.s32 %r6, %r3, %r5;
+	st.shared.u32 [%r6], %r4;
+	bar.sync 0;
+	sub.s32 %r7, %r1, %r2;
+	shl.b32 %r8, %r7, 2;
+	add.s32 %r9, %r3, %r8;
+	ld.shared.u32 %r10, [%r9+-4];
+	setp.eq.u32 %p1, %r10, 0;
+	@!%p1 bra $END;
+	shl.b32 %r11, %r2, 7;
+	add.s32 %r12, %r3, %r11;
+	ld.shared.u32 %r10, [%r12];
+$END:
+	st.global.u32 [%rd5], %r10;
+	ret;
+}
+"""
+"""Of the two loads one goes down a column, which no thread does whose elements are not 0."""
 
 
 def made(text: str, **options: object) -> Result:
@@ -260,6 +296,25 @@ def test_the_steps_of_a_reduction() -> None:
     before, after = worst(auto(text))
     assert before > 3  # on average over the steps
     assert after == 1
+
+
+def test_the_report_has_wavefronts_and_banks() -> None:
+    text = transpose(32, 4)
+    result = made(text, block=(32, 32, 1))
+    accesses = detail(result)["accesses"]
+    assert isinstance(accesses, list)
+    store, load = accesses
+    line = 1 + text[: text.index("ld.shared")].count("\n")
+    assert store == {"line": line - 2, "wavefronts": 1, "wavefronts_after": 1}
+    assert (load["line"], load["wavefronts"], load["wavefronts_after"]) == (line, 32, 1)
+    assert (load["banks"], load["banks_after"]) == ([32, *[0] * 31], [1] * 32)
+    told = optimization_text(result.report).splitlines()
+    assert told[2].endswith(
+        "bank-conflicts  permutation: a ^ ((a >> 5) & 0x7c), granule: 4  proved"
+    )
+    assert [row.split() for row in told[3:]] == [
+        ["line", "wavefronts", "after"], [str(line), "32", "1"],
+    ]  # fmt: skip
 
 
 def test_padded_rows_keep_their_text() -> None:
@@ -546,6 +601,47 @@ def test_a_reduction_in_dynamic_memory_gives_the_same(size: int) -> None:
     found = run(text, threads, elements, size)
     assert found == run(DYNAMIC, threads, elements, size)
     assert int(np.frombuffer(found, "u4")[0]) == int(elements.sum())
+
+
+@pytest.mark.parametrize("size", [4, 100, 128, 132, 4096])
+def test_atomics_in_dynamic_memory_give_the_same(size: int) -> None:
+    """Each step adds by atomic operations what other threads have left before the barrier."""
+    text = DYNAMIC.replace("st.shared.u32 [%r17], %r11;", "red.shared.add.u32 [%r17], %r7;")
+    threads = min(size // 4, 1024)
+    elements = np.random.default_rng(size).integers(0, 1 << 20, threads).astype("u4")
+    result = made(text).text
+    assert result.count("red.shared.add.u32 [%sw_bank") == 1
+    found = run(result, threads, elements, size)
+    assert found == run(text, threads, elements, size)
+    assert int(np.frombuffer(found, "u4")[0]) == int(elements.sum())
+
+
+@pytest.mark.parametrize("size", [100, 128, 132, 4096])
+def test_what_other_threads_have_stored(size: int) -> None:
+    """Thread t reads what the last but t-th has stored; a size of no whole rows moves nothing."""
+    text = REVERSED
+    threads = size // 4
+    elements = np.arange(threads, dtype="u4") + 7
+    result = made(text)
+    assert result.text != text
+    found = run(result.text, threads, elements, size)
+    assert found == run(text, threads, elements, size) == elements[::-1].tobytes()
+
+
+@pytest.mark.parametrize("size", [100, 128, 132, 4096])
+def test_races_are_those_of_the_original(size: int) -> None:
+    """Without the barrier: the same threads, at the same instruction."""
+    text = REVERSED.replace("bar.sync 0;", "")
+    told = []
+    for one in (text, made(text).text):
+        arguments = [np.ones(size // 4, "u4"), np.zeros(size // 4, "u4")]
+        with pytest.raises(Race) as caught:
+            launch(parse(one), "k", 1, size // 4, arguments, shared=size, races=True)
+        told.append(
+            re.sub(r", line \d+", "", str(caught.value).partition(": k: ")[2].splitlines()[0])
+        )
+    assert told[0] == told[1]
+    assert "a race with thread" in told[0]
 
 
 def test_bytes_that_are_not_there_are_not_touched() -> None:
