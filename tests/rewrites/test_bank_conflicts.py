@@ -248,6 +248,50 @@ def test_an_address_register_that_changes_is_computed_again() -> None:
     assert new_lines(text, made(text)).count("shr.u32 %sw_row2, %r5, 5;") == 1
 
 
+BRANCHES = """
+    .shared .align 128 .b8 tile[8192];
+    mov.u32 %r4, tile;
+    mad.lo.u32 %r5, %r2, 128, %r4;
+    st.shared.b32 [%r5], %r2;
+    setp.lt.u32 %p1, %r2, 9;
+    @%p1 bra $LOW;
+    st.shared.b32 [%r5+36], %r2;
+    bra $BOTH;
+$LOW:
+    st.shared.b32 [%r5+36], %r1;
+    add.u32 %r6, %r5, 4;
+    st.shared.b32 [%r6+4], %r2;
+$BOTH:
+    bar.sync 0;
+    ld.shared.b32 %r7, [%r5+36];
+    ld.shared.b32 %r8, [%r5];
+    add.u32 %r9, %r7, %r8;
+    {
+        .reg .b32 %r5;
+        add.u32 %r5, %r4, 8;
+        ld.shared.b32 %r7, [%r5];
+    }
+    add.u32 %r9, %r9, %r7;
+    st.global.u32 [%rd5], %r9;
+    bra $DONE;
+    ld.shared.b32 %r7, [%r5];
+$DONE:
+"""
+
+
+def test_blocks_use_what_those_that_dominate_them_computed() -> None:
+    """What one arm of a branch computed is not there in the other, nor behind both; another scope
+    has another register of the name; and what nobody reaches is permuted, too."""
+    text = kernel(BRANCHES)
+    result = made(text)
+    found = new_lines(text, result)
+    assert found.count("xor.b32 %sw_bank1, %r5, %sw_swap1;") == 1
+    images = [line for line in found if line.endswith("%sw_bank1, 36;")]
+    assert len(images) == 3  # in each arm, and behind them
+    elements = np.zeros(2 * 40, "u4")
+    assert run(text, 40, elements) == run(result.text, 40, elements)
+
+
 def test_dynamic_memory_is_permuted_where_it_has_whole_rows() -> None:
     found = new_lines(DYNAMIC, made(DYNAMIC))
     assert found[:6] == [
