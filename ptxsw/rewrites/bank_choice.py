@@ -6,11 +6,11 @@ to dominate what is added: of instructions that is the most that ptxas makes of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptxsw import isa
-from ptxsw.analysis.shared_banks import BankTraffic, bank_counts, times, wavefronts
+from ptxsw.analysis.shared_banks import Banks, BankTraffic, times
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess, Writer, most_added
 from ptxsw.cost.count import issue_slots
@@ -52,17 +52,15 @@ class Scene:
         return self.traffic[permutation.granule]
 
 
-def stays(address: int) -> int:
-    """No permutation."""
-    return address
+stays = Banks(int)
+"""No permutation."""
 
 
-def ways(traffic: BankTraffic, move: Callable[[int], int]) -> float:
+def ways(traffic: BankTraffic, banks: Banks) -> float:
     """How many times as often the worst warp asks the banks as for words beside one another."""
     return max(
         (
-            wavefronts(tuple(map(move, one)), traffic.size)
-            / -(-len(one) * max(_WORD, traffic.size) // ROW)
+            banks.wavefronts(one, traffic.size) / -(-len(one) * max(_WORD, traffic.size) // ROW)
             for one in traffic.requests
         ),
         default=1.0,
@@ -80,15 +78,16 @@ class Choice:
 
 def best(scene: Scene) -> Choice | str:
     """The permutation that gains most by count, or why none does."""
-    before = _total(scene.before, stays)
+    before, shares = _total(scene.before, stays), _shares(scene.before, stays)
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
     for permutation in family(scene):
-        after = _total(scene.after(permutation), permutation.of)
+        banks = Banks(permutation.of)
+        after = _total(scene.after(permutation), banks)
         kind = (permutation.granule, len(permutation.shifts))
-        if after < shortlist.get(kind, (before, None))[0] and _no_worse(
-            scene, permutation, before - after
-        ):
-            shortlist[kind] = (after, permutation)
+        if after < shortlist.get(kind, (before, None))[0]:
+            now = _shares(scene.after(permutation), banks)
+            if _no_worse(scene, shares, now, before - after):
+                shortlist[kind] = (after, permutation)
     if not shortlist:
         return NONE_HELPS
     work = Work(_executed(scene.kernel.trace.cfg), before)
@@ -143,10 +142,12 @@ class Left:
 def conflicts_left(scene: Scene, permutation: Permutation) -> Iterator[Left]:
     """What a permutation leaves."""
     before = {at: ways(t, stays) for t in scene.before for at in t.members}
+    others = [(other, Banks(other.of)) for other in family(scene)]
+    moved = Banks(permutation.of)
     for one in scene.after(permutation):
-        now = ways(one, permutation.of)
+        now = ways(one, moved)
         if now > 1:
-            least = min(ways(t, p.of) for p in family(scene) for t in _serving(scene, p, one))
+            least = min(ways(t, banks) for p, banks in others for t in _serving(scene, p, one))
             yield Left(one.members, before[one.members[0]], now, least)
 
 
@@ -155,41 +156,38 @@ def _serving(scene: Scene, permutation: Permutation, one: BankTraffic) -> Iterat
     return (t for t in scene.after(permutation) if one.members[0] in t.members)
 
 
-def _total(traffic: Sequence[BankTraffic], move: Callable[[int], int]) -> float:
+def _total(traffic: Sequence[BankTraffic], banks: Banks) -> float:
     counted: dict[object, float] = {}
     total = 0.0
     for one in traffic:
         key = (one.requests, one.size)
         if key not in counted:
-            counted[key] = one.wavefronts(move)
+            counted[key] = one.wavefronts(banks)
         total += one.weight * counted[key]
     return total
 
 
-def _shares(traffic: Sequence[BankTraffic], move: Callable[[int], int]) -> dict[int, float]:
+def _shares(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, float]:
     """The wavefronts of each access; of those that have become one a part each."""
     shares: dict[int, float] = {}
     for one in traffic:
-        shares |= dict.fromkeys(one.members, one.wavefronts(move) / len(one.members))
+        shares |= dict.fromkeys(one.members, one.wavefronts(banks) / len(one.members))
     return shares
 
 
-def _no_worse(scene: Scene, permutation: Permutation, gain: float) -> bool:
+def _no_worse(
+    scene: Scene, before: Mapping[int, float], after: Mapping[int, float], gain: float
+) -> bool:
     """Does no access get dearer by more than the kernel gains?"""
-    before = _shares(scene.before, stays)
-    after = _shares(scene.after(permutation), permutation.of)
-    weights = _weights(scene)
-    return all(weights[at] * (after[at] - before[at]) <= gain for at in before)
-
-
-def _weights(scene: Scene) -> dict[int, float]:
-    return {at: one.weight for one in scene.before for at in one.members}
+    return all(
+        one.weight * (after[at] - before[at]) <= gain for one in scene.before for at in one.members
+    )
 
 
 def _choice(scene: Scene, permutation: Permutation, saved: float) -> Choice:
-    old, new = scene.before, scene.after(permutation)
-    before, after = _shares(old, stays), _shares(new, permutation.of)
-    banks, banks_after = _worst(old, stays), _worst(new, permutation.of)
+    old, new, moved = scene.before, scene.after(permutation), Banks(permutation.of)
+    before, after = _shares(old, stays), _shares(new, moved)
+    banks, banks_after = _worst(old, stays), _worst(new, moved)
     accesses = [
         SharedAccess(
             at,
@@ -206,18 +204,12 @@ def _choice(scene: Scene, permutation: Permutation, saved: float) -> Choice:
     return Choice(detail, saved, _added(scene.kernel, detail))
 
 
-def _worst(
-    traffic: Sequence[BankTraffic], move: Callable[[int], int]
-) -> dict[int, tuple[int, ...]]:
+def _worst(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, tuple[int, ...]]:
     """For each access the words that the banks are asked for where one is asked for most."""
     found: dict[int, tuple[int, ...]] = {}
     for one in (one for one in traffic if one.requests):
-        counts = (
-            counts
-            for request in one.requests
-            for counts in bank_counts(tuple(map(move, request)), one.size)
-        )
-        found |= dict.fromkeys(one.members, max(counts, key=max))
+        counts = max((banks.worst(request, one.size) for request in one.requests), key=max)
+        found |= dict.fromkeys(one.members, counts)
     return found
 
 

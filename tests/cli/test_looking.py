@@ -47,8 +47,8 @@ def test_permutations_are_chosen_for_a_block(tmp_path: Path) -> None:
         found.append(out.read_text())
     assert len(set(found)) == 2
     page = tmp_path / "banks.html"
-    given = ("--rewrites", "bank-conflicts", "--block", "32x32")
-    assert said(ptxsw("report", TRANSPOSE, "--html", page, *given)) == ""
+    named = ("--rewrites", "bank-conflicts", "--block", "32x32")
+    assert said(ptxsw("report", TRANSPOSE, "--html", page, *named)) == ""
     assert "Wavefronts of shared memory" in page.read_text()
 
 
