@@ -40,6 +40,7 @@ PRINTED = {
     "interpreter": ("benchmarks.simt", "--operator", "jacobi", "gaussblur", "whispering"),
     "emulator": ("benchmarks.emulate", "--growth"),
     "parser": ("benchmarks.parse",),
+    "rewrites": ("benchmarks.rewrites",),
 }
 """What else is recorded: the name of the file, the module and its arguments."""
 

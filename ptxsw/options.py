@@ -47,6 +47,8 @@ class Options:
     is what the model of the target can tell.
     `rewrites` names those that are considered; ("all",) is all of them. None is all but those that
     have to be named, or, where a scheme or a form is asked for, the three that have them.
+    `block` are the threads along x, y and z of the blocks for which to choose, in kernels that do
+    not say it by `.reqntid`; what is made is right for all blocks.
     `unsafe_bound` makes kernels that compute nonsense, to see how fast they could be.
     """
 
@@ -63,6 +65,7 @@ class Options:
     min_gain: float | None = None
     unsafe_bound: str | None = None
     rewrites: tuple[str, ...] | None = None
+    block: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("mode", MODES), ("scheme", SCHEMES), ("form", FORMS)):
@@ -79,6 +82,8 @@ class Options:
             raise ValueError(f"min_gain is {self.min_gain:g}; it has to be 0 or more percent")
         if self.min_gain is not None and self.mode == "force":
             raise ValueError("min_gain is for mode auto: force rewrites whatever is proved")
+        if self.block is not None:
+            object.__setattr__(self, "block", block_shape(self.block))  # one or two numbers, too
         self._check_bound()
 
     def _check_bound(self) -> None:

@@ -25,13 +25,15 @@ LARGE: dict[int | str, Size] = {
 
 @dataclass(frozen=True)
 class Run:
-    """One launch and the results it is to have. `arrays` are the array arguments, in order."""
+    """One launch and the results it is to have. `arrays` are the array arguments, in order,
+    `shared` the bytes of dynamic shared memory."""
 
     grid: Size
     block: Size
     args: tuple[Any, ...]
     arrays: tuple[str, ...]
     expected: Mapping[str, Array]
+    shared: int = 0
 
 
 @dataclass(frozen=True)

@@ -166,10 +166,13 @@ def as_launch(run: Run) -> Launch:
             else np.asarray(value).item()
             for seed, value in enumerate(run.args, 1)
         ),
+        run.shared,
     )
 
 
-_TYPES = {"<f4": "f32", "<f8": "f64", "|u1": "u8"}
+_TYPES = {
+    "<f4": "f32", "<f8": "f64", "|u1": "u8", "<i2": "s16", "<i4": "s32", "<u4": "u32",
+}  # fmt: skip
 
 
 def _like_numpy(case: Case, runs: tuple[Run, Run], outcomes: list[_Outcome]) -> str:

@@ -8,14 +8,17 @@ doubles or halves.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Int, Reg
 
 Block = tuple[int, int, int]
@@ -25,6 +28,7 @@ Addresses = tuple[int, ...]
 _BANKS = 32
 _WORD = 4  # bytes
 _WARPS = 4  # looked at in each block
+_FEW = 300  # accesses; of kernels with more one warp is looked at
 _TURNS = 10  # of a loop
 _TRIALS = 3
 _LARGEST = 2000  # nodes of a term that is evaluated
@@ -46,30 +50,62 @@ class BankTraffic:
     size: int
     members: tuple[int, ...]
 
-    def wavefronts(self, move: Callable[[int], int]) -> float:
-        """Passes through the banks for one warp on average, with every address moved."""
+    def wavefronts(self, banks: Banks) -> float:
+        """Passes through the banks for one warp on average."""
         if not self.requests:
             return 0.0
-        total = sum(wavefronts(tuple(map(move, one)), self.size) for one in self.requests)
+        total = sum(banks.wavefronts(one, self.size) for one in self.requests)
         return total / len(self.requests)
 
 
+class Banks(dict[int, int]):
+    """The bank of each word, where every address is moved."""
+
+    def __init__(self, move: Callable[[int], int]) -> None:
+        super().__init__()
+        self._move = move
+
+    def __missing__(self, word: int) -> int:
+        bank = self[word] = self._move(word * _WORD) // _WORD % _BANKS
+        return bank
+
+    def wavefronts(self, addresses: Addresses, size: int) -> int:
+        """How often the banks are asked for `size` bytes at each address."""
+        return sum(
+            max(self.counts(words).values(), default=0) for words in _served(addresses, size)
+        )
+
+    def worst(self, addresses: Addresses, size: int) -> tuple[int, ...]:
+        """How many words are wanted of each bank at a time, where most are wanted of one."""
+        counts = max(
+            map(self.counts, _served(addresses, size)),
+            key=lambda found: max(found.values(), default=0),
+        )
+        return tuple(counts[bank] for bank in range(_BANKS))
+
+    def counts(self, words: Iterable[int]) -> Counter[int]:
+        """How many of some words lie in each bank."""
+        return Counter(map(self.__getitem__, words))
+
+
 def wavefronts(addresses: Addresses, size: int) -> int:
-    """How often the banks are asked for `size` bytes at each address. Lanes that want the same
-    word are served together; 8 and 16 bytes are served by half and quarter warps."""
+    """How often the banks are asked for `size` bytes at each address, as it is."""
+    return Banks(int).wavefronts(addresses, size)
+
+
+@lru_cache(maxsize=1 << 14)
+def _served(addresses: Addresses, size: int) -> tuple[tuple[int, ...], ...]:
+    """The words that are wanted by all lanes that are served at a time: those that want the same
+    word together, 8 and 16 bytes by half and quarter warps."""
     together = LANES * _WORD // max(_WORD, size)
-    total = 0
-    for first in range(0, len(addresses), together):
-        words = {
+    return tuple(
+        tuple({
             word
             for at in addresses[first : first + together]
             for word in range(at // _WORD, (at + size - 1) // _WORD + 1)
-        }
-        counts = [0] * _BANKS
-        for word in words:
-            counts[word % _BANKS] += 1
-        total += max(counts)
-    return total
+        })
+        for first in range(0, len(addresses), together)
+    )  # fmt: skip
 
 
 def bank_traffic(
@@ -77,16 +113,22 @@ def bank_traffic(
 ) -> tuple[BankTraffic, ...]:
     """The shared accesses of a kernel in blocks of some shapes; `places` are the addresses of its
     arrays, by the names of their atoms. No lane accesses what lies outside them, up to `end`."""
-    scene = _Scene(blocks, places, end, changing_by_two(trace.cfg.instructions))
-    cfg = trace.cfg
-    found = []
-    for access in trace.accesses:
-        if access.space == "shared":
-            depth = len(cfg.loops_around(cfg.block_of[access.index]))
-            weight = float(_TRIPS ** min(depth, _DEEPEST))
-            requests = tuple(scene.requests(access))
-            found.append(BankTraffic(access, weight, requests, access.bytes, (access.index,)))
-    return tuple(found)
+    shared = [access for access in trace.accesses if access.space == "shared"]
+    warps = _WARPS if len(shared) <= _FEW else 1
+    scene = _Scene(blocks, places, end, changing_by_two(trace.cfg.instructions), warps)
+    return tuple(
+        BankTraffic(
+            access, times(trace.cfg, access.index), tuple(scene.requests(access)), access.bytes,
+            (access.index,),
+        )
+        for access in shared
+    )  # fmt: skip
+
+
+def times(cfg: Cfg, index: int) -> float:
+    """How often a warp is taken to execute an instruction."""
+    depth = len(cfg.loops_around(cfg.block_of[index]))
+    return float(_TRIPS ** min(depth, _DEEPEST))
 
 
 def changing_by_two(instructions: Iterable[Instruction]) -> frozenset[str]:
@@ -132,9 +174,10 @@ class _Scene:
         places: Mapping[str, int],
         end: int | None,
         by_two: frozenset[str],
+        warps: int,
     ) -> None:
         self._blocks, self._places, self._by_two = blocks, places, by_two
-        self._end = end
+        self._end, self._warps = end, warps
         self._known: dict[object, tuple[Addresses, ...]] = {}
 
     def requests(self, access: Access) -> Iterator[Addresses]:
@@ -190,7 +233,7 @@ class _Scene:
         named = [t for t in leaves if t.kind == "atom" and t not in chosen]
         for block in self._blocks:
             threads = block[0] * block[1] * block[2]
-            for start in range(0, min(threads, _WARPS * LANES), LANES):
+            for start in range(0, min(threads, self._warps * LANES), LANES):
                 lanes = range(start, min(start + LANES, threads))
                 values = [chosen | self._lane(t, block, named) for t in lanes]
                 taking = [v for v in values if all(evaluate(c, v) for c in tested)]

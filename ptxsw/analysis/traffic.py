@@ -70,14 +70,20 @@ class Traffic:
         if self.access.space != "shared" or not size:
             return None
         if self.requests and all(r.exact for r in self.requests):
-            apart = self.access.kind == "atomic"
             first = slice(0, _addressing_lanes(self.access))
-            return max(
-                lanes.bank_ways(w[first], size, apart=apart) for r in self.requests for w in r.warps
-            )
+            return max(lanes.bank_ways(w[first], size) for r in self.requests for w in r.warps)
         addresses = {v.address for v in self.access.variants}
         separate = all(lanes.separate_banks(affine, a, self.warps, size) for a in addresses)
         return 1 if separate and len(addresses) == 1 else None
+
+    def contention(self) -> int | None:
+        """Lanes that wait for each other, since their atomic operations meet in one word of shared
+        memory; of the warp where most do."""
+        if self.access.space != "shared" or self.access.kind != "atomic" or not self.size:
+            return None
+        if not self.requests or not all(r.exact for r in self.requests):
+            return None
+        return max(lanes.meeting(w, self.size) for r in self.requests for w in r.warps)
 
 
 def _size(access: Access) -> int | None:

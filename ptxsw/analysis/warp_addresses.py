@@ -8,6 +8,7 @@ be a multiple of 128 bytes: constants in the address decide where in a line lane
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -193,6 +194,12 @@ def bank_ways(found: Offsets, size: int, *, apart: bool = False) -> int:
         banks = [word % _BANKS for word in (words if apart else set(words))]
         worst = max(worst, *(banks.count(bank) for bank in set(banks)))
     return worst
+
+
+def meeting(found: Offsets, size: int) -> int:
+    """How many lanes want the same word, at most."""
+    words = Counter(word for at in found for word in touched((at,), size, 4))
+    return max(words.values(), default=1)
 
 
 def separate_banks(affine: Affine, address: Term, warps: Warps, size: int) -> bool:

@@ -13,11 +13,14 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, File, apart, as_json, paint, read, write
 from ptxsw.cli.options import (
     AssumeOption,
+    BlockOption,
     Form,
     KernelOption,
     Mode,
+    RewritesOption,
     Scheme,
     assumptions,
+    block_shape,
     either,
     named_rewrites,
 )
@@ -38,12 +41,7 @@ def optimize(
     mode: Annotated[
         Mode, typer.Option(help="auto: where it pays; force: whatever is proved.")
     ] = Mode.auto,
-    rewrites: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="all, or some of those that `ptxsw rewrites` prints, by commas."
-        ),
-    ] = None,
+    rewrites: RewritesOption = None,
     scheme: Annotated[Scheme, typer.Option(help="Code for a shuffled load.")] = Scheme.auto,
     form: Annotated[Form, typer.Option(help="Code around it.")] = Form.auto,
     hoist: Annotated[
@@ -72,6 +70,7 @@ def optimize(
     kernel: KernelOption = None,
     only: Annotated[str | None, typer.Option(hidden=True)] = None,  # as it was called
     assume: AssumeOption = None,
+    block: BlockOption = None,
     report: Annotated[
         str | None, typer.Option(metavar="R.json", help="Say there what was done, as JSON.")
     ] = None,
@@ -112,6 +111,7 @@ def optimize(
       ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme halo --form versioned
       ptxsw optimize a.ptx -o out.ptx --mode force --kernel "void blur<float>" --max-delta 2
       ptxsw optimize a.ptx -o bound.ptx --mode force --unsafe-bound noload
+      ptxsw optimize matmul.ptx -o out.ptx --rewrites bank-conflicts --block 16x16
       ptxsw optimize - -o - --assume none < in.ptx > out.ptx
     """
     from ptxsw import pipeline
@@ -126,6 +126,7 @@ def optimize(
             assume=assumptions(assume), smt2=emit_smt2 is not None, hoist=hoist, min_gain=min_gain,
             unsafe_bound=unsafe_bound and unsafe_bound.value,
             rewrites=None if rewrites is None else named_rewrites(rewrites),
+            block=None if block is None else block_shape(block),
         )  # fmt: skip
         result = pipeline.optimize(text, options, name)
     except ValueError as error:

@@ -43,6 +43,14 @@ BlockOption: TypeAlias = Annotated[
         "--block", metavar="X[xY[xZ]]", help="Threads of a block. Default: rows of whole warps."
     ),
 ]
+RewritesOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--rewrites",
+        metavar="LIST",
+        help="all, or some of those that `ptxsw rewrites` prints, by commas.",
+    ),
+]
 LaunchOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--launch", metavar="SPEC.json", help="Launches to run. Default: invented."),

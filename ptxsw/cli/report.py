@@ -10,7 +10,14 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, paint, read, write
-from ptxsw.cli.options import BlockOption, Form, Scheme, block_shape
+from ptxsw.cli.options import (
+    BlockOption,
+    Form,
+    RewritesOption,
+    Scheme,
+    block_shape,
+    named_rewrites,
+)
 
 if TYPE_CHECKING:
     from ptxsw.report.build import Build
@@ -32,6 +39,7 @@ def report(
     ] = Scheme.paper,
     form: Annotated[Form, typer.Option(help="Code around them, as for optimize.")] = Form.auto,
     block: BlockOption = None,
+    rewrites: RewritesOption = None,
 ) -> None:
     """Show all about one PTX file, or sum up the reports of a build.
 
@@ -41,11 +49,13 @@ def report(
     \b
       ptxsw report jacobi.ptx --html jacobi.html
       ptxsw report jacobi.ptx --html halo.html --scheme halo --form versioned
+      ptxsw report matmul.ptx --html banks.html --rewrites bank-conflicts --block 16x16
       PTXSW_REPORT=reports ptxsw exec -- make
       ptxsw report reports
       ptxsw report r.json
     """
     shape = None if block is None else block_shape(block)
+    names = None if rewrites is None else named_rewrites(rewrites)
     if path != "-" and Path(path).is_dir():
         from ptxsw.report.build import load
 
@@ -57,7 +67,7 @@ def report(
 
         _sum_up(load_one(text, name), name, html)
     else:
-        _show(text, name, html, scheme.value, form.value, shape)
+        _show(text, name, html, scheme.value, form.value, shape, names)
 
 
 def _sum_up(build: Build, name: str, html: str | None) -> None:
@@ -82,12 +92,13 @@ def _show(
     scheme: str,
     form: str,
     block: tuple[int, int, int] | None,
+    rewrites: tuple[str, ...] | None,
 ) -> None:
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_text, optimization_text
 
     try:
-        options = pipeline.Options("force", scheme, form, smt2=html is not None)
+        options = pipeline.Options("force", scheme, form, smt2=html is not None, rewrites=rewrites)
     except ValueError as error:
         raise CommandError(str(error)) from error
     result = pipeline.inspect(text, options, name, block=block)

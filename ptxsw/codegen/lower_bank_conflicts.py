@@ -3,6 +3,7 @@ after."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -22,12 +23,15 @@ from ptxsw.permutation import ROW, Permutation
 @dataclass(frozen=True, slots=True)
 class SharedAccess:
     """Access `at`, and the wavefronts of a warp before and behind the change (0: not known).
-    `in_row`: adding what its offset holds of a row (bytes, modulo 128) carries nothing."""
+    `in_row`: its offset may be added behind the permutation, since what it holds of a row (bytes,
+    modulo 128) carries nothing."""
 
     at: int
     in_row: bool = False
     before: float = 0.0
     after: float = 0.0
+    banks: tuple[int, ...] = ()  # words wanted of each, where most are wanted of one
+    banks_after: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +48,20 @@ class PermutedBanks:
         return {
             "permutation": str(self.permutation),
             "granule": self.permutation.granule,
-            "accesses": [
-                {
-                    "line": line(access.at),
-                    "wavefronts": round(access.before, 2),
-                    "wavefronts_after": round(access.after, 2),
-                }
-                for access in self.accesses
-            ],
+            "accesses": [_told(access, line) for access in self.accesses],
         }
+
+
+def _told(access: SharedAccess, line: Line) -> dict[str, Any]:
+    """The wavefronts of an access, and of one that is changed its banks."""
+    told = {
+        "line": line(access.at),
+        "wavefronts": round(access.before, 2),
+        "wavefronts_after": round(access.after, 2),
+    }
+    if access.before == access.after:
+        return told
+    return told | {"banks": list(access.banks), "banks_after": list(access.banks_after)}
 
 
 def lower(builder: Builder, cfg: Cfg, text: str, changes: Iterable[Change]) -> tuple[Edit, ...]:
@@ -70,9 +79,13 @@ def lower(builder: Builder, cfg: Cfg, text: str, changes: Iterable[Change]) -> t
     return tuple(edits)
 
 
-def added(lines: Iterable[str]) -> int:
-    """How many machine instructions some lines are: of `and` and `xor` ptxas makes one."""
-    return sum(not line.startswith(("and.", "cvt.")) for line in lines)
+def most_added(lines: Iterable[str]) -> int:
+    """How many machine instructions some lines are at most. Of `and` and `xor` ptxas makes one.
+    Where an address of the text is shifted, its product or the start of its array may have been
+    folded into the access before, and is an instruction now."""
+    shifted = re.compile(r"shr\.u32 \S+ (?!%sw_)")
+    free = ("and.", "cvt.")
+    return sum(0 if line.startswith(free) else 2 if shifted.match(line) else 1 for line in lines)
 
 
 _Key = tuple[object, ...]
@@ -80,24 +93,26 @@ _Key = tuple[object, ...]
 
 @dataclass
 class Writer:
-    """Computes permuted addresses; what one block has computed it uses again."""
+    """Computes permuted addresses; what a block has computed those that it dominates use again."""
 
     builder: Builder
     cfg: Cfg
     text: str
     permutation: Permutation
-    _known: dict[_Key, str] = field(default_factory=dict)
+    _known: dict[_Key, dict[int, str]] = field(default_factory=dict)  # by block
+    _block: int = 0  # of the access that is written
     _mask: str = ""
 
     def permuted(self, access: SharedAccess) -> tuple[list[str], str]:
         """The lines before an access, and the access itself with its new address."""
+        self._block = self.cfg.block_of[access.at]
         instruction = self.builder.instructions[access.at]
         address = next(o for o in instruction.operands if isinstance(o, Mem))
         lines: list[str] = []
         base, offset = address.base, address.offset
         if isinstance(base, Symbol):
             name = f"{base.name}{f'+{base.offset + offset}' if base.offset + offset else ''}"
-            register, more = self._image(self._symbol(name, access.at, lines), lines), 0
+            register, more = self._image(self._symbol(name, lines), lines), 0
         else:
             assert isinstance(base, Reg)
             held = self._low(base, access.at, lines)
@@ -108,26 +123,39 @@ class Writer:
         return lines, f"{head}[{register}{f'+{more}' if more else ''}]{tail}"
 
     def _once(self, key: _Key, stem: str, line: str, lines: list[str]) -> str:
-        """A register that `line` computes (`$` stands for it), unless the block has it."""
-        name = self._known.get(key)
+        """A register that `line` computes (`$` stands for it), unless it has been computed in this
+        block or in one that dominates it."""
+        names = self._known.setdefault(key, {})
+        name = next((name for block, name in names.items() if self._reaches(block)), None)
         if name is None:
-            name = self._known[key] = self.builder.register(stem, "b32")
+            name = names[self._block] = self.builder.register(stem, "b32")
             lines.append(line.replace("$", name))
         return name
 
-    def _symbol(self, name: str, at: int, lines: list[str]) -> str:
-        return self._once((self.cfg.block_of[at], name), "array", f"mov.u32 $, {name};", lines)
+    def _symbol(self, name: str, lines: list[str]) -> str:
+        return self._once((name,), "array", f"mov.u32 $, {name};", lines)
+
+    def _reaches(self, block: int) -> bool:
+        """Has a block surely been run before the one that is written?"""
+        here, reachable = self._block, self.cfg.rank
+        if block == here:
+            return True
+        return block in reachable and here in reachable and self.cfg.dominates(block, here)
 
     def _low(self, base: Reg, at: int, lines: list[str]) -> str:
-        """The register of 32 bits that holds an address. Others have shared addresses in their
-        low half. A register that is written again in the block is another one."""
-        block = self.cfg.block_of[at]
-        start = self.cfg.blocks[block].start
-        written = bisect_left(self._writers[base], at) - bisect_left(self._writers[base], start)
-        key = (block, base, written)
+        """The register of 32 bits that holds an address, by a name that no other value has: one
+        that is written again in the block is another one, and so is one that is written in several
+        places, in each block. Others have shared addresses in their low half."""
+        writers, value = self._writers[base], f"{base.scope}"
+        once = (
+            len(writers) == 1 and writers[0] < at and self._reaches(self.cfg.block_of[writers[0]])
+        )
+        if not once:
+            start = self.cfg.blocks[self._block].start
+            value += f" {self._block} {bisect_left(writers, at) - bisect_left(writers, start)}"
         if self.builder.width(base) == 32:
-            return self._alias(key, base.name, lines)
-        return self._once(key, "address", f"cvt.u32.u64 $, {base.name};", lines)
+            return f"{base.name} {value}"
+        return self._once((base, value), "address", f"cvt.u32.u64 $, {base.name};", lines)
 
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
@@ -137,10 +165,6 @@ class Writer:
             for reg in defs(instruction):
                 found[reg].append(index)
         return found
-
-    def _alias(self, key: _Key, name: str, lines: list[str]) -> str:
-        """A name by which what is computed of the register now is found again."""
-        return f"{name} {key[0]} {key[2]}"
 
     def _moved(self, held: str, offset: int, in_row: bool, lines: list[str]) -> tuple[str, int]:
         """The image of `held + offset`: a register, and what is added in the address."""

@@ -124,10 +124,18 @@ def tune(
         raise ValueError(f"{name} has {len(kernels)} kernels: name that of the launches")
     for function in kernels:
         step(function.name)
-        options = pipeline.Options(only=function.name, arch=arch, assume=request.assume)
+        options = pipeline.Options(
+            only=function.name, arch=arch, assume=request.assume, block=_block(request)
+        )
         yield _tune_one(
             variants(text, options, name), module, function, driver, request, arch, step
         )
+
+
+def _block(request: Request) -> Shape | None:
+    """The shape of all blocks that are launched, where they have one."""
+    shapes = {launch.block for launch in request.launches}
+    return shapes.pop() if len(shapes) == 1 else None
 
 
 def _tune_one(

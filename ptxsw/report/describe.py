@@ -90,6 +90,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
         efficiency=efficiency,
         phase=asked.phase,
         bank_conflicts=conflicts,
+        contention=asked.contention(),
         lanes=offsets if stride is None else None,
         optimizer=_outlook(access, line, scene.outlooks),
         changing=None if turning is None else turning.register,

@@ -24,6 +24,7 @@ from ptxsw.report.tables import (
     refusal_table,
     rewrite_table,
     row_table,
+    wavefront_table,
 )
 from ptxsw.source import Source, Span
 
@@ -238,6 +239,8 @@ def _tables(kernel: Kernel) -> str:
     for table in (rewrite_table(kernel), change_table(kernel)):
         if table.rows:
             tables.append(_table("Rewrites", table))
+    if (table := wavefront_table(kernel)).rows:
+        tables.append(_table("Wavefronts of shared memory", table))
     if kernel.refusals:
         tables.append(_table("Left alone", refusal_table(kernel)))
     return "".join(tables)

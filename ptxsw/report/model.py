@@ -82,6 +82,7 @@ class Access:
     phase: int | None = None  # bytes by which lane 0 is past the start of a 128-byte line
     changing: str | None = None  # the register of `turns`
     turns: tuple[Turn, ...] = ()  # where the stride changes; other figures are of the worst turn
+    contention: int | None = None  # shared atomics: lanes that meet in one word; 1: none do
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,6 +192,35 @@
     return made;
   }
 
+  // For each bank how many words a warp wants of it, where it wants most of one.
+  function column(counts, label) {
+    const svg = canvas(76, `${label}: ${counts.map((n, bank) => `bank ${bank}: ${n}`).join(", ")}`);
+    svg.append(drawn("text", { x: 0, y: 58 }, label));
+    const most = Math.max(4, ...counts);
+    counts.forEach((count, bank) => {
+      const x = 40 + bank * 13;
+      const height = count * 48 / most;
+      const bar = drawn("rect", { class: count > 1 ? "bank busy" : "bank", x, y: 60 - height,
+        width: 12, height });
+      bar.append(drawn("title", {}, `bank ${bank}: ${count} ${count === 1 ? "word" : "words"}`));
+      svg.append(drawn("rect", { class: "cell", x, y: 12, width: 12, height: 48 }), bar);
+      if (count) svg.append(drawn("text", { x: x + 6, y: 57 - height, "text-anchor": "middle" }, String(count)));
+      if (bank % 4 === 0) svg.append(drawn("text", { x: x + 6, y: 71, "text-anchor": "middle" }, String(bank)));
+    });
+    return svg;
+  }
+
+  function banks(kernel, line) {
+    const found = (kernel.rewrites || []).filter((r) => r.rewrite === "bank-conflicts")
+      .flatMap((r) => r.detail.accesses).find((a) => a.line === line && a.banks);
+    if (!found || !found.banks.length) return [];
+    return [node("h3", {}, "Words wanted of each of 32 banks"),
+      column(found.banks, "before"), column(found.banks_after, "after"),
+      node("p", { class: "hint" }, `${found.wavefronts} wavefronts for a warp on average become ` +
+        `${found.wavefronts_after}. Drawn are the lanes that are served at a time, where they want ` +
+        "most of one bank.")];
+  }
+
   function group(kernel, access) {
     const row = (kernel.rows || []).find((r) => r.name === access.row);
     if (!row || row.lines.length < 2) return [];
@@ -252,6 +281,7 @@
     if (access.bank_conflicts !== null) {
       say("banks", access.bank_conflicts === 1 ? "no conflict" : `${access.bank_conflicts}-way conflict`);
     }
+    if (access.contention > 1) say("contention", `${access.contention} lanes meet in one word`);
     for (const reuse of access.reuse) {
       say("same bytes", reuse.delta ? `line ${reuse.line}, by lane i${signed(reuse.delta)}`
         : `line ${reuse.line}, by the same thread`);
@@ -286,6 +316,7 @@
       facts(access),
       ...(memory(access) || (own(access) ? [] : [node("p", { class: "hint" },
         "Which bytes the lanes touch is known at run time only.")])),
+      ...banks(kernel, line),
       ...group(kernel, access),
       ...(rewrite ? [...serving(rewrite), ...change(line), ...proof(kernel, rewrite)] : []));
     detail.scrollTop = 0;

@@ -84,6 +84,8 @@ def _access_to_json(access: Access) -> Json:
         data["turns"] = [_fields(turn) for turn in access.turns]
     else:
         del data["turns"], data["changing"]
+    if access.contention is None:
+        del data["contention"]
     if access.optimizer is None:
         del data["optimizer"]
     else:

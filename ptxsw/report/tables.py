@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,6 +133,9 @@ def _banks(access: Access) -> str:
     ways = access.bank_conflicts
     if ways is None:
         return UNKNOWN
+    if (access.contention or 1) > 1:
+        conflict = "" if ways == 1 else f"{ways}-way conflict, "
+        return f"{conflict}contention of {access.contention}"
     counts = [t.bank_conflicts for t in access.turns if t.bank_conflicts is not None]
     if len(set(counts)) > 1:
         worst = next(t.value for t in access.turns if t.bank_conflicts == ways)
@@ -200,8 +203,28 @@ def change_table(kernel: Kernel) -> Table:
 
 
 def _facts(detail: Mapping[str, Any]) -> str:
-    """As in "space: global"."""
-    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in detail.items())
+    """As in "space: global"; what has several fields has a table of its own."""
+    return ", ".join(
+        f"{name.replace('_', ' ')}: {value}"
+        for name, value in detail.items()
+        if not (isinstance(value, Sequence) and value and isinstance(value[0], Mapping))
+    )
+
+
+def wavefront_table(kernel: Kernel) -> Table:
+    """Shared accesses that ask the banks of their memory less or more often than before."""
+    rows = tuple(
+        (show(access["line"]), _count(access["wavefronts"]), _count(access["wavefronts_after"]))
+        for rewrite in kernel.rewrites or ()
+        if rewrite.rewrite == "bank-conflicts"
+        for access in rewrite.detail["accesses"]
+        if access["wavefronts"] != access["wavefronts_after"]
+    )
+    return Table(("line", "wavefronts", "after"), rows, frozenset(("line", "wavefronts", "after")))
+
+
+def _count(number: float) -> str:
+    return f"{number:g}"
 
 
 def proof_text(proof: Proof) -> str:

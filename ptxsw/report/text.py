@@ -14,6 +14,7 @@ from ptxsw.report.tables import (
     refusal_table,
     rewrite_table,
     row_table,
+    wavefront_table,
 )
 
 Paint = Callable[[str, str, str], str]
@@ -39,7 +40,7 @@ def _style(column: str, cell: str) -> str | None:
     match column:
         case "used" if cell.endswith("%") and int(cell[:-1]) < 50:
             return _RED
-        case "banks" if "conflict" in cell:
+        case "banks" if "conflict" in cell or "contention" in cell:
             return _RED
         case "sectors" if cell.startswith("up to"):
             return _RED
@@ -167,7 +168,7 @@ def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> It
     for loop in kernel.loops or ():
         what = "is uniform" if loop.reason is None else f"stays: {loop.reason}"
         yield f"{lead}the loop at line {loop.line} {what}{end}"
-    for table in (rewrite_table(kernel), change_table(kernel)):
+    for table in (rewrite_table(kernel), change_table(kernel), wavefront_table(kernel)):
         if table.rows:
             yield from draw(table)
     if kernel.refusals:

@@ -12,51 +12,46 @@ to be sure that every access is seen: nothing has to be known of indices, aliasi
 Arrays get whole rows. Dynamic memory, whose size only the launch gives, is permuted where it
 consists of whole rows, which is asked once where the kernel begins.
 
-Which permutation is best is counted on the addresses of some warps, `analysis/shared_banks.py`.
+Which permutation is best is counted on the addresses of some warps: `bank_choice.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from ptxsw import isa
 from ptxsw.analysis.joined_accesses import joined
-from ptxsw.analysis.shared_banks import BankTraffic, Block, bank_traffic, wavefronts
+from ptxsw.analysis.row_offsets import in_rows
+from ptxsw.analysis.shared_banks import BankTraffic, Block, bank_traffic
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import (
-    PermutedBanks,
-    SharedAccess,
-    Writer,
-    added,
     has_whole_rows,
     lower,
 )
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.node import Term, ones, split, walk
-from ptxsw.emulator.trace import Access
+from ptxsw.emulator.node import walk
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
 from ptxsw.isa import Effect
-from ptxsw.permutation import ROW, Permutation
+from ptxsw.permutation import ROW
 from ptxsw.plan import Proof
+from ptxsw.rewrites.bank_choice import (
+    GRANULES,
+    NONE_HELPS,
+    SIMPLE,
+    Choice,
+    Scene,
+    best,
+    stays,
+    ways,
+)
 from ptxsw.rewrites.base import Found, Kernel, Requires
 
-_SIMPLE = frozenset({"ld", "st", "atom", "red"})
 _COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
-_GRANULES = (16, 8, 4)  # bytes
-_SHIFTS = 6  # of each granule, from the first that reads above the row
-_MOST_ADDED = 2.0  # instructions for each access
-# An SM serves one wavefront of shared memory a cycle and issues four instructions. Whether a
-# permutation is worth it is asked for half of that, since other warps may hide a conflict.
-_ISSUED = 4.0
-_WAVEFRONT = 2.0
-_NONE_HELPS = "no permutation of this kind takes fewer wavefronts"
 _STATIC = 48 * 1024  # bytes of arrays that a kernel may declare
 _ASKS_SIZE = (4, 1)  # the version of PTX that has %dynamic_smem_size
 _MILD = 2  # ways: what is left where rows are padded, for a block of another shape
@@ -70,30 +65,24 @@ class BankConflicts:
         "Addresses of shared memory are permuted so that banks do not conflict."
     )
     requires: ClassVar[Requires] = Requires(words=(".shared",))
-    opt_in: ClassVar[bool] = True
+    opt_in: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """One change of all shared accesses, or the reason why a kernel keeps its conflicts."""
-        arrays = _arrays(kernel)
-        places, end = _places(arrays)
-        traffic = bank_traffic(kernel.trace, _blocks(kernel), places, end)
-        in_row = _in_rows(kernel, arrays)
-        scene = _Scene(kernel, arrays, in_row, {
-            granule: joined(kernel.trace.cfg, traffic, in_row, granule) for granule in _GRANULES
-        })  # fmt: skip
-        conflicts = [t for t in scene.before if _conflicts(t)]
+        scene = scene_of(kernel)
+        conflicts = [t for t in scene.before if ways(t, stays) > 1]
         if not conflicts:
             return
-        hottest = max(conflicts, key=lambda t: t.weight * t.wavefronts(_stays))
-        reason = _obstacle(kernel, arrays, scene.before)
+        hottest = max(conflicts, key=lambda t: t.weight * t.wavefronts(stays))
+        reason = _obstacle(kernel, _arrays(kernel), scene.before)
         if reason is None:
-            found = _best(scene)
-            if isinstance(found, _Choice):
+            found = best(scene)
+            if isinstance(found, Choice):
                 yield _change(hottest.access.index, found)
                 return
             reason = found
-            if reason == _NONE_HELPS and not any(_conflicts(t, _MILD) for t in conflicts):
+            if reason == NONE_HELPS and all(ways(t, stays) <= _MILD for t in conflicts):
                 return
         yield Refusal(self.name, hottest.access.index, reason)
 
@@ -104,15 +93,19 @@ class BankConflicts:
         return (*builder.edits(), *declared)
 
 
-def _stays(address: int) -> int:
-    return address
-
-
-def _conflicts(traffic: BankTraffic, ways: int = 1) -> bool:
-    """Does some warp ask the banks more than `ways` times as often as for consecutive words?"""
-    return any(
-        wavefronts(one, traffic.size) > ways * -(-len(one) * max(4, traffic.size) // ROW)
-        for one in traffic.requests
+def scene_of(kernel: Kernel) -> Scene:
+    """What the permutations of a kernel are judged by."""
+    arrays = _arrays(kernel)
+    places, end = _places(arrays)
+    traffic = bank_traffic(kernel.trace, _blocks(kernel), places, end)
+    fixed = tuple(a for a in arrays if not _is_dynamic(a))
+    in_row = in_rows(kernel.trace, frozenset(map(_atom, fixed)))
+    return Scene(
+        kernel,
+        tuple(a.name for a in arrays if _is_dynamic(a)),
+        tuple(a for a in fixed if not has_whole_rows(a)),
+        in_row,
+        {size: joined(kernel.trace.cfg, traffic, in_row, size) for size in GRANULES},
     )
 
 
@@ -153,9 +146,10 @@ def _places(arrays: Sequence[Variable]) -> tuple[dict[str, int], int | None]:
 
 
 def _blocks(kernel: Kernel) -> tuple[Block, ...]:
-    """Shapes of the block: the one that is declared, or usual ones."""
-    if kernel.function.block_shape is not None:
-        return (kernel.function.block_shape,)
+    """Shapes of the block: the one that is declared or was given, or usual ones."""
+    shape = kernel.function.block_shape or kernel.options.block or kernel.block
+    if shape is not None:
+        return (shape,)
     plane = any(
         term.value in ("%tid.y", "%tid.z")
         for access in kernel.trace.accesses
@@ -206,7 +200,7 @@ def _unseen(instruction: Instruction, tainted: frozenset[Reg]) -> str | None:
         return "may be handed an address of shared memory"
     if any(m.startswith("shared::cluster") for m in instruction.modifiers):
         return "reaches the shared memory of other blocks"
-    if instruction.opcode not in _SIMPLE:
+    if instruction.opcode not in SIMPLE:
         return "reaches shared memory in a layout of its own"
     if named == "generic":  # memory-spaces, which comes first, has named what is known
         return "may reach shared memory through a generic address"
@@ -236,7 +230,7 @@ def _addresses(kernel: Kernel, arrays: Sequence[Variable]) -> frozenset[Reg]:
         grows = False
         for instruction in kernel.trace.cfg.instructions:
             new = set(defs(instruction)) - found
-            if new and instruction.opcode not in _SIMPLE and _holds(instruction, found, names):
+            if new and instruction.opcode not in SIMPLE and _holds(instruction, found, names):
                 found |= new
                 grows = True
     return frozenset(found)
@@ -256,15 +250,13 @@ def _escape(
 ) -> str | None:
     """What an instruction does with an address of shared memory, other than compute or access."""
     names = {(a.name, a.scope) for a in arrays}
-    if instruction.opcode in _SIMPLE:
+    if instruction.opcode in SIMPLE:
         values = [o for o in instruction.operands if not isinstance(o, Mem)]
         stored = values if instruction.opcode in ("st", "red") else values[1:]
         plain = instruction._replace(opcode="mov", modifiers=("b32",), operands=(None, *stored))  # type: ignore[arg-type]
         return "stores a shared address" if _holds(plain, set(tainted), names) else None
     if not _holds(instruction, set(tainted), names):
         return None
-    if instruction.opcode == "cvta":
-        return None if "to" in instruction.modifiers else "makes a shared address generic"
     if instruction.opcode in _COMPARES:
         return "compares a shared address"
     computes = not isa.effects(instruction.opcode, instruction.modifiers)
@@ -321,195 +313,14 @@ _COMMENT = re.compile(r"//[^\n]*")
 
 def _too_little_known(traffic: Sequence[BankTraffic]) -> str | None:
     """Accesses of unknown addresses count as neutral, so they must not be what counts most."""
-    known = max((t.weight for t in traffic if _conflicts(t)), default=0.0)
+    known = max((t.weight for t in traffic if ways(t, stays) > 1), default=0.0)
     unknown = max((t.weight for t in traffic if not t.requests), default=0.0)
     if unknown > known:
         return "the addresses of the accesses that are made most often are not known"
     return None
 
 
-# ---------------------------------------------------------------- which permutation
-
-
-@dataclass(frozen=True)
-class _Scene:
-    """What all permutations are judged by. `traffic` is what ptxas makes of the accesses where
-    granules of so many bytes stay together."""
-
-    kernel: Kernel
-    arrays: Sequence[Variable]
-    in_row: frozenset[int]
-    traffic: Mapping[int, Sequence[BankTraffic]]
-
-    @property
-    def before(self) -> Sequence[BankTraffic]:
-        return self.traffic[max(self.traffic)]
-
-    def after(self, permutation: Permutation) -> Sequence[BankTraffic]:
-        return self.traffic[permutation.granule]
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    detail: PermutedBanks
-    saved: float  # wavefronts
-    added: float  # instructions
-    each: float  # instructions for one access
-
-
-def _best(scene: _Scene) -> _Choice | str:
-    """The permutation that gains most by count, or why none does."""
-    before = _total(scene.before, _stays)
-    shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
-    dynamic = tuple(a.name for a in scene.arrays if _is_dynamic(a))
-    for permutation in _family(max(t.access.bytes for t in scene.before), dynamic):
-        after = _total(scene.after(permutation), permutation.of)
-        kind = (permutation.granule, len(permutation.shifts))
-        if after < shortlist.get(kind, (before, None))[0] and _no_worse(
-            scene, permutation, before - after
-        ):
-            shortlist[kind] = (after, permutation)
-    if not shortlist:
-        return _NONE_HELPS
-    choices = [
-        _choice(scene, permutation, before - after) for after, permutation in shortlist.values()
-    ]
-    if scene.kernel.options.mode == "auto":
-        choices = [c for c in choices if c.each <= _MOST_ADDED and c.saved * _WAVEFRONT > c.added]
-        if not choices:
-            return "the instructions that it would add outweigh the wavefronts"
-    return max(
-        choices,
-        key=lambda c: (c.saved * _ISSUED - c.added, c.detail.permutation.granule),
-    )
-
-
-def _family(granule: int, dynamic: tuple[str, ...]) -> Iterator[Permutation]:
-    """All permutations that are considered for accesses of up to `granule` bytes, the coarsest
-    first."""
-    for size in _GRANULES:
-        if size < granule:
-            continue
-        first = ROW.bit_length() - size.bit_length()
-        shifts = range(first, first + _SHIFTS)
-        pairs = ((a, b) for a in shifts for b in shifts if a < b)
-        for chosen in (*((s,) for s in shifts), *pairs):
-            yield Permutation(chosen, ROW - size, dynamic)
-
-
-def _total(traffic: Sequence[BankTraffic], move: Callable[[int], int]) -> float:
-    counted: dict[object, float] = {}
-    total = 0.0
-    for one in traffic:
-        key = (one.requests, one.size)
-        if key not in counted:
-            counted[key] = one.wavefronts(move)
-        total += one.weight * counted[key]
-    return total
-
-
-def _shares(traffic: Sequence[BankTraffic], move: Callable[[int], int]) -> dict[int, float]:
-    """The wavefronts of each access; of those that have become one a part each."""
-    shares: dict[int, float] = {}
-    for one in traffic:
-        shares |= dict.fromkeys(one.members, one.wavefronts(move) / len(one.members))
-    return shares
-
-
-def _no_worse(scene: _Scene, permutation: Permutation, gain: float) -> bool:
-    """Does no access get dearer by more than the kernel gains?"""
-    before = _shares(scene.before, _stays)
-    after = _shares(scene.after(permutation), permutation.of)
-    weights = _weights(scene)
-    return all(weights[at] * (after[at] - before[at]) <= gain for at in before)
-
-
-def _weights(scene: _Scene) -> dict[int, float]:
-    return {at: one.weight for one in scene.before for at in one.members}
-
-
-def _choice(scene: _Scene, permutation: Permutation, saved: float) -> _Choice:
-    before = _shares(scene.before, _stays)
-    after = _shares(scene.after(permutation), permutation.of)
-    accesses = [
-        SharedAccess(at, at in scene.in_row, before.get(at, 0.0), after.get(at, 0.0))
-        for at, instruction in enumerate(scene.kernel.trace.cfg.instructions)
-        if instruction.opcode in _SIMPLE and isa.space(instruction) == "shared"
-    ]
-    narrow = tuple(a for a in scene.arrays if not _is_dynamic(a) and not has_whole_rows(a))
-    detail = PermutedBanks(permutation, tuple(accesses), narrow)
-    weights = _weights(scene)
-    more = _added(scene.kernel, detail, weights)
-    made = sum(weights.get(a.at, 1.0) for a in accesses)
-    return _Choice(detail, saved, more, more / made)
-
-
-def _added(kernel: Kernel, detail: PermutedBanks, weights: Mapping[int, float]) -> float:
-    """The instructions that a warp executes more."""
-    cfg = kernel.trace.cfg
-    builder = Builder(kernel.text, kernel.function, cfg.instructions)
-    writer = Writer(builder, cfg, kernel.text, detail.permutation)
-    return sum(
-        added(writer.permuted(access)[0]) * weights.get(access.at, 1.0)
-        for access in detail.accesses
-    )
-
-
-def _in_rows(kernel: Kernel, arrays: Sequence[Variable]) -> frozenset[int]:
-    """The accesses of which adding what the offset holds of a row certainly carries nothing. An
-    address has to be made by one instruction and of nothing that a loop carries, so that whoever
-    looks at the text alone sees the same."""
-    written = Counter(reg for i in kernel.trace.cfg.instructions for reg in defs(i))
-    rows = frozenset(_atom(a) for a in arrays if not _is_dynamic(a))
-    shared = (a for a in kernel.trace.accesses if isa.space(a.instruction) == "shared")
-    return frozenset(a.index for a in shared if _in_row(kernel, a, written, rows))
-
-
-def _in_row(
-    kernel: Kernel, access: Access, written: Mapping[Reg, int], rows: frozenset[str]
-) -> bool:
-    address = next(o for o in access.instruction.operands if isinstance(o, Mem))
-    offset = address.offset % ROW
-    if not offset:
-        return True
-    wholes = {variant.address for variant in access.variants}
-    if not isinstance(address.base, Reg) or len(wholes) != 1:
-        return False
-    if written[address.base] != 1:
-        return False
-    terms = kernel.trace.terms
-    (whole,) = wholes
-    if any(str(t.value).startswith(("iter(", "loop(")) for t in walk(whole) if t.kind == "atom"):
-        return False
-    base = terms.sub(whole, terms.const(address.offset, whole.width))
-    return not _may_be_set(base, rows) & offset
-
-
-def _may_be_set(term: Term, rows: frozenset[str]) -> int:
-    """The bits below a row that may be set in an address, where arrays begin with a row."""
-    constant, items = split(term)
-    total = constant % ROW
-    for item, factor in items:
-        whole = item.args[0] if item.kind in ("extract", "zext") and not item.value else item
-        if whole.kind == "atom" and whole.value in rows:
-            continue
-        low = factor & -factor
-        bits = ones(item) * low
-        if factor != low:  # no power of two
-            bits = -(bits & -bits)
-        total = _sum_bits(total, bits % ROW)
-    return total
-
-
-def _sum_bits(a: int, b: int) -> int:
-    """The bits that may be set in a sum of numbers whose bits may be set as in `a` and `b`."""
-    both = a & b
-    if not both:
-        return a | b
-    return (a | b | -(both & -both)) % ROW
-
-
-def _change(at: int, choice: _Choice) -> Change:
+def _change(at: int, choice: Choice) -> Change:
     worth = Worth(choice.added, -choice.saved)
     indices = frozenset(access.at for access in choice.detail.accesses)
     return Change(BankConflicts.name, at, indices, Proof(), choice.detail, worth=worth)

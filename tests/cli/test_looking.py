@@ -16,6 +16,7 @@ from ptxsw.cli.help import GROUPS
 from tests.cli.test_cli import JACOBI, ROOT, ptxsw
 
 MATMUL = ROOT / "tests" / "report" / "ptx" / "matmul.ptx"
+TRANSPOSE = ROOT / "benchmarks" / "programs" / "ptx" / "transpose-float.ptx"
 MANGLED = "_ZN3app6jacobiIfLi4EEEvPKT_PS1_"
 
 
@@ -34,6 +35,21 @@ def test_the_shape_of_the_block(shape: str) -> None:
     assert kernel["block"] == [16, 16, 1]
     [kernel] = json.loads(said(ptxsw(*given[:4], "--format", "json")))["kernels"]
     assert "block" not in kernel
+
+
+def test_permutations_are_chosen_for_a_block(tmp_path: Path) -> None:
+    """For rows of 32 threads another is best than for those of 16."""
+    found = []
+    for shape in ("32x8", "16x16", "1024x1"):
+        out = tmp_path / f"{shape}.ptx"
+        given = ("--mode", "force", "--rewrites", "bank-conflicts", "--block", shape)
+        said(ptxsw("optimize", TRANSPOSE, "-o", out, *given))
+        found.append(out.read_text())
+    assert len(set(found)) == 2
+    page = tmp_path / "banks.html"
+    named = ("--rewrites", "bank-conflicts", "--block", "32x32")
+    assert said(ptxsw("report", TRANSPOSE, "--html", page, *named)) == ""
+    assert "Wavefronts of shared memory" in page.read_text()
 
 
 @pytest.mark.parametrize(

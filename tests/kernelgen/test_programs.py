@@ -6,6 +6,9 @@ import pytest
 
 from benchmarks.kernelgen.measure import measure
 from benchmarks.programs.cases import HERE, PROGRAMS
+from benchmarks.programs.memory import MEMORY
+from ptxsw.parser import parse
+from ptxsw.simt.run import launch
 
 # Shuffles and loads. In lbm each array is loaded once; conv1d's taps are uniform.
 FOUND = {
@@ -19,8 +22,10 @@ FOUND = {
 
 
 def test_sources_and_texts_are_there() -> None:
-    for folder in ("cuda", "ptx"):
-        assert {path.stem for path in (HERE / folder).iterdir()} == set(PROGRAMS) == set(FOUND)
+    sources, texts = ({path.stem for path in (HERE / name).iterdir()} for name in ("cuda", "ptx"))
+    assert set(PROGRAMS) == set(FOUND)
+    assert sources == {*PROGRAMS, *(program.entry for program in MEMORY.values())}
+    assert texts == {*PROGRAMS, *MEMORY}
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -31,3 +36,14 @@ def test_program(name: str) -> None:
     assert original.numpy == rewritten.numpy == "equal"
     assert rewritten.verified == ("proved" if FOUND[name][0] else "same")
     assert rewritten.per_warp.lane_loads <= original.per_warp.lane_loads
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_program(name: str) -> None:
+    program = MEMORY[name]
+    module = parse(program.path.read_text())
+    for make in program.launches:
+        run = make()
+        done = launch(module, program.entry, run.grid, run.block, run.args, shared=run.shared)
+        for array, expected in run.expected.items():
+            assert done.buffers[run.arrays.index(array)].tobytes() == expected.tobytes(), array

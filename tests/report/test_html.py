@@ -94,6 +94,22 @@ def test_clicking_a_load_shows_its_lanes(browser: Browser, jacobi: Path, tmp_pat
     assert (tmp_path / "jacobi.png").stat().st_size > 10_000
 
 
+def test_banks_before_and_after(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "banks.html"
+    text = (ROOT / "benchmarks" / "programs" / "ptx" / "transpose-float.ptx").read_text()
+    options = pipeline.Options(mode="force", rewrites=("bank-conflicts",), block=(32, 32, 1))
+    result = pipeline.inspect(text, options, "transpose.ptx", block=(32, 32, 1))
+    path.write_text(page(result.report, text, result.edits, result.smt2))
+    browser.open(path)
+    browser.click("#L58")
+    detail = browser.run("return document.getElementById('detail').innerText")
+    assert "32 wavefronts for a warp on average become 1." in detail
+    count = "return document.querySelectorAll('#detail svg {}').length"
+    assert browser.run(count.format(".bank")) == 64
+    assert browser.run(count.format(".bank.busy")) == 1  # a column lies in one bank
+    assert browser.complaints() == []
+
+
 def test_keys_are_enough(browser: Browser, jacobi: Path) -> None:
     browser.open(jacobi)
     title = "return (document.querySelector('#detail h2') || {}).textContent"

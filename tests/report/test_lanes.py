@@ -175,9 +175,15 @@ def test_banks(index: str, ways: int | None) -> None:
 def test_atomics_on_one_word_wait_for_each_other() -> None:
     atomic = "mov.u64 %rd4, tile; add.s64 %rd3, %rd4, %rd2; atom.shared.add.u32 %r4, [%rd3], 1"
     assert load("mov.u32 %r3, 0;", access=SHARED.format("")).bank_conflicts == 1
-    assert load("mov.u32 %r3, 0;", access=atomic).bank_conflicts == 32
-    assert load("shr.u32 %r3, %r1, 1;", access=atomic).bank_conflicts == 2
-    assert load("mov.u32 %r3, %r1;", access=atomic).bank_conflicts == 1
+    for index, ways, met in (
+        ("mov.u32 %r3, 0;", 1, 32),  # that is contention, no conflict of banks
+        ("shr.u32 %r3, %r1, 1;", 1, 2),
+        ("mov.u32 %r3, %r1;", 1, 1),
+        ("shl.b32 %r3, %r1, 1;", 2, 1),
+    ):
+        found = load(index, access=atomic)
+        assert (found.bank_conflicts, found.contention) == (ways, met), index
+    assert load("mov.u32 %r3, 0;", access=SHARED.format("")).contention is None
 
 
 def test_local_memory_lies_side_by_side() -> None:

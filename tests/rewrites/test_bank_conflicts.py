@@ -11,7 +11,8 @@ from ptxsw.analysis.shared_banks import wavefronts
 from ptxsw.parser import parse
 from ptxsw.permutation import Permutation
 from ptxsw.pipeline import Options, Result, optimize
-from ptxsw.simt import RunError, launch
+from ptxsw.report.text import optimization_text
+from ptxsw.simt import Race, RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
 from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
@@ -47,10 +48,6 @@ def transpose(rows: int, element: int, pad: int = 0) -> str:
         )
     ).replace("%r<20>", "%r<30>")  # fmt: skip
 
-
-REDUCTION = """
-.visible .shared .align 4 .b8 unused[4];
-"""
 
 # What nvcc 13.0 makes of the reduction whose threads add elements 2*k*t and 2*k*t + k.
 DYNAMIC = """.version 8.0
@@ -105,6 +102,45 @@ $DONE:
 	ret;
 }
 """
+
+
+REVERSED = """.version 8.0
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 s[];
+.visible .entry k(.param .u64 in, .param .u64 out)
+{
+	.reg .pred %p<3>;
+	.reg .b32 %r<20>;
+	.reg .b64 %rd<10>;
+	ld.param.u64 %rd1, [in];
+	ld.param.u64 %rd2, [out];
+	mov.u32 %r1, %ntid.x;
+	mov.u32 %r2, %tid.x;
+	mov.u32 %r3, s;
+	mul.wide.u32 %rd3, %r2, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	add.s64 %rd5, %rd2, %rd3;
+	ld.global.u32 %r4, [%rd4];
+	shl.b32 %r5, %r2, 2;
+	add.s32 %r6, %r3, %r5;
+	st.shared.u32 [%r6], %r4;
+	bar.sync 0;
+	sub.s32 %r7, %r1, %r2;
+	shl.b32 %r8, %r7, 2;
+	add.s32 %r9, %r3, %r8;
+	ld.shared.u32 %r10, [%r9+-4];
+	setp.eq.u32 %p1, %r10, 0;
+	@!%p1 bra $END;
+	shl.b32 %r11, %r2, 7;
+	add.s32 %r12, %r3, %r11;
+	ld.shared.u32 %r10, [%r12];
+$END:
+	st.global.u32 [%rd5], %r10;
+	ret;
+}
+"""
+"""Of the two loads one goes down a column, which no thread does whose elements are not 0."""
 
 
 def made(text: str, **options: object) -> Result:
@@ -212,6 +248,50 @@ def test_an_address_register_that_changes_is_computed_again() -> None:
     assert new_lines(text, made(text)).count("shr.u32 %sw_row2, %r5, 5;") == 1
 
 
+BRANCHES = """
+    .shared .align 128 .b8 tile[8192];
+    mov.u32 %r4, tile;
+    mad.lo.u32 %r5, %r2, 128, %r4;
+    st.shared.b32 [%r5], %r2;
+    setp.lt.u32 %p1, %r2, 9;
+    @%p1 bra $LOW;
+    st.shared.b32 [%r5+36], %r2;
+    bra $BOTH;
+$LOW:
+    st.shared.b32 [%r5+36], %r1;
+    add.u32 %r6, %r5, 4;
+    st.shared.b32 [%r6+4], %r2;
+$BOTH:
+    bar.sync 0;
+    ld.shared.b32 %r7, [%r5+36];
+    ld.shared.b32 %r8, [%r5];
+    add.u32 %r9, %r7, %r8;
+    {
+        .reg .b32 %r5;
+        add.u32 %r5, %r4, 8;
+        ld.shared.b32 %r7, [%r5];
+    }
+    add.u32 %r9, %r9, %r7;
+    st.global.u32 [%rd5], %r9;
+    bra $DONE;
+    ld.shared.b32 %r7, [%r5];
+$DONE:
+"""
+
+
+def test_blocks_use_what_those_that_dominate_them_computed() -> None:
+    """What one arm of a branch computed is not there in the other, nor behind both; another scope
+    has another register of the name; and what nobody reaches is permuted, too."""
+    text = kernel(BRANCHES)
+    result = made(text)
+    found = new_lines(text, result)
+    assert found.count("xor.b32 %sw_bank1, %r5, %sw_swap1;") == 1
+    images = [line for line in found if line.endswith("%sw_bank1, 36;")]
+    assert len(images) == 3  # in each arm, and behind them
+    elements = np.zeros(2 * 40, "u4")
+    assert run(text, 40, elements) == run(result.text, 40, elements)
+
+
 def test_dynamic_memory_is_permuted_where_it_has_whole_rows() -> None:
     found = new_lines(DYNAMIC, made(DYNAMIC))
     assert found[:6] == [
@@ -262,6 +342,25 @@ def test_the_steps_of_a_reduction() -> None:
     assert after == 1
 
 
+def test_the_report_has_wavefronts_and_banks() -> None:
+    text = transpose(32, 4)
+    result = made(text, block=(32, 32, 1))
+    accesses = detail(result)["accesses"]
+    assert isinstance(accesses, list)
+    store, load = accesses
+    line = 1 + text[: text.index("ld.shared")].count("\n")
+    assert store == {"line": line - 2, "wavefronts": 1, "wavefronts_after": 1}
+    assert (load["line"], load["wavefronts"], load["wavefronts_after"]) == (line, 32, 1)
+    assert (load["banks"], load["banks_after"]) == ([32, *[0] * 31], [1] * 32)
+    told = optimization_text(result.report).splitlines()
+    assert told[2].endswith(
+        "bank-conflicts  permutation: a ^ ((a >> 5) & 0x7c), granule: 4  proved"
+    )
+    assert [row.split() for row in told[3:]] == [
+        ["line", "wavefronts", "after"], [str(line), "32", "1"],
+    ]  # fmt: skip
+
+
 def test_padded_rows_keep_their_text() -> None:
     for block in ("", "\n.reqntid 32, 32, 1"):
         text = transpose(32, 4, pad=1).replace("\n{", f"{block}\n{{", 1)
@@ -293,7 +392,10 @@ def test_auto_leaves_what_instructions_would_outweigh() -> None:
     assert made(text).text != text
     result = auto(text)
     assert result.text == text
-    assert reasons(result) == ["the instructions that it would add outweigh the wavefronts"]
+    assert reasons(result) == [
+        "by count it is not sure to pay: a warp would execute up to 6 instructions more for 1 "
+        "wavefronts less"
+    ]
 
 
 def test_what_ptxas_joins_is_counted_as_one() -> None:
@@ -356,7 +458,11 @@ ARRAY = """
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ("mov.u64 %rd6, tile;\ncvta.shared.u64 %rd7, %rd6;", "makes a shared address generic"),
+        ("mov.u64 %rd6, tile;\ncvta.shared.u64 %rd7, %rd6;\nld.u32 %r7, [%rd7];", "a generic"),
+        (
+            "mov.u64 %rd6, tile;\ncvta.shared.u64 %rd7, %rd6;\nst.global.u64 [%rd5], %rd7;",
+            "stores a shared address",
+        ),
         ("st.global.u32 [%rd5], %r5;", "stores a shared address"),
         ("st.shared.u32 [%r5], %r4;", "stores a shared address"),
         ("atom.shared.exch.b32 %r7, [%r5], %r4;", "stores a shared address"),
@@ -392,6 +498,29 @@ def test_an_address_that_escapes(more: str, reason: str) -> None:
     assert result.text == text
     (told,) = reasons(result)
     assert reason in told
+
+
+def test_a_generic_address_that_comes_back() -> None:
+    """As of code without optimisation, once `memory-spaces` has named what it knows."""
+    text = kernel("""
+        .shared .align 4 .b8 tile[4096];
+        mov.u64 %rd6, tile;
+        cvta.shared.u64 %rd7, %rd6;
+        mul.wide.u32 %rd8, %r2, 128;
+        add.s64 %rd9, %rd7, %rd8;
+        ld.f32 %f1, [%rd9+4];
+        st.global.f32 [%rd5], %f1;
+    """)
+    result = optimize(text, Options(mode="force", rewrites=("memory-spaces", "bank-conflicts")))
+    assert new_lines(text, result)[1:] == [
+        "cvta.to.shared.u64 %sw_shared1, %rd9;",
+        "cvt.u32.u64 %sw1_address1, %sw_shared1;",
+        "shr.u32 %sw1_row1, %sw1_address1, 5;",
+        "and.b32 %sw1_swap1, %sw1_row1, 124;",
+        "xor.b32 %sw1_bank1, %sw1_address1, %sw1_swap1;",
+        "xor.b32 %sw1_bank2, %sw1_bank1, 4;",
+        "ld.shared.f32 %f1, [%sw1_bank2];",
+    ]
 
 
 CALL = """
@@ -516,6 +645,47 @@ def test_a_reduction_in_dynamic_memory_gives_the_same(size: int) -> None:
     found = run(text, threads, elements, size)
     assert found == run(DYNAMIC, threads, elements, size)
     assert int(np.frombuffer(found, "u4")[0]) == int(elements.sum())
+
+
+@pytest.mark.parametrize("size", [4, 100, 128, 132, 4096])
+def test_atomics_in_dynamic_memory_give_the_same(size: int) -> None:
+    """Each step adds by atomic operations what other threads have left before the barrier."""
+    text = DYNAMIC.replace("st.shared.u32 [%r17], %r11;", "red.shared.add.u32 [%r17], %r7;")
+    threads = min(size // 4, 1024)
+    elements = np.random.default_rng(size).integers(0, 1 << 20, threads).astype("u4")
+    result = made(text).text
+    assert result.count("red.shared.add.u32 [%sw_bank") == 1
+    found = run(result, threads, elements, size)
+    assert found == run(text, threads, elements, size)
+    assert int(np.frombuffer(found, "u4")[0]) == int(elements.sum())
+
+
+@pytest.mark.parametrize("size", [100, 128, 132, 4096])
+def test_what_other_threads_have_stored(size: int) -> None:
+    """Thread t reads what the last but t-th has stored; a size of no whole rows moves nothing."""
+    text = REVERSED
+    threads = size // 4
+    elements = np.arange(threads, dtype="u4") + 7
+    result = made(text)
+    assert result.text != text
+    found = run(result.text, threads, elements, size)
+    assert found == run(text, threads, elements, size) == elements[::-1].tobytes()
+
+
+@pytest.mark.parametrize("size", [100, 128, 132, 4096])
+def test_races_are_those_of_the_original(size: int) -> None:
+    """Without the barrier: the same threads, at the same instruction."""
+    text = REVERSED.replace("bar.sync 0;", "")
+    told = []
+    for one in (text, made(text).text):
+        arguments = [np.ones(size // 4, "u4"), np.zeros(size // 4, "u4")]
+        with pytest.raises(Race) as caught:
+            launch(parse(one), "k", 1, size // 4, arguments, shared=size, races=True)
+        told.append(
+            re.sub(r", line \d+", "", str(caught.value).partition(": k: ")[2].splitlines()[0])
+        )
+    assert told[0] == told[1]
+    assert "a race with thread" in told[0]
 
 
 def test_bytes_that_are_not_there_are_not_touched() -> None:

@@ -1,0 +1,291 @@
+"""What each rewrite makes of each program: a row for each target.
+
+    python -m benchmarks.rewrites [PROGRAM ...] [--rewrite NAME ...] [--arch sm_80 ...]
+        [--mode auto] [--jobs N]
+
+Figures are those before and after. Instructions, loads, stores and registers are counted in SASS by
+ptxas: of the hot loop, that inner loop which has most, and of the whole kernel; what the launch
+does not execute, such as the way of misaligned buffers, counts neither there nor there. Wavefronts
+are those of the launch, for all its warps (`benchmarks/wavefronts.py`). The verdict is that of
+`ptxsw verify`: proved, or tested where only launches were compared. The text is rewritten once, for
+the target that it names, and assembled for all.
+
+Below: why rewrites left programs alone, and which shared accesses still conflict. Exit 0 where
+every rewritten program agrees with its original and with numpy, 1 where one does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks.kernelgen.cases import Case, Run
+from benchmarks.kernelgen.measure import SEED, as_launch
+from benchmarks.programs.cases import PROGRAMS
+from benchmarks.programs.memory import MEMORY, Program
+from benchmarks.wavefronts import Executed, execute, wavefronts
+from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
+from ptxsw.cost import sass
+from ptxsw.cost.occupancy import occupancy
+from ptxsw.ir import Module
+from ptxsw.parser import parse
+from ptxsw.passes import Passes
+from ptxsw.pipeline import MODES, Options, optimize
+from ptxsw.report.model import Kernel as Told
+from ptxsw.rewrites import REWRITES
+from ptxsw.rewrites.bank_choice import conflicts_left
+from ptxsw.rewrites.bank_conflicts import scene_of
+from ptxsw.simt.run import launch
+from ptxsw.verify import verify
+from ptxsw.verify.verdict import Different, Equal
+
+ARCHS = ("sm_75", "sm_80", "sm_90", "sm_120")
+_ACCESSES = ("LDG", "STG", "LDS", "STS")
+
+
+def programs() -> dict[str, Program]:
+    """All that have a launch."""
+    further = {
+        name: Program(name, case.entry, {}, (partial(_first, case),))
+        for name, case in PROGRAMS.items()
+    }
+    return MEMORY | further
+
+
+def _first(case: Case) -> Run:
+    return case.runs(case.reals[0])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What ptxas made of a kernel, and what a launch of it asks of memory. `loop` is None where
+    there is no loop, `wavefronts` where the places of instructions are not known."""
+
+    instructions: int
+    loop: int | None
+    accesses: tuple[int, ...]  # in the order of _ACCESSES
+    registers: int
+    occupancy: float
+    wavefronts: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one rewrite made of one program for one target."""
+
+    program: str
+    rewrite: str
+    arch: str
+    before: Figures
+    after: Figures
+    verdict: str
+
+    @property
+    def good(self) -> bool:
+        return self.verdict in ("proved", "tested")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Why a rewrite left something of a program alone, or what remains behind it."""
+
+    program: str
+    rewrite: str
+    line: int
+    text: str
+
+
+class Subject:
+    """One program, and what is known of the texts that are made of it."""
+
+    def __init__(self, program: Program, archs: Sequence[str], mode: str) -> None:
+        self.program, self.archs, self.mode = program, archs, mode
+        self.text = program.path.read_text()
+        self.runs = [run() for run in program.launches]
+        self._before = self._figures(self.text)
+
+    def rewritten(self, rewrite: str) -> Iterator[Row | Note]:
+        """The rows of one rewrite, or the reasons why it makes nothing."""
+        shape = self.runs[0].block
+        options = Options(self.mode, rewrites=(rewrite,), only=self.program.entry, block=shape)
+        result = optimize(self.text, options, self.program.path.name)
+        (told,) = result.report.kernels
+        yield from self._refusals(rewrite, told)
+        if result.text == self.text:
+            return
+        verdict = self._verdict(result.text)
+        for arch, after in self._figures(result.text).items():
+            yield Row(self.program.name, rewrite, arch, self._before[arch], after, verdict)
+        if rewrite == "bank-conflicts":
+            yield from self._conflicts(rewrite, options)
+
+    def _refusals(self, rewrite: str, told: Told) -> Iterator[Note]:
+        """Each reason once."""
+        first = {refusal.reason: refusal.line for refusal in reversed(told.refusals or ())}
+        for reason, line in sorted(first.items(), key=lambda item: item[1]):
+            yield Note(self.program.name, rewrite, line, reason)
+
+    # ------------------------------------------------------------ counted
+
+    def _figures(self, text: str) -> dict[str, Figures]:
+        return {arch: self._of_arch(text, arch) for arch in self.archs}
+
+    def _of_arch(self, text: str, arch: str) -> Figures:
+        aimed = re.sub(r"(?m)^\.target\s+sm_\d+", f".target {arch}", text)
+        module = parse(aimed)
+        kernel = sass.read(aimed, arch).kernel(self.program.entry)
+        executed = execute(module, self.program.entry, self.runs[0])
+        x, y, z = self.runs[0].block
+        resident = occupancy(
+            arch, x * y * z, kernel.registers, kernel.shared + self.runs[0].shared
+        ).fraction
+        loops = [_counts(loop, executed) for loop in kernel.inner_loops]
+        whole = _counts(kernel.instructions, executed)
+        known = any(i.ptx is not None for i in kernel.instructions)
+        asked = sum(wavefronts(executed, kernel.instructions).values()) if known else None
+        return Figures(
+            whole.instructions,
+            max((loop.instructions for loop in loops), default=None),
+            tuple(whole.of(root) for root in _ACCESSES),
+            kernel.registers,
+            resident,
+            asked,
+        )
+
+    def _conflicts(self, rewrite: str, options: Options) -> Iterator[Note]:
+        """The shared accesses that still conflict, as `bank-conflicts` counts them, and why."""
+        module = parse(self.text)
+        function = next(f for f in module.kernels if f.name == self.program.entry)
+        (made,) = Passes(module, options, module.targets[0]).run(function).made
+        (change,) = made.changes
+        assert isinstance(change.detail, PermutedBanks)
+        lines: defaultdict[str, list[int]] = defaultdict(list)
+        for left in conflicts_left(scene_of(made.kernel), change.detail.permutation):
+            why = "no permutation serves it better"
+            if left.least < left.after:
+                why = f"{left.least:.3g} with another, which serves the whole less well"
+            text = f"{left.before:.3g}-way to {left.after:.3g}-way: {why}"
+            lines[text] += [made.line(at) for at in left.members[:1]]
+        for text, where in lines.items():
+            also = f" (and {len(where) - 1} more)" if len(where) > 1 else ""
+            yield Note(self.program.name, rewrite, where[0], text + also)
+
+    # ------------------------------------------------------------ checked
+
+    def _verdict(self, text: str) -> str:
+        """ "proved", "tested", or what is wrong."""
+        module = parse(text)
+        if not all(_like_numpy(module, self.program.entry, run) for run in self.runs):
+            return "NOT NUMPY'S"
+        launches = tuple(map(as_launch, self.runs))
+        verdict = verify(
+            self.text, text, kernel=self.program.entry, launches=launches, seeds=(SEED,)
+        )
+        if isinstance(verdict, Equal):
+            return "proved" if verdict.proved else "tested"
+        return "DIFFERS" if isinstance(verdict, Different) else "NOT DECIDED"
+
+
+def _counts(instructions: Sequence[sass.Instruction], executed: Executed) -> sass.Counts:
+    """Counts of those that the launch executes, or whose place in the PTX is not known."""
+    return sass.count(i for i in instructions if i.ptx is None or i.ptx in executed.instructions)
+
+
+def _like_numpy(module: Module, kernel: str, run: Run) -> bool:
+    done = launch(module, kernel, run.grid, run.block, run.args, shared=run.shared)
+    return all(
+        done.buffers[run.arrays.index(name)].tobytes() == expected.tobytes()
+        for name, expected in run.expected.items()
+    )
+
+
+# ---------------------------------------------------------------- the table
+
+HEAD = (
+    "program", "rewrite", "arch", "loop", "kernel", *_ACCESSES, "regs", "occupancy", "wavefronts",
+    "verdict",
+)  # fmt: skip
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """A line of the table, below `HEAD`."""
+    a, b = row.before, row.after
+    return (
+        row.program, row.rewrite, row.arch,
+        _pair(a.loop, b.loop), _pair(a.instructions, b.instructions),
+        *(_pair(x, y) for x, y in zip(a.accesses, b.accesses, strict=True)),
+        _pair(a.registers, b.registers),
+        _pair(f"{100 * a.occupancy:.0f}", f"{100 * b.occupancy:.0f}") + " %",
+        _pair(a.wavefronts and round(a.wavefronts), b.wavefronts and round(b.wavefronts)),
+        row.verdict,
+    )  # fmt: skip
+
+
+def _pair(before: object, after: object) -> str:
+    if before == after:
+        return "-" if before is None else str(before)
+    return f"{'-' if before is None else before} > {'-' if after is None else after}"
+
+
+def lines(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Aligned columns, the last one as long as it is."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def show(found: Sequence[Row | Note]) -> str:
+    """The table, and the notes below it."""
+    parts = [[HEAD, *(cells(row) for row in found if isinstance(row, Row))]]
+    parts.append([
+        ("program", "rewrite", "line", "left alone, or still in conflict"),
+        *((n.program, n.rewrite, str(n.line), n.text) for n in found if isinstance(n, Note)),
+    ])  # fmt: skip
+    return "\n\n".join("\n".join(lines(part)) for part in parts if len(part) > 1)
+
+
+# ---------------------------------------------------------------- all of them
+
+
+def measured(
+    name: str, rewrites: Sequence[str], archs: Sequence[str], mode: str
+) -> list[Row | Note]:
+    """Rows and notes of one program."""
+    subject = Subject(programs()[name], archs, mode)
+    return [one for rewrite in rewrites for one in subject.rewritten(rewrite)]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(argv)
+    names = asked.program or list(programs())
+    count = len(names)
+    given = [asked.rewrite] * count, [asked.arch] * count, [asked.mode] * count
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        found = [one for part in pool.map(measured, names, *given) for one in part]
+    print(show(found))
+    return 0 if all(row.good for row in found if isinstance(row, Row)) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    known = [one.name for one in REWRITES]
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.rewrites", description="What rewrites make of programs."
+    )
+    parser.add_argument("program", nargs="*", choices=[[], *programs()], metavar="PROGRAM")
+    parser.add_argument("--rewrite", nargs="+", choices=known, default=known, metavar="NAME")
+    parser.add_argument("--arch", nargs="+", default=ARCHS, metavar="sm_XX")
+    parser.add_argument("--mode", choices=MODES, default="force")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

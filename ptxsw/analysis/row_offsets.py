@@ -1,0 +1,80 @@
+"""Which shared accesses may have their offset added behind a permutation.
+
+[%r5+36], where %r5 = tile + 128 * %tid.x: bits 2 and 5 of the address come from the offset
+alone, so `xor` with 36 behind the permutation of %r5 is what the permutation of %r5 + 36 is
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+from ptxsw import isa
+from ptxsw.emulator.node import Term, ones, split, walk
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Mem, Reg
+from ptxsw.permutation import ROW
+
+_MOST_ITEMS = 4  # of a sum behind whose permutation something is added
+
+
+def in_rows(trace: Trace, rows: Collection[str]) -> frozenset[int]:
+    """The accesses whose offset may be added behind the permutation: what it holds of a row
+    certainly carries nothing. An address has to be made by one instruction and of nothing that a
+    loop carries, so that whoever looks at the text alone sees the same. `rows` are the atoms of
+    arrays that begin with a row."""
+    written = Counter(reg for i in trace.cfg.instructions for reg in defs(i))
+    shared = (a for a in trace.accesses if isa.space(a.instruction) == "shared")
+    return frozenset(a.index for a in shared if _in_row(trace, a, written, rows))
+
+
+def _in_row(
+    trace: Trace, access: Access, written: Mapping[Reg, int], rows: Collection[str]
+) -> bool:
+    address = next(o for o in access.instruction.operands if isinstance(o, Mem))
+    if not address.offset:
+        return True
+    wholes = {variant.address for variant in access.variants}
+    if not isinstance(address.base, Reg) or len(wholes) != 1:
+        return False
+    if written[address.base] != 1:
+        return False
+    terms = trace.terms
+    (whole,) = wholes
+    if any(str(t.value).startswith(("iter(", "loop(")) for t in walk(whole) if t.kind == "atom"):
+        return False
+    base = terms.sub(whole, terms.const(address.offset, whole.width))
+    return _is_simple(base) and not _may_be_set(base, rows) & (address.offset % ROW)
+
+
+def _is_simple(term: Term) -> bool:
+    """A sum of a few shifted values. Of others the proof that a permutation and an addition can be
+    exchanged takes more work than a question may cost."""
+    _, items = split(term)
+    powers = all(0 < factor == factor & -factor for _, factor in items)
+    return powers and len(items) <= _MOST_ITEMS
+
+
+def _may_be_set(term: Term, rows: Collection[str]) -> int:
+    """The bits below a row that may be set in an address, where arrays begin with a row."""
+    constant, items = split(term)
+    total = constant % ROW
+    for item, factor in items:
+        whole = item.args[0] if item.kind in ("extract", "zext") and not item.value else item
+        if whole.kind == "atom" and whole.value in rows:
+            continue
+        low = factor & -factor
+        bits = ones(item) * low
+        if factor != low:  # no power of two
+            bits = -(bits & -bits)
+        total = _sum_bits(total, bits % ROW)
+    return total
+
+
+def _sum_bits(a: int, b: int) -> int:
+    """The bits that may be set in a sum of numbers whose bits may be set as in `a` and `b`."""
+    both = a & b
+    if not both:
+        return a | b
+    return (a | b | -(both & -both)) % ROW

@@ -1,0 +1,237 @@
+"""Which permutation of shared memory takes the fewest wavefronts, and does it pay?
+
+Every member of the family is counted on the addresses of some warps. In mode auto what is saved has
+to dominate what is added: of instructions that is the most that ptxas makes of the new lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ptxsw import isa
+from ptxsw.analysis.shared_banks import Banks, BankTraffic, times
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess, Writer, most_added
+from ptxsw.cost.count import issue_slots
+from ptxsw.cost.dominance import Work, dominates
+from ptxsw.flow.cfg import Cfg
+from ptxsw.ir import Variable
+from ptxsw.permutation import ROW, Permutation
+from ptxsw.rewrites.base import Kernel
+
+GRANULES = (16, 8, 4)  # bytes
+NONE_HELPS = "no permutation of this kind takes fewer wavefronts"
+SIMPLE = frozenset({"ld", "st", "atom", "red"})
+"""Accesses whose address can be permuted."""
+
+_WORD = 4  # bytes
+_SHIFTS = 6  # of each granule, from the first that reads above the row
+_ENTRY = 4  # instructions that ask once whether dynamic memory has whole rows; 2 for each array
+_PREDICATED = 12  # instructions of a block that ptxas may execute under a predicate
+_BRANCHES = 4  # instructions that enter and leave a block, where it does so no more
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What all permutations are judged by. `traffic` is what ptxas makes of the accesses where
+    granules of so many bytes stay together; `dynamic` names the arrays of dynamic size, `narrow`
+    are those that have to get whole rows."""
+
+    kernel: Kernel
+    dynamic: tuple[str, ...]
+    narrow: tuple[Variable, ...]
+    in_row: frozenset[int]
+    traffic: Mapping[int, Sequence[BankTraffic]]
+
+    @property
+    def before(self) -> Sequence[BankTraffic]:
+        return self.traffic[max(self.traffic)]
+
+    def after(self, permutation: Permutation) -> Sequence[BankTraffic]:
+        return self.traffic[permutation.granule]
+
+
+stays = Banks(int)
+"""No permutation."""
+
+
+def ways(traffic: BankTraffic, banks: Banks) -> float:
+    """How many times as often the worst warp asks the banks as for words beside one another."""
+    return max(
+        (
+            banks.wavefronts(one, traffic.size) / -(-len(one) * max(_WORD, traffic.size) // ROW)
+            for one in traffic.requests
+        ),
+        default=1.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A permutation, and what it saves and adds for a warp that runs once through the kernel."""
+
+    detail: PermutedBanks
+    saved: float  # wavefronts
+    added: float  # instructions, at most
+
+
+def best(scene: Scene) -> Choice | str:
+    """The permutation that gains most by count, or why none does."""
+    before, shares = _total(scene.before, stays), _shares(scene.before, stays)
+    shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
+    for permutation in family(scene):
+        banks = Banks(permutation.of)
+        after = _total(scene.after(permutation), banks)
+        kind = (permutation.granule, len(permutation.shifts))
+        if after < shortlist.get(kind, (before, None))[0]:
+            now = _shares(scene.after(permutation), banks)
+            if _no_worse(scene, shares, now, before - after):
+                shortlist[kind] = (after, permutation)
+    if not shortlist:
+        return NONE_HELPS
+    work = Work(_executed(scene.kernel.trace.cfg), before)
+    choices = {
+        choice: Work(work.instructions + choice.added, work.wavefronts - choice.saved)
+        for choice in (_choice(scene, p, before - after) for after, p in shortlist.values())
+    }
+    paying = [c for c, made in choices.items() if dominates(made, work)]
+    auto = scene.kernel.options.mode == "auto"
+    found = min(
+        (auto and paying) or choices,
+        key=lambda c: (choices[c].sum, -c.detail.permutation.granule),
+    )
+    if auto and not paying:
+        return (
+            f"by count it is not sure to pay: a warp would execute up to {found.added:.0f} "
+            f"instructions more for {found.saved:.0f} wavefronts less"
+        )
+    return found
+
+
+def _executed(cfg: Cfg) -> float:
+    """The instructions that a warp executes."""
+    return sum(
+        times(cfg, at) * issue_slots(instruction.name)
+        for at, instruction in enumerate(cfg.instructions)
+    )
+
+
+def family(scene: Scene) -> Iterator[Permutation]:
+    """All permutations that are considered, those that keep most bytes together first."""
+    widest = max(t.access.bytes for t in scene.before)
+    for size in (size for size in GRANULES if size >= widest):
+        first = ROW.bit_length() - size.bit_length()
+        shifts = range(first, first + _SHIFTS)
+        pairs = ((a, b) for a in shifts for b in shifts if a < b)
+        for chosen in (*((s,) for s in shifts), *pairs):
+            yield Permutation(chosen, ROW - size, scene.dynamic)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """An access, or several that ptxas joins, that conflicts behind a permutation, too: its ways
+    before and after, and with the member of the family that serves it best."""
+
+    members: tuple[int, ...]
+    before: float
+    after: float
+    least: float
+
+
+def conflicts_left(scene: Scene, permutation: Permutation) -> Iterator[Left]:
+    """What a permutation leaves."""
+    before = {at: ways(t, stays) for t in scene.before for at in t.members}
+    others = [(other, Banks(other.of)) for other in family(scene)]
+    moved = Banks(permutation.of)
+    for one in scene.after(permutation):
+        now = ways(one, moved)
+        if now > 1:
+            least = min(ways(t, banks) for p, banks in others for t in _serving(scene, p, one))
+            yield Left(one.members, before[one.members[0]], now, least)
+
+
+def _serving(scene: Scene, permutation: Permutation, one: BankTraffic) -> Iterator[BankTraffic]:
+    """What an access, or its first member, belongs to under another permutation."""
+    return (t for t in scene.after(permutation) if one.members[0] in t.members)
+
+
+def _total(traffic: Sequence[BankTraffic], banks: Banks) -> float:
+    counted: dict[object, float] = {}
+    total = 0.0
+    for one in traffic:
+        key = (one.requests, one.size)
+        if key not in counted:
+            counted[key] = one.wavefronts(banks)
+        total += one.weight * counted[key]
+    return total
+
+
+def _shares(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, float]:
+    """The wavefronts of each access; of those that have become one a part each."""
+    shares: dict[int, float] = {}
+    for one in traffic:
+        shares |= dict.fromkeys(one.members, one.wavefronts(banks) / len(one.members))
+    return shares
+
+
+def _no_worse(
+    scene: Scene, before: Mapping[int, float], after: Mapping[int, float], gain: float
+) -> bool:
+    """Does no access get dearer by more than the kernel gains?"""
+    return all(
+        one.weight * (after[at] - before[at]) <= gain for one in scene.before for at in one.members
+    )
+
+
+def _choice(scene: Scene, permutation: Permutation, saved: float) -> Choice:
+    old, new, moved = scene.before, scene.after(permutation), Banks(permutation.of)
+    before, after = _shares(old, stays), _shares(new, moved)
+    banks, banks_after = _worst(old, stays), _worst(new, moved)
+    accesses = [
+        SharedAccess(
+            at,
+            at in scene.in_row,
+            before.get(at, 0.0),
+            after.get(at, 0.0),
+            banks.get(at, ()),
+            banks_after.get(at, ()),
+        )
+        for at, instruction in enumerate(scene.kernel.trace.cfg.instructions)
+        if instruction.opcode in SIMPLE and isa.space(instruction) == "shared"
+    ]
+    detail = PermutedBanks(permutation, tuple(accesses), scene.narrow)
+    return Choice(detail, saved, _added(scene.kernel, detail))
+
+
+def _worst(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, tuple[int, ...]]:
+    """For each access the words that the banks are asked for where one is asked for most."""
+    found: dict[int, tuple[int, ...]] = {}
+    for one in (one for one in traffic if one.requests):
+        counts = max((banks.worst(request, one.size) for request in one.requests), key=max)
+        found |= dict.fromkeys(one.members, counts)
+    return found
+
+
+def _added(kernel: Kernel, detail: PermutedBanks) -> float:
+    """The instructions that a warp executes more, at most."""
+    cfg = kernel.trace.cfg
+    builder = Builder(kernel.text, kernel.function, cfg.instructions)
+    writer = Writer(builder, cfg, kernel.text, detail.permutation)
+    dynamic = len(detail.permutation.dynamic)
+    total = float(_ENTRY + 2 * dynamic if dynamic else 0)
+    grown: set[int] = set()
+    for access in detail.accesses:
+        more = most_added(writer.permuted(access)[0])
+        total += more * times(cfg, access.at)
+        if more:
+            grown.add(cfg.block_of[access.at])
+    return total + sum(_BRANCHES * times(cfg, cfg.blocks[b].start) for b in grown if _short(cfg, b))
+
+
+def _short(cfg: Cfg, number: int) -> bool:
+    """May ptxas have put a predicate on every instruction of a block, in place of a branch?"""
+    block = cfg.blocks[number]
+    before = cfg.predecessors[number]
+    under = len(before) == 1 and len(cfg.blocks[before[0]].successors) == 2
+    return under and block.end - block.start <= _PREDICATED

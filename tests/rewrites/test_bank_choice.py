@@ -1,0 +1,214 @@
+"""Which permutation is chosen, over programs: what conflicts are left, and what it costs."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from benchmarks.programs.memory import MEMORY
+from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
+from ptxsw.codegen.splice import apply
+from ptxsw.cost import sass
+from ptxsw.cost.dominance import Work, dominates
+from ptxsw.parser import parse
+from ptxsw.passes import Passes, Progress
+from ptxsw.permutation import Permutation
+from ptxsw.pipeline import Options
+from ptxsw.rewrites import bank_choice
+from ptxsw.rewrites.bank_choice import Left, conflicts_left
+from ptxsw.rewrites.bank_conflicts import scene_of
+from ptxsw.toolchain.ptxas import NoPtxas
+from tests.real import CORPUS, CORPUS_FOLDER, name_of, text_of
+
+SHARED = sorted(name for name, each in MEMORY.items() if ".shared" in each.path.read_text())
+CONFLICTING = [name for name in SHARED if not name.endswith("-padded")]
+TILES = [path for path in CORPUS if "unrolls" in path.stem and "_O0_" not in path.stem]
+NUMBA = CORPUS_FOLDER / "ptx" / "numba" / "matmul_shared_sm80.ptx"
+
+
+def passed(text: str, mode: str = "force", **options: object) -> Progress:
+    """The one kernel with conflicts on its way through `bank-conflicts`."""
+    names = ("memory-spaces", "bank-conflicts")
+    module = parse(text)
+    passes = Passes(module, Options(mode, rewrites=names, **options), module.targets[0])  # type: ignore[arg-type]
+    runs = [passes.run(function) for function in module.kernels]
+    return next((run for run in runs if chosen(run)), runs[0])
+
+
+def chosen(run: Progress) -> list[PermutedBanks]:
+    details = [change.detail for made in run.made for change in made.changes]
+    return [detail for detail in details if isinstance(detail, PermutedBanks)]
+
+
+def left(run: Progress) -> list[Left]:
+    """What still conflicts."""
+    (detail,) = chosen(run)
+    return list(conflicts_left(scene_of(run.made[-1].kernel), detail.permutation))
+
+
+@cache
+def of_program(name: str, mode: str = "force") -> Progress:
+    program = MEMORY[name]
+    return passed(program.path.read_text(), mode, block=program.launches[0]().block)
+
+
+@pytest.mark.parametrize("name", CONFLICTING)
+def test_what_is_left(name: str) -> None:
+    """No access, in a loop or not, is worse than 2-way where a permutation serves it better."""
+    run = of_program(name)
+    assert all(one.after <= max(2, one.least) for one in left(run))
+
+
+@pytest.mark.parametrize("name", CONFLICTING)
+def test_nothing_becomes_dearer(name: str) -> None:
+    """But the border of an alignment's table, once a block; no permutation that helps spares it."""
+    (detail,) = chosen(of_program(name))
+    dearer = [access for access in detail.accesses if access.after > access.before]
+    assert len(dearer) == (5 if name == "alignment" else 0)
+    assert all(access.after <= 2 for access in dearer)
+
+
+@pytest.mark.parametrize("name", sorted({*SHARED} - {*CONFLICTING}))
+def test_what_is_padded_stays(name: str) -> None:
+    run = of_program(name)
+    assert not chosen(run)
+    assert not any(made.refusals for made in run.made)
+
+
+AUTO = {
+    "alignment", "bitonic", "bitreversal", "lu", "matmul-double", "matmul-float",
+    "reduction-double", "reduction-float", "scan-double", "scan-float", "scan-int", "scan-short",
+    "transpose-double", "transpose-float",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONFLICTING)
+def test_what_auto_makes(name: str) -> None:
+    """All but a tile of 16 x 16 words, whose launch may not even have whole rows, and a transform
+    that computes more than it accesses."""
+    run = of_program(name, "auto")
+    assert bool(chosen(run)) == (name in AUTO)
+    reasons = [refusal.reason for made in run.made for refusal in made.refusals]
+    assert (name in AUTO) != any("not sure to pay" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("name", CONFLICTING)
+def test_no_more_is_added_than_estimated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each instruction counted once, loops as they are: how often ptxas unrolls them is its own
+    matter. Before sm_90 it folds products into addresses, from then on the start of an array."""
+    run = of_program(name)
+    with monkeypatch.context() as context:
+        context.setattr(bank_choice, "times", lambda cfg, at: 1.0)
+        estimated = bank_choice._added(run.made[-1].kernel, chosen(run)[0])
+    old = MEMORY[name].path.read_text()
+    new = apply(old, run.edits)
+    for arch in ("sm_75", "sm_90"):
+        before, after = (machine_instructions(one, arch, MEMORY[name].entry) for one in (old, new))
+        assert 0 < after - before <= estimated, arch
+
+
+def machine_instructions(text: str, arch: str, kernel: str) -> int:
+    aimed = re.sub(r"(?m)^\.target\s+sm_\d+", f".target {arch}", text)
+    aimed = aimed.replace(".address_size 64", '.address_size 64\n.pragma "nounroll";')
+    try:
+        made = sass.read(aimed, arch, lines=False)
+    except NoPtxas as error:
+        pytest.skip(str(error))
+    if made.note:
+        pytest.skip(made.note)
+    return sass.count(made.kernel(kernel).instructions).instructions
+
+
+# ---------------------------------------------------------------- real files
+
+
+@pytest.mark.skipif(not TILES, reason="no corpus")
+@pytest.mark.parametrize("path", TILES, ids=name_of)
+def test_tiles_of_the_corpus(path: object) -> None:
+    """Products of 32 x 32 tiles, 4-way on what ptxas joins; unoptimised code through generic
+    pointers, too."""
+    assert left(passed(text_of(path))) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not NUMBA.is_file(), reason="no corpus")
+def test_numbas_product_of_doubles() -> None:
+    """Its stores could end without conflict, but only by a granule that splits 16 joined loads of
+    its inner product in two."""
+    run = passed(text_of(NUMBA), block=(16, 16))
+    assert sorted((one.before, one.after, one.least) for one in left(run)) == [(16, 2, 1)] * 2
+    accesses = chosen(run)[0].accesses
+    assert max(access.before for access in accesses) == 32
+
+
+# ---------------------------------------------------------------- blocks
+
+
+def diagonal(threads: str) -> str:
+    """A column of a tile of 16 x 16 words, by threads of an unknown block."""
+    return f"""
+        .version 8.0
+        .target sm_80
+        .address_size 64
+        .visible .entry k(.param .u64 out) {threads}
+        {{
+        .reg .b32 %r<9>;
+        .reg .b64 %rd<3>;
+        .shared .align 4 .b8 tile[4096];
+        ld.param.u64 %rd1, [out];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, %tid.y;
+        mov.u32 %r3, tile;
+        shl.b32 %r4, %r1, 6;
+        add.s32 %r5, %r3, %r4;
+        shl.b32 %r6, %r2, 2;
+        add.s32 %r7, %r5, %r6;
+        ld.shared.u32 %r8, [%r7];
+        st.global.u32 [%rd1], %r8;
+        ret;
+        }}
+    """
+
+
+@pytest.mark.parametrize(
+    ("threads", "block", "before"),
+    [
+        (".reqntid 16", None, 8),
+        (".reqntid 16, 16", (32, 8, 1), 8),  # what is declared goes before what was said
+        (".maxntid 64, 2", (16, 16, 1), 8),
+        (".maxntid 64, 2", None, 16),
+        ("", (16,), 8),
+        ("", (16, 16), 8),
+        ("", (64, 1, 1), 16),
+        ("", None, 12),  # rows of 32 and of 16 threads
+    ],
+)
+def test_the_block_decides(threads: str, block: object, before: float) -> None:
+    (detail,) = chosen(passed(diagonal(threads), block=block))
+    assert detail.accesses[0].before == before
+
+
+# ---------------------------------------------------------------- what pays
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pays"),
+    [
+        (Work(100, 100), Work(110, 50), True),  # banks are busiest, and are so less
+        (Work(400, 100), Work(404, 50), True),  # instructions are as busy, and hardly more so
+        (Work(400, 100), Work(420, 50), False),  # nothing may wait for the banks
+        (Work(400, 100), Work(400, 98), False),  # too little
+        (Work(0, 100), Work(400, 100), False),
+        (Work(100, 100), Work(100, 100), False),
+    ],
+)
+def test_what_dominates(before: Work, after: Work, pays: bool) -> None:
+    assert dominates(after, before) == pays
+
+
+def test_the_family_keeps_the_widest_access_together() -> None:
+    run = of_program("transpose-double")
+    members = list(bank_choice.family(scene_of(run.made[-1].kernel)))
+    assert {member.granule for member in members} == {8, 16}
+    assert Permutation((4,), 0x78) in members
