@@ -8,7 +8,7 @@ are proved by induction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
 from ptxsw.emulator.solver import Solver
@@ -29,17 +29,19 @@ from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 from ptxsw.validate.lanes import MAX_KNOWN, KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
+from ptxsw.validate.low_bits import LowBits
 from ptxsw.validate.memory import Bytes, Memory
 from ptxsw.validate.narrowing import readings
 from ptxsw.validate.outcome import (
     NO_ALIAS,
+    NO_FAULT_IN_STRUCT,
     NO_OUTSIDE_WRITER,
     NO_RACE,
     PARAMETERS_ARE_GLOBAL,
     Differ,
     GiveUp,
 )
-from ptxsw.validate.path import End, Path, Runner, Touch
+from ptxsw.validate.path import Constant, End, Path, Runner, Touch
 from ptxsw.validate.text import Text
 from ptxsw.validate.warp import WarpView
 from ptxsw.validate.windows import Windows
@@ -87,6 +89,7 @@ class Validation:
         texts = self.old, self.new
         self.lanes = KernelLanes(self.terms, texts, self.declared, self.images, self.allowed)
         self.ahead = Ahead(self.memory, self.equality)
+        self.low_bits = LowBits(self.old, self.memory, self._is_lasting)
 
     # ------------------------------------------------------------ the whole
 
@@ -127,7 +130,7 @@ class Validation:
         cut = self._cut((0, 0), lenient=False)
         old = self._still(cut)
         self.view = None
-        for new in self._news(cut, (), cut.conditions, lambda _: False):
+        for new in self._news(cut, (), cut.conditions, lambda _, __: False):
             self._pair(cut, [old], new)
 
     def _come_to(self, pair: Pair) -> None:
@@ -384,7 +387,7 @@ class Validation:
         cut: Cut,
         olds: Sequence[Path],
         given: tuple[Term, ...],
-        constant: Callable[[Bytes], bool] | None = None,
+        constant: Constant | None = None,
     ) -> list[Path]:
         """The paths of the second text."""
         runner = cut.new.runner
@@ -435,7 +438,7 @@ class Validation:
             return
         joint = _together(cut.conditions, more)
         try:
-            met = self._comparison(old, new, joint).compare()
+            met = self._comparison(cut, old, new, joint).compare()
             self._check_claims(old, new, joint)
         except Differ as differ:
             if again and joint != cut.conditions:
@@ -470,16 +473,27 @@ class Validation:
         """Is it proved that no thread takes these two paths?"""
         return bool(joint) and self.equality.holds(self.terms.not_(joint[-1]), joint[:-1])
 
-    def _comparison(self, old: Path, new: Path, joint: Sequence[Term]) -> PathComparison:
+    def _comparison(self, cut: Cut, old: Path, new: Path, joint: Sequence[Term]) -> PathComparison:
         rules = Rules(
             images=self._images_of,
             live=self.old.live,
             reads_later=self._reads_later,
             read_only=self._read_only,
-            aligned=self.declared.aligned,
+            aligned=lambda place: [*self.declared.aligned, *self._low_bits_in(cut, place)],
             raced=self._raced,
+            beside=self._beside,
         )
         return PathComparison(self.terms, self.memory, self.equality, rules, old, new, joint)
+
+    def _low_bits_in(self, cut: Cut, place: Term) -> Iterator[Term]:
+        """What is known of the low bits of registers that an address is made of."""
+        if not self.old.begins(cut.old_position):
+            return
+        nodes = {node for node in walk(place) if node.kind == "atom"}
+        for reg, low in self.low_bits.at(cut.old_position).items():
+            value = cut.old.values.get(reg)
+            if value in nodes:
+                yield self.terms.eq(self.terms.extract(value, 0, low.width), low)
 
     def _follow(self, old: Path, new: Path) -> None:
         """The comparison goes on from where two paths end."""
@@ -540,6 +554,12 @@ class Validation:
         runner.windows = self.seen
         return self.ahead.reads(runner, old, touch, given)
 
+    def _beside(self) -> bool:
+        """May bytes be read that lie beside those that the first text reads?"""
+        if NO_FAULT_IN_STRUCT in self.allowed:
+            self.assumptions[NO_FAULT_IN_STRUCT] = None
+        return NO_FAULT_IN_STRUCT in self.allowed
+
     def _raced(self) -> bool:
         return self.view is not None and NO_RACE in self.view.assumptions
 
@@ -562,13 +582,17 @@ def _together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, .
     return tuple(dict.fromkeys((*conditions, *more)))
 
 
-def _constant(olds: Sequence[Path], memory: Memory) -> Callable[[Bytes], bool]:
+def _constant(olds: Sequence[Path], memory: Memory) -> Constant:
     """Which bytes does the first text read by `.nc` whichever path it takes?"""
-    reads = [[t for t in o.touches if t.nc and t.guard.kind == "const"] for o in olds]
+    reads = [[t for t in o.touches if t.nc] for o in olds]
 
-    def constant(source: Bytes) -> bool:
+    def constant(source: Bytes, given: Collection[Term]) -> bool:
         return bool(reads) and all(
-            any(_covers(memory, touch.target, source) for touch in path) for path in reads
+            any(
+                (t.guard.kind == "const" or t.guard in given) and _covers(memory, t.target, source)
+                for t in path
+            )
+            for path in reads
         )
 
     return constant
