@@ -135,11 +135,11 @@ class _Writer:
         for parameters, width, size in _strictest(tests):
             rest = self._rest(parameters, width, size)
             if whole:
-                both = builder.register("rest", "b64")
-                builder.at_entry(f"or.b64 {both}, {whole}, {rest};")
+                both = builder.register("rest", "b32")
+                builder.at_entry(f"or.b32 {both}, {whole}, {rest};")
             whole = both if whole else rest
         name = builder.register("misaligned", "pred")
-        builder.at_entry(f"setp.ne.s64 {name}, {whole}, 0;")
+        builder.at_entry(f"setp.ne.s32 {name}, {whole}, 0;")
         return name
 
     def _rest(self, parameters: Sequence[str], width: int, size: int) -> str:
@@ -153,11 +153,11 @@ class _Writer:
             more = builder.register("base", f"b{width}")
             builder.at_entry(f"add.s{width} {more}, {total}, {other};")
             total = more
-        if width == 32:
-            narrow, total = total, builder.register("base", "b64")
-            builder.at_entry(f"cvt.u64.u32 {total}, {narrow};")
-        rest = builder.register("rest", "b64")
-        builder.at_entry(f"and.b64 {rest}, {total}, {size - 1};")
+        if width == 64:
+            whole, total = total, builder.register("base", "b32")
+            builder.at_entry(f"cvt.u32.u64 {total}, {whole};")
+        rest = builder.register("rest", "b32")
+        builder.at_entry(f"and.b32 {rest}, {total}, {size - 1};")
         return rest
 
     def _test_address(self, wide: WideAccess, lines: Insertions) -> str:

@@ -55,9 +55,14 @@ _ORDERS = Effect.FENCE | Effect.BARRIER | Effect.ASYNC | Effect.ATOMIC | Effect.
 _TRIPS = 16  # taken for every loop
 _LINE = 128  # bytes
 
-# What a test takes beside the vector: a branch, though vectors may share one; or the three
-# instructions in which each thread asks, and the accesses that are then not made.
-_BRANCH, _QUESTION = 1, 3
+# Where alignment is tested, a warp that makes the vector may have to pass the single accesses, too:
+# of two ways that are short ptxas makes no branch. Each thread that asks for itself takes three
+# instructions more.
+_QUESTION = 3
+
+# An SM issues four instructions in the time of a wavefront. As with bank conflicts, one that is
+# saved outweighs two of them.
+_FOR_A_WAVEFRONT = 2
 
 _Key = tuple[object, ...]
 
@@ -262,11 +267,10 @@ class _Search:
             reason = self._never_twice(made)
         if reason is not None:
             return Refusal("vectorize", at, reason)
-        more = _QUESTION + len(made) if divergent else _BRANCH if tests else 0
-        worth = self._worth(made, size, more)
+        worth = self._worth(made, size, _added(len(made), bool(tests), divergent))
         auto = self.kernel.options.mode == "auto"
-        if auto and (worth.instructions > 0 or worth.wavefronts > 0):
-            return Refusal("vectorize", at, "a vector would take no fewer instructions")
+        if auto and worth.instructions > -worth.wavefronts * _FOR_A_WAVEFRONT:
+            return Refusal("vectorize", at, "instructions would outweigh the wavefronts saved")
         lead = next(m for m in made if m.index == at)
         detail = WideAccess(
             tuple(None if m is None else m.index for m in members), at, start - lead.offset, size,
@@ -369,8 +373,14 @@ def _cost(lead: Access, count: int, change: Change) -> Cost:
     """What a vector takes."""
     detail = change.detail
     assert isinstance(detail, WideAccess)
-    more = _QUESTION + count if detail.group is not None else _BRANCH if detail.tests else 0
+    made = sum(member is not None for member in detail.members)
+    more = _added(made, bool(detail.tests), detail.group is not None)
     return float(_wavefronts(lead, lead.bytes * count)), 1.0 + more
+
+
+def _added(made: int, tested: bool, divergent: bool) -> int:
+    """The instructions beside a vector of some accesses."""
+    return _QUESTION + made if divergent else made if tested else 0
 
 
 def _wavefronts(access: Access, size: int) -> int:
