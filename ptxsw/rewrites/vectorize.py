@@ -346,8 +346,8 @@ class _Search:
         spaces = isa.space(one.instruction), isa.space(other.instruction)
         if spaces[0] != spaces[1]:
             return "generic" not in spaces
-        if isa.space(one.instruction) == "global" and "nc" in one.instruction.modifiers:
-            return True
+        if any("nc" in each.instruction.modifiers for each in (one, other)):
+            return True  # nobody writes what is read so
         terms = self.kernel.trace.terms
         for variant in other.variants:
             distance = terms.sub(variant.address, one.variants[0].address)

@@ -10,7 +10,7 @@ in their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +119,20 @@ class Memory:
     ) -> Term:
         """The value of some bytes behind the stores of an epoch, where `given` holds: a term of
         8·size bits."""
-        return self._behind(stores, len(stores), epoch, source, given, 0)
+        parts = [part for store in stores for part in self._parts(store, source.size)]
+        return self._behind(parts, len(parts), epoch, source, given, 0)
+
+    def _parts(self, store: Store, size: int) -> Iterator[Store]:
+        """A store as several of at most `size` bytes: which of them may hit the bytes that are
+        looked at does not depend on how a text has merged them."""
+        target, value = store.target, store.value
+        if target.size <= size:
+            yield store
+            return
+        for at in range(0, target.size, size):
+            part = self.part(target, at, min(size, target.size - at))
+            cut = self.terms.extract(value, 8 * at, 8 * part.size)
+            yield Store(part, cut, store.guard, store.index)
 
     def _behind(
         self,
