@@ -17,8 +17,8 @@ twice, with the vectors and as it was, and the whole grid takes the same way:
     ld.global.f32 %f2, [%rd4+4];
     $sw_done1:
 
-Two ways that are short ptxas makes one after the other, under predicates. Of a pointer that comes
-from memory each thread asks for itself, and makes both ways so.
+Two ways that are short ptxas makes one after the other, under predicates. Before loads from a
+pointer that comes from memory each thread asks for itself, and makes both ways so.
 A vector covers exactly the bytes of its elements: no byte is read or written that was not before.
 Only under the assumption `no-fault-in-struct` a load may cover some that nobody reads.
 """
@@ -260,7 +260,7 @@ class _Search:
         ins = first.access.instruction
         if not tests and not divergent and isa.space(ins) == "shared":
             return None  # ptxas joins shared accesses that it knows to be aligned
-        if divergent and ins.guard is not None:
+        if divergent and (ins.guard is not None or first.access.kind == "store"):
             return None
         reason = self._obstacle(made, at)
         if reason is None and tests:
@@ -349,8 +349,11 @@ class _Search:
         if any("nc" in each.instruction.modifiers for each in (one, other)):
             return True  # nobody writes what is read so
         terms = self.kernel.trace.terms
+        address = one.variants[0].address
         for variant in other.variants:
-            distance = terms.sub(variant.address, one.variants[0].address)
+            if variant.address.width != address.width:
+                return False
+            distance = terms.sub(variant.address, address)
             if distance.kind != "const":
                 return False
             if -other.bytes < wrapped(distance.value, distance.width) < one.bytes:

@@ -34,7 +34,7 @@ class Rules:
     live: Callable[[int], Iterable[Reg]]
     reads_later: Callable[[Path, Touch, Sequence[Term]], bool]
     read_only: Callable[[Path, Touch], bool]
-    aligned: Callable[[Term], Sequence[Term]]
+    aligned: Callable[[Term, Sequence[Term]], Sequence[Term]]
     raced: Callable[[], bool] = lambda: False
     beside: Callable[[], bool] = lambda: False
 
@@ -227,7 +227,7 @@ class PathComparison:
                 facts.append(self._multiple(other.target.place, other.target.size))
         claim = self._multiple(touch.target.place, size)
         return self._equality.holds(
-            claim, (*given, *facts, *self._rules.aligned(touch.target.place))
+            claim, (*given, *facts, *self._rules.aligned(touch.target.place, given))
         )
 
     def _multiple(self, place: Term, size: int) -> Term:

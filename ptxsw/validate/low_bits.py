@@ -12,8 +12,9 @@ here a step of 64 bytes is none at all. Where paths meet, the bits are known tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.node import Term, Variance, ones
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.isa import access_type, space
@@ -21,9 +22,12 @@ from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.memory import CONSTANT, Bytes, Memory
 from ptxsw.validate.text import Text
 
-_BITS = 5  # of multiples of 32 bytes, the widest vector
+BITS = 5  # of multiples of 32 bytes, the widest vector
 
 _Low = dict[Reg, Term]
+
+Multiples = tuple[tuple[Term, int], ...]
+"""Parameters of which some low bits are known to be zero, and how many."""
 
 
 class LowBits:
@@ -32,18 +36,28 @@ class LowBits:
     def __init__(self, text: Text, memory: Memory, lasts: Callable[[Term], bool]) -> None:
         self._text, self._memory, self._lasts = text, memory, lasts
         self._terms = text.evaluator.terms
-        self._entry: dict[int, _Low] | None = None
+        self._entries: dict[Multiples, dict[int, _Low]] = {}
+        self._multiples: Mapping[Term, int] = {}
 
-    def at(self, position: int) -> Mapping[Reg, Term]:
-        """The low bits of registers at the start of a block, as many as are known."""
-        if not self._text.begins(position):
-            return {}
-        if self._entry is None:
-            self._entry = self._solved()
-        return self._entry.get(self._text.block(position), {})
+    def at(self, position: int, multiples: Multiples = ()) -> Mapping[Reg, Term]:
+        """The low bits of registers at the start of a block, as many as are known, if some
+        parameters are multiples of powers of two."""
+        if multiples not in self._entries:
+            self._entries[multiples] = self._solved(multiples)
+        return self._entries[multiples].get(self._text.block(position), {})
 
-    def _solved(self) -> dict[int, _Low]:
+    @cached_property
+    def parameters(self) -> tuple[Term, ...]:
+        """The values of the kernel's parameters that the text loads whole."""
+        found: dict[Term, None] = {}
+        for instruction in self._text.cfg.instructions:
+            if kind(instruction) is Kind.LOAD and space(instruction) == "param":
+                found.update((value, None) for _, value in self._parameter(instruction))
+        return tuple(found)
+
+    def _solved(self, multiples: Multiples) -> dict[int, _Low]:
         """Optimistic: a block that no path has come to yet says nothing."""
+        self._multiples = dict(multiples)
         cfg = self._text.cfg
         entry: dict[int, _Low] = {0: {}}
         work = dict.fromkeys([0])
@@ -77,9 +91,11 @@ class LowBits:
 
     def _lasting(self, value: Term) -> Term | None:
         """As many low bits of a value as mean the same at all times."""
-        if value.width > _BITS:
-            for bits in range(_BITS, 0, -1):
+        if value.width > BITS:
+            for bits in range(BITS, 0, -1):
                 low = self._terms.extract(value, 0, bits)
+                if not ones(low):
+                    return self._terms.const(0, bits)
                 if self._lasts(low):
                     return low
         return None
@@ -110,8 +126,16 @@ class LowBits:
             case Kind.COMPUTE:
                 return evaluator.compute(instruction, get)
             case Kind.LOAD if space(instruction) == "param":
-                return self._parameter(instruction)
+                return [(r, self._rounded(v)) for r, v in self._parameter(instruction)]
         return []
+
+    def _rounded(self, value: Term) -> Term:
+        """A parameter's value, with the low bits that are known to be zero."""
+        bits = self._multiples.get(value, 0)
+        if not bits:
+            return value
+        high = self._terms.extract(value, bits, value.width - bits)
+        return self._terms.concat(high, self._terms.const(0, bits))
 
     def _parameter(self, instruction: Instruction) -> list[tuple[Reg, Term]]:
         """A parameter of the kernel that a scalar load reads whole."""

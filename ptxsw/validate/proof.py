@@ -29,7 +29,7 @@ from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 from ptxsw.validate.lanes import MAX_KNOWN, KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
-from ptxsw.validate.low_bits import LowBits
+from ptxsw.validate.low_bits import BITS, LowBits, Multiples
 from ptxsw.validate.memory import Bytes, Memory
 from ptxsw.validate.narrowing import readings
 from ptxsw.validate.outcome import (
@@ -90,6 +90,7 @@ class Validation:
         self.lanes = KernelLanes(self.terms, texts, self.declared, self.images, self.allowed)
         self.ahead = Ahead(self.memory, self.equality)
         self.low_bits = LowBits(self.old, self.memory, self._is_lasting)
+        self._known_multiples: dict[tuple[Term, ...], Multiples] = {}
 
     # ------------------------------------------------------------ the whole
 
@@ -479,21 +480,41 @@ class Validation:
             live=self.old.live,
             reads_later=self._reads_later,
             read_only=self._read_only,
-            aligned=lambda place: [*self.declared.aligned, *self._low_bits_in(cut, place)],
+            aligned=lambda place, given: [
+                *self.declared.aligned,
+                *self._low_bits_in(cut, place, given),
+            ],
             raced=self._raced,
             beside=self._beside,
         )
         return PathComparison(self.terms, self.memory, self.equality, rules, old, new, joint)
 
-    def _low_bits_in(self, cut: Cut, place: Term) -> Iterator[Term]:
+    def _low_bits_in(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:
         """What is known of the low bits of registers that an address is made of."""
-        if not self.old.begins(cut.old_position):
-            return
         nodes = {node for node in walk(place) if node.kind == "atom"}
-        for reg, low in self.low_bits.at(cut.old_position).items():
-            value = cut.old.values.get(reg)
-            if value in nodes:
-                yield self.terms.eq(self.terms.extract(value, 0, low.width), low)
+        asked = {r: v for r, v in cut.old.values.items() if v in nodes}
+        if not self.old.begins(cut.old_position) or not asked:
+            return
+        for multiples in dict.fromkeys(((), self._multiples(tuple(given)))):
+            found = self.low_bits.at(cut.old_position, multiples)
+            for reg, value in asked.items():
+                if reg in found:
+                    low = found[reg]
+                    yield self.terms.eq(self.terms.extract(value, 0, low.width), low)
+
+    def _multiples(self, given: tuple[Term, ...]) -> Multiples:
+        """Parameters that are multiples of powers of two where some conditions hold."""
+        known = self._known_multiples.get(given)
+        if known is None:
+            found = []
+            for value in self.low_bits.parameters:
+                for bits in range(BITS, 0, -1):
+                    low = self.terms.extract(value, 0, bits)
+                    if self.equality.holds(self.terms.eq(low, self.terms.const(0, bits)), given):
+                        found.append((value, bits))
+                        break
+            known = self._known_multiples[given] = tuple(found)
+        return known
 
     def _follow(self, old: Path, new: Path) -> None:
         """The comparison goes on from where two paths end."""
