@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from ptxsw.emulator.node import Term, Variance, ones
+from ptxsw.emulator.node import Term, Variance, ones, split
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.isa import access_type, space
@@ -93,12 +93,20 @@ class LowBits:
         """As many low bits of a value as mean the same at all times."""
         if value.width > BITS:
             for bits in range(BITS, 0, -1):
-                low = self._terms.extract(value, 0, bits)
-                if not ones(low):
-                    return self._terms.const(0, bits)
+                low = self._low(value, bits)
                 if self._lasts(low):
                     return low
         return None
+
+    def _low(self, value: Term, bits: int) -> Term:
+        """The low bits of a value, without summands that are nothing in them."""
+        constant, items = split(self._terms.extract(value, 0, bits))
+        low = self._terms.const(constant, bits)
+        for term, factor in items:
+            part = self._terms.scale(term, factor)
+            if ones(part):
+                low = self._terms.add(low, part)
+        return low
 
     def _common(self, one: _Low, other: _Low) -> _Low:
         """What two states agree in."""
@@ -106,8 +114,8 @@ class LowBits:
         for reg, low in one.items():
             if reg in other:
                 for bits in range(min(low.width, other[reg].width), 0, -1):
-                    same = self._terms.extract(low, 0, bits)
-                    if same is self._terms.extract(other[reg], 0, bits):
+                    same = self._low(low, bits)
+                    if same is self._low(other[reg], bits):
                         found[reg] = same
                         break
         return found
