@@ -16,6 +16,9 @@ from ptxsw.ir import Float, Instruction, Mem, Reg, type_width
 Tests = tuple[tuple[tuple[str, ...], int, int], ...]
 """Sums of parameters, their width in bits, and what each sum has to be a multiple of."""
 
+_FAR = 64
+"""Instructions between vectors that are not worth writing twice."""
+
 
 @dataclass(frozen=True, slots=True)
 class WideAccess:
@@ -36,6 +39,16 @@ class WideAccess:
     stretch: int = 0
     group: int | None = None
 
+    @property
+    def start(self) -> int:
+        """The first of its members."""
+        return min(member for member in self.members if member is not None)
+
+    @property
+    def end(self) -> int:
+        """The last of its members."""
+        return max(member for member in self.members if member is not None)
+
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
         lines = sorted(line(member) for member in self.members if member is not None)
@@ -45,7 +58,8 @@ class WideAccess:
 @dataclass
 class _Writer:
     builder: Builder
-    tested: dict[tuple[int, int], str] = field(default_factory=dict)
+    tested: dict[tuple[int, int], str] = field(default_factory=dict)  # of groups and sizes
+    asked: dict[Tests, str] = field(default_factory=dict)  # where the body begins
 
     def write(self, wide: WideAccess, lines: Insertions) -> None:
         """One vector, as lines around the instructions that it stands for."""
@@ -71,14 +85,16 @@ class _Writer:
                 lines.replace(member, *([*made, *copy] if loads else [*copy, *made]))
 
     def write_twice(self, wides: Sequence[WideAccess]) -> None:
-        """The vectors of one stretch, and the stretch as it was where one might be misaligned."""
+        """Vectors that stand close together, and the code around them as it was where one might be
+        misaligned."""
         fast = Insertions()
         for wide in wides:
             self.write(wide, fast)
         tests = tuple(dict.fromkeys(test for wide in wides for test in wide.tests))
-        misaligned = self._test_parameters(tests)
-        members = [m for wide in wides for m in wide.members if m is not None]
-        self.builder.in_two_ways(min(members), max(members), fast, misaligned)
+        misaligned = self._test_parameters(_strictest(tests))
+        self.builder.in_two_ways(
+            min(wide.start for wide in wides), max(wide.end for wide in wides), fast, misaligned
+        )
 
     def _element(self, wide: WideAccess, member: int | None, width: int) -> str:
         """The register of an element: the one that the load fills, where that may be done early."""
@@ -130,15 +146,17 @@ class _Writer:
     def _test_parameters(self, tests: Tests) -> str:
         """Compute the predicate, the same for all threads, that one of some tests fails. That is
         done where the body begins."""
+        if tests in self.asked:
+            return self.asked[tests]
         builder = self.builder
         whole = ""
-        for parameters, width, size in _strictest(tests):
+        for parameters, width, size in tests:
             rest = self._rest(parameters, width, size)
             if whole:
                 both = builder.register("rest", "b32")
                 builder.at_entry(f"or.b32 {both}, {whole}, {rest};")
             whole = both if whole else rest
-        name = builder.register("misaligned", "pred")
+        name = self.asked[tests] = builder.register("misaligned", "pred")
         builder.at_entry(f"setp.ne.s32 {name}, {whole}, 0;")
         return name
 
@@ -192,7 +210,20 @@ def lower(builder: Builder, changes: Iterable[Change]) -> None:
         else:
             writer.write(wide, builder.lines)
     for wides in twice.values():
-        writer.write_twice(wides)
+        for near in _near(wides):
+            writer.write_twice(near)
+
+
+def _near(wides: Iterable[WideAccess]) -> list[list[WideAccess]]:
+    """Vectors of one stretch, parted where much code lies between."""
+    found: list[list[WideAccess]] = []
+    end = 0
+    for wide in sorted(wides, key=lambda each: each.start):
+        if not found or wide.start > end + _FAR:
+            found.append([])
+        found[-1].append(wide)
+        end = max(end, wide.end)
+    return found
 
 
 def _strictest(tests: Tests) -> Tests:

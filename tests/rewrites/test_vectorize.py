@@ -426,3 +426,15 @@ def test_auto_makes_what_takes_fewer_instructions_and_wavefronts() -> None:
     assert other.proof.guards == ("out is a multiple of 16",)
     first = lines(text).index("ld.global.f32 %f1, [%rd4+0];") + 1
     assert entry.detail == {"lines": [first + n for n in range(4)], "bytes": 16}
+
+
+def test_code_between_vectors_far_apart_stands_once() -> None:
+    between = "\n".join("add.u32 %r4, %r4, %r1;" for _ in range(100))
+    more = "\n".join(f"ld.global.f32 %f{n + 10}, [%rd4+{64 + 4 * n}];" for n in range(4))
+    text = kernel(WIDE + LOADS + "\n" + between + "\n" + more + "\nst.global.f32 [%rd5], %f13;")
+    result = rewritten("vectorize", text)
+    found = new_lines(text, result)
+    assert len(vectors(found)) == 2
+    assert sum("bra $sw" in line for line in found) == 2
+    assert sum("setp" in line for line in found) == 1
+    assert result.text.count("add.u32 %r4, %r4, %r1;") == 100
