@@ -52,19 +52,19 @@ class _Layer:
 
 
 def joined(terms: Terms, stores: Iterable[Written]) -> tuple[Written, ...]:
-    """The same stores, of which adjacent ones are one."""
+    """The same stores, of which adjacent ones are one. Each is made as early as it can be."""
     layers: list[_Layer] = []
     for store in stores:
         new = _layer(store)
+        place: _Layer | None = None
         for layer in reversed(layers):
-            if layer.is_for(new) and layer.is_apart(new):
-                layer.pieces.update(new.pieces)
-                break
             if not layer.is_apart(new):
-                layers.append(new)
                 break
-        else:
+            place = layer if layer.is_for(new) else place
+        if place is None:
             layers.append(new)
+        else:
+            place.pieces.update(new.pieces)
     return tuple(one for layer in layers for one in _written(terms, layer))
 
 
