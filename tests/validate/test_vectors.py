@@ -95,3 +95,16 @@ def test_loads_behind_stores_of_other_sizes() -> None:
     load = "ld.global.u64 %rd9, [%rd6];\nst.global.u64 [%rd7+8], %rd9;\n"
     assert proved(TWO + load, JOINED + load)
     assert not proved(TWO + load, JOINED.replace("{%r1, %r2}", "{%r2, %r2}") + load)
+
+
+def test_pairs_with_numbers_in_them() -> None:
+    """Where the last store goes is not known: what others left is compared as a whole."""
+    values = ("%r1", "0", "%r2", "0")
+    singles = "".join(f"st.global.u32 [%rd6+{4 * n}], {v};\n" for n, v in enumerate(values))
+    pairs = "mov.u32 %r9, 0;\n" + "".join(
+        f"st.global.v2.u32 [%rd6+{8 * n}], {{%r{n + 1}, %r9}};\n" for n in range(2)
+    )
+    last = "st.global.u32 [%rd1+64], %r2;\nld.global.u8 %r8, [%rd7+64];\n"
+    last += "st.global.u8 [%rd7+66], %r8;\n"
+    assert proved(singles + last, pairs + last)
+    assert not proved(singles + last, pairs.replace("%r2, %r9", "%r9, %r2") + last)
