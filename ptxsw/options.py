@@ -16,8 +16,10 @@ FORMS = ("auto", "keep", "versioned", "uniform")
 BOUNDS = ("noload", "nocorner")
 GLOBAL_PARAMETERS = "parameters-are-global"
 """The pointers among the parameters of a kernel point to global memory."""
+NO_FAULT_IN_STRUCT = "no-fault-in-struct"
+"""Bytes beside those that a load reads can be read, too, where one vector would hold both."""
 DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE, GLOBAL_PARAMETERS})
-KNOWN_ASSUME = ASSUMPTIONS | {GLOBAL_PARAMETERS}
+KNOWN_ASSUME = ASSUMPTIONS | {GLOBAL_PARAMETERS, NO_FAULT_IN_STRUCT}
 
 _MOST_THREADS = 1024  # of a block
 

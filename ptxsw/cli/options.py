@@ -61,7 +61,7 @@ AssumeOption: TypeAlias = Annotated[
         "--assume",
         metavar="LIST",
         help="none, or some of lockstep-iterations, no-lane-race, parameters-are-global (these "
-        "three by default), no-index-wrap.",
+        "three by default), no-fault-in-struct, no-index-wrap.",
     ),
 ]
 

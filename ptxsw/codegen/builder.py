@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names, fresh_prefix
-from ptxsw.codegen.splice import Edit, insert_lines
+from ptxsw.codegen.splice import Edit
+from ptxsw.codegen.splice import apply as splice
 from ptxsw.ir import Float, Function, Instruction, Int, Operand, Reg, Special
+from ptxsw.source import Span
 
 
 class Builder:
@@ -19,7 +21,6 @@ class Builder:
         self.instructions = instructions
         self.names = Names(fresh_prefix(text))
         self.lines = Insertions()
-        self._tail: list[str] = []
 
     def register(self, stem: str, kind: str) -> str:
         """A register of type `.kind` that nothing else uses."""
@@ -37,9 +38,25 @@ class Builder:
         """Lines at the begin of the body, behind its declarations."""
         self.names.entry.extend(lines)
 
-    def at_end(self, *lines: str) -> None:
-        """Lines behind the last instruction of the body, reached by branches alone."""
-        self._tail.extend(lines)
+    def in_two_ways(self, start: int, end: int, fast: Insertions, slow_if: str) -> None:
+        """Have the instructions from `start` to `end`, the last included, twice: with the lines of
+        `fast` besides, and, where a predicate holds, without them. Comes last: what else is
+        written into the stretch goes into both copies."""
+        slow, done = self.names.label("slow"), self.names.label("done")
+        lines = fast.over(self.lines)
+        own_first = fast.before.get(start, ())
+        lines.before.pop(start, None)
+        first, last = self.instructions[start], self.instructions[end]
+        edits = lines.edits(self._text, self.instructions, range(start, end + 1))
+        copy = splice(
+            self._text[first.start : last.end],
+            [Edit(Span(e.span.start - first.start, e.span.end - first.start), e.text)
+             for e in edits],
+        )  # fmt: skip
+        self.before(
+            start, f"@{slow_if} bra {slow};", *own_first, copy, f"bra.uni {done};", f"{slow}:"
+        )
+        self.lines.put_after(end, f"{done}:")
 
     def width(self, register: Reg) -> int:
         """The width of a register of the body, in bits."""
@@ -54,15 +71,7 @@ class Builder:
     def edits(self) -> tuple[Edit, ...]:
         """The edits of the module's text."""
         head = self.names.head(self._text, self._function.body) if self.names.registers else ()
-        return (*head, *self.lines.edits(self._text, self.instructions), *self._end())
-
-    def _end(self) -> Iterator[Edit]:
-        if not self._tail:
-            return
-        last = self.instructions[-1]
-        ends = last.opcode in ("ret", "exit", "trap", "bra") and last.guard is None
-        lines = self._tail if ends else ["ret;", *self._tail]
-        yield insert_lines(self._text, self._function.body.span.end - 1, lines)
+        return (*head, *self.lines.edits(self._text, self.instructions))
 
 
 def written(operand: Operand) -> str:

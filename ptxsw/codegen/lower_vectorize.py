@@ -3,121 +3,251 @@ before and after."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder, written
+from ptxsw.codegen.insertions import Insertions
+from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Float, Instruction, Mem, Reg, type_width
+
+Tests = tuple[tuple[tuple[str, ...], int, int], ...]
+"""Sums of parameters, their width in bits, and what each sum has to be a multiple of."""
+
+_FAR = 64
+"""Instructions between vectors that are not worth writing twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class WideAccess:
     """The accesses `members`, in the order of their addresses, become one vector at the place of
-    member `at`: the first load, or the last store. `offset` is added to the address of that one
-    (bytes). Its alignment is known, or tested: the sum of `parameters` has to be a multiple of
-    the vector's size."""
+    member `at`: the first load, or the last store. None is an element that nobody reads. `offset`
+    is added to the address of member `at` (bytes).
 
-    members: tuple[int, ...]
+    The vector's alignment is known, or tested: where the kernel begins, on parameters, and then
+    all instructions of a `stretch` around such vectors stand twice; or, where there is a `group`,
+    by each thread on the address itself, once for all vectors of a group and size.
+    """
+
+    members: tuple[int | None, ...]
     at: int
     offset: int
     size: int  # bytes of the vector
-    parameters: tuple[str, ...] = ()
+    tests: Tests = ()
+    stretch: int = 0
+    group: int | None = None
+
+    @property
+    def start(self) -> int:
+        """The first of its members."""
+        return min(member for member in self.members if member is not None)
+
+    @property
+    def end(self) -> int:
+        """The last of its members."""
+        return max(member for member in self.members if member is not None)
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
-        lines = sorted(line(member) for member in self.members)
+        lines = sorted(line(member) for member in self.members if member is not None)
         return {"lines": lines, "bytes": self.size}
 
 
 @dataclass
 class _Writer:
     builder: Builder
-    tested: dict[tuple[tuple[str, ...], int], str] = field(default_factory=dict)
-    tail: list[str] = field(default_factory=list)  # lines behind the body's last instruction
+    tested: dict[tuple[int, int], str] = field(default_factory=dict)  # of groups and sizes
+    asked: dict[Tests, str] = field(default_factory=dict)  # where the body begins
 
-    def write(self, wide: WideAccess) -> None:
-        """One vector, and where it may be misaligned the single accesses behind the body's end."""
+    def write(self, wide: WideAccess, lines: Insertions) -> None:
+        """One vector, as lines around the instructions that it stands for."""
         builder = self.builder
         first = builder.instructions[wide.at]
-        width = held_width(builder, first)
-        names = [builder.register("element", f"b{width}") for _ in wide.members]
-        vector, singles = self._accesses(wide, first, names)
         loads = first.opcode == "ld"
+        width = moved_width(builder.width, first)
+        names = [self._element(wide, member, width) for member in wide.members]
+        vector, singles = self._accesses(wide, names)
+        made = [vector]
+        if wide.group is not None:
+            misaligned = self._test_address(wide, lines)
+            made = [f"@!{misaligned} {vector}", *(f"@{misaligned} {one}" for one in singles)]
         for name, member in zip(names, wide.members, strict=True):
-            copy = _copy(builder.instructions[member], name, width)
+            if member is None:
+                continue
+            access = builder.instructions[member]
+            direct = loads and name == written(access.operands[0])
+            copy = () if direct else (_copy(builder, member, name, width),)
             if member != wide.at:
-                builder.replace(member, copy)
-            elif loads:
-                builder.lines.put_after(member, copy)
+                lines.replace(member, *copy)
             else:
-                builder.before(member, copy)
-        if not wide.parameters:
-            builder.replace(wide.at, vector)
-            return
-        misaligned = self._test(wide)
-        slow, done = builder.names.label("narrow"), builder.names.label("wide")
-        builder.replace(wide.at, f"@{misaligned} bra {slow};", vector, f"{done}:")
-        self.tail += [f"{slow}:", *singles, f"bra {done};"]
+                lines.replace(member, *([*made, *copy] if loads else [*copy, *made]))
 
-    def _accesses(
-        self, wide: WideAccess, first: Instruction, names: list[str]
-    ) -> tuple[str, list[str]]:
+    def write_twice(self, wides: Sequence[WideAccess]) -> None:
+        """Vectors that stand close together, and the code around them as it was where one might be
+        misaligned."""
+        fast = Insertions()
+        for wide in wides:
+            self.write(wide, fast)
+        tests = tuple(dict.fromkeys(test for wide in wides for test in wide.tests))
+        misaligned = self._test_parameters(_strictest(tests))
+        self.builder.in_two_ways(
+            min(wide.start for wide in wides), max(wide.end for wide in wides), fast, misaligned
+        )
+
+    def _element(self, wide: WideAccess, member: int | None, width: int) -> str:
+        """The register of an element: the one that the load fills, where that may be done early."""
+        if member is not None and self._may_be_filled(wide, member):
+            return written(self.builder.instructions[member].operands[0])
+        return self.builder.register("element", f"b{width}")
+
+    def _may_be_filled(self, wide: WideAccess, member: int) -> bool:
+        """May a load's register be written where the vector is made? It is not, where something
+        between reads or writes it, or the vector's own address or guard is in it."""
+        instructions = self.builder.instructions
+        register = instructions[member].operands[0]
+        if instructions[member].opcode != "ld" or not isinstance(register, Reg) or register.scope:
+            return False
+        if register in uses(instructions[wide.at]):
+            return False
+        others = [m for m in wide.members if m not in (None, member)]
+        if any(register in defs(instructions[m]) for m in others if m is not None):
+            return False
+        between = instructions[wide.at + 1 : member]
+        return not any(register in uses(i) or register in defs(i) for i in between)
+
+    def _accesses(self, wide: WideAccess, names: list[str]) -> tuple[str, list[str]]:
         """The vector access, and one for each element."""
+        first = self.builder.instructions[wide.at]
         *before, kind = (first.opcode, *first.modifiers)
-        opcode = ".".join((*before, f"v{len(names)}", kind))
+        guard = self.builder.guard(wide.at)
+        vector = f"{guard}{'.'.join((*before, f'v{len(names)}', kind))}"
+        policy = "".join(f", {written(operand)}" for operand in first.operands[2:])
         step = wide.size // len(names)
         values = f"{{{', '.join(names)}}}"
-        addresses = [_address(first, wide.offset + step * n) for n in range(len(names))]
+        begin = _address(first, wide.offset)
+        singles = [
+            (name, _address(first, wide.offset + step * at))
+            for at, (name, member) in enumerate(zip(names, wide.members, strict=True))
+            if member is not None
+        ]
+        single = f"{guard}{first.name}"
         if first.opcode == "ld":
-            singles = [f"{first.name} {n}, {a};" for n, a in zip(names, addresses, strict=True)]
-            return f"{opcode} {values}, {addresses[0]};", singles
-        singles = [f"{first.name} {a}, {n};" for n, a in zip(names, addresses, strict=True)]
-        return f"{opcode} {addresses[0]}, {values};", singles
+            return f"{vector} {values}, {begin}{policy};", [
+                f"{single} {name}, {address}{policy};" for name, address in singles
+            ]
+        return f"{vector} {begin}, {values}{policy};", [
+            f"{single} {address}, {name}{policy};" for name, address in singles
+        ]
 
-    def _test(self, wide: WideAccess) -> str:
-        """The predicate, the same for all threads, that the vectors on these parameters would be
-        misaligned. It is computed once, where the body begins."""
-        key = (wide.parameters, wide.size)
-        name = self.tested.get(key)
-        if name is None:
-            builder = self.builder
-            name = self.tested[key] = builder.register("misaligned", "pred")
-            total = builder.register("base", "b64")
-            builder.at_entry(f"ld.param.u64 {total}, [{wide.parameters[0]}];")
-            for parameter in wide.parameters[1:]:
-                other = builder.register("base", "b64")
-                builder.at_entry(f"ld.param.u64 {other}, [{parameter}];")
-                builder.at_entry(f"add.s64 {total}, {total}, {other};")
-            low = builder.register("rest", "b64")
-            builder.at_entry(f"and.b64 {low}, {total}, {wide.size - 1};")
-            builder.at_entry(f"setp.ne.s64 {name}, {low}, 0;")
+    # ------------------------------------------------------------ tests
+
+    def _test_parameters(self, tests: Tests) -> str:
+        """Compute the predicate, the same for all threads, that one of some tests fails. That is
+        done where the body begins."""
+        if tests in self.asked:
+            return self.asked[tests]
+        builder = self.builder
+        whole = ""
+        for parameters, width, size in tests:
+            rest = self._rest(parameters, width, size)
+            if whole:
+                both = builder.register("rest", "b32")
+                builder.at_entry(f"or.b32 {both}, {whole}, {rest};")
+            whole = both if whole else rest
+        name = self.asked[tests] = builder.register("misaligned", "pred")
+        builder.at_entry(f"setp.ne.s32 {name}, {whole}, 0;")
+        return name
+
+    def _rest(self, parameters: Sequence[str], width: int, size: int) -> str:
+        """What a sum of parameters leaves, divided by a size."""
+        builder = self.builder
+        total = builder.register("base", f"b{width}")
+        builder.at_entry(f"ld.param.u{width} {total}, [{parameters[0]}];")
+        for parameter in parameters[1:]:
+            other = builder.register("base", f"b{width}")
+            builder.at_entry(f"ld.param.u{width} {other}, [{parameter}];")
+            more = builder.register("base", f"b{width}")
+            builder.at_entry(f"add.s{width} {more}, {total}, {other};")
+            total = more
+        if width == 64:
+            whole, total = total, builder.register("base", "b32")
+            builder.at_entry(f"cvt.u32.u64 {total}, {whole};")
+        rest = builder.register("rest", "b32")
+        builder.at_entry(f"and.b32 {rest}, {total}, {size - 1};")
+        return rest
+
+    def _test_address(self, wide: WideAccess, lines: Insertions) -> str:
+        """The predicate of each thread that a vector would be misaligned; it is computed before
+        the first one of a group."""
+        assert wide.group is not None
+        key = (wide.group, wide.size)
+        if key in self.tested:
+            return self.tested[key]
+        builder = self.builder
+        address = _mem(builder.instructions[wide.at])
+        width = builder.width(address.base) if isinstance(address.base, Reg) else 64
+        total, rest = builder.register("place", f"b{width}"), builder.register("rest", f"b{width}")
+        name = self.tested[key] = builder.register("misaligned", "pred")
+        lines.put_before(
+            wide.at,
+            f"add.s{width} {total}, {_base(address)}, {address.offset + wide.offset};",
+            f"and.b{width} {rest}, {total}, {wide.size - 1};",
+            f"setp.ne.s{width} {name}, {rest}, 0;",
+        )
         return name
 
 
 def lower(builder: Builder, changes: Iterable[Change]) -> None:
     """Write all changes."""
     writer = _Writer(builder)
-    for change in changes:
-        assert isinstance(change.detail, WideAccess)
-        writer.write(change.detail)
-    builder.at_end(*writer.tail)
+    details = [c.detail for c in changes if isinstance(c.detail, WideAccess)]
+    twice: dict[int, list[WideAccess]] = {}
+    for wide in sorted(details, key=lambda each: each.at):
+        if wide.tests:
+            twice.setdefault(wide.stretch, []).append(wide)
+        else:
+            writer.write(wide, builder.lines)
+    for wides in twice.values():
+        for near in _near(wides):
+            writer.write_twice(near)
 
 
-def held_width(builder: Builder, access: Instruction) -> int:
+def _near(wides: Iterable[WideAccess]) -> list[list[WideAccess]]:
+    """Vectors of one stretch, parted where much code lies between."""
+    found: list[list[WideAccess]] = []
+    end = 0
+    for wide in sorted(wides, key=lambda each: each.start):
+        if not found or wide.start > end + _FAR:
+            found.append([])
+        found[-1].append(wide)
+        end = max(end, wide.end)
+    return found
+
+
+def _strictest(tests: Tests) -> Tests:
+    """Of several tests of one sum that of the largest size: it implies the others."""
+    sizes: dict[tuple[tuple[str, ...], int], int] = {}
+    for parameters, width, size in tests:
+        sizes[parameters, width] = max(size, sizes.get((parameters, width), 1))
+    return tuple((*key, size) for key, size in sizes.items())
+
+
+def moved_width(width: Callable[[Reg], int], access: Instruction) -> int:
     """The width in bits of the register that holds an element, which may be wider than the element
     (manual 9.7.9.8); of a literal the narrowest that holds it."""
     operand = access.operands[0 if access.opcode == "ld" else 1]
     if isinstance(operand, Reg):
-        return builder.width(operand)
+        return width(operand)
     return max(16, type_width(access.modifiers[-1]))
 
 
-def _copy(access: Instruction, name: str, width: int) -> str:
+def _copy(builder: Builder, member: int, name: str, width: int) -> str:
     """Between an element's register and the operand of the access that it replaces."""
+    access = builder.instructions[member]
     if access.opcode == "ld":
-        return f"mov.b{width} {written(access.operands[0])}, {name};"
+        return f"{builder.guard(member)}mov.b{width} {written(access.operands[0])}, {name};"
     value = access.operands[1]
     if isinstance(value, Reg):
         return f"mov.b{width} {name}, {written(value)};"
@@ -126,8 +256,15 @@ def _copy(access: Instruction, name: str, width: int) -> str:
     return f"mov.{letter}{width} {name}, {written(value)};"
 
 
+def _base(address: Mem) -> str:
+    return getattr(address.base, "name", None) or written(address.base)
+
+
+def _mem(instruction: Instruction) -> Mem:
+    return next(o for o in instruction.operands if isinstance(o, Mem))
+
+
 def _address(instruction: Instruction, offset: int) -> str:
-    address = next(o for o in instruction.operands if isinstance(o, Mem))
+    address = _mem(instruction)
     total = address.offset + offset
-    base = getattr(address.base, "name", None) or written(address.base)
-    return f"[{base}{f'+{total}' if total else ''}]"
+    return f"[{_base(address)}{f'+{total}' if total else ''}]"

@@ -134,10 +134,13 @@ def _possible_ones(term: Term) -> int:
         case "sum":
             return _ones_of_sum(term, full)
         case "mul":
-            bound = 1
+            bound = low = 1
             for factor in term.args:
-                bound *= ones(factor)
-            return full if bound > full else (1 << bound.bit_length()) - 1
+                mask = ones(factor)
+                bound *= mask
+                low *= mask & -mask
+            high = full if bound > full else (1 << bound.bit_length()) - 1
+            return high & -low
         case "urem" | "udiv" if term.args[1].kind == "const":
             bound = ones(term.args[0])
             if term.kind == "urem":

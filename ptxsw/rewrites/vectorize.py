@@ -1,50 +1,68 @@
 """Vectorize (NVCUDA, 3.3): accesses of one thread to adjacent addresses become one vector access.
 
-    ld.global.f32 %f1, [%rd4];             ld.global.v2.f32 {%sw_element1, %sw_element2}, [%rd4];
-    add.f32 %f3, %f1, %f9;          =>     mov.b32 %f1, %sw_element1;
-    ld.global.f32 %f2, [%rd4+4];           add.f32 %f3, %f1, %f9;
-                                           mov.b32 %f2, %sw_element2;
+    ld.global.f32 %f1, [%rd4];             ld.global.v2.f32 {%f1, %f2}, [%rd4];
+    add.f32 %f3, %f1, %f9;          =>     add.f32 %f3, %f1, %f9;
+    ld.global.f32 %f2, [%rd4+4];
 
 A vector has to be aligned to its size. That is proved from what is declared (`.align`,
-`.ptr .align`), constants and strides; or, where all but pointers among the parameters is known to
-be a multiple, tested once where the kernel begins, on the parameters. The whole grid takes the
-same way, and where the test fails, the accesses as they were:
+`.ptr .align`), constants and strides; or tested once where the kernel begins, on pointers and
+strides among the parameters. Then the stretch from the first to the last of these accesses stands
+twice, with the vectors and as it was, and the whole grid takes the same way:
 
-    @%sw_misaligned1 bra $sw_narrow1;
-    ld.global.v2.f32 {%sw_element1, %sw_element2}, [%rd4];
-    $sw_wide1:
+    @%sw_misaligned1 bra $sw_slow1;
+    ld.global.v2.f32 {%f1, %f2}, [%rd4];
+    bra.uni $sw_done1;
+    $sw_slow1:
+    ld.global.f32 %f1, [%rd4];
+    ld.global.f32 %f2, [%rd4+4];
+    $sw_done1:
 
+Two ways that are short ptxas makes one after the other, under predicates. Before loads from a
+pointer that comes from memory each thread asks for itself, and makes both ways so.
 A vector covers exactly the bytes of its elements: no byte is read or written that was not before.
+Only under the assumption `no-fault-in-struct` a load may cover some that nobody reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from ptxsw import isa
+from ptxsw.analysis.alignment import Alignment, Test
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
 from ptxsw.bits import wrapped
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.lower_vectorize import WideAccess, lower
+from ptxsw.codegen.lower_vectorize import WideAccess, lower, moved_width
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.affine import Affine
-from ptxsw.emulator.node import Term, ones, split
+from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.segments import segments
-from ptxsw.ir import Float, Int, Mem, Reg, Symbol, type_width
+from ptxsw.ir import Directive, Float, Instruction, Int, Mem, Operand, Reg, Symbol
 from ptxsw.isa import Effect
+from ptxsw.options import NO_FAULT_IN_STRUCT
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.vector_cover import Candidate, Cost, best_cover
+from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 
 _SPACES = frozenset({"global", "shared", "local"})
-_LONGEST = 16  # bytes of a vector
 _ORDERS = Effect.FENCE | Effect.BARRIER | Effect.ASYNC | Effect.ATOMIC | Effect.CALL
-_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio", "unified"})
 _TRIPS = 16  # taken for every loop
 _LINE = 128  # bytes
+
+# Where alignment is tested, a warp that makes the vector may have to pass the single accesses, too:
+# of two ways that are short ptxas makes no branch. Each thread that asks for itself takes three
+# instructions more.
+_QUESTION = 3
+
+# An SM issues four instructions in the time of a wavefront. As with bank conflicts, one that is
+# saved outweighs two of them.
+_FOR_A_WAVEFRONT = 2
 
 _Key = tuple[object, ...]
 
@@ -74,15 +92,9 @@ class Vectorize:
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Vectors that are aligned, or may be tested to be."""
-        for group in _groups(kernel):
-            taken: set[int] = set()
-            for members in _runs(group):
-                if taken.isdisjoint(m.index for m in members):
-                    found = _vector(kernel, members)
-                    if isinstance(found, Change):
-                        taken.update(found.replaces)
-                    if found is not None:
-                        yield found
+        search = _Search(kernel)
+        for number, group in enumerate(_groups(kernel)):
+            yield from search.cover(number, group)
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
@@ -101,228 +113,277 @@ def _groups(kernel: Kernel) -> Iterator[list[_Member]]:
     for access in kernel.trace.accesses:
         if not _is_plain(access):
             continue
-        constant, items = split(access.variants[0].address)
+        address = access.variants[0].address
+        constant, items = split(address)
+        offset = wrapped(constant, address.width)
         ins = access.instruction
-        key = (number[access.index], ins.opcode, ins.modifiers, _held(kernel, access), items)
-        offset = wrapped(constant, access.variants[0].address.width)
+        key = (
+            number[access.index], ins.opcode, ins.modifiers, ins.guard, _policy(ins),
+            moved_width(kernel.function.body.width, ins), items, offset % access.bytes,
+        )  # fmt: skip
         found.setdefault(key, []).append(_Member(access, offset))
     yield from (group for group in found.values() if len(group) > 1)
 
 
 def _is_plain(access: Access) -> bool:
-    """Is it a weak scalar access under no guard, of one known address and with a named space?"""
+    """Is it a weak scalar access of one known address and with a named space?"""
     ins = access.instruction
     return (
-        ins.opcode in ("ld", "st")
-        and ins.guard is None
+        kind(ins) in (Kind.LOAD, Kind.STORE)
         and isa.space(ins) in _SPACES
-        and not isa.effects(ins.opcode, ins.modifiers) & _ORDERS
-        and _STRONG.isdisjoint(ins.modifiers)
         and access.elements == 1
         and access.bits in (8, 16, 32, 64)
         and len(access.variants) == 1
-        and not any(m in ("v2", "v4", "v8") for m in ins.modifiers)
         and all(isinstance(o, Reg | Int | Float | Mem) for o in ins.operands)
-        and isinstance(_address(access).base, Reg | Symbol)
+        and isinstance(_address(ins).base, Reg | Symbol)
     )
 
 
-def _address(access: Access) -> Mem:
-    return next(o for o in access.instruction.operands if isinstance(o, Mem))
+def _address(instruction: Instruction) -> Mem:
+    return next(o for o in instruction.operands if isinstance(o, Mem))
 
 
-def _held(kernel: Kernel, access: Access) -> int:
-    """The width of the register that holds what is moved, in bits."""
-    value = access.instruction.operands[0 if access.kind == "load" else 1]
-    if isinstance(value, Reg):
-        return kernel.function.body.width(value)
-    return max(16, type_width(access.instruction.modifiers[-1]))
+def _policy(instruction: Instruction) -> tuple[Operand, ...]:
+    """What `.L2::cache_hint` names."""
+    return instruction.operands[2:]
 
 
-def _runs(group: Sequence[_Member]) -> Iterator[list[_Member]]:
-    """Members at adjacent addresses, as many as a vector may have, long ones first. Of loads at
-    one address the first is taken, of stores none."""
+def _places(group: Sequence[_Member]) -> dict[int, _Member]:
+    """The members by their offsets. Of loads at one address the first is taken, of stores none."""
     at: dict[int, list[_Member]] = {}
     for member in group:
         at.setdefault(member.offset, []).append(member)
     stores = group[0].access.kind == "store"
-    places = sorted(offset for offset, same in at.items() if len(same) == 1 or not stores)
-    size = group[0].access.bytes
-    for count in (4, 2):
-        if count * size > _LONGEST:
-            continue
-        for start in places:
-            offsets = [start + size * n for n in range(count)]
-            if all(offset in at and offset in places for offset in offsets):
-                yield [at[offset][0] for offset in offsets]
+    return {o: same[0] for o, same in sorted(at.items()) if len(same) == 1 or not stores}
 
 
-# ---------------------------------------------------------------- may they be joined?
+def _stretches(kernel: Kernel) -> list[int]:
+    """The number of each instruction's stretch: code that may stand twice. There threads do not
+    meet, and no scope and no label begins."""
+    number = segments(kernel.trace.cfg)
+    found: list[int] = []
+    current = 0
+    for statement in kernel.function.body.statements:
+        if isinstance(statement, Instruction):
+            at = len(found)
+            alone = meets(statement) or (at > 0 and meets(kernel.trace.cfg.instructions[at - 1]))
+            current += alone or (at > 0 and number[at] != number[at - 1])
+            found.append(current)
+        elif not isinstance(statement, Directive) or statement.label:
+            current += 1
+    return found
 
 
-def _vector(kernel: Kernel, members: Sequence[_Member]) -> Change | Refusal | None:
-    """The members as one vector; None where it would not be aligned."""
-    lowest = members[0].access
-    size = lowest.bytes * len(members)
-    parameters = _tested(kernel, lowest.variants[0].address, size)
-    if parameters is None or (not parameters and isa.space(lowest.instruction) == "shared"):
-        return None  # ptxas joins shared accesses that it knows to be aligned
-    loads = lowest.kind == "load"
-    order = sorted(member.index for member in members)
-    at = order[0] if loads else order[-1]
-    if parameters and not _visible(members, at):
-        return None
-    reason = _obstacle(kernel, members, at)
-    if reason is not None:
-        return Refusal("vectorize", at, reason)
-    lead = next(member for member in members if member.index == at)
-    detail = WideAccess(
-        tuple(m.index for m in members), at, members[0].offset - lead.offset, size, parameters
-    )
-    worth = _worth(kernel, members, size, tested=bool(parameters))
-    if kernel.options.mode == "auto" and (worth.instructions > 0 or worth.wavefronts > 0):
-        return Refusal("vectorize", at, "a vector would take no fewer instructions or wavefronts")
-    tests = (f"{' + '.join(parameters)} is a multiple of {size}",) if parameters else ()
-    return Change("vectorize", at, frozenset(order), Proof(tests=tests), detail, worth=worth)
+# ---------------------------------------------------------------- which vectors
 
 
-def _visible(members: Sequence[_Member], at: int) -> bool:
-    """Can the registers of the address be named where the body ends?"""
-    base = next(_address(m.access).base for m in members if m.index == at)
-    return getattr(base, "scope", 0) == 0
+class _Search:
+    """The vectors of one kernel, group by group. `moved` tells where the accesses will be made
+    that earlier groups have joined."""
 
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.instructions = kernel.trace.cfg.instructions
+        self.alignment = Alignment(kernel.module, kernel.function)
+        self.accesses = {access.index: access for access in kernel.trace.accesses}
+        self.moved: dict[int, int] = {}
+        self.stretches = _stretches(kernel)
+        self.holes = NO_FAULT_IN_STRUCT in kernel.options.assume
 
-def _obstacle(kernel: Kernel, members: Sequence[_Member], at: int) -> str | None:
-    """Why an access cannot be made together with the others."""
-    indices = {member.index for member in members}
-    first, last = min(indices), max(indices)
-    accesses = {access.index: access for access in kernel.trace.accesses}
-    for index in range(first + 1, last):
-        instruction = kernel.trace.cfg.instructions[index]
-        effects = isa.effects(instruction.opcode, instruction.modifiers)
-        named = f"{instruction.name} (line {kernel.line(index)})"
-        if effects & _ORDERS:
-            return f"{named} orders memory in between"
-        moved = [
-            m for m in members if m.index != at and min(m.index, at) < index < max(m.index, at)
-        ]
-        reads = bool(effects & Effect.READ) and members[0].access.kind == "store"
-        if not moved or index in indices or not (effects & Effect.WRITE or reads):
-            continue
-        other = accesses.get(index)
-        if other is None or not all(_apart(kernel, m.access, other) for m in moved):
-            return f"{named} may {'write' if effects & Effect.WRITE else 'read'} these bytes"
-    return None
+    @cached_property
+    def may_branch(self) -> bool:
+        """Does the kernel never ask which lanes are together?"""
+        return not any(map(asks_convergence, self.instructions))
 
+    def cover(self, number: int, group: Sequence[_Member]) -> Iterator[Found]:
+        """The best vectors for the accesses of a group, and why others stay as they are."""
+        at = _places(group)
+        lead = group[0].access
+        refused: list[tuple[list[_Member], Refusal]] = []
 
-def _apart(kernel: Kernel, one: Access, other: Access) -> bool:
-    """Do two accesses of one thread certainly touch different bytes?"""
-    spaces = isa.space(one.instruction), isa.space(other.instruction)
-    if spaces[0] != spaces[1]:
-        return "generic" not in spaces
-    if isa.space(one.instruction) == "global" and "nc" in one.instruction.modifiers:
-        return True
-    terms = kernel.trace.terms
-    for variant in other.variants:
-        distance = terms.sub(variant.address, one.variants[0].address)
-        if distance.kind != "const":
-            return False
-        if -other.bytes < wrapped(distance.value, distance.width) < one.bytes:
-            return False
-    return True
+        def candidates(place: int) -> Iterator[Candidate[Change]]:
+            for start, count in self._ranges(lead, at, place):
+                members = [at.get(start + lead.bytes * n) for n in range(count)]
+                found = self._vector(number, start, members)
+                if isinstance(found, Refusal):
+                    refused.append(([m for m in members if m is not None], found))
+                elif found is not None:
+                    end = start + lead.bytes * count
+                    yield Candidate(start, end, _cost(lead, count, found), found)
 
+        single = (float(_wavefronts(lead, lead.bytes)), 1.0)
+        chosen = [c.what for c in best_cover(list(at), single, candidates)]
+        for change in chosen:
+            self.moved.update(dict.fromkeys(change.replaces, change.at))
+            yield change
+        told = {index for change in chosen for index in change.replaces}
+        for members, refusal in sorted(refused, key=lambda each: -len(each[0])):
+            if told.isdisjoint(m.index for m in members):
+                told.update(m.index for m in members)
+                yield refusal
 
-# ---------------------------------------------------------------- alignment
+    def _ranges(
+        self, lead: Access, at: dict[int, _Member], place: int
+    ) -> Iterator[tuple[int, int]]:
+        """Where vectors may begin of which a place is the first that is accessed, and how many
+        elements they have."""
+        size = lead.bytes
+        holes = self.holes and lead.kind == "load" and isa.space(lead.instruction) == "global"
+        for count in (2, 4, 8):
+            if count * size > self._longest(lead) or (count == 8 and size != 4):
+                continue
+            for start in range(place - size * (count - 1) if holes else place, place + 1, size):
+                inside = [start + size * n for n in range(count) if start + size * n in at]
+                whole = len(inside) == count
+                if inside[0] == place and (whole or (holes and len(inside) > 1)):
+                    yield start, count
 
+    def _longest(self, lead: Access) -> int:
+        """The most bytes of a vector (manual 9.7.9.8)."""
+        module = self.kernel.module
+        wide = module.sm >= 100 and module.version >= (8, 8)
+        return 32 if wide and isa.space(lead.instruction) == "global" else 16
 
-def _tested(kernel: Kernel, address: Term, size: int) -> tuple[str, ...] | None:
-    """The parameters whose sum has to be a multiple of the vector's size; none where alignment
-    is proved, None where it cannot be tested on parameters alone."""
-    constant, items = split(address)
-    if constant % size:
-        return None
-    tested = []
-    for term, factor in items:
-        name = _pointer(kernel, term) if factor == 1 else None
-        if name is not None and _declared(kernel, name) < size:
-            tested.append(name)
-        elif name is None and (factor * _multiple(kernel, term)) % size:
+    def _vector(
+        self, number: int, start: int, members: Sequence[_Member | None]
+    ) -> Change | Refusal | None:
+        """The members as one vector that begins at an offset; None where it would not be
+        aligned."""
+        made = [m for m in members if m is not None]
+        first = made[0]
+        size = first.access.bytes * len(members)
+        order = sorted(m.index for m in made)
+        at = order[0] if first.access.kind == "load" else order[-1]
+        tests, divergent = self._tests(first, start, size)
+        if tests is None:
             return None
-    return tuple(sorted(tested))
+        ins = first.access.instruction
+        if not tests and not divergent and isa.space(ins) == "shared":
+            return None  # ptxas joins shared accesses that it knows to be aligned
+        if divergent and (ins.guard is not None or first.access.kind == "store"):
+            return None
+        reason = self._obstacle(made, at)
+        if reason is None and tests:
+            reason = self._never_twice(made)
+        if reason is not None:
+            return Refusal("vectorize", at, reason)
+        worth = self._worth(made, size, _added(len(made), bool(tests), divergent))
+        auto = self.kernel.options.mode == "auto"
+        if auto and worth.instructions > -worth.wavefronts * _FOR_A_WAVEFRONT:
+            return Refusal("vectorize", at, "instructions would outweigh the wavefronts saved")
+        lead = next(m for m in made if m.index == at)
+        detail = WideAccess(
+            tuple(None if m is None else m.index for m in members), at, start - lead.offset, size,
+            tuple((t.parameters, t.width, t.size) for t in tests),
+            self.stretches[at], number if divergent else None,
+        )  # fmt: skip
+        told = (f"the address is a multiple of {size}",) if divergent else tuple(map(str, tests))
+        assumptions = (NO_FAULT_IN_STRUCT,) if None in members else ()
+        proof = Proof(tests=told, assumptions=assumptions)
+        return Change("vectorize", at, frozenset(order), proof, detail, worth=worth)
+
+    def _tests(self, first: _Member, start: int, size: int) -> tuple[tuple[Test, ...] | None, bool]:
+        """What is to be tested on parameters, and whether each thread has to ask for itself;
+        None where neither would tell."""
+        terms = self.kernel.trace.terms
+        address = first.access.variants[0].address
+        begin = terms.add(address, terms.const(start - first.offset, address.width))
+        tests = self.alignment.tests(begin, size)
+        if tests is None and self.alignment.unknown_pointer(begin, size):
+            return (), True
+        return tests, False
+
+    # ------------------------------------------------------------ may they be joined?
+
+    def _never_twice(self, members: Sequence[_Member]) -> str | None:
+        """Why the code from the first member to the last may not stand twice under a branch."""
+        if not self.may_branch:
+            return "it would take a branch, and the kernel asks which lanes are together"
+        if len({self.stretches[m.index] for m in members}) > 1:
+            return "the code in between may not stand twice"
+        return None
+
+    def _obstacle(self, members: Sequence[_Member], at: int) -> str | None:
+        """Why an access cannot be made together with the others."""
+        first, last = min(m.index for m in members), max(m.index for m in members)
+        held = {r for r in (*_policy(self.instructions[at]),) if isinstance(r, Reg)}
+        guard = self.instructions[at].guard
+        held |= {guard.reg} if guard is not None else set()
+        for index in range(first, last):
+            ins = self.instructions[index]
+            if index > first and isa.effects(ins.opcode, ins.modifiers) & _ORDERS:
+                return f"{self._named(index)} orders memory in between"
+            changed = held.intersection(isa.defs(ins))
+            if changed:
+                return f"{self._named(index)} changes {changed.pop().name} in between"
+        inside = [i for i, p in self.moved.items() if first < p < last]
+        for index in dict.fromkeys((*range(first + 1, last), *inside)):
+            reason = self._in_the_way(index, members, at)
+            if reason is not None:
+                return reason
+        return None
+
+    def _in_the_way(self, index: int, members: Sequence[_Member], at: int) -> str | None:
+        """Why the members cannot change places with another access, where they would."""
+        ins = self.instructions[index]
+        effects = isa.effects(ins.opcode, ins.modifiers)
+        reads = bool(effects & Effect.READ) and members[0].access.kind == "store"
+        if any(m.index == index for m in members) or not (effects & Effect.WRITE or reads):
+            return None
+        there = self.moved.get(index, index)
+        passed = [m for m in members if (index < m.index) != (there < at)]
+        other = self.accesses.get(index)
+        if not passed or (other is not None and all(self._apart(m.access, other) for m in passed)):
+            return None
+        does = "write" if effects & Effect.WRITE else "read"
+        return f"{self._named(index)} may {does} these bytes"
+
+    def _named(self, index: int) -> str:
+        return f"{self.instructions[index].name} (line {self.kernel.line(index)})"
+
+    def _apart(self, one: Access, other: Access) -> bool:
+        """Do two accesses of one thread certainly touch different bytes?"""
+        spaces = isa.space(one.instruction), isa.space(other.instruction)
+        if spaces[0] != spaces[1]:
+            return "generic" not in spaces
+        if any("nc" in each.instruction.modifiers for each in (one, other)):
+            return True  # nobody writes what is read so
+        terms = self.kernel.trace.terms
+        address = one.variants[0].address
+        for variant in other.variants:
+            if variant.address.width != address.width:
+                return False
+            distance = terms.sub(variant.address, address)
+            if distance.kind != "const":
+                return False
+            if -other.bytes < wrapped(distance.value, distance.width) < one.bytes:
+                return False
+        return True
+
+    # ------------------------------------------------------------ worth
+
+    def _worth(self, members: Sequence[_Member], size: int, more: int) -> Worth:
+        """What joining adds for a warp: loops around it are taken 16 times."""
+        cfg = self.kernel.trace.cfg
+        depth = len(cfg.loops_around(cfg.block_of[members[0].index]))
+        times = float(_TRIPS ** min(depth, 3))
+        single = sum(_wavefronts(m.access, m.access.bytes) for m in members)
+        joined = _wavefronts(members[0].access, size)
+        return Worth((1 + more - len(members)) * times, (joined - single) * times)
 
 
-def _pointer(kernel: Kernel, term: Term) -> str | None:
-    """The parameter of the kernel that a term is, if it has the size of a pointer."""
-    if term.kind == "atom" and term.width == 64:
-        for parameter in kernel.function.params:
-            wide = parameter.type in ("u64", "b64", "s64") and not parameter.dims
-            if wide and parameter.name == term.value:
-                return parameter.name
-    return None
+def _cost(lead: Access, count: int, change: Change) -> Cost:
+    """What a vector takes."""
+    detail = change.detail
+    assert isinstance(detail, WideAccess)
+    made = sum(member is not None for member in detail.members)
+    more = _added(made, bool(detail.tests), detail.group is not None)
+    return float(_wavefronts(lead, lead.bytes * count)), 1.0 + more
 
 
-def _declared(kernel: Kernel, name: str) -> int:
-    """The alignment that `.ptr .align` declares for what a parameter points to, in bytes."""
-    parameter = next(p for p in kernel.function.params if p.name == name)
-    for attribute in parameter.attributes:
-        word, _, number = attribute.partition(" ")
-        if word == "align" and number.isdigit():
-            return int(number)
-    return 1
-
-
-def _multiple(kernel: Kernel, term: Term, depth: int = 0) -> int:
-    """A power of two that divides the value of a term."""
-    if depth > _DEEPEST:
-        return 1
-    match term.kind:
-        case "const" | "sum":
-            constant, items = split(term)
-            found = [_lowest(constant)] if constant else []
-            found += [_lowest(f) * _multiple(kernel, t, depth + 1) for t, f in items]
-            return min(found, default=_MOST)
-        case "zext" | "sext":
-            inner = _multiple(kernel, term.args[0], depth + 1)
-            return min(inner, 1 << term.args[0].width)
-        case "mul":
-            product = 1
-            for factor in term.args:
-                product *= _multiple(kernel, factor, depth + 1)
-            return min(product, _MOST)
-        case "atom" if str(term.value).startswith("&"):
-            return _variable(kernel, str(term.value)[1:])
-        case _:
-            return min(_lowest(ones(term)), _MOST)
-
-
-_MOST = 1 << 12
-_DEEPEST = 40
-
-
-def _lowest(value: int) -> int:
-    """The largest power of two that divides a number."""
-    return value & -value if value else _MOST
-
-
-def _variable(kernel: Kernel, name: str) -> int:
-    """The alignment of a variable, in bytes."""
-    for variable in (*kernel.function.body.variables, *kernel.module.variables):
-        if variable.name == name and variable.space != "reg":
-            return variable.align or max(1, type_width(variable.type) // 8)
-    return 1
-
-
-# ---------------------------------------------------------------- worth
-
-
-def _worth(kernel: Kernel, members: Sequence[_Member], size: int, *, tested: bool) -> Worth:
-    """What joining adds for a warp: loops around it are taken 16 times."""
-    cfg = kernel.trace.cfg
-    depth = len(cfg.loops_around(cfg.block_of[members[0].index]))
-    times = float(_TRIPS ** min(depth, 3))
-    single = sum(_wavefronts(m.access, m.access.bytes) for m in members)
-    joined = _wavefronts(members[0].access, size)
-    return Worth((1 + tested - len(members)) * times, (joined - single) * times)
+def _added(made: int, tested: bool, divergent: bool) -> int:
+    """The instructions beside a vector of some accesses."""
+    return _QUESTION + made if divergent else made if tested else 0
 
 
 def _wavefronts(access: Access, size: int) -> int:

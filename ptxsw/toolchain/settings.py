@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 DEFAULT_ASSUME = frozenset({"lockstep-iterations", "no-lane-race", "parameters-are-global"})
-KNOWN_ASSUME = DEFAULT_ASSUME | {"no-index-wrap"}
+KNOWN_ASSUME = DEFAULT_ASSUME | {"no-fault-in-struct", "no-index-wrap"}
 KNOWN_SCHEMES = ("auto", "keep", "paper", "early", "halo")
 DEFAULT_TIMEOUT = 60.0
 

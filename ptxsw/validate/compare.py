@@ -15,6 +15,7 @@ from ptxsw.validate.path import End, Event, Path, Touch
 from ptxsw.validate.stores import StoreComparison
 
 _MAX_FACTS = 32
+_MAX_VECTOR = 32  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +25,18 @@ class Rules:
     `images` are the places in the second text of a block of the first; `live` the registers that
     live on there. `reads_later`: does the first text surely read these bytes, from the end of its
     path on? `read_only`: notes or denies that nobody writes bytes that are newly read by `.nc`.
-    `aligned` are facts about the alignment of what is declared. `raced`: does a lane take what
-    another has loaded from memory that may be written?
+    `aligned` gives facts about the alignment of what an address is made of. `raced`: does a lane
+    take what another has loaded from memory that may be written? `beside`: may an aligned vector
+    cover bytes that the first text does not read?
     """
 
     images: Callable[[int], frozenset[int]]
     live: Callable[[int], Iterable[Reg]]
     reads_later: Callable[[Path, Touch, Sequence[Term]], bool]
     read_only: Callable[[Path, Touch], bool]
-    aligned: Sequence[Term]
+    aligned: Callable[[Term, Sequence[Term]], Sequence[Term]]
     raced: Callable[[], bool] = lambda: False
+    beside: Callable[[], bool] = lambda: False
 
 
 class PathComparison:
@@ -181,6 +184,7 @@ class PathComparison:
             raise Differ(reason, None, touch.index)
 
     def _mapped(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
+        """Can all bytes of a load be read, since the first text reads them?"""
         rest = set(range(touch.target.size))
         for other in near:
             distance = self._distance(other.target, touch.target)
@@ -191,7 +195,8 @@ class PathComparison:
                 rest.difference_update(covers)
                 if not rest:
                     return True
-        return not rest
+        some = len(rest) < touch.target.size <= _MAX_VECTOR
+        return not rest or (some and touch.target.space == "global" and self._rules.beside())
 
     def _distance(self, a: Bytes, b: Bytes) -> int | None:
         if a.space != b.space:
@@ -221,7 +226,9 @@ class PathComparison:
             if len(facts) < _MAX_FACTS and other.target.size > 1:
                 facts.append(self._multiple(other.target.place, other.target.size))
         claim = self._multiple(touch.target.place, size)
-        return self._equality.holds(claim, (*given, *facts, *self._rules.aligned))
+        return self._equality.holds(
+            claim, (*given, *facts, *self._rules.aligned(touch.target.place, given))
+        )
 
     def _multiple(self, place: Term, size: int) -> Term:
         return multiple(self._terms, place, size)

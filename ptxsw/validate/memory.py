@@ -10,7 +10,7 @@ in their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from ptxsw.emulator.memory import Aliasing
 from ptxsw.emulator.node import Term, Variance, split
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
+from ptxsw.validate.history import Written, joined
 
 # Older stores of an epoch are not compared with a load: they may all have hit it.
 _MAX_STORES = 256
@@ -118,7 +119,20 @@ class Memory:
     ) -> Term:
         """The value of some bytes behind the stores of an epoch, where `given` holds: a term of
         8·size bits."""
-        return self._behind(stores, len(stores), epoch, source, given, 0)
+        parts = [part for store in stores for part in self._parts(store, source.size)]
+        return self._behind(parts, len(parts), epoch, source, given, 0)
+
+    def _parts(self, store: Store, size: int) -> Iterator[Store]:
+        """A store as several of at most `size` bytes: which of them may hit the bytes that are
+        looked at does not depend on how a text has merged them."""
+        target, value = store.target, store.value
+        if target.size <= size:
+            yield store
+            return
+        for at in range(0, target.size, size):
+            part = self.part(target, at, min(size, target.size - at))
+            cut = self.terms.extract(value, 8 * at, 8 * part.size)
+            yield Store(part, cut, store.guard, store.index)
 
     def _behind(
         self,
@@ -179,10 +193,43 @@ class Memory:
         self, stores: Sequence[Store], epoch: int, source: Bytes, given: Sequence[Term] | None
     ) -> Term:
         """What bytes hold after stores that may have hit them. Stores that surely did not are
-        left out: a text may have moved them."""
+        left out: a text may have moved them. Where some of a store's bytes are among these, each
+        byte is looked at alone: a text may have split or merged the store."""
         met = [s for s in stores if given is None or not self.apart(source, s.target, given)]
-        key = tuple((s.target, s.value, s.guard) for s in met)
-        return self._cell((source.space, epoch), key, source)
+        if not any(self._overlaps(source, s) for s in met):
+            return self._left(met, epoch, source)
+        value = self._left(met, epoch, self.part(source, 0, 1))
+        for at in range(1, source.size):
+            value = self.terms.concat(self._left(met, epoch, self.part(source, at, 1)), value)
+        return value
+
+    def _left(self, stores: Sequence[Store], epoch: int, source: Bytes) -> Term:
+        """What stores leave in some bytes: of those at a known distance only what they store
+        there counts, which is nothing or, of a single byte, all."""
+        met: list[Written] = []
+        for store in stores:
+            target, value = store.target, store.value
+            if self._overlaps(source, store):
+                distance = self.distance(source.place, target.place)
+                assert distance is not None and source.size == 1
+                target, value = source, self.terms.extract(value, 8 * distance, 8)
+            elif self._is_near(source, target):
+                continue
+            met.append((target.space, target.place, target.size, value, store.guard))
+        return self._cell((source.space, epoch), joined(self.terms, met), source)
+
+    def _is_near(self, source: Bytes, target: Bytes) -> bool:
+        """Is it known how far apart the two are?"""
+        near = source.space == target.space
+        return near and self.distance(source.place, target.place) is not None
+
+    def _overlaps(self, source: Bytes, store: Store) -> bool:
+        """Does a store surely write some of the bytes?"""
+        if not self._is_near(source, store.target):
+            return False
+        distance = self.distance(source.place, store.target.place)
+        assert distance is not None
+        return -source.size < distance < store.target.size
 
     def _cell(self, time: tuple[str, int], stores: tuple[Any, ...], source: Bytes) -> Term:
         """The unknown of some bytes. Each byte belongs to the unknown that covered it first."""
@@ -221,7 +268,7 @@ class Memory:
             name = self._parameters[items[0][0]]
             return self.terms.atom(f"{name}+{at}" if at else name, 8 * size, Variance.UNIFORM)
         place = self.terms.add(source.place, self.terms.const(start, source.place.width))
-        flattened = [t for target, value, guard in stores for t in (target.place, value, guard)]
-        sizes = tuple((target.space, target.size) for target, _, _ in stores)
+        flattened = [t for _, place, _, value, guard in stores for t in (place, value, guard)]
+        sizes = tuple((space, size) for space, _, size, _, _ in stores)
         name_of = ("load", *time, sizes)
         return self.terms.apply(name_of, 8 * size, (place, *flattened), Variance.LANE)

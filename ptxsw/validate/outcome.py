@@ -11,6 +11,7 @@ NO_OUTSIDE_WRITER = "no-outside-writer"
 NO_ALIAS = "no-alias"
 LOCKSTEP = "lockstep-iterations"
 NO_RACE = "no-lane-race"
+NO_FAULT_IN_STRUCT = "no-fault-in-struct"
 
 ASSUMPTIONS: Mapping[str, str] = {
     PARAMETERS_ARE_GLOBAL: "pointers among a kernel's parameters point to global memory",
@@ -18,6 +19,7 @@ ASSUMPTIONS: Mapping[str, str] = {
     NO_ALIAS: "memory reached through two parameters is never the same",
     LOCKSTEP: "lanes that one activemask reports inside a loop are in the same turn of it",
     NO_RACE: "no thread writes, unordered, bytes that a source load of this kernel reads",
+    NO_FAULT_IN_STRUCT: "global bytes beside those read, in one aligned vector, can be read, too",
 }
 """What a proof may rest on, by name, and what each says of the program."""
 

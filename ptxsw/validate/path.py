@@ -107,6 +107,10 @@ class WarpQuestions(Protocol):
     def run(self, path: Path, instruction: Instruction, index: int) -> list[tuple[Reg, Term]]: ...
 
 
+Constant = Callable[[Bytes, Collection[Term]], bool]
+"""Does the first text read these bytes by `.nc` wherever some conditions hold?"""
+
+
 class Runner:
     """Runs the instructions of one text. `constant` tells which bytes the first text reads by
     `.nc`, so that nobody writes them. A `witness` shows by what it does where addresses lie.
@@ -121,7 +125,7 @@ class Runner:
         windows: Windows,
         *,
         witness: bool,
-        constant: Callable[[Bytes], bool] = lambda _: False,
+        constant: Constant = lambda _, __: False,
         warp: WarpQuestions | None = None,
         origin: Callable[[Bytes, Sequence[Term], int, int], Bytes] | None = None,
     ) -> None:
@@ -135,6 +139,7 @@ class Runner:
         self._warp = warp
         self._origin = origin
         self._true = self._terms.const(1, 1)
+        self._besides = 0  # loads of bytes beside those that are read by `.nc`
 
     # ------------------------------------------------------------ paths
 
@@ -293,21 +298,36 @@ class Runner:
         if elements(instruction) != len(dests):
             raise GiveUp("a load has another number of registers than of elements")
         whole = self._target(path, instruction, size * len(dests))
-        epoch, nc = self._epoch(path, whole, "nc" in instruction.modifiers)
-        path.touches.append(Touch(whole, guard, index, len(path.events), True, nc))
-        stores = path.stores[-1] if epoch != CONSTANT else ()
         given = (
             path.conditions if guard is self._true else assumed(path.conditions, guard, self._terms)
         )
+        parts = [self.memory.part(whole, at * size, size) for at in range(len(dests))]
+        epochs = self._epochs(path, parts, "nc" in instruction.modifiers, given)
+        nc = any(claims for _, claims in epochs)
+        path.touches.append(Touch(whole, guard, index, len(path.events), True, nc))
         written = []
-        for at, dest in enumerate(dests):
-            part = self.memory.part(whole, at * size, size)
+        for part, dest, (epoch, _) in zip(parts, dests, epochs, strict=True):
+            stores = path.stores[-1] if epoch >= 0 else ()
             value = self.memory.load(stores, epoch, part, given)
             if isinstance(dest, Reg):
                 written.append((dest, self._filled(value, type_name, self.evaluator.width(dest))))
         return written
 
-    def _epoch(self, path: Path, source: Bytes, nc: bool) -> tuple[int, bool]:
+    def _epochs(
+        self, path: Path, parts: Sequence[Bytes], nc: bool, given: Collection[Term]
+    ) -> list[tuple[int, bool]]:
+        """The epoch of each element of a load. Where a load by `.nc` covers bytes beside those
+        that the first text reads so, nothing is known of them: they belong to an epoch in which
+        nothing else happens."""
+        found = [self._epoch(path, part, nc, given) for part in parts]
+        if nc and not self._witness and any(epoch == CONSTANT for epoch, _ in found):
+            self._besides += 1
+            return [(CONSTANT - self._besides if c else e, False) for e, c in found]
+        return found
+
+    def _epoch(
+        self, path: Path, source: Bytes, nc: bool, given: Collection[Term]
+    ) -> tuple[int, bool]:
         """When a load reads its bytes, and whether it claims that nobody writes them. What the
         first text reads by `.nc` is the same at all times, and however the second reads it."""
         now = len(path.stores) - 1
@@ -317,7 +337,7 @@ class Runner:
             return CONSTANT, False
         if self._witness:
             return (CONSTANT if nc else now), nc
-        if self._constant(source):
+        if self._constant(source, given):
             return CONSTANT, False
         return now, nc
 

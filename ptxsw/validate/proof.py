@@ -8,7 +8,7 @@ are proved by induction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import product
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
@@ -30,17 +30,19 @@ from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets, uniform_registers
 from ptxsw.validate.lanes import MAX_KNOWN, KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
+from ptxsw.validate.low_bits import BITS, LowBits, Multiples
 from ptxsw.validate.memory import Bytes, Memory
 from ptxsw.validate.narrowing import readings
 from ptxsw.validate.outcome import (
     NO_ALIAS,
+    NO_FAULT_IN_STRUCT,
     NO_OUTSIDE_WRITER,
     NO_RACE,
     PARAMETERS_ARE_GLOBAL,
     Differ,
     GiveUp,
 )
-from ptxsw.validate.path import End, Path, Runner, Touch
+from ptxsw.validate.path import Constant, End, Path, Runner, Touch
 from ptxsw.validate.text import Text
 from ptxsw.validate.warp import WarpView
 from ptxsw.validate.windows import Windows
@@ -88,6 +90,8 @@ class Validation:
         texts = self.old, self.new
         self.lanes = KernelLanes(self.terms, texts, self.declared, self.images, self.allowed)
         self.ahead = Ahead(self.memory, self.equality)
+        self.low_bits = LowBits(self.old, self.memory, self._is_lasting)
+        self._known_multiples: dict[tuple[Term, ...], Multiples] = {}
 
     # ------------------------------------------------------------ the whole
 
@@ -135,7 +139,7 @@ class Validation:
         cut = self._cut((0, 0))
         old = self._still(cut)
         self.view = None
-        for new in self._news(cut, (), cut.conditions, lambda _: False):
+        for new in self._news(cut, (), cut.conditions, lambda _, __: False):
             self._pair(cut, [old], new)
 
     def _come_to(self, pair: Pair) -> None:
@@ -393,7 +397,7 @@ class Validation:
         cut: Cut,
         olds: Sequence[Path],
         given: tuple[Term, ...],
-        constant: Callable[[Bytes], bool] | None = None,
+        constant: Constant | None = None,
     ) -> list[Path]:
         """The paths of the second text."""
         runner = cut.new.runner
@@ -444,7 +448,7 @@ class Validation:
             return
         joint = _together(cut.conditions, more)
         try:
-            met = self._comparison(old, new, joint).compare()
+            met = self._comparison(cut, old, new, joint).compare()
             self._check_claims(old, new, joint)
         except Differ as differ:
             if again and joint != cut.conditions:
@@ -479,16 +483,47 @@ class Validation:
         """Is it proved that no thread takes these two paths?"""
         return bool(joint) and self.equality.holds(self.terms.not_(joint[-1]), joint[:-1])
 
-    def _comparison(self, old: Path, new: Path, joint: Sequence[Term]) -> PathComparison:
+    def _comparison(self, cut: Cut, old: Path, new: Path, joint: Sequence[Term]) -> PathComparison:
         rules = Rules(
             images=self._images_of,
             live=self.old.live,
             reads_later=self._reads_later,
             read_only=self._read_only,
-            aligned=self.declared.aligned,
+            aligned=lambda place, given: [
+                *self.declared.aligned,
+                *self._low_bits_in(cut, place, given),
+            ],
             raced=self._raced,
+            beside=self._beside,
         )
         return PathComparison(self.terms, self.memory, self.equality, rules, old, new, joint)
+
+    def _low_bits_in(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:
+        """What is known of the low bits of registers that an address is made of."""
+        nodes = {node for node in walk(place) if node.kind == "atom"}
+        asked = {r: v for r, v in cut.old.values.items() if v in nodes}
+        if not self.old.begins(cut.old_position) or not asked:
+            return
+        for multiples in dict.fromkeys(((), self._multiples(tuple(given)))):
+            found = self.low_bits.at(cut.old_position, multiples)
+            for reg, value in asked.items():
+                if reg in found:
+                    low = found[reg]
+                    yield self.terms.eq(self.terms.extract(value, 0, low.width), low)
+
+    def _multiples(self, given: tuple[Term, ...]) -> Multiples:
+        """Parameters that are multiples of powers of two where some conditions hold."""
+        known = self._known_multiples.get(given)
+        if known is None:
+            found = []
+            for value in self.low_bits.parameters:
+                for bits in range(BITS, 0, -1):
+                    low = self.terms.extract(value, 0, bits)
+                    if self.equality.holds(self.terms.eq(low, self.terms.const(0, bits)), given):
+                        found.append((value, bits))
+                        break
+            known = self._known_multiples[given] = tuple(found)
+        return known
 
     def _follow(self, old: Path, new: Path) -> None:
         """The comparison goes on from where two paths end."""
@@ -549,6 +584,12 @@ class Validation:
         runner.windows = self.seen
         return self.ahead.reads(runner, old, touch, given)
 
+    def _beside(self) -> bool:
+        """May bytes be read that lie beside those that the first text reads?"""
+        if NO_FAULT_IN_STRUCT in self.allowed:
+            self.assumptions[NO_FAULT_IN_STRUCT] = None
+        return NO_FAULT_IN_STRUCT in self.allowed
+
     def _raced(self) -> bool:
         return self.view is not None and NO_RACE in self.view.assumptions
 
@@ -571,12 +612,16 @@ def _together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, .
     return tuple(dict.fromkeys((*conditions, *more)))
 
 
-def _constant(olds: Sequence[Path], memory: Memory) -> Callable[[Bytes], bool]:
+def _constant(olds: Sequence[Path], memory: Memory) -> Constant:
     """Which bytes does the first text read by `.nc` whichever path it takes?"""
-    reads = [[t.target for t in o.touches if t.nc and t.guard.kind == "const"] for o in olds]
+    reads = [[t for t in o.touches if t.nc] for o in olds]
+    true = memory.terms.const(1, 1)
 
-    def constant(source: Bytes) -> bool:
-        return bool(reads) and all(_covered(memory, source, path) for path in reads)
+    def constant(source: Bytes, given: Collection[Term]) -> bool:
+        return bool(reads) and all(
+            _covered(memory, source, [t.target for t in path if t.guard in (true, *given)])
+            for path in reads
+        )
 
     return constant
 

@@ -7,7 +7,6 @@ same bytes, under the same conditions, and that each of these bytes holds the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 
 from ptxsw.emulator.node import Term
 from ptxsw.validate.equality import Equality
@@ -30,21 +29,6 @@ class StoreComparison:
             return
         if len(old) * len(new) > _MAX_PAIRS:
             raise Differ("too many stores stand in another order")
-        tail = self._common_tail(old, new)
-        if tail:
-            try:
-                self._compare(old[:-tail], new[:-tail], epoch)
-                return
-            except Differ:
-                pass  # what the last stores overwrite may differ before them
-        self._compare(old, new, epoch)
-
-    def _common_tail(self, old: Sequence[Store], new: Sequence[Store]) -> int:
-        """How many stores at the end are the same: equal memory before them is equal behind."""
-        pairs = zip(reversed(old), reversed(new), strict=False)
-        return sum(1 for _ in takewhile(lambda pair: self._identical(*pair), pairs))
-
-    def _compare(self, old: Sequence[Store], new: Sequence[Store], epoch: int) -> None:
         for store in new:
             self._covered(store, old, "bytes are stored that the first text does not store", True)
         for store in old:

@@ -1,0 +1,185 @@
+"""What a kernel's addresses are multiples of: proved, or under tests on its parameters.
+
+`in + 16*t` is a multiple of 16 if `in` is. `in + 4*(row*pitch + 4*t)` is, if besides `pitch` is a
+multiple of 4. Such tests are the same for all threads, and can be made where the kernel begins.
+Sums and products wrap at powers of two, which changes nothing about the low bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptxsw.emulator.node import Term, Variance, ones, split
+from ptxsw.ir import Function, Module, type_width
+
+_MOST = 1 << 12
+_DEEPEST = 40
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Test:
+    """The sum of some parameters is a multiple of `size`. They are named as `ld.param` does, and
+    have `width` bits."""
+
+    parameters: tuple[str, ...]
+    width: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"{' + '.join(self.parameters)} is a multiple of {self.size}"
+
+
+_Needs = dict[tuple[str, int], int]
+"""What parameters, each with its width, have to be multiples of."""
+
+
+class Alignment:
+    """The alignment of addresses in one kernel."""
+
+    def __init__(self, module: Module, function: Function) -> None:
+        self._module, self._function = module, function
+        self._parameters = {parameter.name: parameter for parameter in function.params}
+
+    def tests(self, address: Term, size: int) -> tuple[Test, ...] | None:
+        """The tests under which an address is a multiple of a power of two; none where that is
+        proved, None where no tests on parameters tell."""
+        constant, items = split(address)
+        if constant % size:
+            return None
+        pointers: list[str] = []
+        needs: _Needs = {}
+        for term, factor in items:
+            if factor == 1 and term.width == 64 and self._is_parameter(term):
+                if self._declared(str(term.value)) < size:
+                    pointers.append(str(term.value))
+                continue
+            more = self._needs(term, _rest(size, lowest(factor)))
+            if more is None:
+                return None
+            needs = _joined(needs, more)
+        found = [Test((name,), width, least) for (name, width), least in sorted(needs.items())]
+        return (*([Test(tuple(sorted(pointers)), 64, size)] if pointers else ()), *found)
+
+    def unknown_pointer(self, address: Term, size: int) -> bool:
+        """Would an address be a multiple of a power of two if one of its summands were, a pointer
+        of which nothing is known?"""
+        constant, items = split(address)
+        rest = [(t, f) for t, f in items if f * self.known(t) % size]
+        return (
+            constant % size == 0
+            and len(rest) == 1
+            and rest[0][1] == 1
+            and rest[0][0].width == 64
+            and rest[0][0].kind in ("atom", "apply")
+        )
+
+    # ------------------------------------------------------------ tested
+
+    def _needs(self, term: Term, size: int, depth: int = 0) -> _Needs | None:
+        """What parameters have to be multiples of, so that a term is one of `size`."""
+        if self.known(term) % size == 0:
+            return {}
+        if depth > _DEEPEST:
+            return None
+        match term.kind:
+            case "sum":
+                return self._needs_of_sum(term, size, depth)
+            case "zext" | "sext" | "extract" if term.kind != "extract" or term.value == 0:
+                inner = term.args[0]
+                fits = size <= 1 << min(inner.width, term.width)
+                return self._needs(inner, size, depth + 1) if fits else None
+            case "mul":
+                return self._needs_of_product(term, size, depth)
+            case "atom" if self._is_parameter(term):
+                return {(str(term.value), term.width): size}
+            case _:
+                return None
+
+    def _needs_of_sum(self, term: Term, size: int, depth: int) -> _Needs | None:
+        constant, items = split(term)
+        if constant % size:
+            return None
+        needs: _Needs = {}
+        for part, factor in items:
+            more = self._needs(part, _rest(size, lowest(factor)), depth + 1)
+            if more is None:
+                return None
+            needs = _joined(needs, more)
+        return needs
+
+    def _needs_of_product(self, term: Term, size: int, depth: int) -> _Needs | None:
+        """One factor has to make up for what the others lack."""
+        known = [self.known(factor) for factor in term.args]
+        for at, factor in enumerate(term.args):
+            others = 1
+            for number in known[:at] + known[at + 1 :]:
+                others = min(others * number, _MOST)
+            needs = self._needs(factor, _rest(size, others), depth + 1)
+            if needs is not None:
+                return needs
+        return None
+
+    def _is_parameter(self, term: Term) -> bool:
+        """Is a term a parameter of the kernel, or a part of one, as wide as `ld.param` had it?"""
+        if term.kind != "atom" or term.variance is not Variance.UNIFORM:
+            return False
+        name, _, offset = str(term.value).partition("+")
+        parameter = self._parameters.get(name)
+        if parameter is None or term.width not in (32, 64) or not (offset or "0").isdigit():
+            return False
+        return bool(offset) or bool(parameter.dims) or type_width(parameter.type) == term.width
+
+    def _declared(self, name: str) -> int:
+        """The alignment that `.ptr .align` declares for what a parameter points to, in bytes."""
+        parameter = self._parameters.get(name)
+        for attribute in parameter.attributes if parameter is not None else ():
+            word, _, number = attribute.partition(" ")
+            if word == "align" and number.isdigit():
+                return int(number)
+        return 1
+
+    # ------------------------------------------------------------ proved
+
+    def known(self, term: Term, depth: int = 0) -> int:
+        """A power of two that divides the value of a term."""
+        if depth > _DEEPEST:
+            return 1
+        match term.kind:
+            case "const" | "sum":
+                constant, items = split(term)
+                found = [lowest(constant)] if constant else []
+                found += [lowest(f) * self.known(t, depth + 1) for t, f in items]
+                return min(found, default=_MOST)
+            case "zext" | "sext":
+                return min(self.known(term.args[0], depth + 1), 1 << term.args[0].width)
+            case "mul":
+                product = 1
+                for factor in term.args:
+                    product *= self.known(factor, depth + 1)
+                return min(product, _MOST)
+            case "atom" if str(term.value).startswith("&"):
+                return self._variable(str(term.value)[1:])
+            case _:
+                return min(lowest(ones(term)), _MOST)
+
+    def _variable(self, name: str) -> int:
+        """The alignment of a variable, in bytes."""
+        for variable in (*self._function.body.variables, *self._module.variables):
+            if variable.name == name and variable.space != "reg":
+                return variable.align or max(1, type_width(variable.type) // 8)
+        return 1
+
+
+def lowest(value: int) -> int:
+    """The largest power of two that divides a number."""
+    return value & -value if value else _MOST
+
+
+def _rest(size: int, known: int) -> int:
+    """What is lacking to a multiple of `size` in a product with a multiple of `known`."""
+    return max(1, size // known)
+
+
+def _joined(one: Mapping[tuple[str, int], int], other: Mapping[tuple[str, int], int]) -> _Needs:
+    return {key: max(one.get(key, 1), other.get(key, 1)) for key in {**one, **other}}

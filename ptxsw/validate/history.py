@@ -1,0 +1,104 @@
+"""What a list of stores leaves, in a form that does not tell how many instructions made it.
+
+    st.u32 [a], x;  st.u32 [a+4], y;  st.u32 [b], z;
+    st.v2.u32 [a], {x, y};            st.u32 [b], z;        the same list
+
+Stores to one base under one guard are joined, as long as none in between may hit the same bytes.
+Only what shows in the addresses counts: no solver is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ptxsw.bits import wrapped
+from ptxsw.emulator.node import Term, split
+from ptxsw.emulator.terms import Terms
+
+Written = tuple[str, Term, int, Term, Term]
+"""The space, place and size of a store, its value and its guard."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """Bytes stored to one base under one guard: values by their offsets."""
+
+    space: str
+    width: int
+    items: tuple[tuple[Term, int], ...]
+    guard: Term
+    pieces: dict[int, Term] = field(default_factory=dict)
+
+    def is_for(self, other: _Layer) -> bool:
+        return self.is_near(other) and self.guard is other.guard
+
+    def is_near(self, other: _Layer) -> bool:
+        """Is the distance of the two known?"""
+        return (self.space, self.width, self.items) == (other.space, other.width, other.items)
+
+    def is_apart(self, other: _Layer) -> bool:
+        """Have the two surely no byte in common?"""
+        if self.space != other.space:
+            return "generic" not in (self.space, other.space)
+        return self.is_near(other) and not any(
+            at < end and start < at + value.width // 8
+            for at, value in self.pieces.items()
+            for start, end in other.ranges()
+        )
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        return ((at, at + value.width // 8) for at, value in self.pieces.items())
+
+
+def joined(terms: Terms, stores: Iterable[Written]) -> tuple[Written, ...]:
+    """The same stores, of which adjacent ones are one. Each is made as early as it can be."""
+    layers: list[_Layer] = []
+    for store in stores:
+        new = _layer(store)
+        place: _Layer | None = None
+        for layer in reversed(layers):
+            if not layer.is_apart(new):
+                break
+            place = layer if layer.is_for(new) else place
+        if place is None:
+            layers.append(new)
+        else:
+            place.pieces.update(new.pieces)
+    return tuple(one for layer in layers for one in _written(terms, layer))
+
+
+def _layer(store: Written) -> _Layer:
+    """One store alone. Its value is taken apart where it was put together from parts."""
+    space, place, _, value, guard = store
+    constant, items = split(place)
+    at = wrapped(constant, place.width)
+    if abs(at) >= 1 << (place.width - 2):
+        at, items = 0, ((place, 1),)  # so far off that offsets might wrap
+    pieces: dict[int, Term] = {}
+    work = [value]
+    while work:
+        part = work.pop()
+        if part.kind == "concat" and all(p.width % 8 == 0 for p in part.args):
+            work.extend(part.args)  # the high part first, so that the low one is next
+        else:
+            pieces[at] = part
+            at += part.width // 8
+    return _Layer(space, place.width, items, guard, pieces)
+
+
+def _written(terms: Terms, layer: _Layer) -> Iterator[Written]:
+    """The runs of bytes without gaps."""
+    base = terms.const(0, layer.width)
+    for term, factor in layer.items:
+        base = terms.add(base, terms.scale(term, factor))
+    runs: list[tuple[int, Term]] = []
+    for at, value in sorted(layer.pieces.items()):
+        if runs and runs[-1][0] + runs[-1][1].width // 8 == at:
+            start, before = runs.pop()
+            runs.append((start, terms.concat(value, before)))
+        else:
+            runs.append((at, value))
+    for at, value in runs:
+        place = terms.add(base, terms.const(at, layer.width))
+        yield layer.space, place, value.width // 8, value, layer.guard

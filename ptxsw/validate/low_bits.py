@@ -1,0 +1,160 @@
+"""The low bits of registers where blocks begin: what tells that a pointer stays aligned in a loop.
+
+    add.s64 %rd4, %rd1, %rd3;       %rd3 is a multiple of 32
+    LOOP:                           here the low bits of %rd4 are those of %rd1
+    add.s64 %rd4, %rd4, 64;
+
+A forward data-flow analysis over terms of up to five bits, made of nothing but what lasts:
+parameters and special registers. Low bits of sums and products depend on low bits alone, so that
+here a step of 64 bytes is none at all. Where paths meet, the bits are known that they agree in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+from ptxsw.emulator.node import Term, Variance, ones, split
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
+from ptxsw.isa import access_type, space
+from ptxsw.validate.kinds import Kind, kind
+from ptxsw.validate.memory import CONSTANT, Bytes, Memory
+from ptxsw.validate.text import Text
+
+BITS = 5  # of multiples of 32 bytes, the widest vector
+
+_Low = dict[Reg, Term]
+
+Multiples = tuple[tuple[Term, int], ...]
+"""Parameters of which some low bits are known to be zero, and how many."""
+
+
+class LowBits:
+    """The analysis of one text; `lasts` tells whether a term means the same at all times."""
+
+    def __init__(self, text: Text, memory: Memory, lasts: Callable[[Term], bool]) -> None:
+        self._text, self._memory, self._lasts = text, memory, lasts
+        self._terms = text.evaluator.terms
+        self._entries: dict[Multiples, dict[int, _Low]] = {}
+        self._multiples: Mapping[Term, int] = {}
+
+    def at(self, position: int, multiples: Multiples = ()) -> Mapping[Reg, Term]:
+        """The low bits of registers at the start of a block, as many as are known, if some
+        parameters are multiples of powers of two."""
+        if multiples not in self._entries:
+            self._entries[multiples] = self._solved(multiples)
+        return self._entries[multiples].get(self._text.block(position), {})
+
+    @cached_property
+    def parameters(self) -> tuple[Term, ...]:
+        """The values of the kernel's parameters that the text loads whole."""
+        found: dict[Term, None] = {}
+        for instruction in self._text.cfg.instructions:
+            if kind(instruction) is Kind.LOAD and space(instruction) == "param":
+                found.update((value, None) for _, value in self._parameter(instruction))
+        return tuple(found)
+
+    def _solved(self, multiples: Multiples) -> dict[int, _Low]:
+        """Optimistic: a block that no path has come to yet says nothing."""
+        self._multiples = dict(multiples)
+        cfg = self._text.cfg
+        entry: dict[int, _Low] = {0: {}}
+        work = dict.fromkeys([0])
+        while work:
+            number = next(iter(work))
+            del work[number]
+            state = dict(entry[number])
+            block = cfg.blocks[number]
+            for instruction in cfg.instructions[block.start : block.end]:
+                self._run(instruction, state)
+            for successor in (*block.successors, *block.table):
+                known = entry.get(successor)
+                met = dict(state) if known is None else self._common(known, state)
+                if met != known:
+                    entry[successor] = met
+                    work[successor] = None
+        return entry
+
+    def _run(self, instruction: Instruction, state: _Low) -> None:
+        """What an instruction does to the low bits."""
+        found: _Low = {}
+        for reg, value in self._written(instruction, state):
+            low = self._lasting(value)
+            if low is not None:
+                found[reg] = low
+        if instruction.guard is not None:
+            found = self._common(found, state)
+        for reg in defs(instruction):
+            state.pop(reg, None)
+        state.update(found)
+
+    def _lasting(self, value: Term) -> Term | None:
+        """As many low bits of a value as mean the same at all times."""
+        if value.width > BITS:
+            for bits in range(BITS, 0, -1):
+                low = self._low(value, bits)
+                if self._lasts(low):
+                    return low
+        return None
+
+    def _low(self, value: Term, bits: int) -> Term:
+        """The low bits of a value, without summands that are nothing in them."""
+        constant, items = split(self._terms.extract(value, 0, bits))
+        low = self._terms.const(constant, bits)
+        for term, factor in items:
+            part = self._terms.scale(term, factor)
+            if ones(part):
+                low = self._terms.add(low, part)
+        return low
+
+    def _common(self, one: _Low, other: _Low) -> _Low:
+        """What two states agree in."""
+        found: _Low = {}
+        for reg, low in one.items():
+            if reg in other:
+                for bits in range(min(low.width, other[reg].width), 0, -1):
+                    same = self._low(low, bits)
+                    if same is self._low(other[reg], bits):
+                        found[reg] = same
+                        break
+        return found
+
+    def _written(self, instruction: Instruction, state: _Low) -> list[tuple[Reg, Term]]:
+        evaluator, terms = self._text.evaluator, self._terms
+
+        def get(reg: Reg) -> Term:
+            low, width = state.get(reg), evaluator.width(reg)
+            name = f"unknown {reg.name}@{reg.scope}"
+            if low is None:
+                return terms.atom(name, width, Variance.LANE)
+            return terms.concat(terms.atom(name, width - low.width, Variance.LANE), low)
+
+        match kind(instruction):
+            case Kind.COMPUTE:
+                return evaluator.compute(instruction, get)
+            case Kind.LOAD if space(instruction) == "param":
+                return [(r, self._rounded(v)) for r, v in self._parameter(instruction)]
+        return []
+
+    def _rounded(self, value: Term) -> Term:
+        """A parameter's value, with the low bits that are known to be zero."""
+        bits = self._multiples.get(value, 0)
+        if not bits:
+            return value
+        high = self._terms.extract(value, bits, value.width - bits)
+        return self._terms.concat(high, self._terms.const(0, bits))
+
+    def _parameter(self, instruction: Instruction) -> list[tuple[Reg, Term]]:
+        """A parameter of the kernel that a scalar load reads whole."""
+        dest, address = instruction.operands[:2]
+        size = type_width(access_type(instruction) or "") // 8
+        if not isinstance(dest, Reg) or not isinstance(address, Mem):
+            return []
+        evaluator = self._text.evaluator
+        if not isinstance(address.base, Symbol) or evaluator.width(dest) != 8 * size:
+            return []
+        place = evaluator.address(address, lambda _: self._terms.const(0, 64))
+        if not self._memory.is_parameter(place):
+            return []
+        return [(dest, self._memory.load((), CONSTANT, Bytes("param", place, size), ()))]
