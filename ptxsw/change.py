@@ -4,8 +4,9 @@ generation, the checks and the reports."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from ptxsw.analysis.address_equality import Obligation
 from ptxsw.plan import Proof
@@ -22,8 +23,7 @@ class Detail(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Worth:
+class Worth(Struct, frozen=True):
     """What a change adds for one warp that runs once through the kernel, each loop around it
     taken 16 times. Negative figures are savings."""
 
@@ -31,8 +31,7 @@ class Worth:
     wavefronts: float = 0.0  # passes of the memory pipe of an SM
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One thing to do, complete: nothing else is asked of the rewrite later. Numbers are positions
     in the body's instructions."""
 
@@ -47,8 +46,7 @@ class Change:
     worth: Worth = Worth()
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """An instruction that a rewrite looked at and leaves alone, and the reason."""
 
     rewrite: str

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ptxsw.source import Source, Span
 
 
-@dataclass(eq=False)
 class PtxError(Exception):
     """Something about the input: where it is and what to do about it."""
 
-    message: str
-    source: Source
-    span: Span
+    def __init__(self, message: str, source: Source, span: Span) -> None:
+        super().__init__(message, source, span)
+        self.message, self.source, self.span = message, source, span
 
     @property
     def line(self) -> int:

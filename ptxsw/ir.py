@@ -10,9 +10,10 @@ keeps parsing fast. `ptxsw.parser.operand_spans` finds them again when a message
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from ptxsw.source import Source, Span
 
@@ -30,8 +31,7 @@ class Reg(NamedTuple):
     scope: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Special:
+class Special(Struct, frozen=True):
     """A predefined, read-only special register: `%tid.x`, `%laneid`."""
 
     name: str
@@ -45,15 +45,13 @@ class Symbol(NamedTuple):
     scope: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Int:
+class Int(Struct, frozen=True):
     """An integer literal, as a Python integer of any sign."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Float:
+class Float(Struct, frozen=True):
     """A floating-point literal as the bits it stands for: `width` is 32 (`0f…`) or 64 bits."""
 
     bits: int
@@ -69,51 +67,44 @@ class Mem(NamedTuple):
     extra: tuple[Operand, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Vec:
+class Vec(Struct, frozen=True):
     """`{a, b, …}`: the elements of a vector access, or the parts of a packing `mov`."""
 
     elements: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """`d|p`: two destinations."""
 
     first: Operand
     second: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """`!p`: a negated predicate source."""
 
     operand: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class Sink:
+class Sink(Struct, frozen=True):
     """`_`: a destination nobody wants."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One part of a scalar register: `%r1.b0`, `%r1.h1` (video instructions)."""
 
     base: Operand
     selector: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """`%r1+4` outside an address: a register plus a constant, as ptxas accepts it."""
 
     base: Operand
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Args:
+class Args(Struct, frozen=True):
     """`(a, b)`: the argument or result list of a call."""
 
     elements: tuple[Operand, ...]
@@ -149,8 +140,7 @@ def leaves(operands: Iterable[Operand]) -> Iterator[Operand]:
 # ---------------------------------------------------------------- statements
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """`@p` or `@!p` before an instruction."""
 
     reg: Reg
@@ -221,8 +211,7 @@ class Loc(NamedTuple):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Directive:
+class Directive(Struct, frozen=True):
     """Any other directive, kept as text: `.pragma "nounroll";`, `.branchtargets`, prototypes.
 
     `name` is written without its dot; `label` is the label in front of it, as in
@@ -235,16 +224,14 @@ class Directive:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Struct, frozen=True):
     """`{` of a nested scope; `scope` is the number of the scope that begins."""
 
     scope: int
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Struct, frozen=True):
     """`}` of a nested scope; `scope` is the number of the scope that ends."""
 
     scope: int
@@ -256,8 +243,7 @@ Statement: TypeAlias = Instruction | Label | Variable | Loc | Directive | Open |
 # ---------------------------------------------------------------- functions and modules
 
 
-@dataclass(frozen=True)
-class Body:
+class Body(Struct, frozen=True, dict=True):
     """The statements of a function, nested scopes flattened between `Open` and `Close`."""
 
     statements: tuple[Statement, ...]
@@ -351,8 +337,7 @@ class Signature(NamedTuple):
     directives: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(Struct, frozen=True, eq=False, dict=True):
     """A `.entry` or `.func`, with or without a body."""
 
     kind: str  # "entry" or "func"
@@ -360,8 +345,8 @@ class Function:
     linkage: tuple[str, ...]  # "visible", "extern", "weak"
     span: Span  # header and body
     body_span: Span | None  # from `{` to `}`, both included
-    load_signature: Callable[[], Signature] = field(repr=False, compare=False)
-    load_body: Callable[[Function], Body] = field(repr=False, compare=False)
+    load_signature: Callable[[], Signature]
+    load_body: Callable[[Function], Body]
 
     @cached_property
     def _signature(self) -> Signature:
@@ -397,8 +382,7 @@ class Function:
         return self.load_body(self)
 
 
-@dataclass(frozen=True)
-class Module:
+class Module(Struct, frozen=True):
     """A PTX text."""
 
     source: Source

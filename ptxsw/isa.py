@@ -8,9 +8,10 @@ counts as a barrier and a fence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Flag, auto
 from functools import lru_cache
+
+from msgspec import Struct
 
 from ptxsw.ir import (
     Args,
@@ -47,8 +48,7 @@ ATOMIC, ASYNC = Effect.ATOMIC, Effect.ASYNC
 EVERYTHING = READ | WRITE | BARRIER | FENCE
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Struct, frozen=True):
     """One opcode: `defs` leading operands are written; `space` is "" where it accesses no
     memory, "generic" where its modifiers name the space (none: generic), else the space."""
 

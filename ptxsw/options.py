@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import index
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from ptxsw.shuffle.legality import ASSUMPTIONS, LOCKSTEP, NO_RACE
 from ptxsw.target import plain_name
@@ -39,8 +41,7 @@ def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What `optimize` is asked for. Raises ValueError for a value that makes no sense.
 
     `scheme` and `form` "auto" leave the choice to the model of the target or to what was tuned;
@@ -85,7 +86,7 @@ class Options:
         if self.min_gain is not None and self.mode == "force":
             raise ValueError("min_gain is for mode auto: force rewrites whatever is proved")
         if self.block is not None:
-            object.__setattr__(self, "block", block_shape(self.block))  # one or two numbers, too
+            force_setattr(self, "block", block_shape(self.block))  # one or two numbers, too
         self._check_bound()
 
     def _check_bound(self) -> None:

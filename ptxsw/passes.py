@@ -7,7 +7,8 @@ Kernels know nothing of each other: in the texts that are read again, the others
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Refusal
@@ -28,8 +29,7 @@ from ptxsw.validate import ASSUMPTIONS, Proved, validate
 UNCHECKED = "what was written for it could not be shown to be right"
 
 
-@dataclass
-class Progress:
+class Progress(Struct):
     """One kernel on its way through the rewrites."""
 
     original: Trace

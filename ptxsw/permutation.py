@@ -6,14 +6,13 @@ the row decide puts the words of a column into different banks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 ROW = 128  # bytes: 32 banks of 4
 _ROW_BITS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Permutation:
+class Permutation(Struct, frozen=True):
     """`a ^ ((a >> s1 ^ a >> s2 …) & mask)` for every byte address `a` of shared memory.
 
     All bits that decide lie above the row and all that change lie in it, so the function is its

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 import ptxsw
 from ptxsw.codegen.splice import Edit, apply, insert, line_end
@@ -26,15 +28,13 @@ __all__ = [
 _WRONG = "made with --unsafe-bound {}: the kernels compute NONSENSE and are for timing only"
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """The threads of a block for which accesses are described; None: rows of whole warps."""
 
     block: tuple[int, int, int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """The rewritten text (the very input where nothing was rewritten), and the report.
 
     `smt2` holds the proofs by file name, where they were asked for: each is unsatisfiable.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from ptxsw.ir import Function, Instruction, Reg
 
 
-@dataclass(frozen=True, slots=True)
-class WrapGuard:
+class WrapGuard(Struct, frozen=True):
     """`reg + addend` must not leave the range of its type when `step` is added to it.
 
     The test stands before instruction `index`, where `reg` is extended into an address. Where it
@@ -26,8 +26,7 @@ class WrapGuard:
     signed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Bypass:
+class Bypass(Struct, frozen=True):
     """A path to the rewritten load leads around load `source`; but in the lane whose value is
     taken `source` was made, if both lanes are there. What keeps its value is set before
     instruction `start`, too, which is on every path to both."""
@@ -36,8 +35,7 @@ class Bypass:
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """Why a rewrite is right: outright, under guards tested at run time, or assuming things."""
 
     guards: tuple[WrapGuard, ...] = ()
@@ -58,8 +56,7 @@ class Proof:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ElementSource:
+class ElementSource(Struct, frozen=True):
     """Where one element of a load comes from: what load `source` put into its register number
     `element` in lane i + `delta`; where `mirror` is set, in lane `delta` - i."""
 
@@ -69,8 +66,7 @@ class ElementSource:
     mirror: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
+class Rewrite(Struct, frozen=True):
     """Load `dest` takes its elements from loads of the lanes nearby: one part for each register
     it fills, in their order. Parts of this very lane (`delta` 0) are copies."""
 
@@ -100,8 +96,7 @@ class Rewrite:
         return not any(p.delta or p.mirror for p in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class HoistedLoad:
+class HoistedLoad(Struct, frozen=True):
     """Load `load` is made before instruction `at` of the same stretch instead of at its own
     place, from address `base + offset` (bytes)."""
 
@@ -115,8 +110,7 @@ class HoistedLoad:
         return {"moved_to": line(self.at)}
 
 
-@dataclass(frozen=True, slots=True)
-class Halo:
+class Halo(Struct, frozen=True):
     """A row of loads made as one full load and one partial load.
 
     Load `lead` is made by every lane. Elements of neighbouring lanes lie `stride` bytes apart; the
@@ -137,8 +131,7 @@ class Halo:
         return {"low": self.low, "high": self.high, "stride": self.stride}
 
 
-@dataclass(frozen=True, slots=True)
-class UniformLoop:
+class UniformLoop(Struct, frozen=True):
     """A loop that all lanes of a warp go round together, as long as one of them wants to.
 
     Numbers are positions in the body's instructions. A predicate `in` tells for each lane whether
@@ -172,8 +165,7 @@ class UniformLoop:
         return {"leaves_at": line(self.leave)}
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True, dict=True):
     """The rewrites of one function, in order of their destinations.
 
     `segments` numbers the straight-line stretches: within one, all lanes that an `activemask`

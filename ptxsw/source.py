@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class Span(NamedTuple):
@@ -15,8 +16,7 @@ class Span(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True, dict=True):
     """A text with the name under which messages speak of it."""
 
     text: str

@@ -8,9 +8,10 @@ where the index is extended into an address, or assumed if the user said so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
+
+from msgspec import Struct
 
 from ptxsw.analysis.lane_reuse import is_thread_bits, thread_bits
 from ptxsw.emulator.affine import is_lane_atom
@@ -22,8 +23,7 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Variant
 
 
-@dataclass(frozen=True, slots=True)
-class NoOverflow:
+class NoOverflow(Struct, frozen=True):
     """`value + step` keeps its sign- (or zero-) extended value."""
 
     value: Term
@@ -31,24 +31,21 @@ class NoOverflow:
     signed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Obligation:
+class Obligation(Struct, frozen=True):
     """What was proved: `claim` holds wherever all of `given` do."""
 
     claim: Term
     given: frozenset[Term] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Same:
+class Same(Struct, frozen=True):
     """The addresses are equal wherever no sum of `needs` overflows."""
 
     proved: Obligation
     needs: tuple[NoOverflow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Different:
+class Different(Struct, frozen=True):
     """They may differ; why, in words."""
 
     reason: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial
@@ -27,13 +28,12 @@ _INFIX = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """Writes the terms of one function."""
 
     affine: Affine
     function: str
-    _texts: dict[Term, str] = field(default_factory=dict, repr=False)
+    _texts: dict[Term, str] = field(default_factory=dict)
 
     def address(self, term: Term, size: int) -> str:
         """`base[index]` in elements of `size` bytes, else `base + bytes`."""

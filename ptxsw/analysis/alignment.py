@@ -8,7 +8,8 @@ Sums and products wrap at powers of two, which changes nothing about the low bit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw.emulator.node import Term, Variance, ones, split
 from ptxsw.ir import Function, Module, type_width
@@ -17,8 +18,7 @@ _MOST = 1 << 12
 _DEEPEST = 40
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Test:
+class Test(Struct, frozen=True, order=True):
     """The sum of some parameters is a multiple of `size`. They are named as `ld.param` does, and
     have `width` bits."""
 

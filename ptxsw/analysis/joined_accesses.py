@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ptxsw.analysis.shared_banks import BankTraffic
 from ptxsw.flow.cfg import Cfg

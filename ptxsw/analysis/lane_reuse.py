@@ -8,7 +8,8 @@ stride alone hold one another's mirror images. Nothing is proved here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial, is_lane_atom, without_constant
@@ -28,8 +29,7 @@ _MIRRORS = range(1, 62)
 """Lane K - i exists for two lanes at least; for K = 31 it does for all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where an access lies in its class of addresses: `offset` and `stride` in bytes; stride 0
     where the address does not grow with the lane."""
 
@@ -46,8 +46,7 @@ class Place:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """Element `dest_element` of `dest` in lane i may equal element `element` of `source` in lane
     i + `delta`, or `delta` - i where `mirror` is set, read `displacement` bytes further on.
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from ptxsw.analysis.address_equality import pointer_bases
 from ptxsw.emulator.node import Term
@@ -38,8 +39,7 @@ def unrelated(a: Pointers, b: Pointers) -> bool:
     return a is not None and b is not None and a.isdisjoint(b)
 
 
-@dataclass
-class _Block:
+class _Block(Struct):
     """Positions in one block, in order."""
 
     barriers: list[int] = field(default_factory=list)

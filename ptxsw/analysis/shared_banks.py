@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
+
+from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.emulator.evaluate import evaluate
@@ -38,8 +39,7 @@ _STEPS = frozenset({"shl", "shr"})
 _COPIES = frozenset({"mov", "cvt"})
 
 
-@dataclass(frozen=True, slots=True)
-class BankTraffic:
+class BankTraffic(Struct, frozen=True):
     """One shared access of `size` bytes. `weight` is how often a warp makes it, loops taken 16
     times; `requests` are the addresses of some warps, none where they are not known. `members` are
     all that it stands for, where several have become one."""

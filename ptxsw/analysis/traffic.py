@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from ptxsw.analysis import warp_addresses as lanes
 from ptxsw.analysis.coalescing import LANES, SECTOR
@@ -19,8 +20,7 @@ _MATRIX_ROW = 16  # bytes of a row of a matrix of 8 x 8 halves
 _MATRICES = {"x1": 1, "x2": 2, "x4": 4}
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """One access as the lanes of the warps make it."""
 
     access: Access

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from random import Random
+
+from msgspec import Struct, field
 
 from ptxsw.analysis.coalescing import LANES, SECTOR, touched
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial
@@ -31,21 +33,22 @@ Offsets = tuple[int, ...]
 Block = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class Warps:
+class Warps(Struct, frozen=True, dict=True):
     """Where the lanes of the warps of a block lie. `block` None: 32 in one row of it."""
 
     block: Block | None
-    places: tuple[Mapping[str, Offsets], ...] = field(init=False)  # special register: by lane
-    sizes: Mapping[str, int] = field(init=False)  # special registers that the block fixes
-    _uniform: dict[Term, bool] = field(init=False, default_factory=dict)
+    _uniform: dict[Term, bool] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sizes", {})
-        if self.block is not None:
-            sizes = zip("xyz", self.block, strict=True)
-            object.__setattr__(self, "sizes", {f"%ntid.{axis}": size for axis, size in sizes})
-        object.__setattr__(self, "places", tuple(self._places()))
+    @cached_property
+    def places(self) -> tuple[Mapping[str, Offsets], ...]:
+        """For each warp, what its lanes read of each special register."""
+        return tuple(self._places())
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """The special registers that the block fixes."""
+        sides = zip("xyz", self.block or (), strict=False)
+        return {f"%ntid.{axis}": size for axis, size in sides}
 
     @property
     def width(self) -> int:
@@ -114,8 +117,7 @@ class Warps:
         return found is not None and all(at == warp[0] for warp in found for at in warp)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """The bytes from the start of a line at which the lanes of each warp point. If `exact`, how
     far lanes are from each other depends on nothing else."""
 
@@ -217,8 +219,7 @@ def separate_banks(affine: Affine, address: Term, warps: Warps, size: int) -> bo
 # ---------------------------------------------------------------- addresses as sums
 
 
-@dataclass(frozen=True)
-class _Moved:
+class _Moved(Struct, frozen=True):
     """An address as `start + Σ factor * bytes`: `bytes` for each lane of each warp, `factor` a
     product of terms that only the run knows."""
 
@@ -345,8 +346,7 @@ def _evaluated(address: Term, warps: Warps) -> tuple[Offsets, ...] | None:
     return tuple(tuple(start + at for at in warp) for start, warp in zip(first, seen, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Values:
+class _Values(Struct, frozen=True):
     """Values for the leaves of an address. In a row of unknown length, `warp` says which of its
     warps is looked at."""
 

@@ -14,7 +14,8 @@ plus 32 strides, so that a rotation by d brings either:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
@@ -24,8 +25,7 @@ from ptxsw.ir import Mem, Reg
 from ptxsw.plan import Halo, Rewrite
 
 
-@dataclass
-class Rows:
+class Rows(Struct):
     """Writes rewrites of this scheme."""
 
     names: Names

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.codegen.splice import Edit, insert, insert_lines, line_end
 from ptxsw.ir import Instruction
 
 
-@dataclass
-class Insertions:
+class Insertions(Struct):
     """What is collected for each instruction, by its position in the body.
 
     `before` and `after` are lines around it, `replaced` those in its place, and `guards` the

@@ -7,9 +7,10 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
 
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder
@@ -20,8 +21,7 @@ from ptxsw.ir import Mem, Reg, Symbol, Variable, type_width
 from ptxsw.permutation import ROW, Permutation
 
 
-@dataclass(frozen=True, slots=True)
-class SharedAccess:
+class SharedAccess(Struct, frozen=True):
     """Access `at`, and the wavefronts of a warp before and behind the change (0: not known).
     `in_row`: its offset may be added behind the permutation, since what it holds of a row (bytes,
     modulo 128) carries nothing."""
@@ -34,8 +34,7 @@ class SharedAccess:
     banks_after: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PermutedBanks:
+class PermutedBanks(Struct, frozen=True):
     """All shared accesses of a kernel go through one permutation; `arrays` are its own arrays,
     which get whole rows."""
 
@@ -91,8 +90,7 @@ def most_added(lines: Iterable[str]) -> int:
 _Key = tuple[object, ...]
 
 
-@dataclass
-class Writer:
+class Writer(Struct, dict=True):
     """Computes permuted addresses; what a block has computed those that it dominates use again."""
 
     builder: Builder

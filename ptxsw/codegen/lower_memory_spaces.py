@@ -4,8 +4,9 @@ after."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder
@@ -17,8 +18,7 @@ _BEFORE_SPACE = frozenset({
 """Modifiers that stand before the space (manual 9.7.9.8, 9.7.13.5)."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownSpace:
+class KnownSpace(Struct, frozen=True):
     """Access `at` gets `space`. Where that is a window of the generic space its address register
     is converted just before access `converted` (this one or an earlier one of the block)."""
 

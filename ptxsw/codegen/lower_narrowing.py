@@ -4,8 +4,9 @@ operands are known to fit; the lines before and after stand in `rewrites/narrowi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder, written
@@ -14,8 +15,7 @@ from ptxsw.ir import Int, Operand
 _LOW_HALF = (1 << 32) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class NarrowOperation:
+class NarrowOperation(Struct, frozen=True):
     """Instruction `at` computes with 32 bits. `signed`: its operands are sign-extended from 32
     bits (products only), else they are below 2^32. `nonzero`: the divisor is not 0."""
 
@@ -28,8 +28,7 @@ class NarrowOperation:
         return {"operands": "signed 32 bits" if self.signed else "unsigned 32 bits"}
 
 
-@dataclass(frozen=True, slots=True)
-class RemainderOfQuotient:
+class RemainderOfQuotient(Struct, frozen=True):
     """Instruction `at`, a remainder, is made from the quotient of the same operands that
     instruction `quotient` computes, before it or behind it."""
 

@@ -4,8 +4,9 @@ before and after."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder, written
@@ -20,8 +21,7 @@ _FAR = 64
 """Instructions between vectors that are not worth writing twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class WideAccess:
+class WideAccess(Struct, frozen=True):
     """The accesses `members`, in the order of their addresses, become one vector at the place of
     member `at`: the first load, or the last store. None is an element that nobody reads. `offset`
     is added to the address of member `at` (bytes).
@@ -55,8 +55,7 @@ class WideAccess:
         return {"lines": lines, "bytes": self.size}
 
 
-@dataclass
-class _Writer:
+class _Writer(Struct):
     builder: Builder
     tested: dict[tuple[int, int], str] = field(default_factory=dict)  # of groups and sizes
     asked: dict[Tests, str] = field(default_factory=dict)  # where the body begins

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.codegen.splice import Edit, indentation, insert, line_end
 from ptxsw.ir import Body, Variable
@@ -20,8 +21,7 @@ def fresh_prefix(text: str) -> str:
     return prefix
 
 
-@dataclass
-class Names:
+class Names(Struct):
     """The registers and labels that a rewriting adds to one body."""
 
     prefix: str

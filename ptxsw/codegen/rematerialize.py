@@ -8,7 +8,8 @@ the branch, into new registers.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw import isa
 from ptxsw.codegen.insertions import Insertions
@@ -58,8 +59,7 @@ def _computes(instruction: Instruction) -> bool:
     )
 
 
-@dataclass
-class Rematerializer:
+class Rematerializer(Struct):
     """Copies of instructions, made before instruction `at`, each once."""
 
     text: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
@@ -11,8 +12,7 @@ from ptxsw.ir import Reg, Vec
 from ptxsw.plan import Plan
 
 
-@dataclass
-class SavedValues:
+class SavedValues(Struct):
     """The values of loads that others take. Each is kept in the lines that need it: a source and
     a taker in one duplicated stretch keep to that."""
 

@@ -13,7 +13,9 @@ itself, as it was, in the lanes that must make it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
@@ -27,8 +29,7 @@ from ptxsw.source import Source
 Home = Callable[[int], Insertions]
 
 
-@dataclass
-class Shuffled:
+class Shuffled(Struct):
     """Writes rewrites of these schemes."""
 
     names: Names

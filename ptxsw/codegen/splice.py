@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw.source import Span
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """`text` in place of `span`; an empty span inserts."""
 
     span: Span
@@ -40,8 +40,7 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return "".join(pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Part of an edited text: characters `start` to `end` of the original, or `new` ones that
     stand at offset `start` = `end` of it."""
 

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
@@ -35,8 +36,7 @@ from ptxsw.plan import Plan, UniformLoop
 _GUARD = re.compile(r"@\s*!?\s*[^\s!]+\s+")
 
 
-@dataclass
-class Uniform:
+class Uniform(Struct, dict=True):
     """Writes the uniform loops of a plan, and names their predicates."""
 
     names: Names

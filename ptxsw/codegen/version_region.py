@@ -13,7 +13,9 @@ $sw_done1:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
@@ -26,8 +28,7 @@ from ptxsw.plan import Plan, Rewrite, WrapGuard
 from ptxsw.source import Span
 
 
-@dataclass
-class Region:
+class Region(Struct):
     """Instructions `start` to `end`, the last included, that are written twice. `fast` are the
     lines of the first copy alone."""
 

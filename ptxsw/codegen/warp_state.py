@@ -7,15 +7,16 @@ each straight-line stretch.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
 from ptxsw.plan import ElementSource
 
 
-@dataclass(frozen=True, slots=True)
-class WarpState:
+class WarpState(Struct, frozen=True):
     """A stretch of code as a shuffle sees it: its member mask, and the predicate that is true
     where shuffled values must not be used, in the same way for the whole warp; None where the
     warp is known to be whole. In a uniform loop `inside` is true in the lanes that take part."""
@@ -25,8 +26,7 @@ class WarpState:
     inside: str | None = None
 
 
-@dataclass
-class Lane:
+class Lane(Struct):
     """Registers of the kernel's entry that tell a lane where it stands."""
 
     names: Names
@@ -92,8 +92,7 @@ def edge_test(part: ElementSource) -> tuple[str, int] | None:
     return ("lt", -part.delta) if part.delta < 0 else ("gt", 31 - part.delta)
 
 
-@dataclass
-class SegmentPredicates:
+class SegmentPredicates(Struct):
     """Whether the warp is whole, tested once for each stretch; known beforehand for some."""
 
     names: Names

@@ -8,8 +8,9 @@ branch depends on a register (`BRX`), the cubin lists its targets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from ptxsw.cost.cubin import Code
 from ptxsw.cost.nvdisasm import Line
@@ -21,8 +22,7 @@ _LEAVES: Final = frozenset({"EXIT", "KILL", "RET"})
 _INDIRECT: Final = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
 
 
-@dataclass(frozen=True)
-class Routine:
+class Routine(Struct, frozen=True):
     """Code with an entry of its own: the kernel itself, or what it calls. Its blocks are runs of
     the kernel's instructions. `unresolved` are the blocks that end in an indirect branch whose
     targets are not known."""

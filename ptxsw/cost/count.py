@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from ptxsw.analysis.address_equality import pointer_bases
 from ptxsw.analysis.coalescing import lane_stride
@@ -36,8 +37,7 @@ _LONG = {"div": 12, "rem": 12, "sqrt": 6, "sin": 2, "cos": 2, "mul": 4, "mad": 4
 _SHORT = {"div": 8, "rem": 8, "sqrt": 4}
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """Text that stands in the kernel in place of what was between two offsets."""
 
     start: int

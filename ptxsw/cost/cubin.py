@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 _RESERVED: Final = 1024  # bytes of shared memory, part of `.nv.shared.NAME` from sm_90 on
 _FUNCTION: Final = 2  # st_info of a function symbol
@@ -52,8 +53,7 @@ class Symbol(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(Struct, frozen=True):
     """One function of a cubin. Sizes and offsets are in bytes; `stack` is a thread's frame and
     `shared` a block's static shared memory. `routines` are the functions inside this code, by
     offset: what ptxas did not inline, and its own for divisions and roots. `lines` has the PTX
@@ -71,16 +71,14 @@ class Code:
     lines: tuple[tuple[int, int | None], ...]
 
 
-@dataclass(frozen=True)
-class Cubin:
+class Cubin(Struct, frozen=True):
     """`arch` is the number of the architecture: 80 for sm_80."""
 
     arch: int
     functions: tuple[Code, ...]
 
 
-@dataclass
-class _Elf:
+class _Elf(Struct):
     sections: list[Section]
     symbols: list[Symbol] = field(default_factory=list)
 

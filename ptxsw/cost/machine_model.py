@@ -22,10 +22,11 @@ Nothing here decides: `choose` does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from ptxsw.target import plain_name
 
@@ -38,8 +39,7 @@ Bounds = tuple[float, float, float, float]
 """Cycles for one warp of the issue slots, the cache, the shuffle unit, memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A global memory access as the cache sees it: `size` bytes for each of `lanes` lanes, which
     lie in so many 32-byte sectors and 128-byte lines."""
 
@@ -49,8 +49,7 @@ class Request:
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """How often a warp waits for loads and for shuffles on its way through a stretch of code,
     where all that stands side by side is waited for once."""
 
@@ -61,8 +60,7 @@ class Wait:
         return Wait(max(self.loads, other.loads), max(self.shuffles, other.shuffles))
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """What one warp does in a kernel, or how much more a rewrite makes it do: executed counts,
     each loop taken a fixed number of times. `waits` is by stretch, with how often it is run."""
 
@@ -92,8 +90,7 @@ class Figures:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """The numbers of one architecture. Cycles are those of a multiprocessor."""
 
     name: str
@@ -218,7 +215,7 @@ def read(path: Path) -> Model:
 
 
 def _model(given: dict[str, Any]) -> Model:
-    known = {f.name for f in fields(Model)}
+    known = set(Model.__struct_fields__)
     for name in sorted(given.keys() - known):
         raise BadModel(f"{name} is not a number of a model; those are {', '.join(sorted(known))}")
     given = {"reason": "", **given}

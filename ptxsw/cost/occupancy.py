@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.target import plain_name
 
@@ -32,8 +34,7 @@ class UnknownTarget(ValueError):
     """No limits are known for a target; the message names those that are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What a multiprocessor of one architecture holds. Registers are of 32 bits, shared memory is
     in bytes; `limits.toml` says what each number means and where it is from."""
 
@@ -77,8 +78,7 @@ class Step(NamedTuple):
     fraction: float
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """Resident blocks and warps of one multiprocessor. With 0 blocks the kernel cannot be launched.
 
     `limiter` is the resource that runs out first: "warps", "blocks", "registers", "shared" or
@@ -94,8 +94,7 @@ class Occupancy:
     next_steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
+class _Need(Struct, frozen=True):
     """What one block takes."""
 
     warps: int
@@ -269,7 +268,7 @@ def _all_limits() -> Mapping[str, Limits]:
     import tomllib
 
     given = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    wanted = {f.name for f in fields(Limits)} - {"name"}
+    wanted = set(Limits.__struct_fields__) - {"name"}
     found: dict[str, Limits] = {}
     for name, values in given.items():
         if name == "sources":

@@ -20,9 +20,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.codegen.splice import apply, insert
 from ptxsw.cost import cubin, nvdisasm
@@ -85,8 +87,7 @@ class Instruction(NamedTuple):
         return next((w for m, w in _WIDTHS.items() if m in self.opcode.split(".")), 4)
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True, dict=True):
     """One kernel as ptxas made it.
 
     `stack`, `spill_stores` and `spill_loads` are bytes of one thread; the spills are None where a
@@ -128,8 +129,7 @@ class Kernel:
         return tuple(self.of_loop(body, body.flow.loops[header]) for header in inner)
 
 
-@dataclass(frozen=True)
-class Sass:
+class Sass(Struct, frozen=True):
     """The kernels of one cubin. `arch` is a number such as 80; `note` says what is missing, and
     why, or is empty."""
 

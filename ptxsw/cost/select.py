@@ -15,15 +15,15 @@ Copies are no part of this: they are made always. Nothing is emitted or measured
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.cost.machine_model import KEEP, Bounds, Figures, Model, Request, Wait
 
 ASKED, TUNED, MODEL = "asked", "tuned", "model"
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """What a scheme in a form would make of a row: `loads` loads rewritten, at the cost of
     `added`. `scheme` "keep": the form alone."""
 
@@ -33,16 +33,14 @@ class Variant:
     added: Figures = field(default_factory=Figures)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """The ways of a row. Those picked in rows of one `unit` have one form."""
 
     unit: int
     ways: tuple[Variant, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
+class Tuned(Struct, frozen=True):
     """What was measured to be best for the kernel; "keep" for what stays as it is."""
 
     scheme: str
@@ -52,8 +50,7 @@ class Tuned:
     date: str
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What is asked for. `arch` is for messages; `min_gain` is in percent, None for what the
     model says that it can tell."""
 
@@ -63,8 +60,7 @@ class Policy:
     tuned: Tuned | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """For each row the number of the way it goes, or None where it stays as it is.
 
     `by` says what decided, `gain` what is expected of it (0.04: 4% faster; None: nothing is
@@ -176,8 +172,7 @@ def _enough(
     return Choice((None,) * len(picks), MODEL, gain, f"{said}; {_FORCE}")
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """What ptxas says that a thread needs: registers, and bytes of them that it has to keep in
     local memory, each stored and loaded again."""
 

@@ -10,7 +10,8 @@ state that enters it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw.emulator.memory import ended
 from ptxsw.emulator.node import Term, Variance, walk
@@ -19,8 +20,7 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 
 
-@dataclass(frozen=True)
-class LoopFacts:
+class LoopFacts(Struct, frozen=True):
     """One turn of the loop with header `header`, over its entry atoms."""
 
     header: int
@@ -34,8 +34,7 @@ class LoopFacts:
     writes: frozenset[str]  # spaces that the loop may write
 
 
-@dataclass(frozen=True)
-class Entered:
+class Entered(Struct, frozen=True):
     """A loop as one state entered it."""
 
     atoms: Mapping[Term, Term]  # what each atom of the current turn is called after the loop
@@ -43,8 +42,7 @@ class Entered:
     turns: Mapping[Term, Turns]  # of atoms whose values in the first turns are known
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """What a register that changes in a loop holds in one of its turns, over values from before
     the loop, and the condition that another turn follows."""
 

@@ -17,7 +17,8 @@ over lanes (`Variance.LANE`), so that no load is shared between lanes on the wor
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, ones, split, walk
@@ -36,8 +37,7 @@ _MAX_SIZE = 200
 _MAX_MEETINGS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """Bytes that may have been written. The address counts from the start of `space`; `given`
     holds wherever the store was made."""
 
@@ -47,8 +47,7 @@ class Store:
     given: tuple[Term, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(Struct, frozen=True):
     """The time from event `mark` on. Between the epoch before and this one nothing was written
     but `stores`; the first epoch of a history began with anything."""
 

@@ -9,30 +9,28 @@ exact form tried, with little effort.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from time import thread_time
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from ptxsw.emulator.node import OPAQUE, Term, ones, walk, walk_until
 from ptxsw.emulator.samples import Samples
 from ptxsw.emulator.show import show
 
 
-@dataclass(frozen=True, slots=True)
-class Proved:
+class Proved(Struct, frozen=True):
     """No values of the atoms contradict the claim."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refuted:
+class Refuted(Struct, frozen=True):
     """Values of what is unknown, as the trace names it, under which the claim is false."""
 
     example: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """Neither proved nor refuted within the time allowed."""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.emulator.memory import FIRST, SPACES, Aliasing, Epochs, Store, ended, stored
@@ -46,8 +47,7 @@ _MAX_CONDITIONS = 96
 _AT_ITS_ADDRESS = isa.Effect.READ | isa.Effect.WRITE | isa.Effect.ATOMIC
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """Values of the tracked registers on one path, what is known on it, and the time of memory."""
 
     env: dict[Reg, Term]
@@ -61,8 +61,7 @@ class State:
         return (*self.conditions, condition)[-_MAX_CONDITIONS:]
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryAccess:
+class MemoryAccess(Struct, frozen=True):
     """A memory access as an instruction performs it in a state. It is at `place` in `space`;
     `address` is what the instruction says: another number where `space` is a window of the
     generic space that it was resolved to."""
@@ -73,8 +72,7 @@ class MemoryAccess:
     place: Term
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """An instruction made ready to run: what it writes, what it reads, what it means."""
 
     instruction: Instruction

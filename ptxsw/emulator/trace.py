@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from ptxsw.emulator.loops import Turns
 from ptxsw.emulator.node import Term, Variance
@@ -13,8 +14,7 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Function, Instruction, Module, Reg
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """An access as one or more paths see it. `conditions` hold on all of these paths."""
 
     address: Term
@@ -22,8 +22,7 @@ class Variant:
     conditions: frozenset[Term]
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """One instruction that touches memory. `bits` is the width of an element, of which it moves
     `elements`.
 
@@ -46,16 +45,14 @@ class Access:
         return self.bits * self.elements // 8
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """What a register holds on one or more paths. `conditions` hold on all of these paths."""
 
     term: Term
     conditions: frozenset[Term]
 
 
-@dataclass(frozen=True, slots=True)
-class Widening:
+class Widening(Struct, frozen=True):
     """A place where a register is sign- or zero-extended into an address: `held` has one entry
     for each value that it has there on some path."""
 
@@ -79,8 +76,7 @@ class Widening:
         return tuple(h.term for h in self.held if contrary.isdisjoint(h.conditions))
 
 
-@dataclass(frozen=True, slots=True)
-class Operands:
+class Operands(Struct, frozen=True):
     """What an instruction reads on one or more paths: the values of its sources, in order, vectors
     flattened; integers for literals. `conditions` hold on all of these paths."""
 
@@ -88,8 +84,7 @@ class Operands:
     conditions: frozenset[Term]
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(Struct, frozen=True):
     instructions: int  # in the body
     executed: int  # symbolically, over all states
     states: int  # (block, state) pairs executed
@@ -107,8 +102,7 @@ block `below` in a turn of the loops around it without passing block `without`. 
 kernel's time is over, or where much was asked before."""
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """The result of running one function symbolically. Every term belongs to `terms`."""
 
     module: Module

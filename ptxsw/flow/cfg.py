@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from ptxsw.ir import Body, Directive, Instruction, Label, Symbol
 
 _EXITS = frozenset({"ret", "exit", "trap"})
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A run of instructions `body.instructions[start:end]`. It is empty for an empty body, and
     after the last instruction where a label stands: control that comes there returns.
 
@@ -34,8 +34,7 @@ class Block:
     table: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """A natural loop: `header` dominates every block of it. Exits are edges that leave it."""
 
     header: int
@@ -46,8 +45,7 @@ class Loop:
     depth: int  # 1 for an outermost loop
 
 
-@dataclass(frozen=True)
-class FlowGraph:
+class FlowGraph(Struct, frozen=True, dict=True):
     """Blocks of any code, PTX or what was made of it, and how control goes between them; block 0
     is the entry. `order` is a reverse postorder of the reachable blocks."""
 
@@ -202,8 +200,7 @@ class FlowGraph:
         return tuple(around)
 
 
-@dataclass(frozen=True)
-class Cfg(FlowGraph):
+class Cfg(FlowGraph, frozen=True, dict=True):
     """The flow graph of one body of PTX."""
 
     instructions: tuple[Instruction, ...]

@@ -9,7 +9,8 @@ exit at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.flow.cfg import Block, Cfg, dominators, reverse_postorder
@@ -27,8 +28,7 @@ _MASKED = frozenset({"shfl", "vote", "match", "redux", "elect"})
 _LEAVING = frozenset({"bra", "ret", "exit", "trap"})
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(Struct, frozen=True):
     """Why lanes may not be together: the instruction, and what it does."""
 
     index: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.flow.cfg import Block, Cfg
@@ -32,8 +33,7 @@ def uses(instruction: Instruction) -> frozenset[Reg]:
     return read | {CARRY} if instruction.opcode in _CARRIES_IN else read
 
 
-@dataclass(frozen=True)
-class Analysis:
+class Analysis(Struct, frozen=True):
     """A union (may) analysis: how facts pass a block, and in which direction."""
 
     backward: bool

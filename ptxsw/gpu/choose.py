@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from math import exp, log
+
+from msgspec import Struct
 
 import ptxsw
 from ptxsw.gpu.driver import Device
@@ -16,8 +17,7 @@ LEAST_GAIN = 0.02
 """A variant that is not this much faster is not worth having."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The variant chosen, or the text as it is, and why."""
 
     scheme: str

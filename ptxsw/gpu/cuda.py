@@ -7,12 +7,12 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.gpu.driver import Array, Device, Driver, GpuError, Kernel, NoGpu, Shape
 from ptxsw.toolchain.ptxas import NoPtxas, assemble
@@ -40,8 +40,7 @@ def open_device(number: int = 0) -> Driver:
     return _Cuda(cuda, number)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernel:
+class _Kernel(Struct, frozen=True):
     function: Any
     registers: int
     local: int

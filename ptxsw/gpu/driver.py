@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -21,8 +21,7 @@ class GpuError(Exception):
     be done on the device."""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A GPU. Clocks are the highest in MHz, 0 where the driver does not tell."""
 
     name: str

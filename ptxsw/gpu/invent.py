@@ -9,8 +9,9 @@ Whether such a launch is typical of the program nobody can tell; `--launch` give
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import prod
+
+from msgspec.structs import replace
 
 from ptxsw.emulator.node import factors, walk
 from ptxsw.emulator.trace import Trace

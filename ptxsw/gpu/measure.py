@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from statistics import median
 from types import TracebackType
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.gpu.driver import Array, Driver, GpuError, Kernel, Shape
 from ptxsw.gpu.problem import Problem, Stage
@@ -21,8 +21,7 @@ from ptxsw.ir import Function
 ORIGINAL = "original"
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """A text with the kernel in it. The scheme "original" is the text as it was. A `bound` is made
     to see how fast a kernel could be: its results are wrong on purpose, and not compared."""
 
@@ -36,8 +35,7 @@ class Variant:
         return f"{self.scheme} {self.form}".strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
+class Effort(Struct, frozen=True):
     """How much is measured. A sample is `least` seconds long or one launch, whichever is more."""
 
     warm_up: int = 3
@@ -45,8 +43,10 @@ class Effort:
     least: float = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+_USUAL = Effort()
+
+
+class Measured(Struct, frozen=True):
     """A variant on one problem.
 
     `seconds` is the median of a launch over both series, `noise` how far the medians of the two
@@ -111,7 +111,7 @@ def measure(
     variants: Sequence[Variant],
     problem: Problem,
     arch: str | None = None,
-    effort: Effort = Effort(),
+    effort: Effort = _USUAL,
     step: Callable[[str], None] = lambda _: None,
 ) -> list[Measured]:
     """One line for each variant, the first of which is the original; `step` is called before each.

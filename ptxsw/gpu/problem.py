@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.gpu.driver import Array, Driver, GpuError, Kernel, Shape
 from ptxsw.ir import Function, Variable, type_width
@@ -17,16 +17,14 @@ from ptxsw.verify.arguments import Data
 from ptxsw.verify.launches import Fields, Launch
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """An array on the device; the kernel is given the address of byte `before`."""
 
     array: Array
     before: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Structure:
+class Structure(Struct, frozen=True):
     """A parameter given by value: offset in bytes, PTX type, value of each field."""
 
     fields: tuple[tuple[int, str, int | float | Buffer], ...]
@@ -35,8 +33,7 @@ class Structure:
 Value: TypeAlias = int | float | Buffer | Structure
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One launch. `values` are the kernel's arguments in order, `shared` is dynamic, in bytes."""
 
     grid: Shape

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import date
 from importlib import import_module
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 import ptxsw
 from ptxsw import pipeline
@@ -26,8 +28,7 @@ from ptxsw.toolchain.tuned import Tuned, same_arch, store
 from ptxsw.verify.launches import Launch
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What is to be tuned, and how. `launches` none: invent them, for each shape in `blocks`."""
 
     kernel: str | None = None
@@ -38,8 +39,7 @@ class Request:
     effort: Effort = field(default_factory=Effort)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """One kernel: its measurements and the choice; or why it was not measured. `left_out` says
     which launches were not, and why."""
 

@@ -23,14 +23,7 @@ from ptxsw.ir import (
     Symbol,
     Vec,
 )
-from ptxsw.parser.node_factory import (
-    make_args,
-    make_family,
-    make_float,
-    make_int,
-    make_mem,
-    make_vec,
-)
+from ptxsw.parser.node_factory import make_family, make_mem
 from ptxsw.parser.scope import Scope
 
 if TYPE_CHECKING:
@@ -167,7 +160,7 @@ class Operands(dict[str, Operand]):
             operand = self._vector(text)
         elif first == "(" and text[-1] == ")" and "(" not in text[1:]:
             pieces = [piece.strip(BLANKS) for piece in text[1:-1].split(",")]
-            return make_args(tuple(map(self.__getitem__, pieces)) if pieces != [""] else ())
+            return Args(tuple(map(self.__getitem__, pieces)) if pieces != [""] else ())
         elif is_name(text) is not None:
             operand = self.scope.resolve(text)
         if operand is not None:
@@ -187,7 +180,7 @@ class Operands(dict[str, Operand]):
             return None
         if inner[:1] == " " and inner[-1:] == " ":
             inner = inner[1:-1]
-        return make_vec(tuple(map(self.__getitem__, inner.split(", " if spaced else ","))))
+        return Vec(tuple(map(self.__getitem__, inner.split(", " if spaced else ","))))
 
     def _address(self, text: str) -> Operand | None:
         """`[%rd1]` or `[%rd1+8]`; None for any other form."""
@@ -273,16 +266,16 @@ def _number(text: str) -> Operand | None:
     if not text.isascii():
         return None
     if text.isdecimal() and (text[0] != "0" or text == "0") and len(text) < 20:
-        return make_int(int(text))
+        return Int(int(text))
     if text[0] == "-":
         digits = text[1:]
         plain = digits.isdecimal() and digits[0] != "0" and len(digits) < 20
-        return make_int(int(text)) if plain else None
+        return Int(int(text)) if plain else None
     width = _FLOAT_WIDTHS.get(text[:2])
     if width is None or len(text) != 2 + width // 4 or not text.isalnum():
         return None
     try:
-        return make_float(int(text[2:], 16), width)
+        return Float(int(text[2:], 16), width)
     except ValueError:
         return None
 

@@ -10,7 +10,7 @@ from sys import intern
 from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Directive, Function, Label, Module, Signature, Symbol, Variable
 from ptxsw.parser import grammar_reader as grammar_reader
-from ptxsw.parser.node_factory import make_function, make_span, make_variable, plain_variable
+from ptxsw.parser.node_factory import make_span, make_variable, plain_variable
 from ptxsw.parser.operand_spans import operand_spans
 from ptxsw.parser.scan import Braces, blank_comments, semicolon, skip_blank
 from ptxsw.parser.statements import Surroundings, read
@@ -310,9 +310,7 @@ class _Parser:
                 close = self.braces.close(stop - 1)
             close += 1
             body = make_span(stop - 1, close)
-        function = make_function(
-            kind, name, linkage, make_span(at, close), body, load, self.load_body
-        )
+        function = Function(kind, name, linkage, make_span(at, close), body, load, self.load_body)
         if not close:
             raise self._unclosed(function, stop - 1)
         self.functions.append(function)

@@ -16,8 +16,10 @@ from functools import cached_property
 from ptxsw.errors import ParseError
 from ptxsw.ir import (
     Body,
+    Close,
     Directive,
     Guard,
+    Open,
     Operand,
     Reg,
     Statement,
@@ -27,12 +29,9 @@ from ptxsw.ir import (
 from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.line_reader import Heads, Opcodes, declared, read_lines
 from ptxsw.parser.node_factory import (
-    make_close,
-    make_guard,
     make_instruction,
     make_label,
     make_loc,
-    make_open,
     make_reg,
     make_span,
     plain_variable,
@@ -95,7 +94,7 @@ class Guards(dict[str, Guard]):
         reg = self._registers[name[1:].lstrip(BLANKS) if negated else name]
         if type(reg) is not Reg:
             raise Unreadable(text)
-        found = make_guard(reg, negated)
+        found = Guard(reg, negated)
         if not self._registers.shared:  # a name that passes with its scope is not kept
             self[text] = found
         return found
@@ -293,11 +292,11 @@ class Reader:
             self.scope = table.scope = Scope(self._opened, self.scope, self._labels_in(at))
             if self.scope.labels:
                 self._separate()
-            self.statements.append(make_open(self._opened, span))
+            self.statements.append(Open(self._opened, span))
             return
         if not self._around:
             raise ParseError("no scope to close here", self.source, span)
-        self.statements.append(make_close(self.scope.number, span))
+        self.statements.append(Close(self.scope.number, span))
         self.scope, self.table, self.guards, shared, passing = self._around.pop()
         self.table.leave(self.scope, shared, passing)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw.ir import Variable
 from ptxsw.parser.node_factory import make_variable
@@ -31,8 +32,7 @@ class BadDeclaration(Exception):
         self.message, self.at = message, at
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True):
     """What a declaration says of one name: the fields of a `Variable` but for its place."""
 
     space: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ptxsw.report.model import Report
 from ptxsw.report.serial import from_json
@@ -14,8 +15,7 @@ from ptxsw.report.tables import Table
 from ptxsw.report.text import draw_text
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Build(Struct, frozen=True):
     """Reports, and the files that are none with what is wrong with them."""
 
     reports: tuple[Report, ...]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw import isa
 from ptxsw.analysis import warp_addresses as lanes
@@ -45,8 +47,7 @@ def describe(
     return accesses, tuple(_finished(row, scene.writer) for row in rows.found.values())
 
 
-@dataclass(frozen=True)
-class _Scene:
+class _Scene(Struct, frozen=True):
     """What is known of a kernel beside its accesses, and of those before the one looked at."""
 
     trace: Trace

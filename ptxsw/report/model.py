@@ -7,22 +7,21 @@ and is absent from the JSON, or is not known, and is null there; each class says
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 SCHEMA = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Reuse:
+class Reuse(Struct, frozen=True):
     """An earlier load of the same bytes: by lane i + `delta`, or by the same thread where 0."""
 
     line: int
     delta: int
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """A load that fetched the same bytes in an earlier turn of a loop, by lane i + `delta`."""
 
     line: int
@@ -31,8 +30,7 @@ class Carried:
     turns: int  # ago; 1 is the turn before
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """What `optimize --mode force` does with a load."""
 
     action: str  # "shuffle", "copy", "source" (of others) or "keep"
@@ -42,8 +40,7 @@ class Outlook:
     reason: str | None  # why it is kept although another load has its bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """The figures of an access in one turn of a loop, in which a register of the address has a
     known value. None: not known."""
 
@@ -53,8 +50,7 @@ class Turn:
     bank_conflicts: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """One memory access in program order. None: not known."""
 
     line: int  # of the PTX text, counted from 1
@@ -85,8 +81,7 @@ class Access:
     contention: int | None = None  # shared atomics: lanes that meet in one word; 1: none do
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """Accesses whose addresses differ by constants only; `address` is that of offset 0."""
 
     name: str
@@ -94,8 +89,7 @@ class Row:
     lines: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """Why a rewrite is right."""
 
     status: str  # "proved", "guarded" (by a predicate at run time) or "assumed"
@@ -103,8 +97,7 @@ class Proof:
     guards: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """Where an element of a load comes from: element `element` of the load at `source_line` in lane
     i + `delta`, or `delta` - i where `mirror` is set."""
 
@@ -114,8 +107,7 @@ class Part:
     mirror: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
+class Rewrite(Struct, frozen=True):
     """An instruction that was rewritten. Of a shuffle or a copy: a load that takes its value from
     the load at `source_line` of lane i + `delta`; others have None there, and a `detail`."""
 
@@ -130,8 +122,7 @@ class Rewrite:
     detail: Mapping[str, Any] = field(default_factory=dict)  # what is particular to that rewrite
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """An instruction that was left alone. None: not known, as where no source was in sight."""
 
     line: int
@@ -142,8 +133,7 @@ class Refusal:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """A loop that the lanes of a warp may leave after different numbers of turns."""
 
     line: int  # of its first instruction
@@ -151,8 +141,7 @@ class Loop:
     reason: str | None  # why it stays; None where it does not
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Why the rewrites of a kernel are these, or why there are no shuffles."""
 
     by: str  # "asked" (by force), "tuned" (measured by `ptxsw tune`), "model" (of the target)
@@ -160,8 +149,7 @@ class Choice:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """One kernel or function. None: not computed; but `mean_delta` is not known (has no value)
     where there are neither shuffles nor copies."""
 
@@ -181,8 +169,7 @@ class Kernel:
     loops: tuple[Loop, ...] | None = None  # where loops were to become uniform
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One PTX file. None: not known."""
 
     ptxsw: str  # the version that wrote it

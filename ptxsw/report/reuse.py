@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw import isa
 from ptxsw.analysis.address_text import is_pointer
@@ -24,8 +25,7 @@ _MOST = 8  # named for one load
 _TURNS = 8  # looked back
 
 
-@dataclass(frozen=True, slots=True)
-class Along:
+class Along(Struct, frozen=True):
     """What an address grows by from lane to lane, in bytes (0: not known, or not at all), and how
     many lanes lie in a row of the block."""
 
@@ -49,8 +49,7 @@ class Along:
         return [lane for lane, rest in parted if not rest and 0 < abs(lane) < self.width]
 
 
-@dataclass
-class OpenRow:
+class OpenRow(Struct):
     """A row while it is filled, in program order: loads and the last stores by their offset."""
 
     name: str
@@ -85,8 +84,7 @@ class OpenRow:
         return tuple(found[:_MOST])
 
 
-@dataclass
-class Writes:
+class Writes(Struct):
     """Where memory was last written, in program order, as far as rows do not tell."""
 
     calls: Sequence[int]  # instructions that may write anything
@@ -143,8 +141,7 @@ def _read_only(access: Access) -> bool:
     return "nc" in access.instruction.modifiers or access.space == "const"
 
 
-@dataclass
-class Rows:
+class Rows(Struct):
     """Rows by their key, in the order of their first access."""
 
     found: dict[Hashable, OpenRow] = field(default_factory=dict)
@@ -171,8 +168,7 @@ def _letters(number: int) -> str:
 # ---------------------------------------------------------------- over the turns of a loop
 
 
-@dataclass(frozen=True, slots=True)
-class _Load:
+class _Load(Struct, frozen=True):
     """A load in a loop: its address without the loop's turns, reduced by as many `step`s as fit."""
 
     index: int
@@ -307,8 +303,7 @@ def _short(label: str) -> str:
     return label.replace("$L__", "")
 
 
-@dataclass(frozen=True)
-class _Stable:
+class _Stable(Struct, frozen=True):
     """Which terms are the same in every turn of a loop, given that inner loops are in the same
     turn of theirs."""
 
@@ -339,8 +334,7 @@ class _Stable:
         return {cfg.name(h) for h in cfg.loops_around(self.header) if h != self.header}
 
 
-@dataclass(frozen=True)
-class _Written:
+class _Written(Struct, frozen=True):
     """What a loop writes: the pointers, by state space; None for anything at all."""
 
     pointers: Mapping[str, frozenset[Monomial]] | None

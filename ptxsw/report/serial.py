@@ -40,8 +40,8 @@ def to_json(report: Report) -> Json:
 
 
 def _fields(item: Any) -> Json:
-    """The fields of a flat dataclass; tuples become lists."""
-    values = {name: getattr(item, name) for name in item.__dataclass_fields__}
+    """The fields of a flat struct; tuples become lists."""
+    values = {name: getattr(item, name) for name in item.__struct_fields__}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 

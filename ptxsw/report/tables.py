@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ptxsw.report.model import Access, Carried, Kernel, Outlook, Proof, Row
 
 UNKNOWN = "?"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Cells as text. `right` names the columns that are aligned to the right."""
 
     header: tuple[str, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ptxsw.report.model import Kernel, Report
 from ptxsw.report.tables import (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.analysis import warp_addresses as lanes
 from ptxsw.analysis.traffic import Traffic
@@ -15,8 +17,7 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.report import model
 
 
-@dataclass(frozen=True, slots=True)
-class Turning:
+class Turning(Struct, frozen=True):
     """The turns of one access. `register` is the one whose value they tell apart."""
 
     register: str

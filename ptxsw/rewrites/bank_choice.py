@@ -7,7 +7,8 @@ to dominate what is added: of instructions that is the most that ptxas makes of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.analysis.shared_banks import Banks, BankTraffic, times
@@ -32,8 +33,7 @@ _PREDICATED = 12  # instructions of a block that ptxas may execute under a predi
 _BRANCHES = 4  # instructions that enter and leave a block, where it does so no more
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """What all permutations are judged by. `traffic` is what ptxas makes of the accesses where
     granules of so many bytes stay together; `dynamic` names the arrays of dynamic size, `narrow`
     are those that have to get whole rows."""
@@ -67,8 +67,7 @@ def ways(traffic: BankTraffic, banks: Banks) -> float:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A permutation, and what it saves and adds for a warp that runs once through the kernel."""
 
     detail: PermutedBanks
@@ -128,8 +127,7 @@ def family(scene: Scene) -> Iterator[Permutation]:
             yield Permutation(chosen, ROW - size, scene.dynamic)
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """An access, or several that ptxas joins, that conflicts behind a permutation, too: its ways
     before and after, and with the member of the family that serves it best."""
 

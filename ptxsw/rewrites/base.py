@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+from msgspec import Struct
 
 from ptxsw.change import Change, Refusal
 from ptxsw.codegen.splice import Edit, origin
@@ -18,8 +19,7 @@ from ptxsw.options import Options
 Found = Change | Refusal | Choice
 
 
-@dataclass(frozen=True, slots=True)
-class Requires:
+class Requires(Struct, frozen=True):
     """What a rewrite needs, told without reading the kernel's body. A kernel whose text holds
     none of the `words` has nothing to rewrite; without words all may have."""
 
@@ -46,8 +46,7 @@ class Requires:
         return not self.words or any(word in text for word in self.words)
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """One kernel, as handed down to each rewrite. `arch` is the target for which gains are
     judged ("sm_80"); `considered` names the rewrites that were asked for."""
 
@@ -71,8 +70,7 @@ class Kernel:
         return self.module.source.line(self.trace.cfg.instructions[index].span.start)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """What one rewrite did to a kernel, or left alone in it."""
 
     rewrite: str

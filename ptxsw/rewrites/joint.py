@@ -5,8 +5,10 @@ plans for all."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Line, Refusal
@@ -28,8 +30,7 @@ LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE = "load-elimination", "uniform-loops", 
 TOGETHER = (LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The load whose value a refused load would have taken, and the lanes between them."""
 
     index: int

@@ -8,7 +8,9 @@ that is known from what was tuned and from the policy of the target's model.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.analysis.divergence import CALLED, divergent_regions
 from ptxsw.codegen.emit import emit
@@ -48,8 +50,7 @@ _VOLTA = 70  # from here on lanes have a program counter each
 _AS_PAPER = ("paper", "early")  # schemes that need the same of the loads
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What is to be done with one kernel, and why. `loops` are those that stay although they were
     to become uniform."""
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 _T = TypeVar("_T")
 
@@ -20,8 +21,7 @@ Cost = tuple[float, float]
 """Wavefronts, then instructions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate(Generic[_T]):
+class Candidate(Struct, Generic[_T], frozen=True):
     """A vector that stands for all places from `start` up to `end`, those excluded."""
 
     start: int

@@ -26,9 +26,10 @@ Only under the assumption `no-fault-in-struct` a load may cover some that nobody
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.analysis.alignment import Alignment, Test
@@ -67,8 +68,7 @@ _FOR_A_WAVEFRONT = 2
 _Key = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(Struct, frozen=True):
     """A scalar access, and its bytes from the common part of its group's addresses."""
 
     access: Access

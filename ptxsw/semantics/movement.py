@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ptxsw.semantics.algebra import Algebra
 from ptxsw.semantics.integer import same_width
@@ -19,8 +18,7 @@ def _same(g: Algebra[V], a: V) -> V:
     return a
 
 
-@dataclass(frozen=True, slots=True)
-class Move(Meaning):
+class Move(Meaning, frozen=True):
     """`mov`, whose numbers of operands tell a copy from packing and unpacking."""
 
     def run(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from ptxsw.ir import type_width
 from ptxsw.semantics.algebra import Algebra
@@ -94,8 +95,7 @@ class Modifiers:
             raise NoForm
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(Struct, frozen=True):
     """What an instruction computes from the values of its sources.
 
     `compute(algebra, *sources)` returns the result, or a tuple where there are several (the

@@ -11,8 +11,9 @@ none: the source was made. A way whose own conditions contradict each other is t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
+
+from msgspec import Struct
 
 from ptxsw.analysis.address_equality import Obligation, ShiftedLane, needs_rows
 from ptxsw.emulator.node import Term, Variance, walk
@@ -28,8 +29,7 @@ _FAILURES = 8  # so often Z3 may fail before it is asked no more
 _MOST_WAYS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Fork:
+class Fork(Struct, frozen=True):
     """Where ways to a load part, of which not all pass its source. `start` is the last
     instruction that is on all of them, `blocks` are those behind it that lie on any way to the
     load within a turn of the loops around, the load's own included."""
@@ -38,8 +38,7 @@ class Fork:
     blocks: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Struct, frozen=True):
     """The proof that no lane comes around the source. `rows`: it speaks of lanes that lie in one
     row of the block; `loads`: of what was read from memory that others may write."""
 

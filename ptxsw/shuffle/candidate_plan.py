@@ -6,8 +6,9 @@ Nothing is weighed here: `choose` compares drafts and takes one, or none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
+
+from msgspec import Struct, field
 
 from ptxsw.analysis.lane_reuse import Candidate, candidates, global_loads
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
@@ -23,8 +24,7 @@ Found = Sequence[tuple[Access, Elements]]
 _SHUFFLED = "the source gets its own value by a shuffle"
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """A load that stays as it is although a source was in sight, or that may not take part."""
 
     dest: Access
@@ -32,8 +32,7 @@ class Kept:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CandidatePlan:
+class CandidatePlan(Struct, frozen=True):
     """What one scheme makes of a kernel, and the loads it leaves, with the reasons."""
 
     scheme: str
@@ -89,8 +88,7 @@ def find(trace: Trace, max_delta: int, budget: Budget) -> Found:
         return tuple(takewhile(lambda _: not budget.spent(PLANNING), candidates(trace, max_delta)))
 
 
-@dataclass
-class _Drafting:
+class _Drafting(Struct):
     trace: Trace
     judge: Legality
     scheme: str

@@ -9,7 +9,9 @@ parted further into units: those of one unit take the same form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.emulator.trace import Trace
@@ -17,8 +19,7 @@ from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
 from ptxsw.shuffle.candidate_plan import CandidatePlan, Kept
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(Struct, frozen=True):
     """Loads that the drafts connect, by their positions."""
 
     loads: frozenset[int]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.analysis.address_equality import (
@@ -58,8 +59,7 @@ _FORKS_TRIED = 4
 _PRIVATE = frozenset({"shared", "local", "param"})
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Why a load is left alone, in words."""
 
     reason: str

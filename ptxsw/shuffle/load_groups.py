@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.analysis.lane_reuse import Class, global_loads, place
@@ -17,8 +18,7 @@ from ptxsw.plan import HoistedLoad
 from ptxsw.shuffle.legality import Legality, Refused
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """The loads of a row in program order, with their offsets and the lane stride in bytes."""
 
     members: tuple[Access, ...]

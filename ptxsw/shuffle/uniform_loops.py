@@ -15,8 +15,9 @@ each with a reason where it fails, are those of `docs/soundness.md`:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from ptxsw import isa
 from ptxsw.analysis.trip_count import turns
@@ -41,8 +42,7 @@ _ACCESSES = frozenset({
 _CLEARABLE = (1, 16, 32, 64)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptLoop:
+class KeptLoop(Struct, frozen=True):
     """A loop that lanes leave apart and that stays as it is. `header` is the position of its
     first instruction."""
 
@@ -50,8 +50,7 @@ class KeptLoop:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class UniformLoops:
+class UniformLoops(Struct, frozen=True):
     """The loops of a kernel that lanes may leave in different turns."""
 
     made: tuple[UniformLoop, ...]  # outer ones first
@@ -68,8 +67,7 @@ class _Refused(Exception):
     """The reason why a loop stays as it is."""
 
 
-@dataclass(frozen=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     """A loop to be made uniform, by blocks."""
 
     loop: Loop
@@ -85,8 +83,7 @@ class _Shape:
         return self.loop.blocks.union(self.lead)
 
 
-@dataclass
-class _Nest:
+class _Nest(Struct):
     """A loop to be made uniform and those inside it, by headers, the outermost first."""
 
     shapes: dict[int, _Shape] = field(default_factory=dict)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.ir import Instruction, Mem, Operand, Reg, Symbol, type_width
 from ptxsw.simt.code import LANES, Code, Op, destinations, flatten, handles
@@ -21,8 +21,7 @@ Addresses = Callable[["Machine", Fragment], Array]
 SPACES = ("global", "shared", "local", "const", "param")
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Struct, frozen=True):
     """What the modifiers of a memory instruction say."""
 
     space: str  # "" for generic

@@ -5,10 +5,10 @@ A copy reads when it is issued and writes when a thread waits for its group, as 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.ir import Instruction, Int
 from ptxsw.simt.access import Access, addresses_of, load_values, locate, read_defined
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from ptxsw.simt.machine import Machine
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """What some threads have copied but not yet written, and the group it belongs to."""
 
     idx: Index

@@ -8,11 +8,11 @@ Handlers for what is not mere arithmetic register themselves by opcode.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from ptxsw.errors import Unsupported
 from ptxsw.flow.cfg import Cfg, build
@@ -85,8 +85,7 @@ def align_of(variable: Variable) -> int:
     return max(variable.align or 1, natural)
 
 
-@dataclass(eq=False)
-class Code:
+class Code(Struct, eq=False):
     """A function ready to run in one program."""
 
     program: Program

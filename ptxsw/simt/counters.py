@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from ptxsw.ir import Instruction
 from ptxsw.simt.state import Array, Index
@@ -44,8 +44,7 @@ def class_of(instruction: Instruction) -> str:
     return "float" if types & set(instruction.modifiers) and not moving else "integer"
 
 
-@dataclass
-class Counters:
+class Counters(Struct):
     """Counts of one launch. Loads and sectors are those of global memory."""
 
     thread_instructions: int = 0

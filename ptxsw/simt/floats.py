@@ -11,11 +11,11 @@ are no number have one pattern per type: 0x7fffffff, 0x7fff, 0x7ff8000000000000.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from ptxsw.simt import rounding
@@ -32,8 +32,7 @@ class NoFunction(Exception):
     """A floating-point instruction the interpreter cannot compute."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """What the modifiers of an arithmetic instruction say."""
 
     mode: str = "rn"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from ptxsw.ir import Variable, type_width
 from ptxsw.parser.scan import blank_comments
@@ -14,8 +15,7 @@ from ptxsw.parser.scan import blank_comments
 _TOKEN = re.compile(r"\s*(?:([{},()+])|(-?[0-9][0-9A-Za-z.]*(?:[eE][+-]?[0-9]+)?)|([^\s{},()+]+))")
 
 
-@dataclass(frozen=True, slots=True)
-class Linked:
+class Linked(Struct, frozen=True):
     """An element that is made of addresses: `name+8`, `generic(name)`, `0xFF00(name)`. It lies
     `at` bytes behind the start of its variable and takes `size` bytes."""
 
@@ -29,8 +29,7 @@ class Linked:
         return number.to_bytes(self.size, "little")
 
 
-@dataclass(frozen=True, slots=True)
-class Initialiser:
+class Initialiser(Struct, frozen=True):
     """The bytes of a variable before anything runs: constants, zero where there are none, and
     what the addresses of others decide."""
 

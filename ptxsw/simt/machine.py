@@ -6,10 +6,10 @@ that wait for others (in `waiting`), threads that end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.errors import Unsupported
 from ptxsw.ir import Instruction
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 _ONE = np.uint32(1)
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """Grid and block, in blocks and threads, x first."""
 
     grid: tuple[int, int, int]

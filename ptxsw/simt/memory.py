@@ -8,11 +8,11 @@ with gaps between them. An address is the same number in its own space and in th
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -51,8 +51,7 @@ class Region:
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Bytes of one region that some threads of a fragment access: an offset for each thread, or
     one for all."""
 
@@ -62,8 +61,7 @@ class Place:
     arena: bool
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """`size` bytes at an address, kept from offset `start` of the arena on."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.simt.state import Array, Fragment, Index, union
 
@@ -37,8 +37,7 @@ class WarpCollective(Protocol):
         ...
 
 
-@dataclass(eq=False)
-class Arrival:
+class Arrival(Struct, eq=False):
     """Part of a fragment, of one warp and with one mask, that waits for the rest of the mask."""
 
     fragment: Fragment
@@ -146,8 +145,7 @@ Write = Callable[[Fragment, Array, Array], None]
 """Gives a fragment the result of `bar.red`: how many said yes, among how many, per thread."""
 
 
-@dataclass(eq=False)
-class _Waiter:
+class _Waiter(Struct, eq=False):
     """Threads at a barrier, and for each the round of its block that it waits for."""
 
     fragment: Fragment

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.errors import Unsupported
 from ptxsw.ir import Function, Module
@@ -26,8 +26,7 @@ LIMIT = 1 << 26
 """Instructions of groups of threads after which a launch is taken to run for ever."""
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Struct, frozen=True):
     """What a launch leaves behind."""
 
     buffers: list[Array]  # the array arguments after the launch, in their order

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.simt.state import Fragment, Index, union
 
@@ -50,8 +51,7 @@ class Schedule(Protocol):
         ...
 
 
-@dataclass
-class Converging:
+class Converging(Struct):
     """Last parted, first run; reconvergence at immediate post-dominators."""
 
     patience: int = 100_000

@@ -8,10 +8,10 @@ place: seen from one warp, a converged group of lanes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from ptxsw.errors import PtxError
@@ -54,8 +54,7 @@ class Race(RunError):
     """Two threads touch the same byte without order, and one of them writes."""
 
 
-@dataclass(eq=False)
-class Frame:
+class Frame(Struct, eq=False, dict=True):
     """One activation of a function by a set of threads: their registers."""
 
     code: Code
@@ -112,8 +111,7 @@ def _taken(array: Array) -> Array:
     return array if array.base is None else array.copy()
 
 
-@dataclass(eq=False)
-class Join:
+class Join(Struct, eq=False):
     """Where threads that parted wait for each other; `pending` of them have not come yet."""
 
     pc: int

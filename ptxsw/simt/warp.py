@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from ptxsw.ir import Instruction, Int
 from ptxsw.simt.code import DONE, LANES, Code, Op, Read, destinations, handles, taking_part
@@ -25,8 +25,7 @@ Perform = Callable[["Machine", Index, list[Array]], list[Array]]
 """From the mask, the operands and marks of undefined operands to results and their marks."""
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """A `WarpCollective`: reads operands of every lane, performs, writes as many results as there
     are destinations. After the mask and the operands come marks of what is undefined, an array for
     each operand; the last result marks what is undefined."""
@@ -328,8 +327,7 @@ def bar(code: Code, instruction: Instruction, pc: int) -> Op:
     return run
 
 
-@dataclass(frozen=True)
-class _Arrival:
+class _Arrival(Struct, frozen=True):
     """A barrier instruction."""
 
     code: Code

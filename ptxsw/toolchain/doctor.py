@@ -6,9 +6,10 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import metadata
+
+from msgspec import Struct
 
 from ptxsw import __version__
 from ptxsw.toolchain import compiler_caches, find, gcc, ptxas
@@ -20,8 +21,7 @@ from ptxsw.toolchain.tuned import everything
 _PREFIX = "PTXSW_"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One line of the diagnosis."""
 
     subject: str

@@ -7,14 +7,14 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from ptxsw.toolchain import find
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """What one kernel needs of the hardware; sizes in bytes per thread."""
 
     kernel: str
@@ -24,8 +24,7 @@ class Resources:
     spill_loads: int
 
 
-@dataclass(frozen=True, slots=True)
-class Assembly:
+class Assembly(Struct, frozen=True):
     """A cubin and what ptxas said about it."""
 
     cubin: bytes

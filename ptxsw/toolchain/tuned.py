@@ -13,10 +13,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from ptxsw.errors import naming
 from ptxsw.toolchain.settings import tuned_file
@@ -25,8 +26,7 @@ KEEP = "keep"
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """One variant of a kernel as timed. `seconds` is the median over its launches; `noise` how far
     two identical series were apart, as a share of the smaller one; `block` the threads of a block
     along x, y and z. What did not give the original's results has `equal` False and counts for
@@ -40,8 +40,7 @@ class Timing:
     equal: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
+class Tuned(Struct, frozen=True):
     """The best that was found for a kernel on a device.
 
     `scheme` "keep": leave the loads as they are; with `form` "keep", too, the text as it is, but
@@ -167,9 +166,9 @@ def _loaded(path: str, mtime: int, size: int, inode: int) -> Mapping[str, Tuned]
 
 def _tuned(given: Any) -> Tuned:
     """Unknown keys are left out: a later version may have written them."""
-    known = {f.name: given[f.name] for f in fields(Tuned) if f.name in given}
+    known = {name: given[name] for name in Tuned.__struct_fields__ if name in given}
     timings = tuple(
-        Timing(**{**{f.name: t[f.name] for f in fields(Timing)}, "block": tuple(t["block"])})
+        Timing(**{**{k: t[k] for k in Timing.__struct_fields__}, "block": tuple(t["block"])})
         for t in known.pop("timings", ())
     )
     tuned = Tuned(**known, timings=timings)
@@ -193,7 +192,8 @@ def _alone(path: str) -> Iterator[None]:
 def _write(path: str, results: Mapping[str, Tuned]) -> None:
     """A line for each kernel, for those who keep the file under version control. It appears whole
     or stays as it was."""
-    lines = [f"{json.dumps(name)}: {json.dumps(asdict(results[name]))}" for name in sorted(results)]
+    entries = ((name, to_builtins(results[name])) for name in sorted(results))
+    lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries]
     private = f"{path}.{os.getpid()}"
     try:
         with naming(path), open(private, "w", encoding="utf-8") as file:

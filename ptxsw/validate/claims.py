@@ -7,8 +7,9 @@ about a loop is established on entry, assumed at the header and proved again at 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from ptxsw.errors import ParseError
 from ptxsw.ir import Function, Instruction, Module, Reg, Variable
@@ -16,8 +17,7 @@ from ptxsw.parser import parse
 from ptxsw.validate.kinds import Kind, kind
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """`register` of the second text "is" what `code` computes, or, a predicate, "implies" it.
 
     `code` is PTX over registers of the first text, with declarations of its own where it needs
@@ -35,8 +35,7 @@ class Claim:
     relation: Literal["is", "implies"] = "is"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadClaim:
+class ReadClaim(Struct, frozen=True):
     """A claim made ready: instructions to run on the first text's registers."""
 
     claim: Claim

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
@@ -18,8 +19,7 @@ _MAX_FACTS = 32
 _MAX_VECTOR = 32  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What a comparison asks of the proof around it.
 
     `images` are the places in the second text of a block of the first; `live` the registers that

@@ -8,7 +8,8 @@ the registers' names; so addresses that are made before a loop are still sums of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
@@ -27,8 +28,7 @@ _MAX_EQUATIONS = 4000
 _MAX_BRANCHES = 24
 
 
-@dataclass
-class Registers:
+class Registers(Struct, dict=True):
     """The values of one text's registers at a place. `given` may tell a register's value first;
     `leaf` names what nothing else tells; `points` tells where such a register points."""
 
@@ -140,8 +140,7 @@ def live_at(cfg: Cfg, live: Callable[[int], frozenset[Reg]], position: int) -> f
     return frozenset(now)
 
 
-@dataclass
-class Cut:
+class Cut(Struct):
     """One place in each text, and what is known there."""
 
     old_position: int

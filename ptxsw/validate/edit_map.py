@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+
+from msgspec import Struct
 
 from ptxsw.flow.cfg import ends_block
 from ptxsw.ir import Body, Instruction, Label, Symbol
 
 
-@dataclass(frozen=True)
-class EditMap:
+class EditMap(Struct, frozen=True, dict=True):
     """Pairs of places, as positions in `Body.instructions`: control before the one in the first
     text corresponds to control before the other in the second. A place may have several
     images, where code of the first text stands more than once in the second."""

@@ -10,7 +10,8 @@ Only what shows in the addresses counts: no solver is asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
@@ -20,8 +21,7 @@ Written = tuple[str, Term, int, Term, Term]
 """The space, place and size of a store, its value and its guard."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
+class _Layer(Struct, frozen=True):
     """Bytes stored to one base under one guard: values by their offsets."""
 
     space: str

@@ -11,8 +11,9 @@ in their order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.memory import Aliasing
@@ -29,8 +30,7 @@ CONSTANT = -1
 """The epoch of what nobody writes: parameters, constants, and what is read by `.nc`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
+class Bytes(Struct, frozen=True):
     """`size` bytes at `place`, counted from the start of `space` ("generic": not known)."""
 
     space: str
@@ -38,8 +38,7 @@ class Bytes:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """A plain store of `value` (8·size bits), made where `guard` holds."""
 
     target: Bytes

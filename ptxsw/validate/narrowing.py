@@ -9,7 +9,8 @@ paths beside one of the second, which has to be right whatever the machine answe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms

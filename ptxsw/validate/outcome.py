@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 PARAMETERS_ARE_GLOBAL = "parameters-are-global"
 NO_OUTSIDE_WRITER = "no-outside-writer"
@@ -26,15 +27,13 @@ ASSUMPTIONS: Mapping[str, str] = {
 DEFAULT = frozenset({PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, LOCKSTEP, NO_RACE})
 
 
-@dataclass(frozen=True, slots=True)
-class Proved:
+class Proved(Struct, frozen=True):
     """Wherever the first kernel is defined, the second does the same; given `assumptions`."""
 
     assumptions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(Struct, frozen=True):
     """The texts differ here, or could not be shown to agree. Lines count from 1; `example` are
     values of what is unknown under which they differ, where the solver gave any (a value read
     from memory counts as unknown, so an example need not be possible)."""
@@ -50,8 +49,7 @@ class Mismatch:
         return f"{self.reason} ({', '.join(told)})" if told else self.reason
 
 
-@dataclass(frozen=True, slots=True)
-class Unproved:
+class Unproved(Struct, frozen=True):
     """Nothing is known: something cannot be followed, or a limit was reached."""
 
     reason: str

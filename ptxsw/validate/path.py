@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term, Variance
@@ -29,8 +30,7 @@ MAX_STEPS = 20_000
 _SPACE_MAY_DIFFER = frozenset({"ld", "st", "atom", "red"})
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(Struct, frozen=True):
     """A plain load or store. `before` is how many events the path had seen; `nc`: a load that
     says that nobody writes these bytes."""
 
@@ -42,8 +42,7 @@ class Touch:
     nc: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Something both texts must do: what it is, with which operands, and whether it happens."""
 
     index: int
@@ -54,8 +53,7 @@ class Event:
     epoch: int  # the epoch of memory that it ends or leaves alone
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """How a path ends: "cut" at a place of comparison, "exit", "trap", or "brx", whose index
     chooses among `targets`."""
 
@@ -66,8 +64,7 @@ class End:
     targets: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
-class Path:
+class Path(Struct):
     """A path through one text and what happened on it."""
 
     base: Get

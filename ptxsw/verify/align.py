@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.flow.dataflow import read_first
@@ -34,8 +35,7 @@ from ptxsw.ir import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
+class Aligned(Struct, frozen=True):
     """One instruction of the second body.
 
     `kind` is "same" for an instruction of the first, "guarded" for one under a new guard,
@@ -50,8 +50,7 @@ class Aligned:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(Struct, frozen=True):
     """Why two bodies cannot be aligned; `instruction` is of the second, where there is one."""
 
     reason: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -23,8 +24,7 @@ _DATA = re.compile(r"(zeros|iota|random):(\d+)(?::(\w+))?(?::(\d+))?(?:\+(\d+))?
 _FILE = re.compile(r"(.+\.npy)(?:\+(\d+))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """A buffer: `count` elements of a PTX type; the pointer is to element number `first`.
 
     "zeros"; "iota": 0, 1, 2, …; "random": floats from -1 to 1, integers from 0 to 63, so that

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from ptxsw.ir import Module, type_width
@@ -30,8 +31,7 @@ LIMIT = 1 << 21
 """Steps of groups of threads after which a kernel is taken to run for ever."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What one run left behind: the bytes of all buffers by name, or the error it ended with."""
 
     buffers: tuple[tuple[str, Array], ...] = ()
@@ -50,8 +50,7 @@ class Outcome:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """Where two kernels part: `seed` is of the schedule, None for the converging one."""
 
     launch: Launch
@@ -59,8 +58,7 @@ class Difference:
     what: str
 
 
-@dataclass
-class Comparison:
+class Comparison(Struct):
     """What was run, and the first difference."""
 
     difference: Difference | None = None

@@ -8,7 +8,8 @@ text does not carry out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ptxsw.emulator.node import Term
 from ptxsw.ir import Function, Mem, Module, Reg
@@ -18,8 +19,7 @@ from ptxsw.verify.lanes import WARP
 from ptxsw.verify.segment_runner import Extra, Loaded, Mismatch, SegmentRunner
 
 
-@dataclass(frozen=True, slots=True)
-class InferredRewrite:
+class InferredRewrite(Struct, frozen=True):
     """The registers of load `dest` hold `parts`. In some lanes a part may come from a load made
     for others: `displaced` holds pairs of a part's number and the distance in bytes from which
     lane i + delta -+ 32 has loaded it."""
@@ -29,16 +29,14 @@ class InferredRewrite:
     displaced: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Struct, frozen=True):
     """All claims of a text, and the loads that it makes earlier."""
 
     rewrites: tuple[InferredRewrite, ...]
     hoists: tuple[HoistedLoad, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     """What one lane finds in a register: what `other` has there of a load, original or added."""
 
     what: Loaded | tuple[Extra, int]
@@ -55,8 +53,7 @@ def read(first: Function, module: Module, second: Function, aligned: tuple[Align
     return Claims(tuple(unique[dest] for dest in sorted(unique)), tuple(hoists))
 
 
-@dataclass
-class _Stretch:
+class _Stretch(Struct):
     """What was seen since the stretch of the original began."""
 
     seen: list[tuple[Aligned, list[list[_Seen]]]] = field(default_factory=list)

@@ -9,7 +9,8 @@ share, such as the result of a vote, stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw.emulator.node import Term, Variance, bottom_up, walk
 from ptxsw.emulator.terms import Terms
@@ -23,8 +24,7 @@ Pattern = int
 so patterns are told apart by their numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shuffle:
+class Shuffle(Struct, frozen=True):
     """A `shfl.sync`: its mode and its operands. `whole` is the condition under which all 32
     lanes are known to take part."""
 
@@ -35,8 +35,7 @@ class Shuffle:
     whole: Term
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(Struct, frozen=True):
     """A `vote.sync.any` or `.all` by all lanes that are here."""
 
     mode: str

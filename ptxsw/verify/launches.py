@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.emulator.node import Term, split, walk
 from ptxsw.emulator.trace import Trace
@@ -25,8 +27,7 @@ BASE = 0x100000000000
 STEP = 1 << 32
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """`args` are those of the kernel in order, a structure as its fields (offset, type, value).
 
     `memory` puts buffers at addresses, for pointers given as numbers; `only` runs some blocks of
@@ -64,8 +65,7 @@ class Launch:
         return json.dumps(self.json())
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """A structure given by value."""
 
     fields: tuple[tuple[int, str, Argument], ...]
@@ -199,8 +199,7 @@ LARGEST = 1 << 22
 """Elements beyond which no buffer grows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """What a parameter, or a field of one, is for: `pointee` is the type it points to."""
 
     name: str

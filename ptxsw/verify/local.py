@@ -16,7 +16,8 @@ nothing of how the lines were made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.node import Term, Variance, walk
@@ -29,8 +30,7 @@ from ptxsw.verify.segment_runner import Extra, Loaded, Mismatch, SegmentRunner
 from ptxsw.verify.uniform import undo
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A rewrite that is not what the plan says: our own bug. `line` is of the rewritten text."""
 
     line: int
@@ -82,8 +82,7 @@ def aligned_without_loops(
     return apart if apart is not None else (undone.function, aligned)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """Where a value comes from: a load of the original in a lane, at its own address or so many
     bytes further on."""
 

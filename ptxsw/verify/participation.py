@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.flow.dataflow import Facts, defs
@@ -34,8 +35,7 @@ class Mismatch(Exception):
         self.apart = Divergence(reason, instruction)
 
 
-@dataclass
-class Found:
+class Found(Struct):
     """A uniform loop in the rewritten text. `inside` is its predicate and `go` what is voted;
     `start` is the statement that sets the predicate where no branch is in its place."""
 

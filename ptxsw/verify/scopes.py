@@ -10,7 +10,8 @@ labels (`renumbered` sees to both), and sets its registers before it reads them
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ptxsw.ir import (
     Args,

@@ -10,7 +10,8 @@ heirs of `SegmentRunner`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term, Variance
@@ -38,24 +39,21 @@ class Mismatch(Exception):
         self.instruction, self.reason = instruction, reason
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A straight-line segment of the rewritten body."""
 
     block: int
     segment: int
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """What load `index` of the original puts into its register number `element`."""
 
     index: int
     element: int
 
 
-@dataclass(frozen=True, slots=True)
-class Extra:
+class Extra(Struct, frozen=True):
     """An added load: it stands before instruction `index` of the original. The address and the
     guard under which it is made, the conditions of the code around it, and the conditions of
     which any tells that the warp is whole there."""

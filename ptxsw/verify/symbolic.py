@@ -12,7 +12,9 @@ and so all stores have the same addresses, values and conditions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw import plan as planned
 from ptxsw.analysis.lane_reuse import Candidate
@@ -36,8 +38,7 @@ ASSUME = frozenset({LOCKSTEP, NO_RACE})
 """What a proof may stand on; what it does stand on is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The kernels are equal; `rewrites` loads were shown to get their value elsewhere, and
     `loops` loops to be gone round by all lanes together."""
 
@@ -46,8 +47,7 @@ class Proof:
     loops: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Unproved:
+class Unproved(Struct, frozen=True):
     """Nothing is proved."""
 
     reason: str

@@ -18,7 +18,9 @@ that have left) is taken from the plan.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.flow.dataflow import CARRY, Facts, defs, liveness
@@ -28,8 +30,7 @@ from ptxsw.verify.align import Aligned, Divergence
 from ptxsw.verify.participation import Found, Lanes, Mismatch, is_line, target
 
 
-@dataclass(frozen=True)
-class Undone:
+class Undone(Struct, frozen=True):
     """A body without its uniform loops, and what was asked of all lanes of a loop."""
 
     function: Function

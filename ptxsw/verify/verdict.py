@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from ptxsw.emulator.run import emulate
 from ptxsw.errors import Unsupported
@@ -19,8 +20,7 @@ from ptxsw.verify.symbolic import Proof, Unproved, prove
 SEEDS = (1, 2, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class Equal:
+class Equal(Struct, frozen=True):
     """No difference. `proved`: of every kernel there is a proof, on the assumptions named;
     else the kernels did the same in all `launches`, each run under several schedules."""
 
@@ -40,8 +40,7 @@ class Equal:
         return f"equal: proved{resting}; and in {tested}"
 
 
-@dataclass(frozen=True, slots=True)
-class Different:
+class Different(Struct, frozen=True):
     """They differ: the smallest launch found that shows it, and where."""
 
     kernel: str
@@ -56,8 +55,7 @@ class Different:
         return f"different: {self.kernel}{how}: {self.reason}\nlaunch: {self.difference.launch}"
 
 
-@dataclass(frozen=True, slots=True)
-class Undecided:
+class Undecided(Struct, frozen=True):
     """Neither is known."""
 
     reason: str

@@ -125,7 +125,7 @@ def test_series_are_apart_in_time(variants: list[Variant]) -> None:
 
 
 def test_a_cached_problem_is_evicted(variants: list[Variant]) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     small, large = FakeDriver(), FakeDriver(device=replace(DEVICE, l2=1 << 10))
     for driver in (small, large):

@@ -7,10 +7,10 @@ import importlib.util
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ptxsw import pipeline
 from ptxsw.emulator.run import emulate

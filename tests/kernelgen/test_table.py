@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import importlib.util
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.kernelgen import __main__ as harness
 from benchmarks.kernelgen import measure as measuring
@@ -112,7 +113,9 @@ def test_references_are_compared_bit_for_bit(monkeypatch: pytest.MonkeyPatch) ->
     case = CASES["vecadd"]
     whole, ragged = case.runs("float")
     off = {name: np.nextafter(array, 9) for name, array in whole.expected.items()}
-    other = replace(case, runs=lambda _: (replace(whole, expected=off), ragged))
+    other = dataclasses.replace(
+        case, runs=lambda _: (dataclasses.replace(whole, expected=off), ragged)
+    )
     _, rewritten = measure(other, "paper", "keep", "float")
     assert rewritten.numpy == "c DIFFERS"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ptxsw.ir import (
@@ -32,7 +30,6 @@ from ptxsw.ir import (
     Vec,
 )
 from ptxsw.parser import body, parse
-from ptxsw.parser.node_factory import opened
 from ptxsw.source import Source
 
 HEAD = ".version 8.3\n.target sm_80\n.address_size 64\n.global .u32 arr[16];\n"
@@ -278,11 +275,6 @@ def test_families_with_digits_in_their_stem() -> None:
 
 
 def test_nodes_made_quickly_are_nodes() -> None:
-    nodes: tuple[Any, ...] = (
-        Instruction, Reg, Int, Mem, Vec, Float, Symbol, Guard, Label, Loc, Open, Close,
-    )  # fmt: skip
-    for node in nodes:
-        assert set(opened(node).__slots__) == set(node.__slots__)
     (line,) = _body("@%p1 add.s32 %r1, %r2, 3;").instructions
     made = Instruction("add", ("s32",), (R1, R2, Int(3)), Guard(Reg("%p1")), *line.span)
     assert line == made and hash(line) == hash(made) and repr(line) == repr(made)

@@ -8,7 +8,8 @@ integers in %r1 and %r2, %tid.x in %r3, %laneid in %r4, %ctaid.x in %r5, %ntid.x
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 HEAD = """.version {version}
 .target {target}
@@ -57,8 +58,7 @@ TAIL = """
 """
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """`body` has a place HERE for the lines that make the difference; `deltas` are the lanes that
     values come from in the right kernel, in program order, and `reason` is why the wrong one is
     left alone: empty where no source is in sight."""
@@ -95,7 +95,7 @@ SAME_ARRAY = "before the source may write the same array"
 
 def between(wrong: str, reason: str, right: str = "", **more: object) -> Pair:
     """Something that must not stand between the two loads."""
-    return replace(Pair("3", TWO, right, wrong, reason), **more)  # type: ignore[arg-type]
+    return replace(Pair("3", TWO, right, wrong, reason), **more)
 
 
 SPIN = """SPIN:

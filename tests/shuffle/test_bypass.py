@@ -4,12 +4,12 @@ is written for them, and what becomes of it when it is spoilt."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ptxsw.cost.machine_model import Figures, Model, Request, Wait, find_model
 from ptxsw.cost.select import (

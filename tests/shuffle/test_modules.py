@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, Result, optimize
@@ -25,7 +25,7 @@ PLAIN = Pair("", TWO, "", "", "")
 
 def forced(text: str, scheme: str = "paper", form: str = "keep", **more: object) -> Result:
     options = Options(mode="force", scheme=scheme, form=form)
-    return optimize(text, replace(options, **more))  # type: ignore[arg-type]
+    return optimize(text, replace(options, **more))
 
 
 def shuffles(text: str, **more: object) -> int | None:

@@ -8,10 +8,10 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ptxsw.codegen.splice import Edit
 from ptxsw.pipeline import Options, optimize

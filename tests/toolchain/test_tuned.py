@@ -6,10 +6,10 @@ import json
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ptxsw.integrations.triton import _hook
 from ptxsw.pipeline import Options

@@ -7,10 +7,10 @@ mutants of every kernel; the normal run takes the first, the middle and the last
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
