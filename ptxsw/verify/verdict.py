@@ -14,6 +14,7 @@ from ptxsw.parser import parse
 from ptxsw.simt.run import require_64_bits
 from ptxsw.validate import Proved, validate
 from ptxsw.verify.differential import Comparison, Difference, compare
+from ptxsw.verify.inferred_layout import layouts
 from ptxsw.verify.launches import Launch, invent
 from ptxsw.verify.symbolic import Proof, Unproved, prove
 
@@ -133,8 +134,11 @@ def _one(
 def _validated(first: Module, second: Module, function: Function) -> Proof | None:
     """A proof from the texts alone, of what is no shuffle or copy."""
     other = next(f for f in second.kernels if f.name == function.name)
-    outcome = validate((first, function), (second, other))
-    return Proof(1, outcome.assumptions) if isinstance(outcome, Proved) else None
+    for layout in (None, *layouts(second, function, other)):
+        outcome = validate((first, function), (second, other), shared_layout=layout)
+        if isinstance(outcome, Proved):
+            return Proof(1, outcome.assumptions)
+    return None
 
 
 def _together(found: Sequence[Verdict]) -> Verdict:
