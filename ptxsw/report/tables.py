@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,12 +39,15 @@ def _delta(delta: int | None) -> str:
 
 
 def counts(kernel: Kernel) -> str:
-    """One line of figures: "9 global loads, 6 shuffles, 0 copies, mean |N| 1.50"."""
+    """One line of figures: "9 global loads, 6 shuffles, 0 copies, mean |N| 1.50". Changes that
+    are neither shuffles nor copies are counted by their rewrites: "vectorize 3"."""
     parts = [_plural(kernel.loads, "global load")]
     if kernel.shuffles is not None:
         parts.append(_plural(kernel.shuffles, "shuffle"))
     if kernel.copies is not None:
         parts.append(_plural(kernel.copies, "copy", "copies"))
+    changed = Counter(r.rewrite for r in kernel.rewrites or () if r.source_line is None)
+    parts.extend(f"{name} {count}" for name, count in changed.items())
     if kernel.mean_delta is not None:
         parts.append(f"mean |N| {kernel.mean_delta:.2f}")
     if kernel.instructions is not None:
@@ -203,12 +207,17 @@ def change_table(kernel: Kernel) -> Table:
 
 
 def _facts(detail: Mapping[str, Any]) -> str:
-    """As in "space: global"; what has several fields has a table of its own."""
-    return ", ".join(
-        f"{name.replace('_', ' ')}: {value}"
+    """As in "lines 46, 50; bytes 8"; what has several fields has a table of its own."""
+    return "; ".join(
+        f"{name.replace('_', ' ')} {_listed(value)}"
         for name, value in detail.items()
         if not (isinstance(value, Sequence) and value and isinstance(value[0], Mapping))
     )
+
+
+def _listed(value: Any) -> str:
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    return ", ".join(map(str, value)) if several else str(value)
 
 
 def wavefront_table(kernel: Kernel) -> Table:

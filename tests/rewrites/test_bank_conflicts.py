@@ -354,7 +354,7 @@ def test_the_report_has_wavefronts_and_banks() -> None:
     assert (load["banks"], load["banks_after"]) == ([32, *[0] * 31], [1] * 32)
     told = optimization_text(result.report).splitlines()
     assert told[2].endswith(
-        "bank-conflicts  permutation: a ^ ((a >> 5) & 0x7c), granule: 4  proved"
+        "bank-conflicts  permutation a ^ ((a >> 5) & 0x7c); granule 4  proved"
     )
     assert [row.split() for row in told[3:]] == [
         ["line", "wavefronts", "after"], [str(line), "32", "1"],
