@@ -16,8 +16,9 @@ Block = tuple[int, int, int]
 IN_A_ROW = (133, 150, 172, 177, 191, 218, 287, 309, 363)
 """Seeds of kernels in which loads that follow one another fill the same registers."""
 
-AT_ONE_PLACE = (872,)
-"""Two rows begin at one place: one with a load that is moved there."""
+AT_ONE_PLACE = (872, 1141)
+"""Two rows begin at one place: one with a load that is moved there, which in 1141 reads the bytes
+of the other's partial load."""
 
 
 def kernel(seed: int) -> str:
