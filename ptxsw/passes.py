@@ -23,7 +23,7 @@ from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.rewrites import REWRITES, joint, named
 from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
-from ptxsw.validate import DEFAULT, Proved, validate
+from ptxsw.validate import ASSUMPTIONS, Proved, validate
 
 UNCHECKED = "what was written for it could not be shown to be right"
 
@@ -175,7 +175,7 @@ class Passes:
             return None if wrong is None else f"a bug of ptxsw: {wrong}"
         kernel.budget.check()
         new = _named(rewritten, kernel.function.name)
-        allowed = DEFAULT & kernel.options.assume
+        allowed = ASSUMPTIONS.keys() & kernel.options.assume
         layouts = [
             c.detail.permutation for c in made.changes if isinstance(c.detail, PermutedBanks)
         ]

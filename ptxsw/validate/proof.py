@@ -45,6 +45,7 @@ from ptxsw.validate.text import Text
 from ptxsw.validate.warp import WarpView
 from ptxsw.validate.windows import Windows
 from ptxsw.validate.writers import may_write
+from ptxsw.validate.written_ranges import WrittenRanges
 
 Pair = tuple[int, int]
 
@@ -87,6 +88,7 @@ class Validation:
         self.declared = Declared(self.terms, self.memory, self.old)
         texts = self.old, self.new
         self.lanes = KernelLanes(self.terms, texts, self.declared, self.images, self.allowed)
+        self.written = WrittenRanges(self.lanes, self.equality)
         self.ahead = Ahead(self.memory, self.equality)
 
     # ------------------------------------------------------------ the whole
@@ -552,17 +554,19 @@ class Validation:
     def _raced(self) -> bool:
         return self.view is not None and NO_RACE in self.view.assumptions
 
-    def _read_only(self, old: Path, touch: Touch) -> bool:
+    def _read_only(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
         """Does nobody write these bytes while the kernel runs?"""
         if NO_OUTSIDE_WRITER not in self.allowed or touch.target.space != "global":
             return False
         if any(map(may_write, self.old.cfg.instructions)):
-            base = self.lanes.base(touch.target.place)
-            if NO_ALIAS not in self.allowed or base is None or None in self.lanes.written_bases:
-                return False
-            if base in self.lanes.written_bases:
-                return False
-            self.assumptions[NO_ALIAS] = None
+            twins = {t.index for t in old.touches if t.loads and t.target == touch.target}
+            if not self.written.apart(twins, given):
+                base = self.lanes.base(touch.target.place)
+                if NO_ALIAS not in self.allowed or base is None:
+                    return False
+                if not {None, base}.isdisjoint(self.lanes.written_bases):
+                    return False
+                self.assumptions[NO_ALIAS] = None
         self.assumptions[NO_OUTSIDE_WRITER] = None
         return True
 
