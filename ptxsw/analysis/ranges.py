@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 
 from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.bits import wrapped
@@ -221,11 +222,22 @@ class _Path:
                 return product
             case "zext" | "sext" if term.args[0].width >= _OPAQUE_BITS:
                 return self.number(term.args[0], signed=term.kind == "sext")
+            case "zext" if term.args[0].kind == "extract":
+                return self.read(term.args[0])
+            case "extract" if term.value and self._grid.is_parameter(term.args[0]):
+                return self._quotient(term)
             case "extract" if term.value == 0 and term.width >= _OPAQUE_BITS:
                 return self.read(term.args[0])
         if self._grid.is_parameter(term):
             self._grid.numbers[term] = None
         return Polynomial.atom(term)
+
+    def _quotient(self, term: Term) -> Polynomial:
+        """The high bits of a parameter: what is left of it without the low ones."""
+        (whole,), bits = term.args, int(term.value)
+        value = self.number(whole, signed=False)
+        self._fits(value, 0, (1 << bits + term.width) - 1)
+        return (value - self.read(self._terms.extract(whole, 0, bits))) * Fraction(1, 1 << bits)
 
     def number(self, term: Term, *, signed: bool) -> Polynomial:
         """A polynomial equal to a term as a number, which needs it not to wrap."""
@@ -246,8 +258,9 @@ class _Path:
         """Note that a polynomial has to be at most 0."""
         if self._grid.span(excess)[1] <= 0:
             return
-        if self._grid.span(excess)[0] > 0 or not excess.is_whole:
+        if self._grid.span(excess)[0] > 0:
             raise Unbounded("its index may wrap")
+        excess *= lcm(*(factor.denominator for _, factor in excess))
         if self._grid.span(excess)[1] > FARTHEST:
             raise Unbounded("its index may be too large")
         self.needs[excess] = None
@@ -367,9 +380,10 @@ class _Path:
         if condition.kind == "not" and condition.args[0].kind == "eq":
             return self._until_equal(count, *condition.args[0].args)
         found = list(comparisons([condition], self._terms))
-        if len(found) != 1 or condition not in conjuncts(self._given, self._terms):
+        if len(found) != 1:
             raise Unbounded("how often a loop goes round is not known")
-        return self._while_less(count, found[0])
+        first = self._at_entry(count, condition)
+        return self._while_less(count, found[0], guarded=self._grid.holds(first, self._given))
 
     def _until_equal(self, count: Term, a: Term, b: Term) -> Polynomial:
         """A loop that goes on while `a != b`, whose difference changes by a constant: it ends
@@ -377,8 +391,7 @@ class _Path:
         terms = self._terms
         difference = terms.sub(a, b)
         start, step = self._linear(count, self.read(difference))
-        zero = terms.const(0, count.width)
-        first = terms.substitute(difference, lambda node: zero if node is count else None)
+        first = self._at_entry(count, difference)
         distance = terms.neg(first) if step > 0 else first
         width = distance.width
         exact = terms.urem(distance, terms.const(abs(step), width))
@@ -393,9 +406,16 @@ class _Path:
         self._fits(away, -top, top - 1)
         return away * Fraction(1, abs(step)) - 1
 
-    def _while_less(self, count: Term, comparison: Comparison) -> Polynomial:
-        """A loop that goes on while `a < b`, one of which changes by a constant. It never wraps
-        if the last step before the end does not."""
+    def _at_entry(self, count: Term, term: Term) -> Term:
+        """The value of a term in the first turn."""
+        zero = self._terms.const(0, count.width)
+        return self._terms.substitute(term, lambda node: zero if node is count else None)
+
+    def _while_less(self, count: Term, comparison: Comparison, *, guarded: bool) -> Polynomial:
+        """A loop that goes on while `a < b`, one of which changes by a constant; `guarded` if that
+        holds in the first turn, too. It never wraps if the last step before the end does not."""
+        if not guarded:
+            raise Unbounded("how often a loop goes round is not known")
         a, b = self.read(comparison.a), self.read(comparison.b)
         top = 1 << comparison.a.width - comparison.signed
         least, most = -top if comparison.signed else 0, top - 1

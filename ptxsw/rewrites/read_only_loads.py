@@ -132,7 +132,8 @@ def _hazard(instruction: Instruction) -> str | None:
         return "is volatile or ordered: others may write what is read behind it"
     if instruction.opcode in _FENCES and "cta" not in instruction.modifiers:
         return "is a fence of the whole device: others may write what is read behind it"
-    if effects & Effect.WRITE and instruction.opcode not in ("st", "atom", "red"):
+    single = instruction.opcode in ("st", "atom", "red") and isa.access_type(instruction)
+    if effects & Effect.WRITE and (not single or effects & Effect.ASYNC):
         return "may write these bytes by itself"
     return None
 
@@ -214,7 +215,11 @@ class _Finder:
 
     def __init__(self, kernel: Kernel, loads: Sequence[Access]) -> None:
         self.kernel, self.loads = kernel, loads
-        self.writers = [a for a in kernel.trace.accesses if _writes(a.instruction)]
+        self.writers = [
+            access
+            for access in kernel.trace.accesses
+            if _writes(access.instruction) and access.space not in _PRIVATE
+        ]
         self.reason: dict[int, str] = {}
 
     def find(self) -> Iterator[Found]:

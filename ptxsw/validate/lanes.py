@@ -26,6 +26,7 @@ from ptxsw.validate.writers import may_write, written_address
 MAX_KNOWN = 1000
 """Nodes of a term that is kept from one place to another."""
 
+_PRIVATE = frozenset({"shared", "local"})
 _QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})
 
 
@@ -151,7 +152,7 @@ class KernelLanes:
             reached = self.old.cfg.block_of[index] in self.old.cfg.rank
             if may_write(instruction) and reached and index not in known:
                 return None
-        return found
+        return tuple(access for access in found if access.space not in _PRIVATE)
 
     @cached_property
     def written_bases(self) -> frozenset[Term | None]:
