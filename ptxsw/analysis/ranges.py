@@ -20,6 +20,7 @@ from math import lcm
 from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, Variance, ones, split, unknowns
+from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
 
@@ -27,7 +28,8 @@ FARTHEST = 1 << 62
 """Pointers are below it, and offsets no larger: then no address wraps, read as a signed number."""
 
 _AXES = ("x", "y", "z")
-_SIZES = frozenset(f"%{name}.{axis}" for name in ("ntid", "nctaid") for axis in _AXES)
+BLOCKS = tuple(f"%nctaid.{axis}" for axis in _AXES)
+_SIZES = frozenset((*BLOCKS, *(f"%ntid.{axis}" for axis in _AXES)))
 _OPAQUE_BITS = 16
 """Values of which nothing is known but their bits are bounded if these are no more."""
 _MAX_ITEMS = 64
@@ -75,15 +77,20 @@ class Grid:
         again: Mapping[Term, frozenset[Term]],
         holds: Holds,
     ) -> None:
-        self.terms, self.names, self.most, self.holds = terms, frozenset(names), most, holds
+        self.terms, self.names, self.most, self._holds = terms, frozenset(names), most, holds
+        self._limits = [terms.ule(t, terms.const(value, t.width)) for t, value in most.items()]
         self.again = {count.value: (count, found) for count, found in again.items()}
-        self.numbers: dict[Term, None] = {}  # the parameters that were met
+        self.numbers: dict[Term, None] = {}  # the parameters and sizes that were met
 
     @classmethod
     def of(cls, trace: Trace, most: Mapping[Term, int], holds: Holds) -> Grid:
         """The grid of a kernel that was run symbolically."""
         names = (parameter.name for parameter in trace.function.params)
         return cls(trace.terms, names, most, trace.again, holds)
+
+    def holds(self, claim: Term, given: Iterable[Term]) -> bool:
+        """Is a condition proved from others, and from what atoms are known to be at most?"""
+        return self._holds(claim, (*given, *self._limits))
 
     def ranges(self, access: Access) -> tuple[Range, ...]:
         """The bytes that all threads touch by an access, for each way to it. Raises Unbounded."""
@@ -130,10 +137,14 @@ class Grid:
 
     def size(self, name: str) -> Polynomial:
         """A special register that is the same for all threads."""
-        from ptxsw.emulator.specials import SPECIALS
+        atom = self.size_atom(name)
+        self.numbers[atom] = None
+        return Polynomial.atom(atom)
 
+    def size_atom(self, name: str) -> Term:
+        """The atom of a special register."""
         variance, bits = SPECIALS[name]
-        return Polynomial.atom(self.terms.atom(name, 32, variance, bits))
+        return self.terms.atom(name, 32, variance, bits)
 
     def reading(self, term: Term) -> tuple[Polynomial, frozenset[Polynomial]]:
         """A term as a signed number of its width, and what that needs. Raises Unbounded."""

@@ -24,7 +24,7 @@ from typing import ClassVar
 from ptxsw import isa
 from ptxsw.analysis.disjoint import Facts, apart, proved
 from ptxsw.analysis.polynomial import Polynomial
-from ptxsw.analysis.ranges import FARTHEST, Grid, Range, Unbounded
+from ptxsw.analysis.ranges import BLOCKS, FARTHEST, Grid, Range, Unbounded
 from ptxsw.analysis.reaching_stores import pointers
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
@@ -37,7 +37,7 @@ from ptxsw.codegen.lower_read_only_loads import (
     obstacle_to_copy,
 )
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.node import Term, unknowns
+from ptxsw.emulator.node import Term, ones, unknowns
 from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
 from ptxsw.ir import Instruction, type_width
@@ -48,7 +48,7 @@ from ptxsw.rewrites.base import Found, Kernel, Requires
 
 _PRIVATE = frozenset({"shared", "local", "param"})
 _LIMITS = (30, 24, 19, 15)
-"""Numbers among the parameters are tested to be below 2^n, so that no bound overflows: the fewer
+"""Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no bound overflows: the fewer
 bits the more of them may be multiplied."""
 _MOST_RANGES = 256
 _MOST_PAIRS = 8
@@ -175,7 +175,9 @@ class _Sizes:
             for term in unknowns(whole)
             if plain.is_parameter(term)
         }
+        terms.update(map(plain.size_atom, BLOCKS))
         most = {t: (FARTHEST if t in pointer else 1 << self.bits) - 1 for t in terms}
+        most = {t: number for t, number in most.items() if number < ones(t)}
         return Grid.of(self.kernel.trace, most, holds)
 
     @cached_property

@@ -47,7 +47,8 @@ GUARDS = {
     "none": "",
     "less": "setp.ge.s32 %p1, %r6, %r1;\n@%p1 bra END;",
     "unsigned": "setp.ge.u32 %p1, %r6, %r1;\n@%p1 bra END;",
-    "at least": "setp.lt.s32 %p1, %r6, 1;\n@%p1 bra END;\nsetp.gt.s32 %p2, %r6, %r1;\n@%p2 bra END;",
+    "at least": "setp.lt.s32 %p1, %r6, 1;\n@%p1 bra END;\n"
+    "setp.gt.s32 %p2, %r6, %r1;\n@%p2 bra END;",
     "not equal": "setp.eq.s32 %p1, %r6, %r1;\n@%p1 bra END;",
     "equal": "setp.ne.s32 %p1, %r6, 2;\n@%p1 bra END;",
 }
@@ -71,7 +72,8 @@ LOOPS = {
     ),
     "until zero": (
         "and.b32 %r9, %r2, -4;\nsetp.lt.s32 %p3, %r9, 4;\n@%p3 bra END;\nLOOP:",
-        "add.s32 %r8, %r8, {step};\nadd.s32 %r9, %r9, -4;\nsetp.ne.s32 %p4, %r9, 0;\n@%p4 bra LOOP;",
+        "add.s32 %r8, %r8, {step};\nadd.s32 %r9, %r9, -4;\n"
+        "setp.ne.s32 %p4, %r9, 0;\n@%p4 bra LOOP;",
     ),
     "at least once": (
         "LOOP:",
