@@ -48,8 +48,8 @@ from ptxsw.rewrites.base import Found, Kernel, Requires
 
 _PRIVATE = frozenset({"shared", "local", "param"})
 _LIMITS = (30, 24, 19, 15)
-"""Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no bound overflows: the fewer
-bits the more of them may be multiplied."""
+"""Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no
+bound overflows: the fewer bits the more of them may be multiplied."""
 _MOST_RANGES = 256
 _MOST_PAIRS = 8
 _ORDERING = frozenset({"volatile", "mmio", "acquire", "release", "acq_rel", "sc"})
