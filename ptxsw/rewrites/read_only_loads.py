@@ -87,13 +87,10 @@ class ReadOnlyLoads:
 
 def _is_plain(instruction: Instruction) -> bool:
     """A weak load of global memory without hints?"""
-    space, *vector, kind = instruction.modifiers or ("", "")
-    return (
-        instruction.opcode == "ld"
-        and space == "global"
-        and (not vector or vector in (["v2"], ["v4"]))
-        and type_width(kind) >= 8
-    )
+    if instruction.opcode != "ld" or instruction.modifiers[:1] != ("global",):
+        return False
+    *vector, kind = instruction.modifiers[1:] or ("",)
+    return vector in ([], ["v2"], ["v4"]) and type_width(kind) >= 8
 
 
 # ---------------------------------------------------------------- what forbids it at all
