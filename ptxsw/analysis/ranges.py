@@ -67,7 +67,8 @@ class Comparison:
 class Grid:
     """Bounds of values over all threads. `names` are the kernel's parameters; `most` gives the
     highest value of atoms that are known to be smaller than their width allows; `again` is that of
-    a trace; `holds` proves a condition from others."""
+    a trace; `holds` proves a condition from others; `shape` are the threads of a block along each
+    axis, where the kernel says so."""
 
     def __init__(
         self,
@@ -76,17 +77,21 @@ class Grid:
         most: Mapping[Term, int],
         again: Mapping[Term, frozenset[Term]],
         holds: Holds,
+        shape: tuple[int, int, int] | None = None,
     ) -> None:
         self.terms, self.names, self.most, self._holds = terms, frozenset(names), most, holds
         self._limits = [terms.ule(t, terms.const(value, t.width)) for t, value in most.items()]
         self.again = {count.value: (count, found) for count, found in again.items()}
+        self._sides = {
+            f"%ntid.{axis}": n for axis, n in zip(_AXES, shape or (0, 0, 0), strict=True)
+        }
         self.numbers: dict[Term, None] = {}  # the parameters and sizes that were met
 
     @classmethod
     def of(cls, trace: Trace, most: Mapping[Term, int], holds: Holds) -> Grid:
         """The grid of a kernel that was run symbolically."""
         names = (parameter.name for parameter in trace.function.params)
-        return cls(trace.terms, names, most, trace.again, holds)
+        return cls(trace.terms, names, most, trace.again, holds, trace.function.block_shape)
 
     def holds(self, claim: Term, given: Iterable[Term]) -> bool:
         """Is a condition proved from others, and from what atoms are known to be at most?"""
@@ -137,6 +142,8 @@ class Grid:
 
     def size(self, name: str) -> Polynomial:
         """A special register that is the same for all threads."""
+        if self._sides.get(name):
+            return Polynomial.constant(self._sides[name])
         atom = self.size_atom(name)
         self.numbers[atom] = None
         return Polynomial.atom(atom)
@@ -241,6 +248,8 @@ class _Path:
                 return self.read(term.args[0])
         if self._grid.is_parameter(term):
             self._grid.numbers[term] = None
+        elif self._grid.is_shared(term):
+            return self._grid.size(str(term.value))
         return Polynomial.atom(term)
 
     def _quotient(self, term: Term) -> Polynomial:

@@ -151,36 +151,36 @@ def test_auto_copies_no_kernel_without_loops() -> None:
 # ---------------------------------------------------------------- runs
 
 
-ARGUMENTS = {
-    # name: bytes of the element, pointers with their distances to try, numbers, grid, block
-    "column_scale": (4, 2, (20, 5), 2, 16),
-    "z_march": (4, 2, (6, 3, 9), 1, (8, 4)),
-    "spread": (1, 2, (20, 5), 2, 16),
-    "backwards": (8, 2, (5,), 1, 8),
+Launch = tuple[int, tuple[int, ...], int, int | tuple[int, int]]
+ARGUMENTS: dict[str, Launch] = {
+    # name: bytes of an element, numbers, blocks, threads of each
+    "column_scale": (4, (20, 5), 2, 16),
+    "z_march": (4, (6, 3, 9), 1, (8, 4)),
+    "spread": (1, (20, 5), 2, 16),
+    "backwards": (8, (5,), 1, 8),
 }
 
 
-def run(text: str, name: str, distance: int, numbers: tuple[int, ...], **more: bool) -> bytes:
-    """What is in memory behind a launch with two pointers so many bytes apart."""
-    *_, grid, block = ARGUMENTS[name]
-    if more.get("races"):
-        grid, block = 1, 1
+def run(
+    text: str, name: str, distance: int, numbers: tuple[int, ...], *, alone: bool = False
+) -> bytes:
+    """What is in memory behind a launch with two pointers so many bytes apart; of one thread
+    `alone` in which no byte that is read by `.nc` may be written."""
+    *_, grid, block = (0, 1, 1) if alone else ARGUMENTS[name]
     memory = np.arange(SIZE, dtype="u1") if name == "spread" else np.zeros(SIZE, "u1")
     if name != "spread":
         kind = "f8" if name == "backwards" else "f4"
         memory = (np.arange(SIZE // np.dtype(kind).itemsize) % 97).astype(kind).view("u1")
     first = WHERE + SIZE // 2
     arguments = [first, first + distance, *(n & 0xFFFFFFFF for n in numbers)]
-    result = launch(
-        parse(text), name, grid, block, arguments, memory={WHERE: memory.copy()}, **more
-    )
+    result = launch(parse(text), name, grid, block, arguments, memory={WHERE: memory}, races=alone)
     return bytes(result.memory[WHERE].tobytes())
 
 
 @pytest.mark.parametrize("name", list(ARGUMENTS))
 def test_results_agree_wherever_the_arrays_lie(name: str) -> None:
     """Identical, shifted by one element, one inside the other, side by side."""
-    size, _, numbers, *_ = ARGUMENTS[name]
+    size, numbers, *_ = ARGUMENTS[name]
     for elements in (0, 1, -1, 7, 20, -20, 64, -64, 100, -100, 162, -162, 300, -300):
         distance = size * elements
         old = run(program(name), name, distance, numbers)
@@ -286,13 +286,13 @@ def test_a_run_alone_catches_mutants(mutant: str) -> None:
     """One thread that reads byte 0 of `in`, and writes it last or first."""
     numbers = (1, 4)
     for distance in (3, 0):  # `in` is the last byte of `out`, or the first
-        assert run(read_only("spread"), "spread", distance, numbers, races=True) == run(
-            program("spread"), "spread", distance, numbers, races=True
+        assert run(read_only("spread"), "spread", distance, numbers, alone=True) == run(
+            program("spread"), "spread", distance, numbers, alone=True
         )
     changed = MUTANTS[mutant](read_only("spread"))
     with pytest.raises(RunError, match=r"\.nc"):
         for distance in (3, 0):
-            run(changed, "spread", distance, numbers, races=True)
+            run(changed, "spread", distance, numbers, alone=True)
 
 
 @pytest.mark.parametrize("name", ["column_scale", "z_march", "spread"])
