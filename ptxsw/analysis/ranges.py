@@ -185,6 +185,37 @@ def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:
     return sorted(found, key=lambda term: (term.size, repr(term)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """`start + step · count`, between `low` and `high` in every turn of a loop."""
+
+    start: Polynomial
+    step: Polynomial
+    low: Polynomial
+    high: Polynomial
+
+
+def _count(atom: Term) -> str:
+    """The name of the count of turns that an atom is, in a loop or behind it."""
+    return str(atom.value).removeprefix("last ") if atom.kind == "atom" else ""
+
+
+def _per_thread(atoms: Iterable[Term]) -> frozenset[Term]:
+    """The places in the grid among atoms."""
+    places = ("%tid.", "%ctaid.", "grid index ")
+    return frozenset(a for a in atoms if a.kind == "atom" and str(a.value).startswith(places))
+
+
+def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """`a / b`, where that is a polynomial that is easily seen."""
+    if not a.items or not b.items:
+        return None
+    scale = a.items[0][1] / b.items[0][1]
+    if a == b * scale:
+        return Polynomial.constant(scale)
+    return a * (1 / b.items[0][1]) if b.items[0][0] == () and len(b.items) == 1 else None
+
+
 class _Path:
     """Bounds where some conditions hold. `told` are those that bound atoms directly; all serve to
     prove how loops end."""
@@ -289,7 +320,7 @@ class _Path:
 
     def extremes(self, value: Polynomial) -> Bounds:
         """The lowest and the highest value for any thread."""
-        value = self._indexed(value)
+        value = self._strided(self._indexed(value))
         return self._extreme(value, up=False), self._extreme(value, up=True)
 
     def _extreme(self, value: Polynomial, *, up: bool) -> Polynomial:
@@ -323,6 +354,26 @@ class _Path:
                 value = changed
         return value
 
+    def _strided(self, value: Polynomial) -> Polynomial:
+        """What threads start at, each at its own place, and go on from by a common step, as one
+        number: it stays below the end of the loop, however large the step is."""
+        for atom in sorted(value.atoms, key=lambda a: a.id):
+            count, again = self._grid.again.get(_count(atom), (None, frozenset()))
+            line = None if count is None else self._line(count, again)
+            parted = value.parted(atom)
+            if line is None or parted is None or not _per_thread(line.start.atoms):
+                continue
+            ratio = _quotient(parted[0], line.step)
+            if ratio is None:
+                continue
+            name = self._terms.atom(f"line {atom.value}", 64, Variance.LANE, (1 << 63) - 1)
+            along = line.start + line.step * Polynomial.atom(atom)
+            changed = value + ratio * (Polynomial.atom(name) - along)
+            if changed.atoms.isdisjoint({atom, *_per_thread(line.start.atoms)}):
+                self._bounds[name] = line.low, line.high
+                value = changed
+        return value
+
     def _bound(self, atom: Term) -> Bounds:
         """The lowest and the highest value of an atom for any thread."""
         found = self._bounds.get(atom)
@@ -345,9 +396,8 @@ class _Path:
         if name == f"grid index {axis}":
             size = self._grid.size(f"%ntid.{axis}") * self._grid.size(f"%nctaid.{axis}")
             return zero, size - 1
-        count = name.removeprefix("last ")
-        if atom.kind == "atom" and count in self._grid.again:
-            return zero, self._most_turns(*self._grid.again[count])
+        if _count(atom) in self._grid.again:
+            return zero, self._most_turns(*self._grid.again[_count(atom)])
         whole = atom.args[0] if atom.kind == "extract" and atom.value == 0 else None
         if whole is not None and self._grid.is_parameter(whole) and self._grid.is_shared(whole):
             return zero, self.read(whole)  # the rest of a count: no more than the count
@@ -453,6 +503,31 @@ class _Path:
         self._fits(end + step, least, most)
         distance = end - start if grows else start - end
         return (distance - int(comparison.strict)) * Fraction(1, abs(step))
+
+    def _line(self, count: Term, again: frozenset[Term]) -> _Line | None:
+        """What grows in a loop that goes on while it is below an end that all threads share."""
+        found = list(comparisons(again, self._terms)) if len(again) == 1 else []
+        if len(found) != 1:
+            return None
+        (comparison,) = found
+        (condition,) = again
+        value, end = self.read(comparison.a), self.read(comparison.b)
+        parted = value.parted(count)
+        if parted is None or not all(map(self._grid.is_uniform, (*parted[0].atoms, *end.atoms))):
+            return None
+        step, start = parted[0], self._indexed(parted[1])
+        shares = start.atoms - _per_thread(start.atoms)
+        if not all(map(self._grid.is_uniform, shares)) or self._grid.span(step)[0] < 0:
+            return None
+        if not self._grid.holds(self._at_entry(count, condition), self._given):
+            return None
+        most = (1 << comparison.a.width - comparison.signed) - 1
+        low = self.extremes(start)[0]
+        if self._grid.span(low)[0] < 0:
+            return None
+        self._fits(start, 0, most)
+        self._fits(end + step, 0, most)
+        return _Line(start, step, low, end - int(comparison.strict))
 
     def _linear(self, count: Term, value: Polynomial) -> tuple[Polynomial, int]:
         """`start` and `step` of `start + step · count`, the first the same for all threads."""

@@ -266,6 +266,15 @@ MUTANTS = {
 NOT_IN_RUN = {"slow copy without test"}
 
 
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("three_outputs", 6), ("backwards", 1), ("gather", 1), ("stride", 2), ("product", 10)],
+)
+def test_more_programs(name: str, count: int) -> None:
+    """Loops downwards, across the grid, and nests are all bounded."""
+    assert nc(read_only(name)) == count
+
+
 @pytest.mark.parametrize("mutant", list(MUTANTS))
 @pytest.mark.parametrize("name", ["spread", "column_scale", "z_march"])
 def test_validate_alone_refuses_mutants(name: str, mutant: str) -> None:

@@ -46,3 +46,15 @@ extern "C" __global__ void gather(float *out, const float *x, const int *at, int
 #pragma unroll 1
     for (int k = 0; k < 8; k++) out[i] += x[at[i]];
 }
+
+extern "C" __global__ void stride(float *y, const float *x, const float *s, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+    y[i] += s[0] * x[i];
+}
+
+extern "C" __global__ void product(float *y, const float *A, const float *x, int n, int m) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  y[i] = 0;
+  for (int j = 0; j < m; j++) y[i] += A[i * m + j] * x[j];
+}
