@@ -314,7 +314,7 @@ class _Finder:
 
     def _test(self, sizes: _Sizes, loads: Sequence[Access]) -> EntryTest | str:
         """One test for all loads; a text where there can be none."""
-        obstacle = obstacle_to_copy(self.kernel.function.body) or self._meeting()
+        obstacle = obstacle_to_copy(self.kernel.function.body) or self._asking()
         if obstacle is not None:
             return f"{obstacle}, which cannot stand twice"
         pairs: dict[tuple[Range, Range], None] = {}
@@ -340,19 +340,16 @@ class _Finder:
             tuple((_order(x, y), _order(y, x)) for x, y in compared),
         )
 
-    def _meeting(self) -> str | None:
-        """What threads meet at, or ask of each other."""
+    def _asking(self) -> str | None:
+        """What asks which threads are together: another copy might have others answer."""
         for index, instruction in enumerate(self.kernel.trace.cfg.instructions):
-            effects = isa.effects(instruction.opcode, instruction.modifiers)
-            if effects & Effect.BARRIER or instruction.opcode in _MEETINGS:
-                return f"threads meet at {instruction.name} (line {self.kernel.line(index)})"
+            asks = instruction.opcode == "activemask" or (
+                instruction.opcode in ("shfl", "vote", "match", "elect")
+                and "sync" not in instruction.modifiers
+            )
+            if asks:
+                return f"{instruction.name} (line {self.kernel.line(index)}) asks for lanes"
         return None
-
-
-_MEETINGS = frozenset({
-    "activemask", "elect", "ldmatrix", "match", "mma", "movmatrix", "redux", "shfl", "stmatrix",
-    "vote", "wgmma", "wmma",
-})  # fmt: skip
 
 
 def _hulls(ranges: Sequence[Range], grid: Grid) -> list[Range]:

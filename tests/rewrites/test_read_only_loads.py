@@ -121,7 +121,10 @@ def test_no_alias_is_taken_at_its_word_where_indices_come_from_memory() -> None:
         ("call.uni f;", "call.uni (line 23) may call what writes these bytes"),
         ("atom.global.add.u32 %r9, [%rd4], 1;", "atom.global.add.u32 at line 23 may write these"),
         ("st.global.u8 [%rd4+1], 0;", "st.global.u8 at line 23 may write these bytes"),
-        ("red.global.add.u32 [%rd5], 1;\nbar.sync 0;", "threads meet at bar.sync (line 24), which"),
+        (
+            "activemask.b32 %r9;",
+            "activemask.b32 (line 23) asks for lanes, which cannot stand twice",
+        ),
         ("what.is.this %r9;", "what.is.this (line 23) is not known, and may do anything"),
     ],
 )
@@ -134,6 +137,55 @@ def test_what_forbids_it(line: str, reason: str) -> None:
     assert nc(result.text) == 0
     assert all(found.startswith(reason) for found in reasons(result)), reasons(result)
     assert reasons(result)
+
+
+BARRIERS = """
+    setp.ge.s32 %p1, %r2, %r1;
+    mov.f32 %f3, 0f00000000;
+    mov.u32 %r5, 0;
+LOOP:
+    @%p1 bra NEXT;
+    ld.global.f32 %f1, [%rd4];
+    add.f32 %f3, %f3, %f1;
+NEXT:
+    bar.sync 0;
+    shfl.sync.bfly.b32 %f2, %f3, 1, 31, -1;
+    @%p1 bra AGAIN;
+    st.global.f32 [%rd5], %f2;
+AGAIN:
+    add.s32 %r5, %r5, 1;
+    setp.lt.s32 %p2, %r5, 3;
+    @%p2 bra LOOP;
+"""
+
+
+def test_barriers_stand_in_both_copies_which_no_grid_mixes() -> None:
+    text = kernel(BARRIERS)
+    result = rewritten(NAME, text)
+    assert nc(result.text) == 1 and result.text.count("bar.sync") == 2
+    for distance in (0, 4, -8, 512, -512):
+        assert outcome(text, distance) == outcome(result.text, distance)
+    # A test that differs from thread to thread would part those that meet.
+    plain = result.text.replace("global.nc", "global")
+    test = re.search(r"@!(%sw_apart\d+) bra", plain)
+    assert test is not None
+    mixed = plain.replace(test[0], "setp.lt.u32 %p3, %tid.x, 3;\n@!%p3 bra")
+    early = plain.replace(test[0], "@!%p3 bra")  # which nobody has set
+    old = parse(text)
+    answers = [
+        validate((old, old.kernels[0]), (new, new.kernels[0]))
+        for new in map(parse, (plain, mixed, early))
+    ]
+    assert isinstance(answers[0], Proved)
+    for answer in answers[1:]:
+        assert isinstance(answer, Mismatch) and "would meet at several" in answer.reason
+
+
+def outcome(text: str, distance: int) -> bytes:
+    memory = np.arange(1024, dtype="f4").view("u1")
+    first = WHERE + 2048
+    result = launch(parse(text), "k", 1, 64, [first, first + distance, 40], memory={WHERE: memory})
+    return bytes(result.memory[WHERE].tobytes())
 
 
 def test_nobody_vouches_for_others() -> None:
