@@ -79,8 +79,10 @@ class Grid:
         holds: Holds,
         shape: tuple[int, int, int] | None = None,
     ) -> None:
-        self.terms, self.names, self.most, self._holds = terms, frozenset(names), most, holds
-        self._limits = [terms.ule(t, terms.const(value, t.width)) for t, value in most.items()]
+        self.terms, self.names, self._holds = terms, frozenset(names), holds
+        # What is known of one thread's values says nothing of those of others.
+        self.most = {atom: value for atom, value in most.items() if self.is_shared(atom)}
+        self._limits = [terms.ule(t, terms.const(n, t.width)) for t, n in self.most.items()]
         self.again = {count.value: (count, found) for count, found in again.items()}
         self._sides = {
             f"%ntid.{axis}": n for axis, n in zip(_AXES, shape or (0, 0, 0), strict=True)

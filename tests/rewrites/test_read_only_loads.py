@@ -387,3 +387,28 @@ def test_ptxas_merges_what_is_read_only(name: str, before: int, after: int) -> N
         if (read := sass.read(text, "sm_80", lines=False))
     ]
     assert loads == [before, after]
+
+
+def test_what_a_branch_says_of_one_thread_says_nothing_of_those_that_write() -> None:
+    """Only threads below 4 load; the stores of others wrap around."""
+    text = kernel("""
+    shl.b32 %r3, %r2, 23;
+    mul.wide.s32 %rd6, %r3, 1;
+    add.s64 %rd7, %rd2, %rd6;
+    st.global.u32 [%rd7], %r2;
+    setp.ge.u32 %p1, %r2, 4;
+    @%p1 bra END;
+    ld.global.u32 %r4, [%rd4];
+    st.global.u32 [%rd7], %r4;
+END:
+    """)
+    new = rewritten(NAME, text).text
+    line = next(x for x in new.splitlines() if re.search(r"setp\.le\.and\.s64 .*, 0, ", x))
+    result, so_far = re.findall(r"%sw_apart\d+", line)
+    old = parse(text)
+    for changed, answer in (
+        (new, Proved),
+        (new.replace(line, f"mov.pred {result}, {so_far};"), Mismatch),
+    ):
+        other = parse(changed)
+        assert isinstance(validate((old, old.kernels[0]), (other, other.kernels[0])), answer)
