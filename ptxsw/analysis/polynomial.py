@@ -13,6 +13,7 @@ from functools import cached_property
 
 from ptxsw.emulator.node import Term
 
+Number = int | Fraction
 Monomial = tuple[Term, ...]  # its factors in the order of their ids; the empty one is 1
 
 
@@ -20,20 +21,20 @@ Monomial = tuple[Term, ...]  # its factors in the order of their ids; the empty 
 class Polynomial:
     """`Σ coefficient · monomial`, without zeros, in the order of the monomials."""
 
-    items: tuple[tuple[Monomial, Fraction], ...] = ()
+    items: tuple[tuple[Monomial, Number], ...] = ()
 
     @staticmethod
-    def of(items: Iterable[tuple[Monomial, Fraction | int]]) -> Polynomial:
+    def of(items: Iterable[tuple[Monomial, Number]]) -> Polynomial:
         """The sum of some monomials, of which several may be the same."""
-        total: dict[Monomial, Fraction] = {}
+        total: dict[Monomial, Number] = {}
         for monomial, coefficient in items:
             ordered = tuple(sorted(monomial, key=_id))
-            total[ordered] = total.get(ordered, Fraction(0)) + coefficient
-        kept = [(m, c) for m, c in total.items() if c]
+            total[ordered] = total.get(ordered, 0) + coefficient
+        kept = [(m, c if c.denominator > 1 else int(c)) for m, c in total.items() if c]
         return Polynomial(tuple(sorted(kept, key=lambda item: tuple(map(_id, item[0])))))
 
     @staticmethod
-    def constant(value: int | Fraction) -> Polynomial:
+    def constant(value: Number) -> Polynomial:
         return Polynomial.of([((), value)])
 
     @staticmethod
@@ -47,11 +48,11 @@ class Polynomial:
     def __sub__(self, other: Polynomial | int) -> Polynomial:
         return self + other * -1
 
-    def __mul__(self, other: Polynomial | int | Fraction) -> Polynomial:
+    def __mul__(self, other: Polynomial | Number) -> Polynomial:
         more = other if isinstance(other, Polynomial) else Polynomial.constant(other)
         return Polynomial.of((m + n, a * b) for m, a in self.items for n, b in more.items)
 
-    def __iter__(self) -> Iterator[tuple[Monomial, Fraction]]:
+    def __iter__(self) -> Iterator[tuple[Monomial, Number]]:
         return iter(self.items)
 
     @cached_property
@@ -65,8 +66,8 @@ class Polynomial:
 
     def parted(self, atom: Term) -> tuple[Polynomial, Polynomial] | None:
         """`factor` and `rest` of `factor · atom + rest`; None where the atom has a power."""
-        factor: list[tuple[Monomial, Fraction]] = []
-        rest: list[tuple[Monomial, Fraction]] = []
+        factor: list[tuple[Monomial, Number]] = []
+        rest: list[tuple[Monomial, Number]] = []
         for monomial, coefficient in self.items:
             if atom not in monomial:
                 rest.append((monomial, coefficient))
@@ -77,11 +78,12 @@ class Polynomial:
             factor.append((without, coefficient))
         return Polynomial.of(factor), Polynomial.of(rest)
 
-    def span(self, ranges: Mapping[Term, tuple[int, int]]) -> tuple[Fraction, Fraction]:
+    def span(self, ranges: Mapping[Term, tuple[int, int]]) -> tuple[Number, Number]:
         """Bounds of the value, where each atom has its range of numbers, none negative."""
-        low = high = Fraction(0)
+        low: Number = 0
+        high: Number = 0
         for monomial, coefficient in self.items:
-            least = most = Fraction(1)
+            least = most = 1
             for atom in monomial:
                 least, most = least * ranges[atom][0], most * ranges[atom][1]
             ends = coefficient * least, coefficient * most

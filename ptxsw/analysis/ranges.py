@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
-from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.polynomial import Number, Polynomial
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, Variance, ones, split, unknowns
 from ptxsw.emulator.specials import SPECIALS
@@ -138,7 +138,7 @@ class Grid:
         least = 1 if atom.kind == "atom" and atom.value in _SIZES else 0
         return least, min(ones(atom), self.most.get(atom, ones(atom)))
 
-    def span(self, value: Polynomial) -> tuple[Fraction, Fraction]:
+    def span(self, value: Polynomial) -> tuple[Number, Number]:
         """The least and the highest number that a polynomial may be."""
         return value.span({atom: self.limits(atom) for atom in value.atoms})
 
@@ -212,10 +212,11 @@ def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """`a / b`, where that is a polynomial that is easily seen."""
     if not a.items or not b.items:
         return None
-    scale = a.items[0][1] / b.items[0][1]
+    scale = Fraction(a.items[0][1]) / b.items[0][1]
     if a == b * scale:
         return Polynomial.constant(scale)
-    return a * (1 / b.items[0][1]) if b.items[0][0] == () and len(b.items) == 1 else None
+    constant = len(b.items) == 1 and b.items[0][0] == ()
+    return a * (Fraction(1) / b.items[0][1]) if constant else None
 
 
 class _Path:
@@ -536,7 +537,7 @@ class _Path:
         parted = value.parted(count)
         if parted is not None:
             factor, start = parted
-            step = dict(factor).get((), Fraction(0))
+            step = dict(factor).get((), 0)
             whole = factor == Polynomial.constant(step) and step.denominator == 1
             if whole and step and all(map(self._grid.is_uniform, start.atoms)):
                 return start, int(step)

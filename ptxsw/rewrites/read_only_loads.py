@@ -52,6 +52,7 @@ _LIMITS = (30, 24, 19, 15)
 bound overflows: the fewer bits the more of them may be multiplied."""
 _MOST_RANGES = 256
 _MOST_PAIRS = 8
+_MOST_COMPARED = 1 << 14  # pairs of a load and a store
 _ORDERING = frozenset({"volatile", "mmio", "acquire", "release", "acq_rel", "sc"})
 _FENCES = frozenset({"membar", "fence"})
 
@@ -223,6 +224,10 @@ class _Finder:
 
     def find(self) -> Iterator[Found]:
         """A change or a refusal for each load."""
+        if len(self.loads) * len(self.writers) > _MOST_COMPARED:
+            reason = "there are too many loads and stores to compare"
+            yield from (Refusal(ReadOnlyLoads.name, load.index, reason) for load in self.loads)
+            return
         always = self._sizes(None)
         rest = []
         for load in self.loads:

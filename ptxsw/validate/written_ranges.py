@@ -25,35 +25,38 @@ class WrittenRanges:
 
     def __init__(self, lanes: KernelLanes, equality: Equality) -> None:
         self._lanes, self._equality = lanes, equality
-        self._known: dict[tuple[int, frozenset[Term]], bool] = {}
+        self._known: dict[tuple[tuple[Range, ...], frozenset[Term]], bool] = {}
         self._grids: dict[frozenset[Term], Grid] = {}
         self._ranges: dict[tuple[int, Grid], tuple[Range, ...] | None] = {}
 
     def apart(self, loads: Collection[int], given: Sequence[Term]) -> bool:
         """Does no thread write what one of the loads, instructions of the first text, reads?"""
+        writers = self._lanes.writers
+        if writers is None:
+            return False
         shared = frozenset(given)
-        for load in loads:
-            key = (load, shared)
+        grid = self._grids.get(shared)
+        if grid is None:
+            most = upper_limits(shared, self._lanes.terms)
+            grid = self._grids[shared] = Grid.of(self._lanes.trace, most, self._holds)
+        for access in self._lanes.trace.accesses:
+            mine = self._of(access, grid) if access.index in loads else None
+            if mine is None:
+                continue
+            key = (mine, shared)
             if key not in self._known:
-                self._known[key] = self._is_apart(load, shared)
+                self._known[key] = self._is_apart(mine, writers, shared, grid)
             if self._known[key]:
                 return True
         return False
 
-    def _is_apart(self, load: int, given: frozenset[Term]) -> bool:
-        writers = self._lanes.writers
-        access = next((a for a in self._lanes.trace.accesses if a.index == load), None)
-        if writers is None or access is None:
-            return False
-        grid = self._grids.get(given)
-        if grid is None:
-            most = upper_limits(given, self._lanes.terms)
-            grid = self._grids[given] = Grid.of(self._lanes.trace, most, self._holds)
-        mine = self._of(access, grid)
+    def _is_apart(
+        self, mine: tuple[Range, ...], writers: Iterable[Access], given: Iterable[Term], grid: Grid
+    ) -> bool:
         known = facts(given, grid)
         for writer in writers:
             theirs = self._of(writer, grid)
-            if mine is None or theirs is None or len(mine) * len(theirs) > _MOST_PAIRS:
+            if theirs is None or len(mine) * len(theirs) > _MOST_PAIRS:
                 return False
             if not all(apart(a, b, known, grid) for a in mine for b in theirs):
                 return False
