@@ -20,8 +20,14 @@ GLOBAL_PARAMETERS = "parameters-are-global"
 """The pointers among the parameters of a kernel point to global memory."""
 NO_FAULT_IN_STRUCT = "no-fault-in-struct"
 """Bytes beside those that a load reads can be read, too, where one vector would hold both."""
-DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE, GLOBAL_PARAMETERS})
-KNOWN_ASSUME = ASSUMPTIONS | {GLOBAL_PARAMETERS, NO_FAULT_IN_STRUCT}
+NO_OUTSIDE_WRITER = "no-outside-writer"
+"""Nobody but the kernel writes, while it runs, what is newly read by `.nc`."""
+NO_ALIAS = "no-alias"
+"""Memory reached through two parameters is never the same."""
+DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE, GLOBAL_PARAMETERS, NO_OUTSIDE_WRITER})
+KNOWN_ASSUME = ASSUMPTIONS | {
+    GLOBAL_PARAMETERS, NO_OUTSIDE_WRITER, NO_ALIAS, NO_FAULT_IN_STRUCT,
+}  # fmt: skip
 
 _MOST_THREADS = 1024  # of a block
 

@@ -60,8 +60,8 @@ AssumeOption: TypeAlias = Annotated[
     typer.Option(
         "--assume",
         metavar="LIST",
-        help="none, or some of lockstep-iterations, no-lane-race, parameters-are-global (these "
-        "three by default), no-fault-in-struct, no-index-wrap.",
+        help="none, or some of lockstep-iterations, no-lane-race, parameters-are-global, "
+        "no-outside-writer (these four by default), no-alias, no-fault-in-struct, no-index-wrap.",
     ),
 ]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names, fresh_prefix
-from ptxsw.codegen.splice import Edit
+from ptxsw.codegen.splice import Edit, insert_lines
 from ptxsw.codegen.splice import apply as splice
 from ptxsw.ir import Float, Function, Instruction, Int, Operand, Reg, Special
 from ptxsw.source import Span
@@ -21,6 +21,7 @@ class Builder:
         self.instructions = instructions
         self.names = Names(fresh_prefix(text))
         self.lines = Insertions()
+        self._tail: list[str] = []
 
     def register(self, stem: str, kind: str) -> str:
         """A register of type `.kind` that nothing else uses."""
@@ -37,6 +38,10 @@ class Builder:
     def at_entry(self, *lines: str) -> None:
         """Lines at the begin of the body, behind its declarations."""
         self.names.entry.extend(lines)
+
+    def at_end(self, *lines: str) -> None:
+        """Lines behind the last instruction of the body, reached by branches alone."""
+        self._tail.extend(lines)
 
     def in_two_ways(self, start: int, end: int, fast: Insertions, slow_if: str) -> None:
         """Have the instructions from `start` to `end`, the last included, twice: with the lines of
@@ -71,7 +76,15 @@ class Builder:
     def edits(self) -> tuple[Edit, ...]:
         """The edits of the module's text."""
         head = self.names.head(self._text, self._function.body) if self.names.registers else ()
-        return (*head, *self.lines.edits(self._text, self.instructions))
+        return (*head, *self.lines.edits(self._text, self.instructions), *self._end())
+
+    def _end(self) -> Iterator[Edit]:
+        if not self._tail:
+            return
+        last = self.instructions[-1]
+        ends = last.opcode in ("ret", "exit", "trap", "bra") and last.guard is None
+        lines = self._tail if ends else ["ret;", *self._tail]
+        yield insert_lines(self._text, self._function.body.span.end - 1, lines)
 
 
 def written(operand: Operand) -> str:

@@ -40,6 +40,8 @@ class Entered(Struct, frozen=True):
     atoms: Mapping[Term, Term]  # what each atom of the current turn is called after the loop
     uniform: bool  # do all lanes that entered together leave together?
     turns: Mapping[Term, Turns]  # of atoms whose values in the first turns are known
+    count: Term  # the number of turns made
+    again: frozenset[Term]  # of each state the condition that held before each turn but the first
 
 
 class Turn(Struct, frozen=True):
@@ -117,11 +119,22 @@ def enter(
     count = terms.atom(f"iter({facts.label})", 64, Variance.UNIFORM)
     turns = _turns(facts, [state.env for state in states], level, terms)
     atoms: dict[Term, None] = {count: None}
+    again = frozenset(_again(facts, state.env, count, terms) for state in states)
     for state in states:
         atoms.update(dict.fromkeys(_begin(facts, state, count, level, terms)))
     uniform = apart is Variance.UNIFORM and all(_uniform(facts, s, terms) for s in states)
     known = {atom: turns[atom] for atom in atoms if atom in turns}
-    return Entered({a: a if uniform else last(a, terms) for a in atoms}, uniform, known)
+    left = {a: a if uniform else last(a, terms) for a in atoms}
+    return Entered(left, uniform, known, count, again)
+
+
+def _again(facts: LoopFacts, before: Mapping[Reg, Term], count: Term, terms: Terms) -> Term:
+    """The condition of the way back that led to any turn but the first; true where nothing is
+    known of it."""
+    if facts.again is None:
+        return terms.const(1, 1)
+    sides = _Turn(facts, dict(before), count, terms).before_and_now(facts.again)
+    return terms.const(1, 1) if sides is None else sides[1]
 
 
 def undefined(terms: Terms, reg: Reg, width: int) -> Term:

@@ -163,6 +163,7 @@ class _Emulation:
             self.ways,
             self.record.operands(),
             {a: t for entered in self.joins.entered.values() for a, t in entered.turns.items()},
+            {entered.count: entered.again for entered in self.joins.entered.values()},
         )  # fmt: skip
 
     def ways(

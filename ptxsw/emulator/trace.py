@@ -118,3 +118,6 @@ class Trace(Struct, frozen=True):
     ways: Ways
     operands: Mapping[int, tuple[Operands, ...]]  # of instructions that were to be followed
     turns: Mapping[Term, Turns] = field(default_factory=dict)  # of registers such as `s *= 2`
+    again: Mapping[Term, frozenset[Term]] = field(default_factory=dict)
+    """By the count of a loop's turns: for each way in, the condition that held before every turn
+    but the first; true where it is not known."""

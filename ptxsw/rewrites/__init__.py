@@ -9,6 +9,7 @@ from ptxsw.rewrites.base import Rewrite
 from ptxsw.rewrites.load_elimination import LoadElimination
 from ptxsw.rewrites.memory_spaces import MemorySpaces
 from ptxsw.rewrites.narrowing import Narrowing
+from ptxsw.rewrites.read_only_loads import ReadOnlyLoads
 from ptxsw.rewrites.shuffle import Shuffle
 from ptxsw.rewrites.uniform_loops import UniformLoops
 from ptxsw.rewrites.vectorize import Vectorize
@@ -19,6 +20,7 @@ REWRITES: tuple[Rewrite, ...] = (
     UniformLoops(),
     Shuffle(),
     Narrowing(),
+    ReadOnlyLoads(),
     Vectorize(),
     BankConflicts(),
 )

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
-DEFAULT_ASSUME = frozenset({"lockstep-iterations", "no-lane-race", "parameters-are-global"})
-KNOWN_ASSUME = DEFAULT_ASSUME | {"no-fault-in-struct", "no-index-wrap"}
+DEFAULT_ASSUME = frozenset({
+    "lockstep-iterations", "no-lane-race", "no-outside-writer", "parameters-are-global",
+})  # fmt: skip
+KNOWN_ASSUME = DEFAULT_ASSUME | {"no-alias", "no-fault-in-struct", "no-index-wrap"}
 KNOWN_SCHEMES = ("auto", "keep", "paper", "early", "halo")
 DEFAULT_TIMEOUT = 60.0
 

@@ -33,7 +33,7 @@ class Rules(Struct, frozen=True):
     images: Callable[[int], frozenset[int]]
     live: Callable[[int], Iterable[Reg]]
     reads_later: Callable[[Path, Touch, Sequence[Term]], bool]
-    read_only: Callable[[Path, Touch], bool]
+    read_only: Callable[[Path, Touch, Sequence[Term]], bool]
     aligned: Callable[[Term, Sequence[Term]], Sequence[Term]]
     raced: Callable[[], bool] = lambda: False
     beside: Callable[[], bool] = lambda: False
@@ -179,7 +179,7 @@ class PathComparison:
         return old.target == new.target and (old.guard is new.guard or old.guard.kind == "const")
 
     def _check_nc(self, touch: Touch) -> None:
-        if touch.nc and not self._rules.read_only(self._old, touch):
+        if touch.nc and not self._rules.read_only(self._old, touch, self._given):
             reason = "bytes that may be written are read by .nc"
             raise Differ(reason, None, touch.index)
 

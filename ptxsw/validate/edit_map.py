@@ -2,14 +2,15 @@
 
 Only places where blocks of the first text begin matter. A label stands for itself where both texts
 have it; behind a branch that both texts have, control is at the same place in both. Branches are
-found by aligning what decides the flow: labels, branches and exits. A wrong map proves nothing
-wrong: it only makes the proof fail.
+found by aligning what decides the flow: labels, branches and exits. Code that stands twice
+in the second text is aligned in a second round, where the labels of scopes count by name. A wrong
+map proves nothing wrong: it only makes the proof fail.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 
@@ -17,6 +18,8 @@ from msgspec import Struct
 
 from ptxsw.flow.cfg import ends_block
 from ptxsw.ir import Body, Instruction, Label, Symbol
+
+_Key = tuple[Hashable, ...]
 
 
 class EditMap(Struct, frozen=True, dict=True):
@@ -37,20 +40,34 @@ class EditMap(Struct, frozen=True, dict=True):
 def infer(old: Body, new: Body, more: Iterable[tuple[int, int]] = ()) -> EditMap:
     """The map that the two texts suggest, and `more` places that somebody knows."""
     first, second = _skeleton(old), _skeleton(new)
-    matcher = SequenceMatcher(None, [k for k, _ in first], [k for k, _ in second], autojunk=False)
     places = set(more)
-    for block in matcher.get_matching_blocks():
-        for at in range(block.size):
-            places.add((first[block.a + at][1], second[block.b + at][1]))
+    seen: set[int] = set()
+    for a, b in _aligned([k for k, _ in first], [k for k, _ in second]):
+        places.add((first[a][1], second[b][1]))
+        seen.add(b)
+    copied = [item for at, item in enumerate(second) if at not in seen]
+    names = [[_without_scope(k) for k, _ in items] for items in (first, copied)]
+    places.update((first[a][1], copied[b][1]) for a, b in _aligned(*names))
     labels = {k: at for k, at in second if k[0] == "label"}
     places.update((at, labels[k]) for k, at in first if k[0] == "label" and k in labels)
     return EditMap(tuple(sorted(places)))
 
 
-def _skeleton(body: Body) -> list[tuple[tuple[Hashable, ...], int]]:
+def _aligned(first: Sequence[_Key], second: Sequence[_Key]) -> Iterator[tuple[int, int]]:
+    """Positions in two sequences that correspond."""
+    matcher = SequenceMatcher(None, first, second, autojunk=False)
+    for block in matcher.get_matching_blocks():
+        yield from ((block.a + at, block.b + at) for at in range(block.size))
+
+
+def _without_scope(key: _Key) -> _Key:
+    return key[:2] if key[0] == "label" else key
+
+
+def _skeleton(body: Body) -> list[tuple[_Key, int]]:
     """Labels and what ends blocks, each with the place that follows. Guards are left out: a
     rewrite may have found a better condition."""
-    found: list[tuple[tuple[Hashable, ...], int]] = []
+    found: list[tuple[_Key, int]] = []
     position = 0
     for statement in body.statements:
         if isinstance(statement, Label):

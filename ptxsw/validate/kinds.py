@@ -25,6 +25,7 @@ class Kind(Enum):
     EVENT = auto()
 
 
+_SIZES = frozenset(f"%{size}.{axis}" for size in ("ntid", "nctaid") for axis in "xyz")
 _CONTROL = frozenset({"bra", "brx", "ret", "exit", "trap"})
 
 # Opcodes without effects on memory whose results are no function of the lane's own registers:
@@ -120,7 +121,7 @@ def asks_convergence(instruction: Instruction) -> bool:
 
 def uniform_registers(body: Sequence[Instruction], parameters: frozenset[str]) -> set[Reg]:
     """Registers with one value for all threads of a grid: written once, and computed from
-    parameters of the kernel, given by name, and numbers alone."""
+    parameters of the kernel, given by name, its size, and numbers alone."""
     writers: dict[Reg, list[Instruction]] = {}
     for instruction in body:
         for reg in defs(instruction):
@@ -134,7 +135,8 @@ def uniform_registers(body: Sequence[Instruction], parameters: frozenset[str]) -
 
 def _of_parameters(instruction: Instruction, parameters: frozenset[str]) -> bool:
     """Does it compute with registers and numbers alone, or read a parameter?"""
-    if instruction.guard is not None or any(isinstance(r, Special) for r in isa.uses(instruction)):
+    specials = {r.name for r in isa.uses(instruction) if isinstance(r, Special)}
+    if instruction.guard is not None or not specials <= _SIZES:
         return False
     if kind(instruction) is Kind.COMPUTE:
         return True

@@ -15,7 +15,7 @@ from ptxsw.emulator.run import emulate_blocks
 from ptxsw.emulator.spaces import may_point
 from ptxsw.emulator.state import State
 from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.trace import Trace
+from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Reg
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.path import WARP_QUESTIONS
@@ -26,6 +26,7 @@ from ptxsw.validate.writers import may_write, written_address
 MAX_KNOWN = 1000
 """Nodes of a term that is kept from one place to another."""
 
+_PRIVATE = frozenset({"shared", "local"})
 _QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})
 
 
@@ -134,23 +135,32 @@ class KernelLanes:
             if any(map(may_write, cfg.instructions[block.start : block.end]))
         )
 
+    @property
+    def trace(self) -> Trace:
+        """The accesses of the first text, over the same terms as the comparison."""
+        return self._run[0]
+
+    @cached_property
+    def writers(self) -> tuple[Access, ...] | None:
+        """What writes global memory in the first text, each to one address; None where something
+        may write anywhere."""
+        if self.trace.statistics.timed_out:
+            return None
+        found = tuple(a for a in self.trace.accesses if may_write(a.instruction))
+        known = {a.index for a in found if written_address(a.instruction) is not None}
+        for index, instruction in enumerate(self.old.cfg.instructions):
+            reached = self.old.cfg.block_of[index] in self.old.cfg.rank
+            if may_write(instruction) and reached and index not in known:
+                return None
+        return tuple(access for access in found if access.space not in _PRIVATE)
+
     @cached_property
     def written_bases(self) -> frozenset[Term | None]:
         """The parameters on which the addresses are built that the first text writes; None
         stands for all else."""
-        trace, _ = self._run
-        if trace.statistics.timed_out:
+        if self.writers is None:
             return frozenset({None})
-        found: set[Term | None] = set()
-        for access in trace.accesses:
-            if may_write(access.instruction):
-                single = written_address(access.instruction) is not None
-                for variant in access.variants:
-                    found.add(self.base(variant.address) if single else None)
-        accessed = {a.index for a in trace.accesses}
-        writers = (i for i, ins in enumerate(self.old.cfg.instructions) if may_write(ins))
-        reached = (i for i in writers if self.old.cfg.block_of[i] in self.old.cfg.rank)
-        return frozenset(found) if accessed.issuperset(reached) else frozenset({None})
+        return frozenset(self.base(v.address) for a in self.writers for v in a.variants)
 
     def base(self, place: Term) -> Term | None:
         """The parameter that an address is built on, if nothing else in it may be a pointer."""

@@ -9,6 +9,7 @@ are proved by induction.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import product
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
@@ -44,9 +45,11 @@ from ptxsw.validate.outcome import (
 )
 from ptxsw.validate.path import Constant, End, Path, Runner, Touch
 from ptxsw.validate.text import Text
+from ptxsw.validate.versions import Versions
 from ptxsw.validate.warp import WarpView
 from ptxsw.validate.windows import Windows
 from ptxsw.validate.writers import may_write
+from ptxsw.validate.written_ranges import WrittenRanges
 
 Pair = tuple[int, int]
 
@@ -75,7 +78,7 @@ class Validation:
         self.assumptions: dict[str, None] = {}
         self.lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
         self.carried: dict[Pair, dict[Reg, Term | None]] = {}  # None: not always the same
-        self.met: dict[int, int] = {}
+        self.met: dict[int, set[int]] = {}
         self.met_by: dict[int, int] = {}
         self.work: dict[Pair, None] = {}
         self.done: set[Pair] = set()
@@ -89,6 +92,7 @@ class Validation:
         self.declared = Declared(self.terms, self.memory, self.old)
         texts = self.old, self.new
         self.lanes = KernelLanes(self.terms, texts, self.declared, self.images, self.allowed)
+        self.written = WrittenRanges(self.lanes, self.equality)
         self.ahead = Ahead(self.memory, self.equality)
         self.low_bits = LowBits(self.old, self.memory, self._is_lasting)
         self._known_multiples: dict[tuple[Term, ...], Multiples] = {}
@@ -111,9 +115,7 @@ class Validation:
         the same, but for new ones that all threads of the grid decide alike."""
         bodies = [text.cfg.instructions for text in (self.old, self.new)]
         if any(map(asks_convergence, bodies[0])):
-            names = frozenset(p.name for p in self.old.function.params)
-            alike = uniform_registers(bodies[1], names)
-            alike -= {r for i in bodies[0] for r in (*uses(i), *defs(i))}
+            alike = self._alike - {r for i in bodies[0] for r in (*uses(i), *defs(i))}
             guarded = [
                 [
                     i.opcode
@@ -124,6 +126,18 @@ class Validation:
             ]
             if guarded[0] != guarded[1]:
                 raise GiveUp("the kernel asks which lanes are together, and branches were added")
+
+    @cached_property
+    def _alike(self) -> frozenset[Reg]:
+        """Registers of the second text that are the same for all threads of a grid."""
+        names = frozenset(p.name for p in self.old.function.params)
+        alike = frozenset(uniform_registers(self.new.cfg.instructions, names))
+        return alike if alike.isdisjoint(self.new.live(0)) else frozenset()
+
+    @cached_property
+    def versions(self) -> Versions:
+        """Copies of code in the second text of which a grid runs one."""
+        return Versions(self.new.cfg, self._alike)
 
     def _begin(self) -> None:
         """The entry. Where the second text runs something before the image of the first block,
@@ -247,7 +261,10 @@ class Validation:
 
     def _meet(self, old: int, new: int) -> None:
         """Threads that meet at one instruction of the first text meet at one of the second."""
-        if self.met.setdefault(old, new) != new or self.met_by.setdefault(new, old) != old:
+        others = self.met.setdefault(old, set())
+        several = any(o != new and not self.versions.exclude(o, new) for o in others)
+        others.add(new)
+        if several or self.met_by.setdefault(new, old) != old:
             raise Differ("threads that meet at one instruction would meet at several", old, new)
 
     # ------------------------------------------------------------ cuts
@@ -593,17 +610,19 @@ class Validation:
     def _raced(self) -> bool:
         return self.view is not None and NO_RACE in self.view.assumptions
 
-    def _read_only(self, old: Path, touch: Touch) -> bool:
+    def _read_only(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
         """Does nobody write these bytes while the kernel runs?"""
         if NO_OUTSIDE_WRITER not in self.allowed or touch.target.space != "global":
             return False
         if any(map(may_write, self.old.cfg.instructions)):
-            base = self.lanes.base(touch.target.place)
-            if NO_ALIAS not in self.allowed or base is None or None in self.lanes.written_bases:
-                return False
-            if base in self.lanes.written_bases:
-                return False
-            self.assumptions[NO_ALIAS] = None
+            twins = {t.index for t in old.touches if t.loads and t.target == touch.target}
+            if not self.written.apart(twins, given):
+                base = self.lanes.base(touch.target.place)
+                if NO_ALIAS not in self.allowed or base is None:
+                    return False
+                if not {None, base}.isdisjoint(self.lanes.written_bases):
+                    return False
+                self.assumptions[NO_ALIAS] = None
         self.assumptions[NO_OUTSIDE_WRITER] = None
         return True
 

@@ -21,5 +21,7 @@ def may_write(instruction: Instruction) -> bool:
 def written_address(instruction: Instruction) -> Mem | None:
     """Where a store or atomic writes; None for what may write anywhere."""
     addresses = [o for o in instruction.operands if isinstance(o, Mem)]
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
     single = instruction.opcode in ("st", "atom", "red") and len(addresses) == 1
-    return addresses[0] if single else None
+    sized = isa.access_type(instruction) is not None and not effects & isa.Effect.ASYNC
+    return addresses[0] if single and sized else None

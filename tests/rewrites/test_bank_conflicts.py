@@ -353,9 +353,7 @@ def test_the_report_has_wavefronts_and_banks() -> None:
     assert (load["line"], load["wavefronts"], load["wavefronts_after"]) == (line, 32, 1)
     assert (load["banks"], load["banks_after"]) == ([32, *[0] * 31], [1] * 32)
     told = optimization_text(result.report).splitlines()
-    assert told[2].endswith(
-        "bank-conflicts  permutation a ^ ((a >> 5) & 0x7c); granule 4  proved"
-    )
+    assert told[2].endswith("bank-conflicts  permutation a ^ ((a >> 5) & 0x7c); granule 4  proved")
     assert [row.split() for row in told[3:]] == [
         ["line", "wavefronts", "after"], [str(line), "32", "1"],
     ]  # fmt: skip

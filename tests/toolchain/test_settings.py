@@ -17,6 +17,7 @@ def test_defaults() -> None:
         == {
             "lockstep-iterations",
             "no-lane-race",
+            "no-outside-writer",
             "parameters-are-global",
         }
     )

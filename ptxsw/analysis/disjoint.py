@@ -1,0 +1,110 @@
+"""Are the bytes of two accesses apart for all threads of the grid, given what is known of the
+values that all threads share?
+
+What is known comes from conditions: tests that a text makes where it begins, or a branch anywhere
+on parameters. Whoever goes that way, the values are those of the whole grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.ranges import FARTHEST, Grid, Range, Unbounded, conjuncts
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.terms import Terms
+
+
+class Facts(Struct, frozen=True):
+    """Polynomials that are at most 0, and groups of them of which one is."""
+
+    at_most_0: tuple[Polynomial, ...] = ()
+    one_of: tuple[tuple[Polynomial, ...], ...] = ()
+
+
+def upper_limits(conditions: Iterable[Term], terms: Terms) -> Mapping[Term, int]:
+    """The highest values of atoms that conditions compare with numbers, all read as unsigned."""
+    most: dict[Term, int] = {}
+    for term in conjuncts(conditions, terms):
+        if term.kind in ("ult", "ule") and term.args[1].kind == "const":
+            atom, bound = term.args[0], term.args[1].value - (term.kind == "ult")
+            if atom.kind == "atom" and bound >= 0:
+                most[atom] = min(bound, most.get(atom, bound))
+    return most
+
+
+def facts(conditions: Iterable[Term], grid: Grid) -> Facts:
+    """What conditions say of values that all threads share."""
+    certain: list[Polynomial] = []
+    either: list[tuple[Polynomial, ...]] = []
+    for term in conjuncts(conditions, grid.terms):
+        if term.kind == "or":
+            parts = [_fact(part, grid) for part in _disjuncts(term)]
+            known = tuple(part for part in parts if part is not None)
+            if len(known) == len(parts):
+                either.append(known)
+        elif (fact := _fact(term, grid)) is not None:
+            certain.append(fact)
+    return Facts(tuple(certain), tuple(either))
+
+
+def _disjuncts(term: Term) -> list[Term]:
+    work, found = [term], []
+    while work:
+        part = work.pop()
+        if part.kind == "or":
+            work.extend(part.args)
+        else:
+            found.append(part)
+    return found
+
+
+def _fact(term: Term, grid: Grid) -> Polynomial | None:
+    """A signed comparison of shared values as a polynomial that is at most 0; None for all else,
+    and where a side may wrap."""
+    if term.kind not in ("slt", "sle"):
+        return None
+    sides = []
+    for side in term.args:
+        try:
+            value, needs = grid.reading(side)
+        except Unbounded:
+            return None
+        if needs or not all(map(grid.is_shared, value.atoms)):
+            return None
+        sides.append(value)
+    return sides[0] - sides[1] + (term.kind == "slt")
+
+
+def proved(excess: Polynomial, known: Facts, grid: Grid) -> bool:
+    """Is a polynomial at most 0, by numbers alone or by one fact?"""
+    if grid.span(excess)[1] <= 0:
+        return True
+    return any(grid.span(excess - fact)[1] <= 0 for fact in known.at_most_0)
+
+
+def orders(a: Range, b: Range) -> tuple[Polynomial, Polynomial]:
+    """Two polynomials of which one is at most 0 if and only if the ranges have no byte in
+    common."""
+    first, second = Polynomial(), Polynomial()
+    if a.base is not b.base:
+        first, second = Polynomial.atom(a.base), Polynomial.atom(b.base)
+    return (first + a.high) - (second + b.low), (second + b.high) - (first + a.low)
+
+
+def apart(a: Range, b: Range, known: Facts, grid: Grid) -> bool:
+    """Do the ranges surely have no byte in common, and are they what they claim to be? Pointers
+    that are compared must be known not to be so large that an address would wrap."""
+    if not all(proved(need, known, grid) for need in (*a.needs, *b.needs)):
+        return False
+    if a.base is not b.base and any(grid.limits(r.base)[1] >= FARTHEST for r in (a, b)):
+        return False
+    ways = orders(a, b)
+    if any(proved(way, known, grid) for way in ways):
+        return True
+    return any(
+        all(any(proved(way, Facts((fact,)), grid) for way in ways) for fact in group)
+        for group in known.one_of
+    )

@@ -1,0 +1,407 @@
+"""Read-only loads (NVCUDA, 3.4, by way of ptxas): loads of bytes that nobody writes get `.nc`.
+
+    ld.global.f32 %f2, [%rd3];     =>     ld.global.nc.f32 %f2, [%rd3];
+
+ptxas then moves and merges them over stores by itself. No store or atomic of any thread may write
+the bytes while the kernel runs: that is proved for the ranges of the whole grid, or tested once
+where the kernel begins, on the parameters and the size of the grid. All threads then take the same
+way, and where ranges meet, that is the kernel as it was:
+
+    setp.lt.u32 %sw_apart1, %sw_shared1, 1073741824;
+    ...
+    @!%sw_apart1 bra $sw_overlap1;
+
+Other kernels and the host are the assumption `no-outside-writer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+from msgspec import Struct
+
+from ptxsw import isa
+from ptxsw.analysis.disjoint import Facts, apart, proved
+from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.ranges import BLOCKS, FARTHEST, Grid, Range, Unbounded
+from ptxsw.analysis.reaching_stores import pointers
+from ptxsw.change import Change, Refusal, Worth
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.lower_read_only_loads import (
+    EntryTest,
+    ReadOnlyLoad,
+    Shared,
+    Sum,
+    lower,
+    obstacle_to_copy,
+)
+from ptxsw.codegen.splice import Edit
+from ptxsw.emulator.node import Term, ones, unknowns
+from ptxsw.emulator.solver import Proved
+from ptxsw.emulator.trace import Access
+from ptxsw.ir import Instruction, type_width
+from ptxsw.isa import Effect
+from ptxsw.options import NO_ALIAS, NO_OUTSIDE_WRITER
+from ptxsw.plan import Proof
+from ptxsw.rewrites.base import Found, Kernel, Requires
+
+_PRIVATE = frozenset({"shared", "local", "param"})
+_LIMITS = (30, 24, 19, 15)
+"""Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no
+bound overflows: the fewer bits the more of them may be multiplied."""
+_MOST_RANGES = 256
+_MOST_PAIRS = 8
+_MOST_COMPARED = 1 << 14  # pairs of a load and a store
+_ORDERING = frozenset({"volatile", "mmio", "acquire", "release", "acq_rel", "sc"})
+_FENCES = frozenset({"membar", "fence"})
+
+
+class ReadOnlyLoads:
+    """See above."""
+
+    name: ClassVar[str] = "read-only-loads"
+    summary: ClassVar[str] = "Loads of global memory that the kernel does not write are read-only."
+    requires: ClassVar[Requires] = Requires(
+        (3, 1), "has no loads by .nc", 32, "has no loads by .nc", words=("ld.global.",)
+    )
+    opt_in: ClassVar[bool] = True
+    follows: ClassVar[frozenset[str]] = frozenset()
+
+    def find(self, kernel: Kernel) -> Iterator[Found]:
+        """Loads whose bytes nobody writes, or may be tested not to be written."""
+        loads = [access for access in kernel.trace.accesses if _is_plain(access.instruction)]
+        if not loads:
+            return
+        reason = _obstacle(kernel)
+        if reason is not None:
+            yield from (Refusal(self.name, load.index, reason) for load in loads)
+            return
+        yield from _Finder(kernel, loads).find()
+
+    def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
+        """The edits that make the changes."""
+        builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
+        lower(builder, kernel.text, kernel.function, changes)
+        return builder.edits()
+
+
+def _is_plain(instruction: Instruction) -> bool:
+    """A weak load of global memory without hints?"""
+    if instruction.opcode != "ld" or instruction.modifiers[:1] != ("global",):
+        return False
+    *vector, kind = instruction.modifiers[1:] or ("",)
+    return vector in ([], ["v2"], ["v4"]) and type_width(kind) >= 8
+
+
+# ---------------------------------------------------------------- what forbids it at all
+
+
+def _obstacle(kernel: Kernel) -> str | None:
+    """Why no load of the kernel may be made read-only."""
+    if NO_OUTSIDE_WRITER not in kernel.options.assume:
+        return f"others may write while the kernel runs: {NO_OUTSIDE_WRITER} is not assumed"
+    if kernel.trace.statistics.timed_out:
+        return "the kernel was not run to its end"
+    reached = {access.index for access in kernel.trace.accesses}
+    for index, instruction in enumerate(kernel.trace.cfg.instructions):
+        named = f"{instruction.name} (line {kernel.line(index)})"
+        reason = _hazard(instruction)
+        if reason is None and _writes(instruction):
+            block = kernel.trace.cfg.block_of[index]
+            if index not in reached and block in kernel.trace.cfg.rank:
+                reason = "may write anywhere"
+        if reason is not None:
+            return f"{named} {reason}"
+    return None
+
+
+def _hazard(instruction: Instruction) -> str | None:
+    """What an instruction does, if others than this kernel's plain accesses may write, or wait
+    for what is written."""
+    if not isa.known(instruction):
+        return "is not known, and may do anything"
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    if effects & Effect.CALL:
+        return "may call what writes these bytes"
+    if instruction.opcode == "griddepcontrol":
+        return "waits for another kernel, which may write these bytes"
+    if not _ORDERING.isdisjoint(instruction.modifiers) and effects & (Effect.READ | Effect.WRITE):
+        return "is volatile or ordered: others may write what is read behind it"
+    if instruction.opcode in _FENCES and "cta" not in instruction.modifiers:
+        return "is a fence of the whole device: others may write what is read behind it"
+    single = instruction.opcode in ("st", "atom", "red") and isa.access_type(instruction)
+    if effects & Effect.WRITE and (not single or effects & Effect.ASYNC):
+        return "may write these bytes by itself"
+    return None
+
+
+def _writes(instruction: Instruction) -> bool:
+    """Does it write memory that all threads see?"""
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    return bool(effects & Effect.WRITE) and isa.space(instruction) not in _PRIVATE
+
+
+# ---------------------------------------------------------------- ranges and pairs
+
+
+class _Sizes(Struct, dict=True):
+    """The ranges of accesses where numbers among the parameters are below 2^`bits`; None: where
+    they may be anything."""
+
+    kernel: Kernel
+    accesses: Sequence[Access]
+    bits: int | None
+
+    @cached_property
+    def grid(self) -> Grid:
+        solver = self.kernel.solver
+
+        def holds(claim: Term, given: Iterable[Term]) -> bool:
+            return isinstance(solver.prove(claim, given), Proved)
+
+        plain = Grid.of(self.kernel.trace, {}, holds)
+        if self.bits is None:
+            return plain
+        pointer = {plain.pointer(v.address) for a in self.accesses for v in a.variants}
+        terms = {
+            term
+            for access in self.accesses
+            for variant in access.variants
+            for whole in (variant.address, variant.guard, *variant.conditions)
+            for term in unknowns(whole)
+            if plain.is_parameter(term)
+        }
+        terms.update(map(plain.size_atom, BLOCKS))
+        most = {t: (FARTHEST if t in pointer else 1 << self.bits) - 1 for t in terms}
+        most = {t: number for t, number in most.items() if number < ones(t)}
+        return Grid.of(self.kernel.trace, most, holds)
+
+    @cached_property
+    def _found(self) -> dict[int, tuple[Range, ...] | str]:
+        return {}
+
+    def of(self, access: Access) -> tuple[Range, ...] | str:
+        """The ranges of an access, or why it has none."""
+        if access.index not in self._found:
+            try:
+                self._found[access.index] = self.grid.ranges(access)
+            except Unbounded as reason:
+                self._found[access.index] = str(reason)
+        return self._found[access.index]
+
+    @cached_property
+    def _apart(self) -> dict[tuple[Range, Range], bool]:
+        return {}
+
+    def are_apart(self, a: Range, b: Range) -> bool:
+        """Do two ranges have no byte in common, whatever the pointers are?"""
+        key = (a, b)
+        if key not in self._apart:
+            self._apart[key] = a.base is b.base and apart(a, b, Facts(), self.grid)
+        return self._apart[key]
+
+    def overlapping(self, load: Access, writer: Access) -> list[tuple[Range, Range]] | str:
+        """The pairs of ranges that may meet; a text where that is not known."""
+        mine, theirs = self.of(load), self.of(writer)
+        if isinstance(mine, str) or isinstance(theirs, str):
+            return mine if isinstance(mine, str) else str(theirs)
+        return [(a, b) for a in mine for b in theirs if not self.are_apart(a, b)]
+
+
+class _Finder:
+    """Decides about the loads of one kernel."""
+
+    def __init__(self, kernel: Kernel, loads: Sequence[Access]) -> None:
+        self.kernel, self.loads = kernel, loads
+        self.writers = [
+            access
+            for access in kernel.trace.accesses
+            if _writes(access.instruction) and access.space not in _PRIVATE
+        ]
+        self.reason: dict[int, str] = {}
+
+    def find(self) -> Iterator[Found]:
+        """A change or a refusal for each load."""
+        if len(self.loads) * len(self.writers) > _MOST_COMPARED:
+            reason = "there are too many loads and stores to compare"
+            yield from (Refusal(ReadOnlyLoads.name, load.index, reason) for load in self.loads)
+            return
+        always = self._sizes(None)
+        rest = []
+        for load in self.loads:
+            proof = self._outright(load, always)
+            if proof is None:
+                rest.append(load)
+            else:
+                yield self._change(load, proof, None)
+        yield from self._tested(rest)
+
+    def _sizes(self, bits: int | None) -> _Sizes:
+        return _Sizes(self.kernel, [*self.loads, *self.writers], bits)
+
+    def _change(self, load: Access, proof: Proof, test: EntryTest | None) -> Change:
+        at, name = load.index, ReadOnlyLoads.name
+        detail = ReadOnlyLoad(at, test)
+        return Change(name, at, frozenset({at}), proof, detail, worth=Worth())
+
+    # ------------------------------------------------------------ without a test
+
+    def _outright(self, load: Access, always: _Sizes) -> Proof | None:
+        """Why nobody writes what a load reads; None where that is not known."""
+        assumptions = {NO_OUTSIDE_WRITER: None}
+        for writer in self.writers:
+            pairs = always.overlapping(load, writer)
+            if pairs == []:
+                continue
+            if NO_ALIAS not in self.kernel.options.assume or not self._unrelated(load, writer):
+                return None
+            assumptions[NO_ALIAS] = None
+        return Proof(assumptions=tuple(assumptions))
+
+    def _unrelated(self, load: Access, writer: Access) -> bool:
+        """Are the two built on different parameters?"""
+        mine, theirs = pointers(load), pointers(writer)
+        return (
+            mine is not None
+            and theirs is not None
+            and len(mine) == len(theirs) == 1
+            and mine.isdisjoint(theirs)
+        )
+
+    # ------------------------------------------------------------ with a test
+
+    def _tested(self, loads: Sequence[Access]) -> Iterator[Found]:
+        """The loads that a test at entry can show to be read-only, all in one test."""
+        best: tuple[_Sizes, list[Access]] | None = None
+        for bits in _LIMITS if loads else ():
+            sizes = self._sizes(bits)
+            served = [load for load in loads if self._blocker(load, sizes) is None]
+            if served and (best is None or len(served) > len(best[1])):
+                best = sizes, served
+            if len(served) == len(loads):
+                break
+        sizes, served = best or (self._sizes(_LIMITS[0]), [])
+        reason = self._not_worth(served) if served else None
+        test = None if reason or not served else self._test(sizes, served)
+        if isinstance(test, str):
+            reason = test
+        for load in loads:
+            if load in served and isinstance(test, EntryTest):
+                told = ("the bytes that are written lie apart from those it reads",)
+                proof = Proof(assumptions=(NO_OUTSIDE_WRITER,), tests=told)
+                yield self._change(load, proof, test)
+            else:
+                blocker = self._blocker(load, sizes) or reason or "no test was found"
+                yield Refusal(ReadOnlyLoads.name, load.index, blocker)
+
+    def _blocker(self, load: Access, sizes: _Sizes) -> str | None:
+        """The writer that may write what a load reads, where no test could tell."""
+        for writer in self.writers:
+            named = f"{writer.instruction.name} at line {self.kernel.line(writer.index)}"
+            pairs = sizes.overlapping(load, writer)
+            if isinstance(pairs, str):
+                own = isinstance(sizes.of(load), str)
+                which = "the load" if own else "the store"
+                return f"{named} may write these bytes (of {which}: {pairs})"
+            if any(a.base is b.base for a, b in pairs):
+                return f"{named} may write these bytes"
+        return None
+
+    def _not_worth(self, loads: Sequence[Access]) -> str | None:
+        """Why mode auto makes no second copy of the kernel."""
+        cfg = self.kernel.trace.cfg
+        looped = any(cfg.loops_around(cfg.block_of[load.index]) for load in loads)
+        if self.kernel.options.mode == "force" or looped:
+            return None
+        return "a test and a second copy cost more than is sure to be saved; force rewrites it"
+
+    def _test(self, sizes: _Sizes, loads: Sequence[Access]) -> EntryTest | str:
+        """One test for all loads; a text where there can be none."""
+        obstacle = obstacle_to_copy(self.kernel.function.body) or self._asking()
+        if obstacle is not None:
+            return f"{obstacle}, which cannot stand twice"
+        pairs: dict[tuple[Range, Range], None] = {}
+        for load in loads:
+            for writer in self.writers:
+                found = sizes.overlapping(load, writer)
+                assert not isinstance(found, str)
+                pairs.update(dict.fromkeys(found))
+        ranges = list(dict.fromkeys(one for pair in pairs for one in pair))
+        if len(ranges) > _MOST_RANGES:
+            return "a test would have to compare too many ranges"
+        hulls = {
+            r.base: _hulls([o for o in ranges if o.base is r.base], sizes.grid) for r in ranges
+        }
+        bases = dict.fromkeys((a.base, b.base) for a, b in pairs)
+        compared = [(x, y) for a, b in bases for x in hulls[a] for y in hulls[b]]
+        if len(compared) > _MOST_PAIRS:
+            return "a test would have to compare too many ranges"
+        grid = sizes.grid
+        return EntryTest(
+            tuple((_shared(t), grid.most[t] + 1) for t in grid.numbers if t in grid.most),
+            tuple(map(_sum, _strongest((need for r in ranges for need in r.needs), grid))),
+            tuple((_order(x, y), _order(y, x)) for x, y in compared),
+        )
+
+    def _asking(self) -> str | None:
+        """What asks which threads are together: another copy might have others answer."""
+        for index, instruction in enumerate(self.kernel.trace.cfg.instructions):
+            asks = instruction.opcode == "activemask" or (
+                instruction.opcode in ("shfl", "vote", "match", "elect")
+                and "sync" not in instruction.modifiers
+            )
+            if asks:
+                return f"{instruction.name} (line {self.kernel.line(index)}) asks for lanes"
+        return None
+
+
+def _hulls(ranges: Sequence[Range], grid: Grid) -> list[Range]:
+    """As few ranges as are seen to hold some on one pointer. Their needs are left out."""
+    found: list[Range] = []
+    for one in sorted(ranges, key=repr):
+        for at, other in enumerate(found):
+            low = _least(one.low, other.low, grid)
+            high = _least(one.high * -1, other.high * -1, grid)
+            if low is not None and high is not None:
+                found[at] = Range(one.base, low, high * -1, frozenset())
+                break
+        else:
+            found.append(Range(one.base, one.low, one.high, frozenset()))
+    return found
+
+
+def _least(a: Polynomial, b: Polynomial, grid: Grid) -> Polynomial | None:
+    """The one that is never more than the other, if either is."""
+    if proved(a - b, Facts(), grid):
+        return a
+    return b if proved(b - a, Facts(), grid) else None
+
+
+def _strongest(needs: Iterable[Polynomial], grid: Grid) -> list[Polynomial]:
+    """Some of the needs, from which all follow."""
+    found: list[Polynomial] = []
+    for need in sorted(dict.fromkeys(needs), key=repr):
+        if not proved(need, Facts(tuple(found)), grid):
+            found = [other for other in found if not proved(other, Facts((need,)), grid)]
+            found.append(need)
+    return found
+
+
+# ---------------------------------------------------------------- as codegen reads it
+
+
+def _shared(atom: Term) -> Shared:
+    return Shared(str(atom.value), atom.width)
+
+
+def _sum(value: Polynomial) -> Sum:
+    assert value.is_whole
+    return tuple((tuple(map(_shared, product)), int(factor)) for product, factor in value)
+
+
+def _order(first: Range, second: Range) -> tuple[Sum, Sum]:
+    """The end of a range and the start of another, which follows if the first is no more."""
+    end, start = Polynomial.atom(first.base) + first.high, Polynomial.atom(second.base) + second.low
+    return _sum(end), _sum(start)

@@ -1,0 +1,75 @@
+"""Is what is newly read by `.nc` apart from all that any thread writes?
+
+The bytes of each write are bounded over the whole grid, from a symbolic run of the first text
+(`analysis.ranges`). That they lie apart from those of a load has to follow from conditions on what
+all threads share: such as a test that the second text makes where it begins. The test is read as it
+stands in the text, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ptxsw.analysis.disjoint import apart, facts, upper_limits
+from ptxsw.analysis.ranges import Grid, Range, Unbounded
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.trace import Access
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.lanes import KernelLanes
+
+_MOST_PAIRS = 4096
+
+
+class WrittenRanges:
+    """What the first text writes, as ranges under the conditions of a path."""
+
+    def __init__(self, lanes: KernelLanes, equality: Equality) -> None:
+        self._lanes, self._equality = lanes, equality
+        self._known: dict[tuple[tuple[Range, ...], frozenset[Term]], bool] = {}
+        self._grids: dict[frozenset[Term], Grid] = {}
+        self._ranges: dict[tuple[int, Grid], tuple[Range, ...] | None] = {}
+
+    def apart(self, loads: Collection[int], given: Sequence[Term]) -> bool:
+        """Does no thread write what one of the loads, instructions of the first text, reads?"""
+        writers = self._lanes.writers
+        if writers is None:
+            return False
+        shared = frozenset(given)
+        grid = self._grids.get(shared)
+        if grid is None:
+            most = upper_limits(shared, self._lanes.terms)
+            grid = self._grids[shared] = Grid.of(self._lanes.trace, most, self._holds)
+        for access in self._lanes.trace.accesses:
+            mine = self._of(access, grid) if access.index in loads else None
+            if mine is None:
+                continue
+            key = (mine, shared)
+            if key not in self._known:
+                self._known[key] = self._is_apart(mine, writers, shared, grid)
+            if self._known[key]:
+                return True
+        return False
+
+    def _is_apart(
+        self, mine: tuple[Range, ...], writers: Iterable[Access], given: Iterable[Term], grid: Grid
+    ) -> bool:
+        known = facts(given, grid)
+        for writer in writers:
+            theirs = self._of(writer, grid)
+            if theirs is None or len(mine) * len(theirs) > _MOST_PAIRS:
+                return False
+            if not all(apart(a, b, known, grid) for a in mine for b in theirs):
+                return False
+        return True
+
+    def _of(self, access: Access, grid: Grid) -> tuple[Range, ...] | None:
+        key = (access.index, grid)
+        if key not in self._ranges:
+            try:
+                self._ranges[key] = grid.ranges(access)
+            except Unbounded:
+                self._ranges[key] = None
+        return self._ranges[key]
+
+    def _holds(self, claim: Term, given: Iterable[Term]) -> bool:
+        return self._equality.holds(claim, tuple(given))
