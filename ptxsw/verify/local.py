@@ -123,7 +123,7 @@ class _Checker(SegmentRunner):
         self.open.append(extra)
         for hoist in self.plan.hoists:
             load = self.instructions[hoist.load]
-            if hoist.load in self.moved:
+            if hoist.load in self.moved and extra.guard is not self.machine.true:
                 continue  # a partial load of a halo may read the same bytes a second time
             if hoist.at == extra.index and _names(extra.instruction, hoist.base, hoist.offset):
                 if load.name != extra.instruction.name or extra.guard is not self.machine.true:
