@@ -249,9 +249,26 @@ def proof_text(proof: Proof) -> str:
 
 
 def refusal_table(kernel: Kernel) -> Table:
-    """Loads that were left alone, and why."""
-    rows = tuple(
-        (show(r.line), show(r.source_line), _delta(r.delta), r.reason)
-        for r in kernel.refusals or ()
+    """What was left alone, and why. Which rewrite did so is said unless all could only have
+    taken a value from another load."""
+    refusals = kernel.refusals or ()
+    right = frozenset({"line", "from", "N"})
+    if all(r.rewrite in _TAKE_VALUES for r in refusals):
+        rows = tuple(
+            (show(r.line), show(r.source_line), _delta(r.delta), r.reason) for r in refusals
+        )
+        return Table(("line", "from", "N", "reason"), rows, right)
+    named = tuple(
+        (
+            show(r.line),
+            r.rewrite or "",
+            "" if r.source_line is None else show(r.source_line),
+            "" if r.delta is None else _delta(r.delta),
+            r.reason,
+        )
+        for r in refusals
     )
-    return Table(("line", "from", "N", "reason"), rows, frozenset({"line", "from", "N"}))
+    return Table(("line", "rewrite", "from", "N", "reason"), named, right)
+
+
+_TAKE_VALUES = frozenset({None, "shuffle", "load-elimination"})
