@@ -18,8 +18,16 @@ def judged(name: str, text: str) -> Outcome:
     return validate((first, first.kernels[0]), (second, second.kernels[0]))
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize(("scheme", "form"), WAYS)
+@pytest.mark.parametrize(
+    ("name", "scheme", "form"),
+    [
+        pytest.param(
+            name, *way, marks=[pytest.mark.slow] if name == "jacobi" and way != WAYS[0] else []
+        )
+        for name in KERNELS
+        for way in WAYS
+    ],
+)
 def test_rewritten(name: str, scheme: str, form: str) -> None:
     assert isinstance(judged(name, rewritten(name, scheme, form)), Proved)
 

