@@ -201,6 +201,19 @@ class Variable(NamedTuple):
     initialised: bool = False
     scope: int = 0
 
+    @property
+    def size(self) -> int:
+        """Bytes; 0 for an open array, or for a type of no known width."""
+        total = type_width(self.type) * self.vector // 8
+        for dim in self.dims:
+            total *= dim or 0
+        return total
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Is it an array of shared memory whose size the launch gives?"""
+        return "extern" in self.linkage and None in self.dims
+
 
 class Loc(NamedTuple):
     """`.loc file line column …`: the source position of the instructions that follow."""

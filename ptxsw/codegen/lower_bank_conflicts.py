@@ -17,7 +17,7 @@ from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Mem, Reg, Symbol, Variable, type_width
+from ptxsw.ir import Mem, Reg, Symbol, Variable
 from ptxsw.permutation import ROW, Permutation
 
 
@@ -237,20 +237,12 @@ def _name(held: str) -> str:
 
 def has_whole_rows(array: Variable) -> bool:
     """Does an array, as it is declared, begin and end where a row does?"""
-    return (array.align or 1) % ROW == 0 and _size(array) % ROW == 0
+    return (array.align or 1) % ROW == 0 and array.size % ROW == 0
 
 
 def _whole_rows(array: Variable) -> Edit:
     """The declaration of an array of whole rows."""
-    rows = -(-_size(array) // ROW) * ROW
+    rows = -(-array.size // ROW) * ROW
     align = max(ROW, array.align or 1)
     linkage = "".join(f".{word} " for word in array.linkage)
     return Edit(array.span, f"{linkage}.shared .align {align} .b8 {array.name}[{rows}];")
-
-
-def _size(array: Variable) -> int:
-    """The bytes of an array."""
-    size = type_width(array.type) * array.vector // 8
-    for count in array.dims:
-        size *= count or 0
-    return size

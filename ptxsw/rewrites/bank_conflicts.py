@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 from ptxsw import isa
@@ -98,11 +99,11 @@ def scene_of(kernel: Kernel) -> Scene:
     arrays = _arrays(kernel)
     places, end = _places(arrays)
     traffic = bank_traffic(kernel.trace, _blocks(kernel), places, end)
-    fixed = tuple(a for a in arrays if not _is_dynamic(a))
+    fixed = tuple(a for a in arrays if not a.is_dynamic)
     in_row = in_rows(kernel.trace, frozenset(map(_atom, fixed)))
     return Scene(
         kernel,
-        tuple(a.name for a in arrays if _is_dynamic(a)),
+        tuple(a.name for a in arrays if a.is_dynamic),
         tuple(a for a in fixed if not has_whole_rows(a)),
         in_row,
         {size: joined(kernel.trace.cfg, traffic, in_row, size) for size in GRANULES},
@@ -124,10 +125,6 @@ def _arrays(kernel: Kernel) -> tuple[Variable, ...]:
     return tuple(v for v in declared if v.space == "shared" and (v.name, v.scope) in named)
 
 
-def _is_dynamic(array: Variable) -> bool:
-    return "extern" in array.linkage and None in array.dims
-
-
 def _atom(array: Variable) -> str:
     """The name of an array's address among terms."""
     return f"&{array.name}@{array.scope}" if array.scope else f"&{array.name}"
@@ -138,11 +135,11 @@ def _places(arrays: Sequence[Variable]) -> tuple[dict[str, int], int | None]:
     shared memory ends, if that is known."""
     places: dict[str, int] = {}
     at = 0
-    for array in sorted(arrays, key=_is_dynamic):
+    for array in sorted(arrays, key=attrgetter("is_dynamic")):
         places[_atom(array)] = at
-        if not _is_dynamic(array):
-            at += -(-_size(array) // ROW) * ROW
-    return places, None if any(map(_is_dynamic, arrays)) else at
+        if not array.is_dynamic:
+            at += -(-array.size // ROW) * ROW
+    return places, None if any(array.is_dynamic for array in arrays) else at
 
 
 def _blocks(kernel: Kernel) -> tuple[Block, ...]:
@@ -267,7 +264,7 @@ def _escape(
 
 def _kept(kernel: Kernel, array: Variable) -> str | None:
     """Why the declaration of an array cannot be changed as it would have to be."""
-    if _is_dynamic(array) and array in kernel.module.variables:
+    if array.is_dynamic and array in kernel.module.variables:
         old = kernel.module.version < _ASKS_SIZE
         return "PTX before 4.1 does not tell the size of dynamic memory" if old else None
     if not set(array.linkage) <= {"visible"}:
@@ -281,22 +278,14 @@ def _grows_too_much(arrays: Sequence[Variable]) -> str | None:
     """Why arrays of whole rows might not fit where the arrays did."""
     before = after = 0
     for array in arrays:
-        if not _is_dynamic(array):
-            size = _size(array)
+        if not array.is_dynamic:
+            size = array.size
             align = array.align or max(1, type_width(array.type) * array.vector // 8)
             before = -(-before // align) * align + size
             after = -(-after // max(align, ROW)) * max(align, ROW) + -(-size // ROW) * ROW
-    if after > before and any(map(_is_dynamic, arrays)):
+    if after > before and any(array.is_dynamic for array in arrays):
         return "its arrays would take more bytes, which the launch may have given away"
     return "its arrays would take more than 48 KiB" if after > max(before, _STATIC) else None
-
-
-def _size(array: Variable) -> int:
-    """The bytes of an array, 0 for one of dynamic size."""
-    size = type_width(array.type) * array.vector // 8
-    for count in array.dims:
-        size *= count or 0
-    return size
 
 
 def _named_elsewhere(kernel: Kernel, array: Variable) -> bool:

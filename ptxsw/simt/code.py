@@ -72,7 +72,7 @@ def handles(*opcodes: str, guarded: bool = False) -> Callable[[Handler], Handler
 
 
 def size_of(variable: Variable) -> int:
-    """Bytes of a variable; 0 for an open array."""
+    """Bytes of a variable, where an opaque one (a texture) takes one; 0 for an open array."""
     count = variable.vector
     for dim in variable.dims:
         count *= dim or 0

@@ -23,7 +23,6 @@ from ptxsw.ir import (
     Symbol,
     Variable,
     leaves,
-    type_width,
 )
 from ptxsw.isa import Effect
 from ptxsw.permutation import ROW, Permutation
@@ -54,15 +53,15 @@ class SharedLayout:
         arrays = list(shared_arrays(module, function))
         if reads_total(function.body.instructions):
             raise GiveUp("the kernel asks how much shared memory it has")
-        if set(permutation.dynamic) != {v.name for v in arrays if is_dynamic(v)}:
+        if set(permutation.dynamic) != {v.name for v in arrays if v.is_dynamic}:
             raise GiveUp("the permutation leaves an array of dynamic size out of account")
         for variable in arrays:
-            if not is_dynamic(variable) and not _has_whole_rows(variable):
+            if not variable.is_dynamic and not _has_whole_rows(variable):
                 raise GiveUp(f"{variable.name} does not consist of whole rows of {ROW} bytes")
         self._facts = [
             multiple(self._terms, evaluator.symbol(v.name, v.scope), ROW)
             for v in arrays
-            if not is_dynamic(v)
+            if not v.is_dynamic
         ]
         self._mask = self._masked()
         self._known: dict[tuple[Term, Term], bool] = {}
@@ -216,21 +215,8 @@ def reads_total(instructions: Iterable[Instruction]) -> bool:
     return any(Special("%total_smem_size") in isa.uses(i) for i in instructions)
 
 
-def is_dynamic(variable: Variable) -> bool:
-    """Is the array's size given by the launch?"""
-    return "extern" in variable.linkage and None in variable.dims
-
-
-def bytes_of(variable: Variable) -> int:
-    """The size of a variable."""
-    total = type_width(variable.type) * variable.vector // 8
-    for count in variable.dims:
-        total *= count or 0
-    return total
-
-
 def _has_whole_rows(variable: Variable) -> bool:
-    size = bytes_of(variable)
+    size = variable.size
     whole = (variable.align or 1) % ROW == 0 and size > 0 and size % ROW == 0
     return whole and set(variable.linkage) <= {"visible"}
 
@@ -245,4 +231,4 @@ def declared_alike(old: Variable, new: Variable) -> bool:
         )
         == new
     )
-    return same and bytes_of(new) >= bytes_of(old) and (new.align or 1) >= (old.align or 1)
+    return same and new.size >= old.size and (new.align or 1) >= (old.align or 1)

@@ -68,6 +68,4 @@ def _asks_size(added: Iterable[Instruction]) -> bool:
 
 def _dynamic(module: Module, function: Function) -> tuple[str, ...]:
     declared = (*module.variables, *function.body.variables)
-    return tuple(
-        v.name for v in declared if v.space == "shared" and "extern" in v.linkage and None in v.dims
-    )
+    return tuple(v.name for v in declared if v.space == "shared" and v.is_dynamic)
