@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from ptxsw.analysis.address_equality import Obligation
+from ptxsw.claim import Claim
 from ptxsw.plan import Proof
 
 Line = Callable[[int], int]
@@ -44,6 +45,7 @@ class Change(Struct, frozen=True):
     source: int | None = None  # the one of these that a report names
     obligations: tuple[Obligation, ...] = ()  # what was proved, for those who prove it again
     worth: Worth = Worth()
+    claims: tuple[Claim, ...] = ()  # what the check of the new text has to establish
 
 
 class Refusal(Struct, frozen=True):

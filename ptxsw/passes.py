@@ -179,8 +179,9 @@ class Passes:
         layouts = [
             c.detail.permutation for c in made.changes if isinstance(c.detail, PermutedBanks)
         ]
+        claims = tuple(dict.fromkeys(claim for c in made.changes for claim in c.claims))
         outcome = validate(
-            (kernel.module, kernel.function), (rewritten, new), assume=allowed,
+            (kernel.module, kernel.function), (rewritten, new), claims=claims, assume=allowed,
             shared_layout=layouts[0] if layouts else None,
         )  # fmt: skip
         return None if isinstance(outcome, Proved) else f"{UNCHECKED}: {outcome}"

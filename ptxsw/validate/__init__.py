@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ptxsw.claim import Claim
 from ptxsw.emulator.run import no_collection
 from ptxsw.ir import Function, Instruction, Module
 from ptxsw.permutation import Permutation
-from ptxsw.validate.claims import Claim, read_claim
+from ptxsw.validate.claims import read_claim
 from ptxsw.validate.edit_map import EditMap, infer
 from ptxsw.validate.outcome import (
     ASSUMPTIONS,
