@@ -106,6 +106,12 @@ def _show(
         sys.stdout.write(analysis_text(result.report, paint()))
         sys.stdout.write("\n" + optimization_text(result.report, paint()))
         return
+    from ptxsw.parser import parse
     from ptxsw.report.html import page
+    from ptxsw.report.machine_code import machine_code
+    from ptxsw.report.sources import read_sources
 
-    write(html, page(result.report, text, result.edits, result.smt2))
+    directory = None if name == "<stdin>" else Path(name).parent
+    sources = read_sources(parse(text, name), directory)
+    code = machine_code(text, result.report.arch)
+    write(html, page(result.report, text, result.edits, result.smt2, sources, code))

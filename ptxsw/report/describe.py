@@ -96,6 +96,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
         optimizer=_outlook(access, line, scene.outlooks),
         changing=None if turning is None else turning.register,
         turns=turning.figures if turning is not None else (),
+        loop_depth=_loop_depth(scene.trace, access.index),
     )
     scene.writes.note(access, [writer.affine.polynomial(v.address) for v in access.variants])
     if address is None:
@@ -113,6 +114,11 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     )  # fmt: skip
     again = scene.carried.get(access.index, ())
     return replace(found, row=row.name, offset=offset, reuse=reuse, carried=again)
+
+
+def _loop_depth(trace: Trace, index: int) -> int:
+    block = trace.cfg.block_of[index]
+    return len(trace.cfg.loops_around(block)) if block in trace.cfg.rank else 0
 
 
 def _symbolic_step(access: Access, writer: Writer) -> str | None:

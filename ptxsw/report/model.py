@@ -79,6 +79,7 @@ class Access(Struct, frozen=True):
     changing: str | None = None  # the register of `turns`
     turns: tuple[Turn, ...] = ()  # where the stride changes; other figures are of the worst turn
     contention: int | None = None  # shared atomics: lanes that meet in one word; 1: none do
+    loop_depth: int | None = None  # loops around it; 0: none
 
 
 class Row(Struct, frozen=True):

@@ -86,6 +86,8 @@ def _access_to_json(access: Access) -> Json:
         del data["turns"], data["changing"]
     if access.contention is None:
         del data["contention"]
+    if access.loop_depth is None:
+        del data["loop_depth"]
     if access.optimizer is None:
         del data["optimizer"]
     else:

@@ -84,6 +84,13 @@ class Browser:
         params = {"media": "", "features": features}
         self._post("/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": params})
 
+    def resize(self, width: int, height: int) -> None:
+        """Let pages find a window of this size, in pixels."""
+        params = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._post(
+            "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": params}
+        )
+
     def complaints(self) -> list[str]:
         """What the page wrote to the console."""
         return [entry["message"] for entry in self._post("/se/log", {"type": "browser"})]

@@ -1,0 +1,100 @@
+"""What an access costs beside the others of its file: the order of "worst first".
+
+The measure is the sectors that a warp moves, times how often it is taken to move them. Without a
+launch to count, every loop around an access counts 16 iterations, as in the cost models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ptxsw.cost.count import TRIPS
+from ptxsw.report.model import Access, Kernel, Report
+
+_MOST_NESTED = 3  # deeper loops count no more, or one of them would hide everything else
+_SECTOR = 32  # bytes
+_SECTORS_OF_WAVEFRONT = 4  # both caches and shared memory move 128 bytes in a pass
+_WORST = 32  # sectors, where the data decides
+_WITH_SECTORS = ("global", "generic", "local")
+
+
+class Totals(Struct, frozen=True):
+    """Sums over the accesses of a kernel, for one warp and every loop taken 16 times."""
+
+    asked: int  # bytes of global, generic and local memory that the lanes ask for
+    sectors: int  # that these accesses move
+    wavefronts: int  # of shared memory
+
+
+def times(access: Access) -> int:
+    """How often a warp is taken to make an access."""
+    return int(TRIPS ** min(_MOST_NESTED, access.loop_depth or 0))
+
+
+def moved_sectors(access: Access) -> int:
+    """Sectors that a warp moves in one access; 32 where the data decides."""
+    if access.space not in _WITH_SECTORS or not access.bytes:
+        return 0
+    return _WORST if access.sectors is None else access.sectors
+
+
+def wavefronts(access: Access) -> int:
+    """Passes that a warp takes through the banks of shared memory in one access; 1 where the data
+    decides."""
+    if access.space != "shared":
+        return 0
+    return max(access.bank_conflicts or 1, access.contention or 1)
+
+
+def weight(access: Access) -> int:
+    """The cost of an access, in sectors; a wavefront of shared memory counts as four."""
+    once = moved_sectors(access) + _SECTORS_OF_WAVEFRONT * wavefronts(access)
+    return once * times(access)
+
+
+def waste(access: Access) -> float:
+    """The part of `weight` that the access would not have without gaps and conflicts."""
+    if access.space == "shared":
+        return float(_SECTORS_OF_WAVEFRONT * (wavefronts(access) - 1) * times(access))
+    moved = moved_sectors(access)
+    if moved <= 1:
+        return 0.0
+    unused = 1.0 if access.efficiency is None else 1 - access.efficiency
+    return unused * moved * times(access)
+
+
+def worst_first(report: Report) -> list[tuple[Kernel, Access]]:
+    """All accesses of a report, the most expensive first; of equals the one that wastes more."""
+    return sorted(_accesses(report), key=lambda pair: _order(pair[1]))
+
+
+def worst_accesses(kernel: Kernel) -> list[Access]:
+    """The accesses of a kernel, the most expensive first."""
+    return sorted(kernel.accesses or (), key=_order)
+
+
+def totals(kernel: Kernel) -> Totals:
+    """What a warp moves that runs the whole kernel once."""
+    asked = sectors = passes = 0
+    for access in kernel.accesses or ():
+        often = times(access)
+        moved = moved_sectors(access)
+        sectors += moved * often
+        passes += wavefronts(access) * often
+        if access.efficiency is not None and access.sectors is not None:
+            asked += round(access.efficiency * access.sectors * _SECTOR) * often
+        elif moved:
+            asked += min(moved, _WORST) * (access.bytes or 0) * often
+    return Totals(asked, sectors, passes)
+
+
+def _accesses(report: Report) -> Iterator[tuple[Kernel, Access]]:
+    for kernel in report.kernels:
+        for access in kernel.accesses or ():
+            yield kernel, access
+
+
+def _order(access: Access) -> tuple[float, float, int]:
+    return -weight(access), -waste(access), access.line
