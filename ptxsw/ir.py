@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from math import prod
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -386,6 +387,15 @@ class Function(Struct, frozen=True, eq=False, dict=True):
                 sizes = [_size(part) for part in text.replace(",", " ").split()]
                 x, y, z = (*sizes, 1, 1, 1)[:3]
                 return (x, y, z) if x and y and z else None
+        return None
+
+    @cached_property
+    def most_threads(self) -> int | None:
+        """The most threads of a block, where `.reqntid` or `.maxntid` tells."""
+        for name, text in self.directives:
+            if name in ("reqntid", "maxntid"):
+                sizes = [_size(part) for part in text.replace(",", " ").split()]
+                return prod(sizes[:3]) or None
         return None
 
     @cached_property

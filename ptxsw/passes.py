@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Refusal
+from ptxsw.codegen.hollow import hollow
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.splice import Edit, apply, compose
 from ptxsw.cost.select import Choice
@@ -69,7 +70,7 @@ class Passes:
         self._original, self._options, self._arch, self._block = module, options, arch, block
         self._rewrites = considered(options)
         self._names = frozenset(one.name for one in self._rewrites)
-        self._hollow = _hollow(module)
+        self._hollow = hollow(module)
 
     def run(self, function: Function) -> Progress:
         """One kernel, and what was made of it. Raises ParseError."""
@@ -198,13 +199,3 @@ class Passes:
 
 def _named(module: Module, name: str) -> Function:
     return next(function for function in module.kernels if function.name == name)
-
-
-def _hollow(module: Module) -> dict[str, Edit]:
-    """For each kernel what makes its body an empty one, with as many lines."""
-    text = module.source.text
-    spans = ((k.name, k.body_span) for k in module.kernels if k.body_span is not None)
-    return {
-        name: Edit(span, "{" + "\n" * text.count("\n", span.start, span.end) + "}")
-        for name, span in spans
-    }

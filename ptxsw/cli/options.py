@@ -48,7 +48,7 @@ RewritesOption: TypeAlias = Annotated[
     typer.Option(
         "--rewrites",
         metavar="LIST",
-        help="all, or some of those that `ptxsw rewrites` prints, by commas.",
+        help="all (but registers), or some of those that `ptxsw rewrites` prints, by commas.",
     ),
 ]
 LaunchOption: TypeAlias = Annotated[

@@ -10,6 +10,8 @@ from ptxsw.codegen.splice import Edit, indentation, insert, line_end
 from ptxsw.ir import Body, Variable
 
 _PREFIX = "%sw_"
+FALLBACKS = ("slow", "overlap")
+"""Stems of labels behind which stands the code as it was, for where a test of ours fails."""
 
 
 def fresh_prefix(text: str) -> str:

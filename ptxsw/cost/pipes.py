@@ -2,7 +2,7 @@
 
 The names are those of NVIDIA's profiler: "alu", "fma", "fp16", "fp64", "xu", "lsu", "adu", "cbu",
 "uniform", "tensor", "tc", "tmem", "tex". What NVIDIA's documents do not say is "unknown".
-`pipes.toml` has the opcodes, each group with its source.
+`pipes.toml` has the opcodes, each group with its source, and how many lanes each pipe serves.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 UNKNOWN: Final = "unknown"
+ISSUED: Final = 128  # lanes a cycle for which a multiprocessor issues instructions
 _FILE: Final = Path(__file__).with_name("pipes.toml")
 
 
@@ -24,11 +25,30 @@ def pipe(opcode: str, arch: int) -> str:
     return exceptions.get(first) or by_opcode.get(root, UNKNOWN)
 
 
+def lanes(name: str, arch: int) -> int:
+    """How many lanes of a multiprocessor a pipeline serves in a cycle; `ISSUED` where that is not
+    known to be fewer."""
+    return min(_lanes(arch).get(name, ISSUED), ISSUED)
+
+
 @lru_cache(maxsize=32)
-def _tables(arch: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+def _lanes(arch: int) -> Mapping[str, int]:
+    for each in _given()["lanes"]:
+        if each["from"] <= arch < each.get("below", 1000):
+            return dict(each["pipes"])
+    return {}
+
+
+@lru_cache(maxsize=1)
+def _given() -> Mapping[str, Any]:
     import tomllib
 
-    given = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=32)
+def _tables(arch: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    given = _given()
     by_opcode: dict[str, str] = {}
     for rule in given["rule"]:
         if rule.get("from", 0) <= arch < rule.get("below", 1000):

@@ -173,6 +173,7 @@ def read(
     arch: str,
     *,
     lines: bool = True,
+    compared: bool = True,
     ptxas: str | None = None,
     disassembler: str | None = None,
     options: Sequence[str] = (),
@@ -181,17 +182,20 @@ def read(
 ) -> Sass:
     """The kernels of a text as ptxas makes them for an architecture such as "sm_80".
 
-    With `lines` a second ptxas run finds the PTX lines. `options` go to ptxas; `timeout` is in
+    With `lines` a second ptxas run finds the PTX lines; without `compared` it is the only one, and
+    its code is not held against that of a plain run. `options` go to ptxas; `timeout` is in
     seconds, for each program run. Raises ParseError, NoPtxas, AssemblyError, BadCubin, or
     subprocess.TimeoutExpired; a missing nvdisasm is no error, see `Sass.note`.
     """
     module = parse(ptx, name)
-    made = assemble(ptx, arch, ptxas=ptxas, options=options, name=name, timeout=timeout)
-    plain = cubin.read(made.cubin)
     places, problem = _Places(module), ""
-    if lines:
-        again = (*options, "-lineinfo") if "-lineinfo" not in options else options
-        copy = assemble(places.copy, arch, ptxas=ptxas, options=again, name=name, timeout=timeout)
+    marking = (*options, "-lineinfo") if "-lineinfo" not in options else options
+    alone = lines and not compared
+    text, given = (places.copy, marking) if alone else (ptx, options)
+    made = assemble(text, arch, ptxas=ptxas, options=given, name=name, timeout=timeout)
+    plain = cubin.read(made.cubin)
+    if lines and compared:
+        copy = assemble(places.copy, arch, ptxas=ptxas, options=marking, name=name, timeout=timeout)
         marked = cubin.read(copy.cubin)
         if _codes(marked) == _codes(plain):
             plain = marked

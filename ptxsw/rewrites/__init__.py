@@ -10,6 +10,7 @@ from ptxsw.rewrites.load_elimination import LoadElimination
 from ptxsw.rewrites.memory_spaces import MemorySpaces
 from ptxsw.rewrites.narrowing import Narrowing
 from ptxsw.rewrites.read_only_loads import ReadOnlyLoads
+from ptxsw.rewrites.registers import Registers
 from ptxsw.rewrites.shuffle import Shuffle
 from ptxsw.rewrites.uniform_loops import UniformLoops
 from ptxsw.rewrites.vectorize import Vectorize
@@ -23,16 +24,18 @@ REWRITES: tuple[Rewrite, ...] = (
     ReadOnlyLoads(),
     Vectorize(),
     BankConflicts(),
+    Registers(),
 )
+_NAMED_ALONE = frozenset({Registers.name})
 
 
 def named(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of rewrites, checked; "all" stands for each. Raises ValueError for a name nobody
-    knows."""
+    """The names of rewrites, checked; "all" stands for each but `registers`, which can make a
+    launch fail. Raises ValueError for a name nobody knows."""
     wanted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
     known = tuple(one.name for one in REWRITES)
     if wanted == ("all",):
-        return known
+        return tuple(name for name in known if name not in _NAMED_ALONE)
     unknown = next((name for name in wanted if name not in known), None)
     if unknown is not None:
         raise ValueError(f"unknown rewrite {unknown!r}; known are all, {', '.join(known)}")

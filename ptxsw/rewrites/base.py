@@ -96,7 +96,7 @@ class Rewrite(Protocol):
     name: ClassVar[str]  # the word of the command line, the report and the tune store
     summary: ClassVar[str]  # one sentence for `ptxsw rewrites`
     requires: ClassVar[Requires]
-    opt_in: ClassVar[bool]  # considered only where it is named, or "all" is
+    opt_in: ClassVar[bool]  # considered only where it is named; or "all" is, but for `registers`
     follows: ClassVar[frozenset[str]]  # instructions whose operands the trace must have
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from ptxsw.ir import Directive, Function, Label, Module, Reg, Variable
 from ptxsw.validate.layout import declared_alike
 
+_LIMIT = "maxnreg"
+_THREADS, _REGISTERS = 1024, 65536  # of a block, at most
+_SPILLING = '.pragma "enable_smem_spilling";'
+
 
 def difference(
     a: Module, b: Module, first: Function, second: Function, *, permuted: bool = False
@@ -34,8 +38,23 @@ def _modules(a: Module, b: Module, kernel: Function, *, permuted: bool) -> str |
 def _headers(first: Function, second: Function) -> str | None:
     if [_variable(v) for v in first.params] != [_variable(v) for v in second.params]:
         return "the parameters of the kernels differ"
-    if first.directives != second.directives:
+    kept = [[d for d in f.directives if d[0] != _LIMIT] for f in (first, second)]
+    if kept[0] != kept[1]:
         return "the directives of the kernels differ"
+    return _limits(first, second)
+
+
+def _limits(first: Function, second: Function) -> str | None:
+    """Why the second kernel's limit of registers might keep it from being launched; what a kernel
+    computes does not depend on it."""
+    before, after = (
+        [text for name, text in f.directives if name == _LIMIT] for f in (first, second)
+    )
+    if before == after:
+        return None
+    threads = second.most_threads or _THREADS
+    if len(after) != 1 or not after[0].isdigit() or int(after[0]) * threads > _REGISTERS:
+        return f"the limit of registers may be too high for blocks of {threads} threads"
     return None
 
 
@@ -86,9 +105,9 @@ def _directives(module: Module, function: Function) -> list[str]:
 
 def _same_directives(old: list[str], new: list[str]) -> bool:
     """The same directives? Pragmas stand again in code that stands again: they say how to compile,
-    not what."""
+    not what. So does where registers are spilled to."""
     pragmas = {text for text in old if text.startswith(".pragma")}
-    kept = [[text for text in texts if text not in pragmas] for texts in (old, new)]
+    kept = [[t for t in texts if t not in pragmas and t != _SPILLING] for texts in (old, new)]
     return kept[0] == kept[1] and pragmas <= set(new)
 
 

@@ -1,0 +1,93 @@
+"""A limit of registers and spills to shared memory; `rewrites/registers.py` has the lines before
+and after."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ptxsw.change import Line
+from ptxsw.codegen.splice import Edit, insert, line_end
+from ptxsw.ir import Function
+
+PRAGMA = '.pragma "enable_smem_spilling";'
+_MAXNREG = re.compile(r"\.maxnreg\s+\w+")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+class Outcome(Struct, frozen=True):
+    """What ptxas made of a kernel under a limit: registers a thread, bytes that a thread spills to
+    local memory, bytes of a block in shared memory, the share of resident warps, and stall cycles
+    of a warp over that share (`cost/stalls.py`)."""
+
+    limit: int | None
+    spills_to_shared: bool
+    registers: int
+    local: int
+    shared: int
+    occupancy: float
+    pace: float
+
+    def facts(self) -> Mapping[str, Any]:
+        """Plain values for a report."""
+        return {
+            "maxnreg": self.limit,
+            "spills_to_shared": self.spills_to_shared,
+            "registers": self.registers,
+            "local": self.local,
+            "shared": self.shared,
+            "occupancy": round(self.occupancy, 4),
+            "pace": round(self.pace, 1),
+        }
+
+
+class RegisterLimit(Struct, frozen=True):
+    """The `chosen` outcome is the one to be had; `outcomes` are all that were compared, the
+    original first."""
+
+    chosen: Outcome
+    outcomes: tuple[Outcome, ...]
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        """What a report says of it."""
+        before, after = self.outcomes[0], self.chosen
+        return {
+            "maxnreg": after.limit,
+            "spills_to_shared": after.spills_to_shared,
+            "registers": [before.registers, after.registers],
+            "occupancy": [round(before.occupancy, 4), round(after.occupancy, 4)],
+            "outcomes": [dict(outcome.facts()) for outcome in self.outcomes],
+        }
+
+
+class Compared(Struct, frozen=True):
+    """All outcomes of a kernel that stays as it is, the original first."""
+
+    outcomes: tuple[Outcome, ...]
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        """What a report says of it."""
+        return {"outcomes": [dict(outcome.facts()) for outcome in self.outcomes]}
+
+
+def lower(
+    text: str, function: Function, limit: int | None, *, spills_to_shared: bool
+) -> Iterator[Edit]:
+    """The edits that give a kernel a limit of registers and let it spill to shared memory; `text`
+    is that of the whole module."""
+    assert function.body_span is not None
+    begin, end = function.body_span.start, line_end(text)
+    if limit is not None:
+        header = _COMMENT.sub(lambda m: " " * len(m[0]), text[function.span.start : begin])
+        found = _MAXNREG.search(header)
+        if found is not None:
+            start = function.span.start + found.start()
+            span = type(function.span)(start, function.span.start + found.end())
+            yield Edit(span, f".maxnreg {limit}")
+        else:
+            yield insert(begin, f".maxnreg {limit}{end}")
+    if spills_to_shared:
+        yield insert(begin + 1, f"{end}\t{PRAGMA}")

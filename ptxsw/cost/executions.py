@@ -1,0 +1,165 @@
+"""How often a warp executes each instruction of machine code, where every loop of the PTX is taken
+so many times.
+
+    LOOP: ld.global.f32 %f1, [%rd1];        executed 16 times
+          ...                         =>    LDG R2,[R4.64]     four in an unrolled loop and one in
+          @%p1 bra LOOP;                    LDG R3,[R4.64+4]   the loop for the rest: each 16 / 5
+                                            ...
+
+ptxas unrolls a loop or not, and another text of the kernel may be unrolled another way. So the
+loops of the machine code say nothing; the PTX does. A block of PTX of which ptxas made five copies
+lends each of them a fifth of its executions. Copies are counted on instructions of which ptxas
+makes one each: accesses, barriers, shuffles, floating-point arithmetic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ptxsw.codegen.names import FALLBACKS
+from ptxsw.cost.sass import Instruction, Kernel
+from ptxsw.flow.cfg import Block, Cfg
+
+_DEEPEST: Final = 3  # loops are not multiplied beyond this depth
+_ONE_EACH: Final[Mapping[str, tuple[str, ...]]] = {
+    "ld": ("LD", "LDG", "LDS", "LDL"),
+    "st": ("ST", "STG", "STS", "STL"),
+    "atom": ("ATOM", "ATOMG", "ATOMS"),
+    "red": ("RED", "REDG", "ATOMS"),
+    "bar": ("BAR",),
+    "barrier": ("BAR",),
+    "shfl": ("SHFL",),
+    "add": ("FADD", "DADD"),
+    "sub": ("FADD", "DADD"),
+    "mul": ("FMUL", "DMUL"),
+    "fma": ("FFMA", "DFMA"),
+}
+_FALLBACK: Final = re.compile(rf"\$sw\d*_(?:{'|'.join(FALLBACKS)})\d+$")
+
+
+def executions(made: Kernel, cfg: Cfg, trips: float) -> tuple[float, ...]:
+    """For each instruction of `made` how often a warp executes it on average; `cfg` is the flow
+    graph of the PTX it was made from, and the lines have to be known.
+
+    Code that is reached only where a test of ours fails counts 0, unless ptxas put it under
+    predicates beside other code: then it is issued all the same. What ptxas adds counts as the
+    block that it stands in, a routine as often as it is called.
+    """
+    if not made.routines:
+        return ()
+    scene = _scene(made, cfg, trips)
+    found = [0.0] * len(made.instructions)
+    for block in made.routines[0].flow.blocks:
+        found[block.start : block.end] = _of_block(scene, block)
+    calls: defaultdict[str, float] = defaultdict(float)
+    for instruction, times in zip(made.instructions, found, strict=True):
+        if instruction.root == "CALL":
+            calls[instruction.operands.strip("`()")] += times
+    for routine in made.routines[1:]:
+        for block in routine.flow.blocks:
+            found[block.start : block.end] = [calls[routine.name]] * (block.end - block.start)
+    return tuple(found)
+
+
+def fallback_blocks(cfg: Cfg) -> frozenset[int]:
+    """Blocks of PTX that are reached only where a test of ours fails: the kernel as it was."""
+    heads = [b.number for b in cfg.blocks if any(map(_FALLBACK.match, b.labels))]
+    reachable = set(cfg.order)
+    return frozenset(
+        b.number
+        for b in cfg.blocks
+        for head in heads
+        if {b.number, head} <= reachable and cfg.dominates(head, b.number)
+    )
+
+
+class _Scene(Struct, frozen=True):
+    """What is known of the machine code: for each instruction the block of PTX that it is from and
+    the loops of machine code around it; for each block of PTX how deep its copies stand, and how
+    often one of these is executed."""
+
+    origins: tuple[int | None, ...]
+    depths: tuple[int, ...]
+    deepest: Mapping[int, int]
+    times: Mapping[int, float]
+    cold: frozenset[int]
+    trips: float
+
+
+def _scene(made: Kernel, cfg: Cfg, trips: float) -> _Scene:
+    at = {ins.start: number for number, ins in enumerate(cfg.instructions)}
+    places = [None if i.ptx is None else at.get(i.ptx) for i in made.instructions]
+    origins = tuple(None if p is None else cfg.block_of[p] for p in places)
+    depths = [0] * len(places)
+    flow = made.routines[0].flow
+    for block in flow.blocks:
+        depth = len(flow.loops_around(block.number))
+        depths[block.start : block.end] = [depth] * (block.end - block.start)
+    deepest: dict[int, int] = {}
+    for origin, depth in zip(origins, depths, strict=True):
+        if origin is not None:
+            deepest[origin] = max(depth, deepest.get(origin, 0))
+    inner = [
+        place if origin is not None and depth == deepest[origin] else None
+        for place, origin, depth in zip(places, origins, depths, strict=True)
+    ]
+    copies = _copies(made.instructions, inner, cfg)
+    times = _per_copy(cfg, copies, trips)
+    return _Scene(origins, tuple(depths), deepest, times, fallback_blocks(cfg), trips)
+
+
+def _copies(
+    instructions: Sequence[Instruction], places: Sequence[int | None], cfg: Cfg
+) -> dict[int, int]:
+    """How many copies ptxas made of each block of PTX, where that shows."""
+    counted: Counter[int] = Counter()
+    for instruction, place in zip(instructions, places, strict=True):
+        if place is not None:
+            roots = _ONE_EACH.get(cfg.instructions[place].opcode, ())
+            counted[place] += instruction.root in roots
+    copies: dict[int, int] = {}
+    for place, count in counted.items():
+        if count:
+            block = cfg.block_of[place]
+            copies[block] = max(count, copies.get(block, 0))
+    return copies
+
+
+def _per_copy(cfg: Cfg, copies: Mapping[int, int], trips: float) -> dict[int, float]:
+    """Executions of one copy of each block of PTX. A block that shows no copies has as many as
+    others of its loop."""
+    of_loop: dict[int, int] = {}
+    for block, count in copies.items():
+        if block in cfg.loop_of:
+            loop = cfg.loop_of[block]
+            of_loop[loop] = max(count, of_loop.get(loop, 1))
+    found: dict[int, float] = {}
+    for block in range(len(cfg.blocks)):
+        loops = cfg.loops_around(block)
+        shown = copies.get(block, of_loop.get(loops[0], 1)) if loops else 1
+        found[block] = trips ** min(len(loops), _DEEPEST) / shown
+    return found
+
+
+def _of_block(scene: _Scene, block: Block) -> list[float]:
+    """Executions of the instructions of one block of machine code. What stands in fewer loops than
+    other copies of its block of PTX was moved out of a loop, or is what unrolling leaves over."""
+    found: list[float | None] = []
+    known = False
+    for number in range(block.start, block.end):
+        origin = scene.origins[number]
+        known |= origin is not None
+        if origin is None or origin in scene.cold:
+            found.append(None)
+            continue
+        outside = scene.deepest[origin] - scene.depths[number]
+        times = scene.times[origin]
+        found.append(scene.trips ** scene.depths[number] if outside else times)
+    hot = [times for times in found if times is not None]
+    shared = sum(hot) / len(hot) if hot else 0.0 if known else 1.0
+    return [shared if times is None else times for times in found]

@@ -1,0 +1,69 @@
+"""How long a kernel is predicted to stall: the predictor of RegDem, on control words.
+
+Source: P. Sakdhnagool, A. Sabne, R. Eigenmann, "RegDem: Increasing GPU Performance via Shared
+Memory Register Spilling", arXiv:1907.02894, 2019, section 4. Each instruction stalls for
+
+    the stall of its control word * occupancy * most throughput / throughput of its pipe
+
+cycles: the more warps there are, the more of them wait for a pipe. An instruction that waits for a
+barrier stalls besides for what is left of the latency of the access that set it: 200 cycles of
+global memory, 24 of shared memory. Code in a loop counts 10 times. The paper follows barriers
+inside a block only, since all are waited for before a jump.
+
+Three things differ. Loops are those of the PTX (`executions`), since ptxas unrolls one candidate
+and not the next. Barriers that stores set when their sources are read do not count as memory
+latencies. And candidates are compared by `pace`, what a warp takes over the warps that run
+meanwhile: our copy of the paper ends before it says how it compares two occupancies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ptxsw.cost import pipes
+from ptxsw.cost.sass import Instruction, Kernel
+
+LOOP_FACTOR: Final = 10.0
+_GLOBAL: Final = 200.0  # cycles
+_SHARED: Final = 24.0
+_LATENCY: Final = {
+    **dict.fromkeys(("LD", "LDG", "LDL", "ATOM", "ATOMG", "LDGSTS"), _GLOBAL),
+    **dict.fromkeys(("LDS", "ATOMS", "LDSM"), _SHARED),
+}  # fmt: skip
+
+
+def stall_cycles(kernel: Kernel, arch: int, occupancy: float, executed: Sequence[float]) -> float:
+    """Cycles for which a warp stalls, at an occupancy of 0 to 1; `executed` says how often each
+    instruction is executed (`executions`, with `LOOP_FACTOR`)."""
+    total = 0.0
+    for routine in kernel.routines:
+        for block in routine.flow.blocks:
+            stalls = _of_block(kernel.of_block(block), arch, occupancy)
+            times = executed[block.start : block.end]
+            total += sum(stall * often for stall, often in zip(stalls, times, strict=True))
+    return total
+
+
+def pace(kernel: Kernel, arch: int, occupancy: float, executed: Sequence[float]) -> float:
+    """Stall cycles a warp, as if the resident warps shared them: the lower, the faster the kernel
+    is predicted to be."""
+    return stall_cycles(kernel, arch, occupancy, executed) / occupancy
+
+
+def _of_block(instructions: Sequence[Instruction], arch: int, occupancy: float) -> list[float]:
+    """The stall of each instruction of a block, executed once."""
+    left: dict[int, float] = {}  # of the latency behind each barrier
+    stalls = []
+    for instruction in instructions:
+        control = instruction.control
+        waited = max((left.pop(b, 0.0) for b in range(6) if control.wait >> b & 1), default=0.0)
+        contention = pipes.ISSUED / pipes.lanes(instruction.pipe, arch)
+        own = control.stall * occupancy * contention
+        left = {barrier: cycles - waited - own for barrier, cycles in left.items()}
+        if control.write is not None and instruction.root in _LATENCY:
+            left[control.write] = max(
+                _LATENCY[instruction.root] - own, left.get(control.write, 0.0)
+            )
+        stalls.append(max(waited, 0.0) + own)
+    return stalls

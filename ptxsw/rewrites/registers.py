@@ -1,0 +1,177 @@
+"""Registers (Orion; RegDem): a limit of registers, and spills to shared memory, so that more warps
+are resident.
+
+    .visible .entry k(…)                   .visible .entry k(…)
+    .reqntid 256, 1, 1              =>     .reqntid 256, 1, 1
+    {                                      .maxnreg 32
+                                           {
+                                               .pragma "enable_smem_spilling";
+
+Instructions stay as they are. Candidates are the steps of occupancy that the block allows, at most
+five with the original, which comes first: if the kernel needs more registers than all warps leave
+it, fewer registers, and one step to more of them as a fail-safe; else more. At each step ptxas is
+asked what it makes, and spills to shared memory are tried where it would spill to local memory, or
+by themselves. The predictor of RegDem (`cost/stalls.py`) chooses among what ptxas made.
+
+Only by its name: a launch that passes dynamic shared memory to a kernel which declares none can
+fail where spills take it.
+
+Sources: A. Hayes et al., "Orion: A Framework for GPU Occupancy Tuning", Middleware 2016;
+P. Sakdhnagool et al., "RegDem", arXiv:1907.02894, 2019; PTX ISA, `.maxnreg` and pragmas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from ptxsw import isa
+from ptxsw.change import Change, Refusal
+from ptxsw.codegen.lower_registers import Compared, Outcome, RegisterLimit, lower
+from ptxsw.codegen.splice import Edit
+from ptxsw.cost.occupancy import Step, limits, occupancy, register_steps
+from ptxsw.ir import Special
+from ptxsw.plan import Proof
+from ptxsw.rewrites.base import Found, Kernel, Requires
+
+_VERSION = (8, 7)
+_STATIC = 48 << 10  # bytes of shared memory that a block may have without being asked for
+_SAME_WAY = 3  # steps; with the original and one of the other direction five candidates
+_GAIN = 0.05  # that has to be predicted
+_PATIENCE = 60.0  # seconds for each program that is run
+
+
+class Registers:
+    """See above."""
+
+    name: ClassVar[str] = "registers"
+    summary: ClassVar[str] = (
+        "Registers are limited, and spilled to shared memory, for more resident warps."
+    )
+    requires: ClassVar[Requires] = Requires()
+    opt_in: ClassVar[bool] = True
+    follows: ClassVar[frozenset[str]] = frozenset()
+
+    def find(self, kernel: Kernel) -> Iterator[Found]:
+        """The best of the candidates, if it is better than the original."""
+        reason = _obstacle(kernel)
+        found = reason or _outcomes(kernel)
+        if isinstance(found, str):
+            yield Refusal(self.name, 0, found)
+            return
+        original, *others = found
+        usable = [o for o in others if o.local <= original.local]
+        best = min(usable, key=lambda o: (o.pace, o.registers), default=None)
+        if best is None or best.pace > (1 - _GAIN) * original.pace:
+            reason = _stays(original, others, best)
+            yield Refusal(self.name, 0, reason, Compared(tuple(found)))
+            return
+        yield Change(self.name, 0, frozenset(), Proof(), RegisterLimit(best, tuple(found)))
+
+    def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
+        """The edits that make the change."""
+        (change,) = changes
+        assert isinstance(change.detail, RegisterLimit)
+        best = change.detail.chosen
+        return tuple(
+            lower(kernel.text, kernel.function, best.limit, spills_to_shared=best.spills_to_shared)
+        )
+
+
+# ---------------------------------------------------------------- what forbids it
+
+
+def _obstacle(kernel: Kernel) -> str | None:
+    """Why a kernel is left alone whatever ptxas makes of it."""
+    function, instructions = kernel.function, kernel.trace.cfg.instructions
+    if kernel.module.version < _VERSION:
+        major, minor = kernel.module.version
+        return f"PTX {major}.{minor} has no spills to shared memory; it takes .version 8.7"
+    if function.most_threads is None:
+        return (
+            "how many threads a block has is not known: it takes .reqntid or .maxntid "
+            "(__launch_bounds__)"
+        )
+    if any(name in ("minnctapersm", "maxnctapersm") for name, _ in function.directives):
+        return "the kernel says itself how many blocks shall be resident (.minnctapersm)"
+    declared = (*kernel.module.variables, *function.body.variables)
+    if any(variable.is_dynamic for variable in declared):
+        return "dynamic shared memory is declared: how much there is only the launch knows"
+    for instruction in instructions:
+        if isa.effects(instruction.opcode, instruction.modifiers) & isa.Effect.CALL:
+            return "the kernel calls functions, which have registers of their own"
+        if {Special("%dynamic_smem_size"), Special("%total_smem_size")} & set(
+            isa.uses(instruction)
+        ):
+            return "the kernel asks how much shared memory it has"
+    return None if instructions else "the kernel has no instructions"
+
+
+def _stays(original: Outcome, others: Sequence[Outcome], best: Outcome | None) -> str:
+    """Why the original is the best there is."""
+    now = f"{original.registers} registers and {100 * original.occupancy:.0f} % of the warps"
+    if not others:
+        return f"it has {now}, and ptxas makes the same of it under other limits"
+    if best is None:
+        return f"it has {now}; all other limits spill more to local memory"
+    gain = original.pace / best.pace - 1
+    return (
+        f"it has {now}; the best other candidate, {best.registers} registers and "
+        f"{100 * best.occupancy:.0f} %, is predicted to be {_percent(gain)}"
+    )
+
+
+def _percent(gain: float) -> str:
+    return f"{abs(100 * gain):.1f} % {'faster' if gain >= 0 else 'slower'}"
+
+
+# ---------------------------------------------------------------- candidates
+
+
+def candidate_steps(target: str, threads: int, registers: int, shared: int) -> tuple[Step, ...]:
+    """The steps of occupancy to try for a kernel that takes so many registers a thread, with
+    blocks of so many threads and bytes of shared memory: the nearest in the direction of Orion,
+    then one of the other. Raises UnknownTarget."""
+    now = occupancy(target, threads, registers, shared).blocks
+    steps = register_steps(target, threads, shared)
+    fewer = [step for step in steps if step.blocks > now]
+    more = [step for step in reversed(steps) if step.blocks < now]
+    if registers > _of_all_warps(target):
+        return (*fewer[:_SAME_WAY], *more[:1])
+    return (*more[:_SAME_WAY], *fewer[:1])
+
+
+def _of_all_warps(target: str) -> int:
+    """The registers that are left to each thread where all warps are resident."""
+    machine = limits(target)
+    of_warp = machine.registers // machine.warps // machine.register_unit * machine.register_unit
+    return of_warp // 32
+
+
+def _outcomes(kernel: Kernel) -> list[Outcome] | str:
+    """What ptxas makes of the original and of each candidate, the original first, the same code
+    once; or why that is not known."""
+    from subprocess import TimeoutExpired
+
+    from ptxsw.cost.nvdisasm import NoNvdisasm
+    from ptxsw.cost.occupancy import UnknownTarget
+    from ptxsw.rewrites.register_trials import Trials
+    from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
+
+    try:
+        trials = Trials(kernel, _PATIENCE)
+        original = trials.made(None, spills_to_shared=False)
+        steps = candidate_steps(trials.arch, trials.threads, original.registers, original.shared)
+        for step in steps:
+            plain = trials.made(step.at, spills_to_shared=False)
+            if plain.local > original.local:
+                trials.attempt(step.at, spills_to_shared=True)
+        if any(step.at < original.registers for step in steps):
+            trials.attempt(None, spills_to_shared=True)
+    except (NoPtxas, NoNvdisasm, UnknownTarget) as error:
+        return str(error)
+    except AssemblyError as error:
+        return f"ptxas refuses the kernel: {' '.join(str(error).split())[:200]}"
+    except (OSError, TimeoutExpired) as error:
+        return f"ptxas could not be asked: {error}"
+    return [o for o in trials.outcomes if o.shared <= max(_STATIC, original.shared)]
