@@ -130,7 +130,7 @@ def _run(
             watch.finished(number, _named(kernel_report(one)), one.edits)
     every = [numbered[number] for number in range(len(functions))]
     edits = tuple(edit for each in every for edit in each.edits)
-    report = _report(name, arch, begin, [_told(each, shape) for each in every])
+    report = _report(name, arch, begin, [_told(each, shape, arch) for each in every])
     if options.unsafe_bound is not None and edits:
         warning = _WRONG.format(options.unsafe_bound)
         edits = (insert(0, f"// WARNING: {warning}{line_end(text)}"), *edits)
@@ -158,14 +158,17 @@ def _named(kernel: model.Kernel) -> model.Kernel:
     return replace(kernel, readable=readable(kernel.name))
 
 
-def _told(each: Progress, shape: Shape | None) -> model.Kernel:
+def _told(each: Progress, shape: Shape | None, arch: str | None) -> model.Kernel:
     """What the report says of a kernel."""
     kernel = kernel_report(each)
     if shape is None:
         return kernel
-    found, rows = describe(each.original, kernel, shape.block)
+    from ptxsw.findings.judge import judged  # not needed to rewrite
+
+    accesses, rows = describe(each.original, kernel, shape.block)
     block = shape.block and (each.original.function.block_shape or shape.block)
-    return replace(kernel, accesses=found, rows=rows, block=block)
+    told = replace(kernel, accesses=accesses, rows=rows, block=block)
+    return judged(each.original, told, shape.block, arch)
 
 
 def _proofs(kernels: Sequence[Progress]) -> dict[str, str]:

@@ -42,22 +42,49 @@ def divergent_blocks(trace: Trace) -> frozenset[int]:
     return divergent_regions(trace) | looping
 
 
+def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
+    """For each divergent branch, by its instruction, the blocks that lie on one way only: those of
+    the taken one first. Branches that leave loops, or have no two ways, are left out."""
+    cfg = trace.cfg
+    found: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
+    for number, join in _divergent(trace):
+        block = cfg.blocks[number]
+        if len(block.successors) != 2 or any(
+            number == source
+            for header in cfg.loops_around(number)
+            for source, _ in cfg.loops[header].exits
+        ):
+            continue
+        one, other = (
+            frozenset((successor, *_between(cfg, successor, join))) - {join}
+            for successor in block.successors
+        )
+        found[block.end - 1] = one - other, other - one
+    return found
+
+
 def _arms(trace: Trace) -> dict[int, list[int]]:
     """For each block the divergent branches in whose arms it lies."""
-    cfg = trace.cfg
     found: dict[int, list[int]] = {}
+    for number, join in _divergent(trace):
+        for inside in _between(trace.cfg, number, join):
+            if not _of_a_loop(trace, number, inside):
+                found.setdefault(inside, []).append(number)
+    return found
+
+
+def _divergent(trace: Trace) -> Iterator[tuple[int, int]]:
+    """Blocks that end with a branch at which lanes may part, and where these meet again. An early
+    exit is none."""
+    cfg = trace.cfg
     for number in cfg.order:
         block = cfg.blocks[number]
         varies = trace.branches.get(block.end - 1, Variance.UNIFORM) is not Variance.UNIFORM
         if len(block.successors) < 2 or not varies:
             continue
         join = cfg.ipdom.get(number, -1)
-        if join == -1 or _ends_at_once(cfg, join):
-            continue  # an early exit
-        for inside in _between(cfg, number, join):
-            if not _of_a_loop(trace, number, inside):
-                found.setdefault(inside, []).append(number)
-    return found
+        if join != -1 and not _ends_at_once(cfg, join):
+            yield number, join
 
 
 def _ends_at_once(cfg: Cfg, number: int) -> bool:

@@ -4,6 +4,7 @@ from ptxsw.report.model import (
     Access,
     Carried,
     Choice,
+    Finding,
     Kernel,
     Loop,
     Outlook,
@@ -14,11 +15,12 @@ from ptxsw.report.model import (
     Reuse,
     Rewrite,
     Row,
+    Totals,
     Turn,
 )
 from ptxsw.report.serial import from_json, to_json
 
 __all__ = [
-    "Access", "Carried", "Choice", "Kernel", "Loop", "Outlook", "Part", "Proof", "Refusal",
-    "Report", "Reuse", "Rewrite", "Row", "Turn", "from_json", "to_json",
+    "Access", "Carried", "Choice", "Finding", "Kernel", "Loop", "Outlook", "Part", "Proof",
+    "Refusal", "Report", "Reuse", "Rewrite", "Row", "Totals", "Turn", "from_json", "to_json",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from ptxsw.analysis.traffic import Traffic
 from ptxsw.emulator.affine import Affine, constant
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Loc
+from ptxsw.ir import Loc, Module
 from ptxsw.report import model
 from ptxsw.report.reuse import Along, OpenRow, Rows, Writes, calls, carried
 from ptxsw.report.turns import turns
@@ -35,7 +36,7 @@ def describe(
         trace,
         Writer(affine, trace.function.name),
         warps,
-        _source_lines(trace),
+        {at: f"{place.file}:{place.line}" for at, place in source_places(trace).items()},
         _outlooks(outlooks),
         carried(trace, affine, warps.width),
         Writes(calls(trace)),
@@ -164,21 +165,43 @@ def _outlook(access: Access, line: int, known: Mapping[int, model.Outlook]) -> m
     return known.get(line) or model.Outlook("keep", None, None, None, None)
 
 
-def _source_lines(trace: Trace) -> dict[int, str]:
-    """`file:line` of each instruction behind a `.loc`."""
+class Place(Struct, frozen=True):
+    """Where in the source an instruction is from; the column is 0 where it is not known."""
+
+    file: str
+    line: int
+    column: int
+
+
+def source_places(trace: Trace) -> Mapping[int, Place]:
+    """The place of each instruction behind a `.loc`. What was inlined from a header of the CUDA
+    toolkit is placed where it was called."""
     return dict(_located(trace))
 
 
-def _located(trace: Trace) -> Iterator[tuple[int, str]]:
-    files = trace.module.files
+def _located(trace: Trace) -> Iterator[tuple[int, Place]]:
     instructions = trace.cfg.instructions
-    current: Loc | None = None
+    current: Place | None = None
     index = 0
     for statement in trace.function.body.statements:
         if isinstance(statement, Loc):
-            current = statement
+            if statement.line > 0:  # 0: the compiler's own
+                current = _place(trace.module, statement)
         elif index < len(instructions) and statement is instructions[index]:
-            if current is not None and current.line > 0:
-                name = files.get(current.file, f"file {current.file}")
-                yield index, f"{name}:{current.line}"
+            if current is not None:
+                yield index, current
             index += 1
+
+
+_TOOLKIT = re.compile(r"(^|/)(cuda|nvidia|targets)\b.*/include/")
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
+
+
+def _place(module: Module, loc: Loc) -> Place:
+    name = module.files.get(loc.file, f"file {loc.file}")
+    if _TOOLKIT.search(name):
+        outer = _INLINED.search(module.source.text, loc.span.start, loc.span.end)
+        if outer is not None:
+            file, line, column = map(int, outer.groups())
+            return Place(module.files.get(file, f"file {file}"), line, column)
+    return Place(name, loc.line, loc.column)

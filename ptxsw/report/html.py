@@ -94,7 +94,8 @@ def _part(name: str) -> str:
 def _without_paths(report: Report) -> Report:
     """The report with short names in place of the paths of this machine."""
     places = {a.source for k in report.kernels for a in k.accesses or () if a.source}
-    files = short_names(place.rpartition(":")[0] for place in places)
+    named = [f.file for k in report.kernels for f in k.findings or () if f.file]
+    files = short_names((*(place.rpartition(":")[0] for place in places), *named))
 
     def short(place: str | None) -> str | None:
         if place is None:
@@ -106,7 +107,12 @@ def _without_paths(report: Report) -> Report:
         if kernel.accesses is None:
             return kernel
         return replace(
-            kernel, accesses=tuple(replace(a, source=short(a.source)) for a in kernel.accesses)
+            kernel,
+            accesses=tuple(replace(a, source=short(a.source)) for a in kernel.accesses),
+            findings=tuple(
+                replace(finding, file=finding.file and files[finding.file])
+                for finding in kernel.findings or ()
+            ),
         )
 
     name = PurePath(report.file).name or report.file

@@ -80,6 +80,7 @@ class Access(Struct, frozen=True):
     turns: tuple[Turn, ...] = ()  # where the stride changes; other figures are of the worst turn
     contention: int | None = None  # shared atomics: lanes that meet in one word; 1: none do
     loop_depth: int | None = None  # loops around it; 0: none
+    weight: float | None = None  # what it costs one warp, in the units of `Finding.weight`
 
 
 class Row(Struct, frozen=True):
@@ -150,6 +151,36 @@ class Choice(Struct, frozen=True):
     reason: str
 
 
+class Finding(Struct, frozen=True):
+    """What a rule of `ptxsw.findings` has to say of a kernel. `weight` is what the fault costs one
+    warp, in units of a quarter of a cycle of a multiprocessor: it issues one instruction in that
+    time, or passes one sector of 32 bytes through its L1 cache."""
+
+    rule: str  # "ptxsw-uncoalesced"
+    level: str  # "error", "warning" or "note"
+    kernel: str  # as in the PTX
+    line: int  # of the PTX text; both count from 1
+    column: int
+    measure: str  # the figures in a few words: "32 sectors, not 4"
+    what: str  # a sentence: what it is, and why it costs
+    advice: str  # a sentence: what to do
+    weight: float
+    file: str | None = None  # of the source, as `.file` names it; from `.loc`
+    source_line: int | None = None
+    source_column: int | None = None
+    lines: tuple[int, ...] = ()  # of the PTX: all instructions that it speaks of
+    figures: Mapping[str, Any] = field(default_factory=dict)  # the same figures, by name
+
+
+class Totals(Struct, frozen=True):
+    """What one warp moves that runs once through a kernel, loops taken as often as is known, or 16
+    times. Accesses whose addresses are not known are left out."""
+
+    bytes: int  # that lanes ask for in global memory
+    sectors: int  # of 32 bytes, of global and local memory
+    wavefronts: int  # passes through the banks of shared memory
+
+
 class Kernel(Struct, frozen=True):
     """One kernel or function. None: not computed; but `mean_delta` is not known (has no value)
     where there are neither shuffles nor copies."""
@@ -168,6 +199,8 @@ class Kernel(Struct, frozen=True):
     block: tuple[int, int, int] | None = None  # the shape that was asked for
     choice: Choice | None = None
     loops: tuple[Loop, ...] | None = None  # where loops were to become uniform
+    findings: tuple[Finding, ...] | None = None  # the worst first
+    totals: Totals | None = None
 
 
 class Report(Struct, frozen=True):

@@ -196,7 +196,7 @@ def _over(
     inside = [a for a in trace.accesses if trace.cfg.block_of[a.index] in
               trace.cfg.loops[header].blocks]  # fmt: skip
     written = _Written.within(trace, inside, affine, header)
-    stable = _Stable(trace, header)
+    stable = Stable(trace, header)
     label = trace.cfg.name(header)
     classes: dict[Hashable, list[_Load]] = {}
     growths: dict[Hashable, Polynomial] = {}
@@ -205,7 +205,7 @@ def _over(
         if access.kind != "load" or access.space == "param" or address is None:
             continue
         polynomial = affine.polynomial(address)
-        split = _split(polynomial, f"iter({label})", stable)
+        split = over_turns(polynomial, f"iter({label})", stable)
         if split is None or written.may_change(access, polynomial):
             continue
         rest, growth = split
@@ -224,8 +224,8 @@ def _address(access: Access) -> Term | None:
     return addresses.pop() if len(addresses) == 1 else None
 
 
-def _split(
-    polynomial: Polynomial, turn: str, stable: _Stable
+def over_turns(
+    polynomial: Polynomial, turn: str, stable: Stable
 ) -> tuple[Polynomial, Polynomial] | None:
     """An address as `rest + growth * turn`; None where it changes from turn to turn otherwise."""
     rest: dict[Monomial, int] = {}
@@ -303,7 +303,7 @@ def _short(label: str) -> str:
     return label.replace("$L__", "")
 
 
-class _Stable(Struct, frozen=True):
+class Stable(Struct, frozen=True):
     """Which terms are the same in every turn of a loop, given that inner loops are in the same
     turn of theirs."""
 

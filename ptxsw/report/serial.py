@@ -10,6 +10,7 @@ from ptxsw.report.model import (
     Access,
     Carried,
     Choice,
+    Finding,
     Kernel,
     Loop,
     Outlook,
@@ -20,6 +21,7 @@ from ptxsw.report.model import (
     Reuse,
     Rewrite,
     Row,
+    Totals,
     Turn,
 )
 
@@ -62,7 +64,15 @@ def kernel_to_json(kernel: Kernel) -> Json:
         data["loops"] = [_fields(loop) for loop in kernel.loops]
     if kernel.choice is not None:
         data["choice"] = _fields(kernel.choice)
+    if kernel.findings is not None:
+        data["findings"] = [_finding_to_json(finding) for finding in kernel.findings]
+    if kernel.totals is not None:
+        data["totals"] = _fields(kernel.totals)
     return data
+
+
+def _finding_to_json(finding: Finding) -> Json:
+    return {name: value for name, value in _fields(finding).items() if value is not None}
 
 
 def _rewrite_to_json(rewrite: Rewrite) -> Json:
@@ -84,10 +94,9 @@ def _access_to_json(access: Access) -> Json:
         data["turns"] = [_fields(turn) for turn in access.turns]
     else:
         del data["turns"], data["changing"]
-    if access.contention is None:
-        del data["contention"]
-    if access.loop_depth is None:
-        del data["loop_depth"]
+    for name in ("contention", "loop_depth", "weight"):
+        if data[name] is None:
+            del data[name]
     if access.optimizer is None:
         del data["optimizer"]
     else:
@@ -131,6 +140,12 @@ def _kernel_from_json(data: Json) -> Kernel:
         lists["loops"] = tuple(Loop(**loop) for loop in data["loops"])
     if "choice" in data:
         lists["choice"] = Choice(**data["choice"])
+    if "findings" in data:
+        lists["findings"] = tuple(
+            Finding(**{**finding, "lines": tuple(finding["lines"])}) for finding in data["findings"]
+        )
+    if "totals" in data:
+        lists["totals"] = Totals(**data["totals"])
     return Kernel(**{**data, **lists})
 
 

@@ -1,0 +1,187 @@
+"""What a rule is, and what it is given: a kernel with its accesses measured and weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from ptxsw.analysis.active_lanes import active_lanes
+from ptxsw.analysis.trip_count import turns
+from ptxsw.analysis.warp_addresses import Block, Warps
+from ptxsw.emulator.affine import Affine, Polynomial
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.report import model
+from ptxsw.report.describe import Place, source_places
+
+TRIPS = 16
+"""Taken for a loop whose trip count is not known."""
+_MOST = 1 << 20  # times that an instruction is executed
+
+LEVELS = ("note", "warning", "error")
+"""The mildest first."""
+
+
+class Resources(Struct, frozen=True):
+    """What ptxas made of a kernel. Sizes are bytes: `stack` and spills of a thread, `shared` static
+    memory of a block. `unbounded` is the same without the kernel's launch bounds, where these may
+    be why it spills."""
+
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    shared: int
+    unbounded: Resources | None = None
+
+
+class Site(Struct, frozen=True):
+    """An access: as it was run, as the report shows it, and how often a warp makes it."""
+
+    access: Access
+    shown: model.Access
+    times: int
+
+    @property
+    def index(self) -> int:
+        return self.access.index
+
+    @property
+    def is_global(self) -> bool:
+        return self.shown.space in ("global", "generic")
+
+
+class Scene(Struct, frozen=True, dict=True):
+    """A kernel as rules see it. `block` is its shape, where it is known."""
+
+    trace: Trace
+    accesses: tuple[model.Access, ...]
+    block: Block | None
+    arch: str | None
+    resources: Resources | None = None
+
+    @cached_property
+    def sites(self) -> tuple[Site, ...]:
+        """The accesses in program order, parameters left out."""
+        given = (access for access in self.trace.accesses if access.space != "param")
+        return tuple(
+            Site(access, shown, self.times(access.index))
+            for access, shown in zip(given, self.accesses, strict=True)
+        )
+
+    @cached_property
+    def affine(self) -> Affine:
+        return Affine()
+
+    @cached_property
+    def warps(self) -> Warps:
+        return Warps(self.block)
+
+    @cached_property
+    def _places(self) -> Mapping[int, Place]:
+        return source_places(self.trace)
+
+    @cached_property
+    def _trips(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def executed(self) -> int:
+        """The instructions that a warp executes."""
+        cfg = self.trace.cfg
+        return sum((b.end - b.start) * self._block_times(b.number) for b in cfg.blocks)
+
+    def _place(self, index: int) -> Place | None:
+        """Of an instruction; of the first that has one, where it has none."""
+        return self._places.get(index) or next(iter(self._places.values()), None)
+
+    def trips(self, header: int) -> int:
+        """How often a loop's body is run."""
+        known = self._trips.get(header)
+        if known is None:
+            counted = turns(self.trace, self.trace.cfg.loops[header])
+            known = self._trips[header] = counted or TRIPS
+        return known
+
+    def times(self, index: int) -> int:
+        """How often a warp that runs once through the kernel makes an instruction."""
+        return self._block_times(self.trace.cfg.block_of[index])
+
+    def _block_times(self, number: int) -> int:
+        total = 1
+        for header in self.trace.cfg.loops_around(number):
+            total = min(total * self.trips(header), _MOST)
+        return total
+
+    def polynomial(self, access: Access) -> Polynomial | None:
+        """The address as a sum; None where it is not the same on all paths."""
+        addresses = {v.address for v in access.variants}
+        return self.affine.polynomial(addresses.pop()) if len(addresses) == 1 else None
+
+    def lanes(self, site: Site) -> int:
+        """The most lanes of a warp that make an access together."""
+        return active_lanes(site.access, self.warps)
+
+    def line(self, index: int) -> int:
+        return self.trace.module.source.line(self.trace.cfg.instructions[index].span.start)
+
+    def finding(
+        self,
+        rule: str,
+        level: str,
+        indices: Iterable[int],
+        *,
+        measure: str,
+        what: str,
+        advice: str,
+        weight: float,
+        **figures: Any,
+    ) -> model.Finding:
+        """A finding about instructions, placed at the first of them; at the kernel's head where
+        there are none."""
+        every = tuple(indices)
+        start = self.trace.function.span.start
+        if every:
+            start = self.trace.cfg.instructions[every[0]].span.start
+        line, column = self.trace.module.source.place(start)
+        place = self._place(every[0] if every else 0)
+        return model.Finding(
+            rule, level, self.trace.function.name, line, column, measure, what, advice,
+            round(max(weight, 0.0), 1),
+            place.file if place else None, place.line if place else None,
+            (place.column or None) if place else None,
+            tuple(dict.fromkeys(map(self.line, every))) or (line,), figures,
+        )  # fmt: skip
+
+
+class Rule(Struct, frozen=True):
+    """A rule: its name, a sentence for lists of rules, and what it finds in a kernel. Those that
+    need ptxas find nothing where `Scene.resources` is None."""
+
+    name: str
+    summary: str
+    find: Callable[[Scene], Iterator[model.Finding]]
+    needs_ptxas: bool = False
+
+
+def plural(count: int, noun: str) -> str:
+    """ "1 load", "6 loads", "2 passes"."""
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{ending}"
+
+
+def counted(sites: Iterable[Site]) -> str:
+    """ "6 loads and 3 stores"."""
+    kinds: dict[str, int] = {}
+    for site in sites:
+        kind = "access" if site.shown.kind == "other" else site.shown.kind
+        kinds[kind] = kinds.get(kind, 0) + 1
+    return " and ".join(plural(number, kind) for kind, number in kinds.items())
+
+
+def these(sites: Iterable[Site]) -> str:
+    """ "this load", "these 6 loads and 3 stores"."""
+    text = counted(sites)
+    return f"this {text[2:]}" if text.startswith("1 ") and " and " not in text else f"these {text}"

@@ -1,0 +1,51 @@
+"""Branches at which the lanes of a warp part, with work on both sides: the warp does both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.analysis.divergence import arms
+from ptxsw.findings.base import Rule, Scene, plural
+from ptxsw.findings.dependence import dependence, predicate, said
+from ptxsw.report.model import Finding
+
+NAME = "ptxsw-divergent-branch"
+_FEW = 8  # instructions, which ptxas executes under predicates
+_SHARE = 0.05  # of the kernel's instructions
+
+
+def find(scene: Scene) -> Iterator[Finding]:
+    for branch, (one, other) in arms(scene.trace).items():
+        work = sorted((_instructions(scene, one), _instructions(scene, other)))
+        if work[0] < _FEW * scene.times(branch) or not _splits_warps(scene, branch):
+            continue
+        found = dependence(scene, branch)
+        todo = (
+            "Let the branch depend on something that a whole warp shares (`threadIdx.x / 32`)"
+            if not found.loads
+            else "Sort or bin the items, so that the lanes of a warp go one way"
+        )
+        yield scene.finding(
+            NAME, "warning" if work[0] >= _SHARE * scene.executed else "note", [branch],
+            measure=f"{plural(work[0], 'instruction')} beside {work[1]:,}",
+            what=f"The lanes of a warp part here, depending on {said(scene, found)}: the warp goes "
+            f"both ways, {work[0]:,} and {work[1]:,} instructions long, loops counted.",
+            advice=f"{todo}; or compute both results with selects where the ways are short.",
+            weight=work[0],
+            shorter=work[0], longer=work[1],
+        )  # fmt: skip
+
+
+def _splits_warps(scene: Scene, branch: int) -> bool:
+    """Do lanes of one warp part, not whole warps only?"""
+    condition = predicate(scene, branch)
+    return condition is None or not scene.warps.uniform(condition)
+
+
+def _instructions(scene: Scene, blocks: frozenset[int]) -> int:
+    cfg = scene.trace.cfg
+    sizes = ((cfg.blocks[n].start, cfg.blocks[n].end) for n in blocks)
+    return sum((end - start) * scene.times(start) for start, end in sizes if end > start)
+
+
+RULE = Rule(NAME, "The lanes of a warp part, and both ways are long.", find)

@@ -1,0 +1,47 @@
+"""Loops that lanes leave after different numbers of iterations: all wait for the last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.findings.base import Rule, Scene
+from ptxsw.findings.dependence import Dependence, dependence, said
+from ptxsw.flow.cfg import Loop
+from ptxsw.report.model import Finding
+
+NAME = "ptxsw-divergent-loop"
+
+
+def find(scene: Scene) -> Iterator[Finding]:
+    cfg = scene.trace.cfg
+    for header, loop in cfg.loops.items():
+        if header in scene.trace.uniform_loops:
+            continue
+        for source in sorted({source for source, _ in loop.exits}):
+            branch = cfg.blocks[source].end - 1
+            found = dependence(scene, branch)
+            if found.loads:  # what the index of the thread decides differs by an iteration or so
+                yield _finding(scene, loop, branch, found)
+                break
+
+
+def _finding(scene: Scene, loop: Loop, branch: int, found: Dependence) -> Finding:
+    cfg = scene.trace.cfg
+    body = sum(
+        (cfg.blocks[n].end - cfg.blocks[n].start) * scene.times(cfg.blocks[n].start)
+        for n in loop.blocks
+        if cfg.blocks[n].end > cfg.blocks[n].start
+    )
+    return scene.finding(
+        NAME, "warning", [branch, *(site.index for site in found.loads)],
+        measure="as many iterations as the longest lane",
+        what="How often a lane goes round this loop depends on "
+        f"{said(scene, found)}: a warp goes on until its last lane is done, the others idle.",
+        advice="Give a whole warp to each item, its lanes sharing the iterations; or sort the "
+        "items by length, so that the lanes of a warp have equal ones.",
+        weight=body / 2,  # lengths that are spread evenly keep half of the lanes waiting
+        instructions=body,
+    )  # fmt: skip
+
+
+RULE = Rule(NAME, "Lanes leave a loop after different numbers of iterations.", find)

@@ -1,0 +1,99 @@
+"""Rows that begin in the middle of a sector: a warp needs one sector more than its bytes fill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.analysis.coalescing import SECTOR
+from ptxsw.emulator.node import Variance
+from ptxsw.findings.base import Rule, Scene, these
+from ptxsw.findings.cost import FETCH, dense
+from ptxsw.findings.groups import Group, groups
+from ptxsw.report.model import Finding
+
+NAME = "ptxsw-misaligned-rows"
+_ROW = 128  # bytes: a smaller step is no row
+
+
+def find(scene: Scene) -> Iterator[Finding]:
+    for group in groups(scene):
+        size = group.sites[0].shown.bytes or 0
+        if abs(group.stride or 0) != size or scene.lanes(group.sites[0]) == 1:
+            continue
+        pitch = _pitch(scene, group)
+        if pitch is not None:
+            yield _uneven(scene, group, pitch)
+        elif _shifted(group):
+            yield _late(scene, group)
+
+
+def _pitch(scene: Scene, group: Group) -> int | None:
+    """Bytes from row to row, where that is a number which is no multiple of a sector."""
+    for monomial, factor in (scene.polynomial(group.sites[0].access) or {}).items():
+        uniform = all(t.variance is not Variance.LANE and t.kind == "atom" for t in monomial)
+        counts = len(monomial) == 1 and str(monomial[0].value).startswith(_INDICES)
+        if uniform and counts and abs(factor) >= _ROW and factor % SECTOR:
+            return abs(factor)
+    return None
+
+
+_INDICES = ("iter(", "%ctaid.", "%tid.")
+
+
+def _shifted(group: Group) -> bool:
+    """Are all accesses of the group past the start of a sector by as much?"""
+    phases = {(site.shown.phase or 0) % SECTOR for site in group.sites}
+    return len(phases) == 1 and phases != {0}
+
+
+def _uneven(scene: Scene, group: Group, pitch: int) -> Finding:
+    padded = -(-pitch // SECTOR) * SECTOR
+    extra = _extra(group)
+    return scene.finding(
+        NAME, "warning", group.indices,
+        measure=f"rows of {pitch:,} bytes",
+        what=f"The rows that {these(group.sites)} run{_s(group)} through are {pitch:,} bytes long, "
+        "no multiple of 32, so most of them begin inside a sector and take one sector more.",
+        advice=f"Pad the rows to {padded:,} bytes (`cudaMallocPitch` does), or more.",
+        weight=extra, pitch=pitch, padded=padded, times=group.times,
+    )  # fmt: skip
+
+
+def _late(scene: Scene, group: Group) -> Finding:
+    phase = (group.sites[0].shown.phase or 0) % SECTOR
+    best = dense(group.sites[0].shown.bytes or 0)
+    stencil = _others_begin_elsewhere(scene, group, phase)
+    return scene.finding(
+        NAME, "note" if stencil else "warning", group.indices,
+        measure=f"{best + 1} sectors, not {best}",
+        what=f"A warp begins {these(group.sites)} {phase} bytes behind the start of a sector, and "
+        f"so needs {best + 1} sectors where {best} would do.",
+        advice="Other accesses to this array begin elsewhere: shared memory, or registers of "
+        "neighbouring lanes, can serve them together."
+        if stencil
+        else f"Move the start of the data to a multiple of 32 bytes: pad what is in front of it by "
+        f"{SECTOR - phase} bytes.",
+        weight=_extra(group), phase=phase, times=group.times,
+    )  # fmt: skip
+
+
+def _extra(group: Group) -> float:
+    return (1 + FETCH) * group.times * len({o // SECTOR for o in group.offsets})
+
+
+def _others_begin_elsewhere(scene: Scene, group: Group, phase: int) -> bool:
+    """Does the kernel access the array with another start, too, as a stencil does?"""
+    row = group.sites[0].shown.index
+    array = row.partition("[")[0] if row else None
+    return any(
+        (site.shown.phase or 0) % SECTOR != phase
+        for site in scene.sites
+        if site.is_global and site.shown.index and site.shown.index.partition("[")[0] == array
+    )
+
+
+def _s(group: Group) -> str:
+    return "s" if len(group.sites) == 1 else ""
+
+
+RULE = Rule(NAME, "Rows begin in the middle of a sector.", find)

@@ -1,0 +1,36 @@
+"""Loads of bytes that another lane of the warp has just loaded, as in a stencil."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.findings.base import Rule, Scene, plural
+from ptxsw.findings.groups import Group, groups
+from ptxsw.report.model import Finding
+
+NAME = "ptxsw-neighbour-loads"
+
+
+def find(scene: Scene) -> Iterator[Finding]:
+    for group in groups(scene):
+        again = [s for s in group.sites if any(reuse.delta for reuse in s.shown.reuse)]
+        if again:
+            yield _finding(scene, group, len(again))
+
+
+def _finding(scene: Scene, group: Group, again: int) -> Finding:
+    sites = [s for s in group.sites if any(reuse.delta for reuse in s.shown.reuse)]
+    return scene.finding(
+        NAME, "note", [site.index for site in sites],
+        measure=f"{again} of {plural(len(group.sites), 'load')}",
+        what=f"{plural(again, 'load').capitalize()} of this row fetch{'es' * (again == 1)} bytes "
+        "that a neighbouring lane has just fetched; they hit the L1 cache, at the cost of a pass "
+        "through it each.",
+        advice="Leave them, unless the kernel is bound by its L1 cache: then a tile in shared "
+        "memory, or `ptxsw optimize --mode force --rewrites shuffle`, can take their place.",
+        weight=sum(site.times * (site.shown.sectors or 1) for site in sites),
+        loads=again, times=group.times,
+    )  # fmt: skip
+
+
+RULE = Rule(NAME, "Loads fetch what a neighbouring lane has just fetched.", find)

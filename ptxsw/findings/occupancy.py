@@ -1,0 +1,90 @@
+"""Kernels of which few warps fit a multiprocessor, and the resource that runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.cost.occupancy import Occupancy, UnknownTarget, limits, occupancy
+from ptxsw.findings.base import Rule, Scene
+from ptxsw.findings.bounds import most_threads
+from ptxsw.report.model import Finding
+
+NAME = "ptxsw-occupancy"
+_LOW, _HALF = 0.25, 0.5
+
+
+def find(scene: Scene) -> Iterator[Finding]:
+    threads = most_threads(scene)
+    if threads is None or scene.arch is None:
+        return
+    used = scene.resources
+    shared = used.shared if used is not None else _static(scene)
+    try:
+        found = occupancy(scene.arch, threads, used.registers if used else 0, shared)
+    except (UnknownTarget, ValueError):
+        return
+    if found.blocks == 0:
+        yield _impossible(scene, threads, found, shared)
+    elif found.fraction < _HALF:
+        yield _low(scene, threads, found)
+
+
+def _static(scene: Scene) -> int:
+    """Bytes of shared memory that the kernel declares."""
+    variables = (*scene.trace.function.body.variables, *scene.trace.module.variables)
+    text = scene.trace.module.source.text
+    span = scene.trace.function.span
+    body = text[span.start : span.end]
+    return sum(v.size for v in variables if v.space == "shared" and v.name in body)
+
+
+def _impossible(scene: Scene, threads: int, found: Occupancy, shared: int) -> Finding:
+    return scene.finding(
+        NAME, "error", (),
+        measure="cannot be launched",
+        what=f"No block of {threads} threads fits a multiprocessor of {scene.arch}: it needs more "
+        f"{_noun(found.limiter)} than there is.",
+        advice="Make the block smaller, or let it need less of that resource.",
+        weight=scene.executed, threads=threads, shared=shared,
+    )  # fmt: skip
+
+
+def _low(scene: Scene, threads: int, found: Occupancy) -> Finding:
+    assert scene.arch is not None
+    most = limits(scene.arch).warps
+    return scene.finding(
+        NAME, "warning" if found.fraction < _LOW else "note", (),
+        measure=f"{found.warps} of {most} warps",
+        what=f"With blocks of {threads} threads a multiprocessor of {scene.arch} holds "
+        f"{found.blocks} at a time, {found.warps} of {most} warps: {_noun(found.limiter)} "
+        f"{'run' if found.limiter != 'shared' else 'runs'} out first. Few warps hide less latency.",
+        advice=_advice(found),
+        weight=scene.executed * (_HALF - found.fraction),
+        warps=found.warps, blocks=found.blocks, limiter=found.limiter, fraction=found.fraction,
+    )  # fmt: skip
+
+
+def _noun(limiter: str) -> str:
+    return {"shared": "shared memory", "barriers": "barriers"}.get(limiter, limiter)
+
+
+def _advice(found: Occupancy) -> str:
+    if found.limiter == "blocks":
+        return "Make the blocks larger: their number is limited, whatever their size."
+    if found.limiter == "warps":
+        return "Choose a block whose warps divide those of a multiprocessor."
+    step = next(
+        (s for s in found.next_steps if s.resource == found.limiter and s.blocks > found.blocks),
+        None,
+    )
+    if step is None:
+        return "Split the kernel, or give each block less to keep."
+    need = (
+        f"{step.at:,} bytes of shared memory"
+        if step.resource == "shared"
+        else (f"{step.at} registers a thread")
+    )
+    return f"With {need}, {step.blocks} blocks would fit ({step.fraction:.0%} of the warps)."
+
+
+RULE = Rule(NAME, "Few warps of the kernel fit a multiprocessor.", find)

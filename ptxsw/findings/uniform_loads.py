@@ -1,0 +1,34 @@
+"""Loads in a loop whose address is the same for all lanes: a pass through L1 for one element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.findings.base import Rule, Scene, Site, plural, these
+from ptxsw.report.model import Finding
+
+NAME = "ptxsw-uniform-loads"
+
+
+def find(scene: Scene) -> Iterator[Finding]:
+    cfg = scene.trace.cfg
+    found: dict[int, list[Site]] = {}
+    for site in scene.sites:
+        header = cfg.loop_of.get(cfg.block_of[site.index])
+        same = site.shown.uniform or site.shown.lane_stride == 0
+        if header is not None and same and site.shown.kind == "load" and site.is_global:
+            found.setdefault(header, []).append(site)
+    for sites in found.values():
+        yield scene.finding(
+            NAME, "note", [site.index for site in sites],
+            measure=f"{plural(len(sites), 'load')} of one element",
+            what=f"All lanes of a warp make {these(sites)} from one address, iteration by "
+            "iteration: each takes a pass through the L1 cache for one element.",
+            advice="A table that the kernel only reads can lie in `__constant__` memory; elements "
+            "that are used one after the other can be loaded as a vector.",
+            weight=sum(site.times * 2 for site in sites),
+            loads=len(sites), times=sites[0].times,
+        )  # fmt: skip
+
+
+RULE = Rule(NAME, "All lanes of a warp load one element, in every iteration of a loop.", find)
