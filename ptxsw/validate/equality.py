@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ptxsw.emulator.node import Term, Variance, split, walk
+from ptxsw.emulator.node import OPAQUE, Term, Variance, split, unknowns, walk
 from ptxsw.emulator.solver import Proved, Refuted, Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.extensions import vanishes, written_out
+from ptxsw.validate.known import Known
 from ptxsw.validate.memory import CONSTANT
 
 _MAX_SIZE = 3000
 _MAX_DEPTH = 32
-_PARTED = frozenset({"ite", "concat"})
 
 
 def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tuple[Term, ...]:
@@ -37,6 +37,8 @@ class Equality:
     def __init__(self, terms: Terms, solver: Solver) -> None:
         self._terms = terms
         self._solver = solver
+        self._facts: dict[tuple[Term, ...], Known] = {}
+        self._spoken: dict[tuple[Term, ...], frozenset[Term]] = {}
         self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._known: dict[tuple[Term, Term, tuple[Term, ...]], bool] = {}
@@ -63,6 +65,8 @@ class Equality:
 
     def contradictory(self, given: Sequence[Term], more: Sequence[Term]) -> bool:
         """Can the conditions surely not all hold together? `more` are those behind `given`."""
+        if self.known((*given, *more)).impossible:
+            return True
         known = set(given)
         for condition in more:
             if condition.kind == "const":
@@ -75,20 +79,25 @@ class Equality:
                 known.add(condition)
         return False
 
+    def known(self, given: tuple[Term, ...]) -> Known:
+        """What conditions tell without the solver."""
+        found = self._facts.get(given)
+        if found is None:
+            found = self._facts[given] = Known(self._terms, given)
+        return found
+
     def simplified(self, term: Term, given: tuple[Term, ...]) -> Term:
         """A term in which conditions that are known to be true or false are replaced by that."""
         if not given or term.kind == "const" or term.size > 20 * _MAX_SIZE:
             return term
         memo = self._memos.setdefault(given, {})
-        known = set(given)
-        one, zero = self._terms.const(1, 1), self._terms.const(0, 1)
+        known = self.known(given)
 
         def leaf(node: Term) -> Term | None:
             if node.width != 1 or node.kind == "const":
                 return None
-            if node in known:
-                return one
-            return zero if self._terms.not_(node) in known else None
+            truth = known.truth(node)
+            return None if truth is None else self._terms.const(int(truth), 1)
 
         return self._terms.substitute(term, leaf, memo)
 
@@ -113,12 +122,27 @@ class Equality:
                 return True
         if _is_constant_load(a, b) and self._same(a.args[0], b.args[0], given, depth + 1):
             return True
+        if "ite" in (a.kind, b.kind) and depth < _MAX_DEPTH:
+            return self._case_by_case(a, b, given, depth)
+        if self._unrelated(a, b, given):
+            return False
         if "sum" in (a.kind, b.kind) and self._extended(a, b, given):
             return True
         if self._written_out(a, given) is self._written_out(b, given):
             return True
         parted = self._split(a, b, given, depth) if depth < _MAX_DEPTH else None
         return parted or (parted is None and self._proved(self._terms.eq(a, b), given))
+
+    def _unrelated(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
+        """Is one side an unknown of which neither the other side nor a condition tells anything?
+        Then the solver cannot prove them equal."""
+        if given not in self._spoken:
+            self._spoken[given] = frozenset(u for c in given for u in unknowns(c))
+        spoken = self._spoken[given]
+        return any(
+            x.kind in OPAQUE and x not in spoken and x not in unknowns(y)
+            for x, y in ((a, b), (b, a))
+        )
 
     def _extended(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
         difference = self._terms.sub(a, b)
@@ -137,6 +161,9 @@ class Equality:
         """Is a condition about one index proved? What the index is made of seldom matters, and
         hides from the solver that the conditions speak of the same sum: it is asked first with
         an unknown in its stead."""
+        told = self.known(given).truth(claim)
+        if told is not None:
+            return told
         terms = self._terms
         items = split(index)[1]
         whole = terms.atom(f"index {index.id}", index.width, Variance.LANE)
@@ -155,24 +182,30 @@ class Equality:
             return True
         return self._proved(claim, given)
 
-    def _split(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool | None:
-        """Compare a choice case by case and a concatenation part by part; None where neither
-        side is one, or the parts say nothing of the whole."""
-        if b.kind in _PARTED and a.kind not in _PARTED:
+    def _case_by_case(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
+        """Compare a choice with something, in each of its cases that may come."""
+        if a.kind != "ite":
             a, b = b, a
-        if a.kind == "ite":
-            condition, yes, no = a.args
-            return all(
-                self._same(arm, b, assumed(given, case, self._terms), depth + 1)
-                or self._proved(self._terms.not_(case), given)
-                for arm, case in ((yes, condition), (no, self._terms.not_(condition)))
-            )
-        if a.kind == "concat":
-            high, low = a.args
-            return self._same(low, self._terms.extract(b, 0, low.width), given, depth + 1) and (
-                self._same(high, self._terms.extract(b, low.width, high.width), given, depth + 1)
-            )
-        return None
+        condition, yes, no = a.args
+        for arm, case in ((yes, condition), (no, self._terms.not_(condition))):
+            more = assumed(given, case, self._terms)
+            if self.known(more).impossible or self._same(arm, b, more, depth + 1):
+                continue
+            if not self._proved(self._terms.not_(case), given):
+                return False
+        return True
+
+    def _split(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool | None:
+        """Compare a concatenation part by part; None where neither side is one, or the parts say
+        nothing of the whole."""
+        if b.kind == "concat" and a.kind != "concat":
+            a, b = b, a
+        if a.kind != "concat":
+            return None
+        high, low = a.args
+        return self._same(low, self._terms.extract(b, 0, low.width), given, depth + 1) and (
+            self._same(high, self._terms.extract(b, low.width, high.width), given, depth + 1)
+        )
 
     def _alike(self, a: Term, b: Term) -> bool:
         """The same operation, so that equal arguments make equal values?"""
@@ -180,8 +213,9 @@ class Equality:
         return kinds and bool(a.args) and [x.width for x in a.args] == [x.width for x in b.args]
 
     def _proved(self, claim: Term, given: Sequence[Term]) -> bool:
-        if claim.kind == "const":
-            return bool(claim.value)
+        told = self.known(tuple(given)).truth(claim)
+        if told is not None:
+            return told
         if claim.size > _MAX_SIZE:
             return False
         verdict = self._solver.prove(claim, [c for c in given if c.size <= _MAX_SIZE])

@@ -96,15 +96,17 @@ class ShiftedLane:
 
 
 def neighbours(terms: Terms) -> Term:
-    """The condition that lanes of a warp follow each other along `%tid.x`."""
+    """The condition that lanes of a warp follow each other along `%tid.x`: rows hold whole warps,
+    or there is one row. No size is 0, so one row is where no bit above the lowest is set in
+    either."""
 
     def size(axis: str) -> Term:
         bits = 0x7F if axis == "z" else 0x7FF
         return terms.atom(f"%ntid.{axis}", 32, Variance.UNIFORM, bits)
 
     whole = terms.eq(terms.extract(size("x"), 0, 5), terms.const(0, 5))
-    flat = [terms.eq(size(axis), terms.const(1, 32)) for axis in "yz"]
-    return terms.or_(whole, terms.and_(*flat))
+    flat = terms.eq(terms.or_(size("y"), size("z")), terms.const(1, 32))
+    return terms.or_(whole, flat)
 
 
 def shuffle(instruction: Instruction) -> tuple[Reg, Reg, int]:

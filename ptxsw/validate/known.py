@@ -1,0 +1,217 @@
+"""What some conditions tell of another one without a solver.
+
+A condition is true if it is among those that are known, or if the parts of a conjunction or
+disjunction make it so. Comparisons of a sum with a number are ranges: from `i < 30` follows
+`i - 1 < 30` where `i` is at least 1. A range goes on behind the largest number with 0, so signed
+and unsigned comparisons, and sums that wrap, need no rules of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from ptxsw.emulator.node import Term, ones, split
+from ptxsw.emulator.terms import Terms
+
+_MAX_DEPTH = 64
+
+_Base = tuple[int, tuple[tuple[Term, int], ...]]
+"""A sum without its constant: width in bits, and each term with its coefficient."""
+
+
+class Range(Struct, frozen=True):
+    """`count` numbers from `low` on, modulo 2^`width`."""
+
+    low: int
+    count: int
+    width: int
+
+    def within(self, other: Range) -> bool:
+        """Are all numbers of this range in the other?"""
+        return (self.low - other.low) % (1 << self.width) + self.count <= other.count or (
+            other.count == 1 << self.width
+        )
+
+    def both(self, other: Range) -> Range:
+        """The numbers that are in both ranges; where that is no single range, the smaller one."""
+        size = 1 << self.width
+        begin = (other.low - self.low) % size
+        end = begin + other.count
+        if end <= size:
+            count = max(0, min(self.count, end) - begin)
+            return Range((self.low + begin) % size, count, self.width)
+        if begin < self.count:
+            return min(self, other, key=lambda r: r.count)
+        return Range(self.low, min(self.count, end - size), self.width)
+
+    def mirrored(self) -> Range:
+        """The negative numbers."""
+        return Range((1 - self.low - self.count) % (1 << self.width), self.count, self.width)
+
+    def moved(self, by: int) -> Range:
+        return Range((self.low + by) % (1 << self.width), self.count, self.width)
+
+    def others(self) -> Range:
+        """The numbers that are not in the range."""
+        size = 1 << self.width
+        return Range((self.low + self.count) % size, size - self.count, self.width)
+
+
+class Known:
+    """What `given` tells. `impossible`: the conditions cannot all hold."""
+
+    def __init__(self, terms: Terms, given: Iterable[Term]) -> None:
+        self._terms = terms
+        self._true: set[Term] = set()
+        self._choices: set[frozenset[Term]] = set()  # of each, one condition at least is true
+        self._ranges: dict[_Base, Range] = {}
+        self._memo: dict[Term, bool | None] = {}
+        self.impossible = False
+        choices = list(self._learn(given))
+        told: list[Term] | None = None
+        while told is None or told:
+            self._memo.clear()
+            alive = [self._alive(sides) for sides in choices]
+            told = [left[0] for left in alive if len(left) == 1]
+            self.impossible = self.impossible or [] in alive
+            choices = [sides for sides, left in zip(choices, alive, strict=True) if len(left) > 1]
+            choices.extend(self._learn(told))
+
+    def truth(self, condition: Term) -> bool | None:
+        """Is a condition true or false where the others hold? None where that is not seen."""
+        return self._truth(condition, 0)
+
+    # ------------------------------------------------------------ learning
+
+    def _learn(self, conditions: Iterable[Term]) -> Iterator[Sequence[Term]]:
+        """Take conditions for true. Gives the sides of those of which one side must hold."""
+        work = list(conditions)
+        while work:
+            term = work.pop()
+            if term.kind == "const":
+                self.impossible = self.impossible or not term.value
+                continue
+            if term in self._true:
+                continue
+            self._true.add(term)
+            inner = term.args[0] if term.kind == "not" else term
+            sides = [self._terms.not_(a) for a in inner.args] if term.kind == "not" else inner.args
+            if term.kind == "and" or (term.kind == "not" and inner.kind == "or"):
+                work.extend(sides)
+            elif term.kind == "or" or (term.kind == "not" and inner.kind == "and"):
+                self._choices.add(frozenset(sides))
+                yield sides
+            else:
+                self._narrow(term)
+
+    def _alive(self, sides: Sequence[Term]) -> list[Term]:
+        return [side for side in sides if self.truth(side) is not False]
+
+    def _narrow(self, term: Term) -> None:
+        """Keep what a comparison tells of a sum."""
+        found = _compared(self._terms, term)
+        if found is None:
+            return
+        base, told = found
+        left = self._range(base).both(told)
+        self._ranges[base] = left
+        self.impossible = self.impossible or not left.count
+
+    def _range(self, base: _Base) -> Range:
+        known = self._ranges.get(base)
+        return known if known is not None else _possible(self._terms, base)
+
+    # ------------------------------------------------------------ telling
+
+    def _truth(self, term: Term, depth: int) -> bool | None:
+        if term.kind == "const":
+            return bool(term.value)
+        if term in self._true:
+            return True
+        if term.kind == "not":
+            inner = self._truth(term.args[0], depth)
+            return None if inner is None else not inner
+        if self._terms.not_(term) in self._true:
+            return False
+        if term.kind not in _FOLLOWED or depth > _MAX_DEPTH:
+            return None
+        if term not in self._memo:
+            self._memo[term] = self._made_of(term, depth)
+        return self._memo[term]
+
+    def _made_of(self, term: Term, depth: int) -> bool | None:
+        if term.kind in ("and", "or"):
+            sides = [self._truth(side, depth + 1) for side in term.args]
+            deciding = term.kind == "or"
+            if deciding in sides or self._chosen(term):
+                return deciding
+            return None if None in sides else not deciding
+        return self._ranged(term)
+
+    def _chosen(self, term: Term) -> bool:
+        """Is a disjunction known to be true, or a conjunction known to be false?"""
+        sides = term.args if term.kind == "or" else map(self._terms.not_, term.args)
+        return frozenset(sides) in self._choices
+
+    def _ranged(self, term: Term) -> bool | None:
+        """What the range of a sum tells of a comparison."""
+        found = _compared(self._terms, term)
+        if found is None:
+            return None
+        base, asked = found
+        here = self._range(base)
+        if here.within(asked):
+            return True
+        return False if here.within(asked.others()) else None
+
+
+_COMPARISONS = frozenset({"ult", "ule", "slt", "sle", "eq"})
+_FOLLOWED = _COMPARISONS | {"and", "or"}
+
+
+def _compared(terms: Terms, term: Term) -> tuple[_Base, Range] | None:
+    """A comparison with a number as a sum without its constant, and where that lies."""
+    negated = term.kind == "not"
+    inner = term.args[0] if negated else term
+    if inner.kind not in _COMPARISONS:
+        return None
+    left, right = inner.args
+    if (left.kind == "const") == (right.kind == "const"):
+        return None
+    value = right if left.kind == "const" else left
+    allowed = _allowed(inner.kind, left, right)
+    constant, items = split(value)
+    if not items:
+        return None
+    told = (allowed.others() if negated else allowed).moved(-constant)
+    if items[0][1] >> (value.width - 1):
+        size = 1 << value.width
+        items = tuple((part, size - factor) for part, factor in items)
+        told = told.mirrored()
+    return (value.width, items), told
+
+
+def _allowed(kind: str, left: Term, right: Term) -> Range:
+    """Which numbers the side that is no number may be."""
+    width, half = left.width, 1 << left.width - 1
+    size = 2 * half
+    if kind == "eq":
+        return Range((left if left.kind == "const" else right).value, 1, width)
+    least = half if kind.startswith("s") else 0
+    strict = kind.endswith("lt")
+    if right.kind == "const":
+        return Range(least, (right.value - least) % size + (not strict), width)
+    begin = left.value + strict
+    count = (least - left.value) % size or size
+    return Range(begin % size, count - strict, width)
+
+
+def _possible(terms: Terms, base: _Base) -> Range:
+    """The range of a sum of which nothing is known but the bits that its terms may have."""
+    width, items = base
+    most, size = 0, 1 << width
+    for part, factor in items:
+        most += factor * ones(part)
+    return Range(0, min(most + 1, size), width)

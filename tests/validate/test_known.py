@@ -1,0 +1,105 @@
+"""What conditions tell without a solver is true, for every value of small terms."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.terms import Terms
+from ptxsw.validate.known import Known, Range
+
+WIDTH = 4
+ALL = frozenset(range(1 << WIDTH))
+
+
+def numbers(found: Range) -> frozenset[int]:
+    return frozenset((found.low + at) % (1 << WIDTH) for at in range(found.count))
+
+
+def test_ranges_are_sets_of_numbers() -> None:
+    ranges = [Range(low, count, WIDTH) for low in range(0, 16, 3) for count in range(1, 17)]
+    for a in ranges:
+        assert numbers(a.others()) == ALL - numbers(a)
+        assert numbers(a.mirrored()) == {-x % 16 for x in numbers(a)}
+        for b in ranges:
+            assert a.within(b) == (numbers(a) <= numbers(b))
+            both = numbers(a.both(b))
+            assert numbers(a) & numbers(b) <= both
+            assert both <= numbers(a) or both <= numbers(b)
+
+
+class Random4:
+    """Random conditions on two unknowns of four bits."""
+
+    def __init__(self, seed: int) -> None:
+        self.terms, self.random = Terms(), Random(seed)
+        self.x, self.y = (self.terms.atom(n, WIDTH, Variance.LANE) for n in "xy")
+
+    def comparison(self) -> Term:
+        terms, pick = self.terms, self.random.choice
+        sums = self.x, self.y, terms.add(self.x, self.y), terms.sub(self.x, self.y)
+        number = terms.const(self.random.randrange(16), WIDTH)
+        value = pick((*sums, terms.sub(number, self.x)))
+        value = terms.add(value, terms.const(pick((0, 0, 1, 7, 15)), WIDTH))
+        sides = (value, terms.const(self.random.randrange(16), WIDTH))
+        made = getattr(terms, pick(("ult", "ule", "slt", "sle", "eq")))
+        condition: Term = made(*(sides if self.random.random() < 0.5 else reversed(sides)))
+        return terms.not_(condition) if self.random.random() < 0.4 else condition
+
+    def condition(self, depth: int = 0) -> Term:
+        if depth > 2 or self.random.random() < 0.4:
+            return self.comparison()
+        join = self.random.choice((self.terms.and_, self.terms.or_))
+        joined = join(self.condition(depth + 1), self.condition(depth + 1))
+        return self.terms.not_(joined) if self.random.random() < 0.3 else joined
+
+    def holds(self, term: Term, x: int, y: int) -> bool:
+        atoms = {self.x: self.terms.const(x, WIDTH), self.y: self.terms.const(y, WIDTH)}
+        value = self.terms.substitute(term, atoms.get)
+        assert value.kind == "const"
+        return bool(value.value)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_told_is_true(seed: int) -> None:
+    made = Random4(seed)
+    told = impossible = 0
+    for _ in range(60):
+        given = [made.condition() for _ in range(made.random.randrange(5))]
+        known = Known(made.terms, given)
+        values = [(x, y) for x in ALL for y in ALL if all(made.holds(c, x, y) for c in given)]
+        if known.impossible:
+            assert not values
+            impossible += 1
+            continue
+        for _ in range(4):
+            asked = made.condition()
+            answer = known.truth(asked)
+            if answer is not None:
+                told += 1
+                assert all(made.holds(asked, x, y) == answer for x, y in values)
+    assert told > 20 and impossible > 2
+
+
+def test_parts_and_ranges() -> None:
+    terms = Terms()
+    i, p, q = (terms.atom(n, w, Variance.LANE) for n, w in (("i", 32), ("p", 1), ("q", 1)))
+
+    def number(value: int) -> Term:
+        return terms.const(value, 32)
+
+    known = Known(
+        terms,
+        [
+            terms.not_(terms.or_(p, q)),
+            terms.ult(i, number(30)),
+            terms.or_(p, terms.ule(number(1), i)),
+        ],
+    )
+    assert known.truth(p) is False
+    assert known.truth(terms.ult(terms.sub(i, number(1)), number(30))) is True
+    assert known.truth(terms.slt(i, number(0))) is False
+    assert known.truth(terms.ult(i, number(20))) is None
+    assert Known(terms, [terms.ult(i, number(2)), terms.ult(number(2), i)]).impossible
