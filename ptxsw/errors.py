@@ -27,7 +27,7 @@ class PtxError(Exception):
 
     def __str__(self) -> str:
         line, column = self.source.place(self.span.start)
-        text = self.source.line_text(line)
+        text = self.source.line_around(self.span.start)
         number = f"{line:5d}"
         width = max(1, min(self.span.end - self.span.start, len(text) - column + 1))
         # Tabs are kept before the caret, so that it stands under its character on any terminal.

@@ -2,7 +2,7 @@
 
 A kernel that a rewrite has changed is read and run again for the next one. What was written is
 checked before anything else is made of it; where the check fails the kernel stays as it was.
-Kernels know nothing of each other: in the texts that are read again, the others are hollow.
+Each kernel is taken out of its module first: kernels know nothing of each other.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Refusal
-from ptxsw.codegen.hollow import hollow
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
-from ptxsw.codegen.splice import Edit, apply, compose
+from ptxsw.codegen.splice import Edit, Origins, apply, compose
 from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME, PLANNING, Budget, OutOfTime
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
+from ptxsw.excerpt import Excerpt, Excerpts
 from ptxsw.ir import Function, Module
 from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.rewrites import REWRITES, joint, named
 from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
+from ptxsw.source import Source
 from ptxsw.validate import ASSUMPTIONS, Proved, validate
 
 UNCHECKED = "what was written for it could not be shown to be right"
@@ -34,14 +35,19 @@ class Progress(Struct):
     """One kernel on its way through the rewrites."""
 
     original: Trace
+    excerpt: Excerpt
     module: Module  # as it is now, with `function` and `trace` (None: not run yet)
     function: Function
     trace: Trace | None
     solver: Solver
     budget: Budget
-    since: tuple[Edit, ...] = ()  # that made the text of `module` from the original
-    edits: tuple[Edit, ...] = ()  # of this kernel alone, in offsets of the original text
+    since: tuple[Edit, ...] = ()  # that made the text of `module` from the excerpt
     made: list[Made] = field(default_factory=list)
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All that was made of the kernel, in offsets of the whole original text."""
+        return tuple(map(self.excerpt.whole, self.since))
 
 
 def considered(options: Options) -> tuple[Rewrite, ...]:
@@ -67,17 +73,19 @@ class Passes:
         block: tuple[int, int, int] | None = None,
     ) -> None:
         """`block` are the threads of a block along x, y and z, where they are known."""
-        self._original, self._options, self._arch, self._block = module, options, arch, block
+        self._excerpts, self._options, self._arch, self._block = (
+            Excerpts(module), options, arch, block,
+        )  # fmt: skip
         self._rewrites = considered(options)
         self._names = frozenset(one.name for one in self._rewrites)
-        self._hollow = hollow(module)
 
     def run(self, function: Function) -> Progress:
         """One kernel, and what was made of it. Raises ParseError."""
         with Budget(self._options.budget_s) as budget:
-            solver = Solver()
-            trace = emulate(self._original, function, budget_s=budget.seconds, solver=solver)
-            each = Progress(trace, self._original, function, trace, solver, budget)
+            solver, excerpt = Solver(), self._excerpts.of(function)
+            module, function = excerpt.module, excerpt.function
+            trace = emulate(module, function, budget_s=budget.seconds, solver=solver)
+            each = Progress(trace, excerpt, module, function, trace, solver, budget)
             for one in self._rewrites:
                 made = self._find(one, each)
                 if made is not None:
@@ -109,8 +117,6 @@ class Passes:
             tuple(item for item in found if isinstance(item, Change)),
             tuple(item for item in found if isinstance(item, Refusal)),
             next((item for item in found if isinstance(item, Choice)), None),
-            each.since,
-            self._original,
         )
 
     def _kernel(self, each: Progress, follows: frozenset[str]) -> Kernel:
@@ -137,10 +143,8 @@ class Passes:
         """Splice what a rewrite wrote, and check it. Of a kernel whose time runs out meanwhile the
         changes are kept that were checked by then."""
         for share in (CHECKING, 1.0):
-            edits = self._composed(each, one.lower(made.kernel, made.changes))
-            others = (e for name, e in self._hollow.items() if name != each.function.name)
-            since = (*edits, *others)
-            module = parse(apply(self._original.source.text, since), "the rewritten text")
+            since = _composed(each, one.lower(made.kernel, made.changes))
+            module = parse(_rewritten(each.excerpt.module.source, since))
             try:
                 problem = self._problem(one, made, module, share)
             except OutOfTime as late:
@@ -152,20 +156,9 @@ class Passes:
             if problem is not None:
                 self._give_up(each, made, problem)
                 return
-            each.edits, each.since, each.module, each.trace = edits, since, module, None
+            each.since, each.module, each.trace = since, module, None
             each.function = _named(module, each.function.name)
             return
-
-    def _composed(self, each: Progress, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-        """Edits of the text as it is, as edits of this kernel in the original text."""
-        if not each.since:
-            return edits
-        together = compose(len(self._original.source.text), each.since, edits)
-        name = each.original.function.name
-        others = [f.span for f in self._original.functions if f.name != name]
-        return tuple(
-            e for e in together if not any(s.start <= e.span.start < s.end for s in others)
-        )
 
     def _problem(self, one: Rewrite, made: Made, rewritten: Module, share: float) -> str | None:
         """Why the text that was written is not taken: it does not do what the one before did, or
@@ -199,3 +192,18 @@ class Passes:
 
 def _named(module: Module, name: str) -> Function:
     return next(function for function in module.kernels if function.name == name)
+
+
+def _composed(each: Progress, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """Edits of the text as it is, as edits of the excerpt."""
+    if not each.since:
+        return edits
+    return compose(len(each.excerpt.module.source.text), each.since, edits)
+
+
+def _rewritten(source: Source, edits: tuple[Edit, ...]) -> Source:
+    """The text that edits make, with the lines of the one it was made from."""
+    origins = Origins(len(source.text), edits)
+    return Source(
+        apply(source.text, edits), "the rewritten text", lambda at: source.line(origins(at))
+    )

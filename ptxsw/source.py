@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,10 +18,15 @@ class Span(NamedTuple):
 
 
 class Source(Struct, frozen=True, dict=True):
-    """A text with the name under which messages speak of it."""
+    """A text with the name under which messages speak of it.
+
+    A text that is part of another one, or was made from it, has the other's lines: `line_of` gives
+    the line there of an offset here.
+    """
 
     text: str
     name: str = "<ptx>"
+    line_of: Callable[[int], int] | None = None
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -34,15 +40,26 @@ class Source(Struct, frozen=True, dict=True):
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column of a character offset, both counted from 1."""
-        line = bisect_right(self._line_starts, offset)
-        return line, offset - self._line_starts[line - 1] + 1
+        start = self._line_starts[bisect_right(self._line_starts, offset) - 1]
+        return self.line(offset), offset - start + 1
 
     def line(self, offset: int) -> int:
         """Line of a character offset, counted from 1."""
+        if self.line_of is not None:
+            return self.line_of(offset)
         return bisect_right(self._line_starts, offset)
 
+    def line_around(self, offset: int) -> str:
+        """The text of the line that holds a character offset, without its line end."""
+        return self._line_text(bisect_right(self._line_starts, offset))
+
     def line_text(self, line: int) -> str:
-        """The text of a line (counted from 1) without its line end."""
+        """The text of a line (counted from 1) without its line end. Not for a text that has the
+        lines of another one."""
+        assert self.line_of is None
+        return self._line_text(line)
+
+    def _line_text(self, line: int) -> str:
         starts = self._line_starts
         end = starts[line] - 1 if line < len(starts) else len(self.text)
         return self.text[starts[line - 1] : end].rstrip("\r")

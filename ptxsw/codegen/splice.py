@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from msgspec import Struct
 
@@ -122,15 +124,23 @@ def _edits(length: int, parts: Iterable[Piece]) -> Iterator[Edit]:
         at, new = part.end, ""
 
 
-def origin(length: int, edits: Iterable[Edit], offset: int) -> int:
-    """Where a character of the edited text stands in the original; for a new one, the place at
-    which it was inserted."""
-    at = 0
-    for piece in pieces(length, edits):
-        if offset < at + piece.length:
-            return piece.start if piece.new else piece.start + offset - at
-        at += piece.length
-    return length
+class Origins:
+    """Where the characters of an edited text stand in its original."""
+
+    def __init__(self, length: int, edits: Iterable[Edit]) -> None:
+        """`length` is that of the original, in characters."""
+        self._length = length
+        self._pieces = pieces(length, edits)
+        self._ends = list(accumulate(piece.length for piece in self._pieces))
+
+    def __call__(self, offset: int) -> int:
+        """The offset in the original; of a new character, the place at which it was inserted."""
+        number = bisect_right(self._ends, offset)
+        if number == len(self._pieces):
+            return self._length
+        piece = self._pieces[number]
+        begin = self._ends[number] - piece.length
+        return piece.start if piece.new else piece.start + offset - begin
 
 
 def line_end(text: str) -> str:

@@ -425,12 +425,12 @@ def _require_targets(source: Source, body: Body) -> None:
             raise ParseError(f"'{name}' {what}", source, where[0])
 
 
-def parse(text: str, name: str = "<ptx>") -> Module:
+def parse(text: str | Source, name: str = "<ptx>") -> Module:
     """A PTX text as a module; bodies are read on first use of `Function.body`.
 
-    `name` is what messages call the text. Raises ParseError.
+    `name` is what messages call a text that is no `Source`. Raises ParseError.
     """
-    return _Parser(Source(text, name)).module()
+    return _Parser(text if isinstance(text, Source) else Source(text, name)).module()
 
 
 def body(module: Module | Source, function: Function) -> Body:

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from msgspec import Struct
 
 from ptxsw.change import Change, Refusal
-from ptxsw.codegen.splice import Edit, origin
+from ptxsw.codegen.splice import Edit
 from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.solver import Solver
@@ -66,7 +66,7 @@ class Kernel(Struct, frozen=True):
         return self.module.source.text
 
     def line(self, index: int) -> int:
-        """The line of an instruction of the body, counted from 1."""
+        """The line of an instruction of the body in the original text, counted from 1."""
         return self.module.source.line(self.trace.cfg.instructions[index].span.start)
 
 
@@ -78,16 +78,11 @@ class Made(Struct, frozen=True):
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     choice: Choice | None
-    since: tuple[Edit, ...]  # that made the text which the rewrite saw
-    original: Module
 
     def line(self, index: int) -> int:
         """The line in the original text of an instruction that the rewrite saw, or of what has
         become that instruction."""
-        offset = self.kernel.trace.cfg.instructions[index].span.start
-        if not self.since:
-            return self.kernel.module.source.line(offset)
-        return self.original.source.line(origin(len(self.original.source.text), self.since, offset))
+        return self.kernel.line(index)
 
 
 class Rewrite(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ptxsw.codegen.hollow import alone
 from ptxsw.codegen.lower_registers import Outcome, lower
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
@@ -28,7 +27,7 @@ class Trials:
         self._disassembler = locate()
         self._patience = patience
         self.name = kernel.function.name
-        self._text = alone(kernel.module, self.name)
+        self._text = kernel.text
         self._function = next(k for k in parse(self._text).kernels if k.name == self.name)
         self.arch = kernel.arch or ""
         self._asked = self.arch if self.arch.startswith("sm_") else str(plain_name(self.arch))

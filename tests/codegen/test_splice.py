@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptxsw.codegen.splice import Edit, apply, compose, insert, origin
+from ptxsw.codegen.splice import Edit, Origins, apply, compose, insert
 from ptxsw.source import Span
 
 
@@ -32,7 +32,8 @@ def test_what_was_kept_is_found_where_it_was() -> None:
     edits = [Edit(Span(2, 4), "XYZ"), insert(5, "!")]
     between = apply("abcdef", edits)
     assert between == "abXYZe!f"
-    assert [origin(6, edits, at) for at in range(len(between))] == [0, 1, 2, 2, 2, 4, 5, 5]
+    origins = Origins(6, edits)
+    assert [origins(at) for at in range(len(between) + 1)] == [0, 1, 2, 2, 2, 4, 5, 5, 6]
 
 
 def test_an_edit_may_take_back_what_another_inserted() -> None:

@@ -1,0 +1,103 @@
+"""One kernel of a module as a module of its own.
+
+Kernels know nothing of each other, so a text that is read and checked again for each rewrite of
+each kernel should not hold the others: then a file of a thousand kernels costs a thousand times
+what one of them costs. Whatever else the file declares stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from msgspec import Struct
+
+from ptxsw.codegen.splice import Edit, Origins, apply
+from ptxsw.ir import Function, Module
+from ptxsw.parser import parse
+from ptxsw.source import Source, Span
+
+_BLANK = re.compile(r"(?:\s++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+_OPERAND = re.compile(r"[,(\[{=]\s*+([A-Za-z_$][A-Za-z0-9_$]*+)")
+
+
+class Excerpt(Struct, frozen=True):
+    """A kernel, the module that holds it alone, and where that module stood in the whole text."""
+
+    module: Module
+    function: Function
+    origins: Origins | None = None  # None: the module is the whole
+
+    def whole(self, edit: Edit) -> Edit:
+        """An edit of the excerpt as one of the whole text."""
+        if self.origins is None:
+            return edit
+        start = self.origins(edit.span.start)
+        return Edit(Span(start, start + edit.span.end - edit.span.start), edit.text)
+
+
+class Excerpts:
+    """Takes kernels out of a module, one after the other."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._runs = list(_runs(module))
+        self._places = {
+            kernel.name: (number, place)
+            for number, run in enumerate(self._runs)
+            for place, kernel in enumerate(run)
+        }
+        kept = apply(module.source.text, (Edit(span, "") for span in self._spans(())))
+        self._needed = frozenset(self._named_in(kept))
+
+    def of(self, function: Function) -> Excerpt:
+        """The excerpt that holds a kernel, and others only if something left in it names them."""
+        source = self._module.source
+        kept, new = {function.name}, {function.name, *self._needed}
+        while new:
+            kept |= new
+            texts = [source.slice(self._kernel(name).span) for name in new]
+            new = {name for text in texts for name in self._named_in(text)} - kept
+        edits = [Edit(span, "") for span in self._spans(kept)]
+        if not edits:
+            return Excerpt(self._module, function)
+        origins = Origins(len(source.text), edits)
+
+        def line_of(offset: int) -> int:
+            return source.line(origins(offset))
+
+        module = parse(Source(apply(source.text, edits), source.name, line_of))
+        alone = next(kernel for kernel in module.kernels if kernel.name == function.name)
+        return Excerpt(module, alone, origins)
+
+    def _named_in(self, text: str) -> set[str]:
+        """The kernels whose names stand in a text where operands do."""
+        return self._places.keys() & set(_OPERAND.findall(text))
+
+    def _kernel(self, name: str) -> Function:
+        number, place = self._places[name]
+        return self._runs[number][place]
+
+    def _spans(self, kept: Iterable[str]) -> Iterator[Span]:
+        """What is left out: kernels with all blanks and comments between them."""
+        places = sorted(self._places[name] for name in kept)
+        for number, run in enumerate(self._runs):
+            here = [place for other, place in places if other == number]
+            for before, after in pairwise((-1, *here, len(run))):
+                if after - before > 1:
+                    yield Span(run[before + 1].span.start, run[after - 1].span.end)
+
+
+def _runs(module: Module) -> Iterator[list[Function]]:
+    """The kernels in order, cut where something else stands between two of them."""
+    text, run = module.source.text, list[Function]()
+    for kernel in module.kernels:
+        if run:
+            between = _BLANK.match(text, run[-1].span.end, kernel.span.start)
+            if between is None or between.end() != kernel.span.start:
+                yield run
+                run = []
+        run.append(kernel)
+    if run:
+        yield run
