@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
 
 from msgspec import Struct
@@ -52,9 +53,10 @@ class Excerpts:
         self._needed = frozenset(self._named_in(kept))
 
     def of(self, function: Function) -> Excerpt:
-        """The excerpt that holds a kernel, and others only if something left in it names them."""
+        """The excerpt that holds a kernel, and others only where something left in it names them,
+        or where they share an array with it whose layout they must agree on."""
         source = self._module.source
-        kept, new = {function.name}, {function.name, *self._needed}
+        kept, new = {function.name}, {function.name, *self._needed, *self._sharing(function)}
         while new:
             kept |= new
             texts = [source.slice(self._kernel(name).span) for name in new]
@@ -74,6 +76,24 @@ class Excerpts:
     def _named_in(self, text: str) -> set[str]:
         """The kernels whose names stand in a text where operands do."""
         return self._places.keys() & set(_OPERAND.findall(text))
+
+    def _sharing(self, function: Function) -> set[str]:
+        """The kernels that name a shared array of the module which this one names."""
+        users = self._users_of_arrays.values()
+        return {name for names in users if function.name in names for name in names}
+
+    @cached_property
+    def _users_of_arrays(self) -> dict[str, set[str]]:
+        """The kernels that name each shared array which the module declares."""
+        users: dict[str, set[str]] = {
+            v.name: set() for v in self._module.variables if v.space == "shared"
+        }
+        for kernel in self._module.kernels if users else ():
+            for name in users.keys() & set(
+                _OPERAND.findall(self._module.source.slice(kernel.span))
+            ):
+                users[name].add(kernel.name)
+        return users
 
     def _kernel(self, name: str) -> Function:
         number, place = self._places[name]

@@ -19,12 +19,14 @@ from ptxsw.passes import Passes, Progress
 from ptxsw.report import model
 from ptxsw.report.describe import describe
 from ptxsw.report.outcome import kernel_report, waiting_report
+from ptxsw.workers import spread
 
 __all__ = [
     "DEFAULT_ASSUME", "FORMS", "MODES", "SCHEMES", "Options", "Result", "Watch", "analyze",
     "inspect", "optimize",
 ]  # fmt: skip
 
+_DIVIDED = 48_000  # characters of kernels: about a second of work
 _WRONG = "made with --unsafe-bound {}: the kernels compute NONSENSE and are for timing only"
 
 
@@ -53,13 +55,16 @@ def analyze(
     *,
     kernel: str | None = None,
     block: int | Sequence[int] | None = None,
+    watch: Watch | None = None,
+    jobs: int = 1,
 ) -> model.Report:
     """What the memory accesses of every kernel are, and what `optimize` in mode force, scheme
     paper, would do with its loads. `block`: threads along x, y and z (or fewer axes) for
-    kernels without `.reqntid`; by default rows of the block hold whole warps. Raises ParseError;
-    ValueError for a shape that no block has, or where there is no such kernel."""
+    kernels without `.reqntid`; by default rows of the block hold whole warps. `jobs`: processes
+    among which kernels are divided. Raises ParseError; ValueError for a shape that no block has,
+    or where there is no such kernel."""
     options = Options(mode="force", scheme="paper", only=kernel)
-    report = inspect(text, options, name, block=block).report
+    report = inspect(text, options, name, block=block, watch=watch, jobs=jobs).report
     kernels = (
         replace(
             k,
@@ -82,10 +87,20 @@ def inspect(
     name: str = "<ptx>",
     *,
     block: int | Sequence[int] | None = None,
+    watch: Watch | None = None,
+    jobs: int = 1,
 ) -> Result:
     """As `optimize`, with the accesses of `analyze` in the report. Raises what these raise."""
     shape = None if block is None else block_shape(block)
-    return _run(text, options or Options(), name, shape=Shape(shape))
+    return _run(text, options or Options(), name, watch, Shape(shape), jobs)
+
+
+class Outcome(Struct, frozen=True):
+    """All that is kept of one kernel."""
+
+    report: model.Kernel
+    edits: tuple[Edit, ...]  # in offsets of the whole text
+    proofs: Mapping[str, str]  # SMT-LIB 2 by file name
 
 
 class Watch(Protocol):
@@ -99,11 +114,16 @@ class Watch(Protocol):
 
 
 def optimize(
-    text: str, options: Options | None = None, name: str = "<ptx>", *, watch: Watch | None = None
+    text: str,
+    options: Options | None = None,
+    name: str = "<ptx>",
+    *,
+    watch: Watch | None = None,
+    jobs: int = 1,
 ) -> Result:
-    """Rewrite the kernels of a text. Raises ParseError; ValueError where there is no kernel or no
-    rewrite of a name that `options` gives."""
-    return _run(text, options or Options(), name, watch)
+    """Rewrite the kernels of a text. `jobs`: processes among which kernels are divided. Raises
+    ParseError; ValueError where there is no kernel or no rewrite of a name that `options` gives."""
+    return _run(text, options or Options(), name, watch, jobs=jobs)
 
 
 def _run(
@@ -112,6 +132,7 @@ def _run(
     name: str,
     watch: Watch | None = None,
     shape: Shape | None = None,
+    jobs: int = 1,
 ) -> Result:
     """Parse; send each kernel through the rewrites; splice what they wrote; report. With a `shape`
     the report has the accesses."""
@@ -120,22 +141,33 @@ def _run(
     arch = options.arch or _arch(module)
     functions = chosen(module, options.only)
     if watch is not None:
-        waiting = [waiting_report(module, function) for function in functions]
+        waiting = [_named(waiting_report(module, function)) for function in functions]
         watch.begin(_report(name, arch, begin, waiting))
     passes = Passes(module, options, arch, shape.block if shape else None)
-    numbered: dict[int, Progress] = {}
-    for number in range(len(functions)) if watch is None else _shortest_first(functions):
-        one = numbered[number] = passes.run(functions[number])
+
+    def work(number: int) -> Outcome:
+        return _outcome(passes.run(functions[number]), shape, arch, smt2=options.smt2)
+
+    numbered: dict[int, Outcome] = {}
+    order = range(len(functions)) if watch is None else _shortest_first(functions)
+    for number, one in spread(order, work, jobs if _is_long(functions) else 1):
+        numbered[number] = one
         if watch is not None:
-            watch.finished(number, _named(kernel_report(one)), one.edits)
+            watch.finished(number, one.report, one.edits)
     every = [numbered[number] for number in range(len(functions))]
     edits = tuple(edit for each in every for edit in each.edits)
-    report = _report(name, arch, begin, [_told(each, shape, arch) for each in every])
+    report = _report(name, arch, begin, [each.report for each in every])
     if options.unsafe_bound is not None and edits:
         warning = _WRONG.format(options.unsafe_bound)
         edits = (insert(0, f"// WARNING: {warning}{line_end(text)}"), *edits)
         report = replace(report, warning=warning)
-    return Result(apply(text, edits), report, _proofs(every), edits)
+    proofs = {file: proof for each in every for file, proof in each.proofs.items()}
+    return Result(apply(text, edits), report, proofs, edits)
+
+
+def _is_long(functions: Sequence[Function]) -> bool:
+    """Is dividing the kernels worth the start of processes?"""
+    return sum(f.span.end - f.span.start for f in functions) > _DIVIDED
 
 
 def _shortest_first(functions: Sequence[Function]) -> list[int]:
@@ -151,30 +183,30 @@ def _shortest_first(functions: Sequence[Function]) -> list[int]:
 
 def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kernel]) -> model.Report:
     seconds = round(perf_counter() - begin, 6)
-    return model.Report(ptxsw.__version__, name, arch, seconds, tuple(map(_named, kernels)))
+    return model.Report(ptxsw.__version__, name, arch, seconds, tuple(kernels))
+
+
+def _outcome(each: Progress, shape: Shape | None, arch: str | None, *, smt2: bool) -> Outcome:
+    """What is kept of a kernel."""
+    kernel = kernel_report(each)
+    if shape is not None:
+        from ptxsw.findings.judge import judged  # not needed to rewrite
+
+        accesses, rows = describe(each.original, kernel, shape.block)
+        block = shape.block and (each.original.function.block_shape or shape.block)
+        told = replace(kernel, accesses=accesses, rows=rows, block=block)
+        kernel = judged(each.original, told, shape.block, arch)
+    return Outcome(_named(kernel), each.edits, _proofs(each) if smt2 else {})
 
 
 def _named(kernel: model.Kernel) -> model.Kernel:
     return replace(kernel, readable=readable(kernel.name))
 
 
-def _told(each: Progress, shape: Shape | None, arch: str | None) -> model.Kernel:
-    """What the report says of a kernel."""
-    kernel = kernel_report(each)
-    if shape is None:
-        return kernel
-    from ptxsw.findings.judge import judged  # not needed to rewrite
-
-    accesses, rows = describe(each.original, kernel, shape.block)
-    block = shape.block and (each.original.function.block_shape or shape.block)
-    told = replace(kernel, accesses=accesses, rows=rows, block=block)
-    return judged(each.original, told, shape.block, arch)
-
-
-def _proofs(kernels: Sequence[Progress]) -> dict[str, str]:
-    """The obligations of each change as SMT-LIB 2, by file name, where they were asked for."""
+def _proofs(each: Progress) -> dict[str, str]:
+    """The obligations of each change as SMT-LIB 2, by file name."""
     texts: dict[str, str] = {}
-    for made in (made for each in kernels for made in each.made):
+    for made in each.made:
         name = made.kernel.function.name
         for change in made.changes:
             source = f"-from-{made.line(change.source)}" if change.source is not None else ""

@@ -11,7 +11,8 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, File, as_json, paint, read
-from ptxsw.cli.options import BlockOption, KernelOption, block_shape
+from ptxsw.cli.options import BlockOption, JobsOption, KernelOption, block_shape, processes
+from ptxsw.cli.progress import counting
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
@@ -43,6 +44,7 @@ def analyze(
     ] = None,
     only: Annotated[list[Space] | None, typer.Option(hidden=True)] = None,  # as it was called
     block: BlockOption = None,
+    jobs: JobsOption = None,
 ) -> None:
     """Print every memory access: address, lane stride, coalescing, reuse, bank conflicts.
 
@@ -68,7 +70,10 @@ def analyze(
     text, name = read(file)
     shape = None if block is None else block_shape(block)
     try:
-        report = pipeline.analyze(text, name, kernel=kernel, block=shape)
+        with counting("analyzing") as watch:
+            report = pipeline.analyze(
+                text, name, kernel=kernel, block=shape, watch=watch, jobs=processes(jobs)
+            )
     except ValueError as error:
         raise CommandError(str(error)) from error
     spaces = frozenset(one.value for one in (*(space or ()), *(only or ())))

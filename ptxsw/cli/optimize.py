@@ -15,6 +15,7 @@ from ptxsw.cli.options import (
     AssumeOption,
     BlockOption,
     Form,
+    JobsOption,
     KernelOption,
     Mode,
     RewritesOption,
@@ -23,7 +24,9 @@ from ptxsw.cli.options import (
     block_shape,
     either,
     named_rewrites,
+    processes,
 )
+from ptxsw.cli.progress import counting
 
 
 class Bound(StrEnum):
@@ -71,6 +74,7 @@ def optimize(
     only: Annotated[str | None, typer.Option(hidden=True)] = None,  # as it was called
     assume: AssumeOption = None,
     block: BlockOption = None,
+    jobs: JobsOption = None,
     report: Annotated[
         str | None, typer.Option(metavar="R.json", help="Say there what was done, as JSON.")
     ] = None,
@@ -128,7 +132,8 @@ def optimize(
             rewrites=None if rewrites is None else named_rewrites(rewrites),
             block=None if block is None else block_shape(block),
         )  # fmt: skip
-        result = pipeline.optimize(text, options, name)
+        with counting("optimizing") as watch:
+            result = pipeline.optimize(text, options, name, watch=watch, jobs=processes(jobs))
     except ValueError as error:
         raise CommandError(str(error)) from error
     write(output, result.text)

@@ -43,6 +43,13 @@ BlockOption: TypeAlias = Annotated[
         "--block", metavar="X[xY[xZ]]", help="Threads of a block. Default: rows of whole warps."
     ),
 ]
+JobsOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "-j", "--jobs", min=1, metavar="N",
+        help="Processes among which the kernels of a long file are divided. Default: the cores.",
+    ),
+]  # fmt: skip
 RewritesOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -64,6 +71,13 @@ AssumeOption: TypeAlias = Annotated[
         "no-outside-writer (these four by default), no-alias, no-fault-in-struct, no-index-wrap.",
     ),
 ]
+
+
+def processes(jobs: int | None) -> int:
+    """How many to use, where `--jobs` was given or not."""
+    from ptxsw.workers import cores
+
+    return cores() if jobs is None else jobs
 
 
 def sizes(option: str, text: str) -> tuple[int, ...]:

@@ -5,6 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ptxsw.codegen.splice import Edit
+    from ptxsw.report import Kernel, Report
 
 
 @contextmanager
@@ -22,3 +27,25 @@ def working(verb: str) -> Iterator[Callable[[str], None]]:
         yield step
     finally:
         step("")
+
+
+class _Counter:
+    """A `Watch` that shows how many kernels are finished."""
+
+    def __init__(self, step: Callable[[str], None]) -> None:
+        self._step, self._done, self._all = step, 0, 0
+
+    def begin(self, waiting: Report) -> None:
+        self._all = len(waiting.kernels)
+
+    def finished(self, number: int, kernel: Kernel, edits: tuple[Edit, ...]) -> None:
+        self._done += 1
+        self._step(f"{self._done} of {self._all} kernels")
+
+
+@contextmanager
+def counting(verb: str) -> Iterator[_Counter | None]:
+    """A watch over the kernels of a file that shows how many are finished; None where nobody
+    looks on."""
+    with working(verb) as step:
+        yield _Counter(step) if sys.stderr.isatty() else None

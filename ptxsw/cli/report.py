@@ -13,11 +13,14 @@ from ptxsw.cli.files import BAD_INPUT, CommandError, paint, read, write
 from ptxsw.cli.options import (
     BlockOption,
     Form,
+    JobsOption,
     RewritesOption,
     Scheme,
     block_shape,
     named_rewrites,
+    processes,
 )
+from ptxsw.cli.progress import counting
 
 if TYPE_CHECKING:
     from ptxsw.report.build import Build
@@ -40,6 +43,7 @@ def report(
     form: Annotated[Form, typer.Option(help="Code around them, as for optimize.")] = Form.auto,
     block: BlockOption = None,
     rewrites: RewritesOption = None,
+    jobs: JobsOption = None,
 ) -> None:
     """Show all about one PTX file, or sum up the reports of a build.
 
@@ -67,7 +71,7 @@ def report(
 
         _sum_up(load_one(text, name), name, html)
     else:
-        _show(text, name, html, scheme.value, form.value, shape, names)
+        _show(text, name, html, scheme.value, form.value, shape, names, processes(jobs))
 
 
 def _sum_up(build: Build, name: str, html: str | None) -> None:
@@ -93,6 +97,7 @@ def _show(
     form: str,
     block: tuple[int, int, int] | None,
     rewrites: tuple[str, ...] | None,
+    jobs: int,
 ) -> None:
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_text, optimization_text
@@ -101,7 +106,8 @@ def _show(
         options = pipeline.Options("force", scheme, form, smt2=html is not None, rewrites=rewrites)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    result = pipeline.inspect(text, options, name, block=block)
+    with counting("analyzing") as watch:
+        result = pipeline.inspect(text, options, name, block=block, watch=watch, jobs=jobs)
     if html is None:
         sys.stdout.write(analysis_text(result.report, paint()))
         sys.stdout.write("\n" + optimization_text(result.report, paint()))
