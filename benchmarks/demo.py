@@ -17,8 +17,9 @@ from time import perf_counter
 
 from ptxsw import pipeline
 from ptxsw.report import Kernel, to_json
+from ptxsw.report.layout import draw_text
 from ptxsw.report.tables import Table
-from ptxsw.report.text import analysis_text, draw_text, optimization_text
+from ptxsw.report.text import analysis_text, optimization_text
 from ptxsw.toolchain import ptxas
 
 HERE = Path(__file__).parent

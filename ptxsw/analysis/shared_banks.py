@@ -16,6 +16,7 @@ from random import Random
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES
+from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.trace import Access, Trace
@@ -33,8 +34,6 @@ _FEW = 300  # accesses; of kernels with more one warp is looked at
 _TURNS = 10  # of a loop
 _TRIALS = 3
 _LARGEST = 2000  # nodes of a term that is evaluated
-_TRIPS = 16
-_DEEPEST = 3
 _STEPS = frozenset({"shl", "shr"})
 _COPIES = frozenset({"mov", "cvt"})
 
@@ -127,8 +126,7 @@ def bank_traffic(
 
 def times(cfg: Cfg, index: int) -> float:
     """How often a warp is taken to execute an instruction."""
-    depth = len(cfg.loops_around(cfg.block_of[index]))
-    return float(_TRIPS ** min(depth, _DEEPEST))
+    return times_in_loops(len(cfg.loops_around(cfg.block_of[index])))
 
 
 def changing_by_two(instructions: Iterable[Instruction]) -> frozenset[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, as_json, paint, read
+from ptxsw.cli.files import CommandError, File, as_json, read
 from ptxsw.cli.options import BlockOption, JobsOption, KernelOption, block_shape, processes
 from ptxsw.cli.progress import counting
+from ptxsw.cli.terminal import paint, show, width
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
@@ -22,6 +22,11 @@ class Format(StrEnum):
     text = "text"
     json = "json"
     markdown = "markdown"
+
+
+class Order(StrEnum):
+    worst = "worst"
+    line = "line"
 
 
 class Space(StrEnum):
@@ -45,6 +50,9 @@ def analyze(
     only: Annotated[list[Space] | None, typer.Option(hidden=True)] = None,  # as it was called
     block: BlockOption = None,
     jobs: JobsOption = None,
+    sort: Annotated[
+        Order, typer.Option(help="The most expensive access first, or as in the text.")
+    ] = Order.worst,
 ) -> None:
     """Print every memory access: address, lane stride, coalescing, reuse, bank conflicts.
 
@@ -54,6 +62,7 @@ def analyze(
       sectors     32-byte sectors of memory that are touched; 4 is best for 4-byte elements
       used        how much of these sectors is asked for; "one": all lanes want the same
       banks       shared memory: n-way conflicts take n passes
+      weight      sectors, and four for each pass through the banks, times 16 for each loop
       same bytes  an earlier load of the same bytes: by a lane nearby, by this thread, or in an
                   earlier turn of a loop
 
@@ -66,6 +75,7 @@ def analyze(
     """
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_markdown, analysis_text, only_spaces
+    from ptxsw.report.weights import ordered
 
     text, name = read(file)
     shape = None if block is None else block_shape(block)
@@ -79,9 +89,11 @@ def analyze(
     spaces = frozenset(one.value for one in (*(space or ()), *(only or ())))
     if spaces:
         report = only_spaces(report, spaces)
+    if sort is Order.worst and format is not Format.json:  # whose readers sort for themselves
+        report = ordered(report)
     draw: dict[Format, Callable[[Report], str]] = {
-        Format.text: lambda found: analysis_text(found, paint()),
+        Format.text: lambda found: analysis_text(found, paint(), width()),
         Format.json: as_json,
         Format.markdown: analysis_markdown,
     }
-    sys.stdout.write(draw[format](report))
+    show(draw[format](report))

@@ -93,10 +93,12 @@ def run_(
     shape = block_shape(block)
     text, name = read(file)
     try:
-        counted = commands.run(
-            text, name, kernel, (x, y, z), shape, arg or [], shared=shared, seed=seed, races=races,
-            out=out, steps=steps,
-        )  # fmt: skip
+        with working("running") as step:
+            step(kernel or name)
+            counted = commands.run(
+                text, name, kernel, (x, y, z), shape, arg or [], shared=shared, seed=seed,
+                races=races, out=out, steps=steps,
+            )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error
     sys.stdout.write(counted)

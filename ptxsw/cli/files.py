@@ -16,7 +16,6 @@ from ptxsw.errors import naming
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
-    from ptxsw.report.text import Paint
 
 BAD_INPUT = 2
 
@@ -95,11 +94,3 @@ def as_json(report: Report) -> str:
     from ptxsw.report import to_json
 
     return json.dumps(to_json(report), indent=2) + "\n"
-
-
-def paint() -> Paint:
-    """Colours on a terminal, none where the output goes elsewhere or NO_COLOR is set."""
-    from ptxsw.report.text import coloured, plain
-
-    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    return coloured if wanted and os.environ.get("TERM") != "dumb" else plain

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, apart, as_json, paint, read, write
+from ptxsw.cli.files import CommandError, File, apart, as_json, read, write
 from ptxsw.cli.options import (
     AssumeOption,
     BlockOption,
@@ -27,6 +27,7 @@ from ptxsw.cli.options import (
     processes,
 )
 from ptxsw.cli.progress import counting
+from ptxsw.cli.terminal import paint, show, width
 
 
 class Bound(StrEnum):
@@ -144,6 +145,9 @@ def optimize(
         for file_name, proof in result.smt2.items():
             write(str(emit_smt2 / file_name), proof)
     where = sys.stderr if "-" in (output, report) else sys.stdout
-    where.write(optimization_text(result.report, *([paint()] if where is sys.stdout else [])))
+    if where is sys.stdout:
+        show(optimization_text(result.report, paint(), width()))
+    else:
+        where.write(optimization_text(result.report))
     if result.report.warning is not None:
         sys.stderr.write(f"\nWARNING: {result.report.warning}\n")

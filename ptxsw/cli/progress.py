@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def working(verb: str) -> Iterator[Callable[[str], None]]:
     """Gives what is to be called with each thing worked on: `verb` and that are shown in one line
     of standard error, until the end."""
-    shown = sys.stderr.isatty()
+    shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     def step(on: str) -> None:
         if shown:

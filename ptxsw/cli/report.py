@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import BAD_INPUT, CommandError, paint, read, write
+from ptxsw.cli.files import BAD_INPUT, CommandError, read, write
 from ptxsw.cli.options import (
     BlockOption,
     Form,
@@ -21,6 +21,7 @@ from ptxsw.cli.options import (
     processes,
 )
 from ptxsw.cli.progress import counting
+from ptxsw.cli.terminal import paint, show, width
 
 if TYPE_CHECKING:
     from ptxsw.report.build import Build
@@ -82,7 +83,7 @@ def _sum_up(build: Build, name: str, html: str | None) -> None:
     for problem in build.problems:
         sys.stderr.write(f"{problem}\n")
     if build.reports:
-        sys.stdout.write(summary(build))
+        show(summary(build, paint(), width()))
     elif not build.problems:
         raise CommandError(f"{name}: there is no report (*.json) in it")
     if build.problems:
@@ -101,6 +102,7 @@ def _show(
 ) -> None:
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_text, optimization_text
+    from ptxsw.report.weights import ordered
 
     try:
         options = pipeline.Options("force", scheme, form, smt2=html is not None, rewrites=rewrites)
@@ -109,8 +111,8 @@ def _show(
     with counting("analyzing") as watch:
         result = pipeline.inspect(text, options, name, block=block, watch=watch, jobs=jobs)
     if html is None:
-        sys.stdout.write(analysis_text(result.report, paint()))
-        sys.stdout.write("\n" + optimization_text(result.report, paint()))
+        analysed = analysis_text(ordered(result.report), paint(), width())
+        show(f"{analysed}\n{optimization_text(result.report, paint(), width())}")
         return
     from ptxsw.parser import parse
     from ptxsw.report.html import page

@@ -1,7 +1,7 @@
 """What a kernel makes a warp do, and what a rewrite adds to it: figures for a cost model.
 
 Counted is the way of a whole warp through the text: every block once, each loop around it
-`TRIPS` times, of added code the way that a whole warp takes. Of the text's instructions those
+16 times, of added code the way that a whole warp takes. Of the text's instructions those
 that ptxas usually makes nothing of (moves, parameter loads) count nothing. Lane 0's address is
 taken to be what the constant part of its sum says, everything else aligned to 128 bytes.
 """
@@ -17,15 +17,11 @@ from msgspec import Struct
 from ptxsw.analysis.address_equality import pointer_bases
 from ptxsw.analysis.coalescing import lane_stride
 from ptxsw.analysis.divergence import divergent_blocks
+from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.cost.machine_model import WARP, Figures, Request, Wait
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.plan import Halo, Plan, Rewrite
-
-TRIPS = 16
-"""How often a loop is taken to be run."""
-
-_MOST_NESTED = 3  # loops deeper inside count no more: the figures stay comparable
 
 _SPLIT = re.compile(r"[;{}\n]|//[^\n]*")
 _STATEMENT = re.compile(r"\s*(?:[\w$%]+:\s*)*(?:@!?\s*(?P<guard>[\w$%]+)\s+)?(?P<name>[a-z][\w.]*)")
@@ -67,7 +63,7 @@ class Counter:
         number = cfg.block_of[index]
         if number not in cfg.rank:
             return 0.0
-        return float(TRIPS ** min(_MOST_NESTED, len(cfg.loops_around(number))))
+        return times_in_loops(len(cfg.loops_around(number)))
 
     # ------------------------------------------------------------ the kernel as it is
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.model import Report
 from ptxsw.report.serial import from_json
 from ptxsw.report.tables import Table
-from ptxsw.report.text import draw_text
 
 
 class Build(Struct, frozen=True):
@@ -51,8 +51,9 @@ def load_one(text: str, name: str) -> Build:
     return Build((), (f"{name}: {problem}",))
 
 
-def summary(build: Build) -> str:
-    """A line for each kernel, the totals, why loads were left alone, and what a report warns of."""
+def summary(build: Build, paint: Paint = plain, width: int | None = None) -> str:
+    """A line for each kernel, the totals, why loads were left alone, and what a report warns of,
+    for a terminal of so many characters."""
     kernels = [(report, kernel) for report in build.reports for kernel in report.kernels]
     rows = [
         (
@@ -67,11 +68,11 @@ def summary(build: Build) -> str:
     count = f"{len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
     rows.append(("total", "", count, str(loads), str(shuffles), str(copies)))
     header = ("file", "arch", "kernel", "loads", "shuffles", "copies")
-    lines = draw_text(Table(header, tuple(rows), frozenset(header[3:])))
+    lines = draw_text(Table(header, tuple(rows), frozenset(header[3:])), paint, width)
     reasons = _reasons(build.reports)
     if reasons:
         table = Table(("loads left alone", "because"), reasons, frozenset({"loads left alone"}))
-        lines += ["", *draw_text(table)]
+        lines += ["", *draw_text(table, paint, width)]
     warnings = [f"{_shown(r.file)}: {r.warning}" for r in build.reports if r.warning is not None]
     lines += ["", *warnings] if warnings else []
     seconds = sum(report.seconds or 0 for report in build.reports)

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ptxsw.report.model import Access, Carried, Kernel, Outlook, Proof, Row
+from ptxsw.report.weights import weight
 
 UNKNOWN = "?"
 
@@ -74,13 +75,14 @@ def access_table(accesses: tuple[Access, ...]) -> Table:
         ("sectors", [_sectors(a) for a in accesses]),
         ("used", [_used(a) for a in accesses]),
         ("banks", [_banks(a) for a in accesses]),
+        ("weight", [str(weight(a)) for a in accesses]),
         ("address", [_place(a) for a in accesses]),
         ("same bytes", [_reuse(a) for a in accesses]),
         ("optimize --mode force", [_outlook(a.optimizer) for a in accesses]),
     ]
     kept = [(name, cells) for name, cells in columns if any(cells)]
     rows = tuple(zip(*(cells for _, cells in kept), strict=True))
-    right = frozenset({"line", "bytes", "stride", "sectors", "used"})
+    right = frozenset({"line", "bytes", "stride", "sectors", "used", "weight"})
     return Table(tuple(name for name, _ in kept), rows, right)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from ptxsw.report.layout import Paint, draw_text, plain
 from ptxsw.report.model import Kernel, Report
 from ptxsw.report.tables import (
     Table,
@@ -18,17 +19,9 @@ from ptxsw.report.tables import (
     wavefront_table,
 )
 
-Paint = Callable[[str, str, str], str]
-"""Column, cell and the cell as it is padded, to the text that is written."""
-
 Draw = Callable[[Table], list[str]]
 
 _RED, _GREEN, _CYAN, _DIM, _BOLD = "31", "32", "36", "2", "1"
-
-
-def plain(column: str, cell: str, padded: str) -> str:
-    """No colours."""
-    return padded
 
 
 def coloured(column: str, cell: str, padded: str) -> str:
@@ -51,28 +44,11 @@ def _style(column: str, cell: str) -> str | None:
             return _DIM if cell.startswith("load") else _GREEN
         case "stride" if cell == "uniform":
             return _DIM
-        case "reason":
+        case "reason" | "note":
             return _DIM
         case "heading":
             return _BOLD
     return None
-
-
-def draw_text(table: Table, paint: Paint = plain) -> list[str]:
-    """Lines of aligned columns, two spaces apart."""
-    lines = (table.header, *table.rows)
-    widths = [max(len(line[i]) for line in lines) for i in range(len(table.header))]
-    last = len(table.header) - 1
-
-    def draw(cells: tuple[str, ...], heading: bool) -> str:
-        parts = []
-        for i, (name, cell, width) in enumerate(zip(table.header, cells, widths, strict=True)):
-            padded = cell if i == last else cell.ljust(width)
-            padded = cell.rjust(width) if name in table.right else padded
-            parts.append(paint("heading" if heading else name, cell, padded))
-        return "  ".join(parts).rstrip()
-
-    return [draw(line, number == 0) for number, line in enumerate(lines)]
 
 
 def draw_markdown(table: Table) -> list[str]:
@@ -85,9 +61,10 @@ def draw_markdown(table: Table) -> list[str]:
     return [draw(table.header), f"|{rule}|", *(draw(row) for row in table.rows)]
 
 
-def analysis_text(report: Report, paint: Paint = plain) -> str:
-    """What each kernel accesses, for a terminal."""
-    return _lines(report, lambda kernel: _analysis(kernel, _indented(paint), _title(paint)))
+def analysis_text(report: Report, paint: Paint = plain, width: int | None = None) -> str:
+    """What each kernel accesses, for a terminal of so many characters."""
+    draw = _indented(paint, width)
+    return _lines(report, lambda kernel: _analysis(kernel, draw, _title(paint)))
 
 
 def analysis_markdown(report: Report) -> str:
@@ -95,10 +72,11 @@ def analysis_markdown(report: Report) -> str:
     return _lines(report, lambda kernel: _analysis(kernel, draw_markdown, _heading))
 
 
-def optimization_text(report: Report, paint: Paint = plain) -> str:
-    """What was rewritten and what was left alone, for a terminal."""
+def optimization_text(report: Report, paint: Paint = plain, width: int | None = None) -> str:
+    """What was rewritten and what was left alone, for a terminal of so many characters."""
+    draw = _indented(paint, width)
     return _warning(report) + _lines(
-        report, lambda kernel: _optimization(kernel, _indented(paint), _title(paint))
+        report, lambda kernel: _optimization(kernel, draw, _title(paint))
     )
 
 
@@ -125,8 +103,9 @@ def only_spaces(report: Report, spaces: frozenset[str]) -> Report:
     return replace(report, kernels=tuple(reduced(kernel) for kernel in report.kernels))
 
 
-def _indented(paint: Paint) -> Draw:
-    return lambda table: [f"  {line}" for line in draw_text(table, paint)]
+def _indented(paint: Paint, width: int | None) -> Draw:
+    room = None if width is None else max(1, width - 2)
+    return lambda table: [f"  {line}" for line in draw_text(table, paint, room)]
 
 
 def _title(paint: Paint) -> Callable[[str], str]:

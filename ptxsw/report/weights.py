@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ptxsw.cost.count import TRIPS
+from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.report.model import Access, Kernel, Report
 
-_MOST_NESTED = 3  # deeper loops count no more, or one of them would hide everything else
 _SECTOR = 32  # bytes
 _SECTORS_OF_WAVEFRONT = 4  # both caches and shared memory move 128 bytes in a pass
 _WORST = 32  # sectors, where the data decides
@@ -30,7 +30,7 @@ class Totals(Struct, frozen=True):
 
 def times(access: Access) -> int:
     """How often a warp is taken to make an access."""
-    return int(TRIPS ** min(_MOST_NESTED, access.loop_depth or 0))
+    return int(times_in_loops(access.loop_depth or 0))
 
 
 def moved_sectors(access: Access) -> int:
@@ -70,9 +70,17 @@ def worst_first(report: Report) -> list[tuple[Kernel, Access]]:
     return sorted(_accesses(report), key=lambda pair: _order(pair[1]))
 
 
-def worst_accesses(kernel: Kernel) -> list[Access]:
-    """The accesses of a kernel, the most expensive first."""
-    return sorted(kernel.accesses or (), key=_order)
+def ordered(report: Report) -> Report:
+    """The report with the most expensive access of each kernel first, and first the kernel that
+    has the most expensive access of all."""
+    kernels = [
+        replace(kernel, accesses=tuple(sorted(kernel.accesses, key=_order)))
+        if kernel.accesses
+        else kernel
+        for kernel in report.kernels
+    ]
+    kernels.sort(key=lambda kernel: -weight(kernel.accesses[0]) if kernel.accesses else 0)
+    return replace(report, kernels=tuple(kernels))
 
 
 def totals(kernel: Kernel) -> Totals:

@@ -34,6 +34,7 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.analysis.alignment import Alignment, Test
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
+from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.bits import wrapped
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
@@ -53,7 +54,6 @@ from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 
 _SPACES = frozenset({"global", "shared", "local"})
 _ORDERS = Effect.FENCE | Effect.BARRIER | Effect.ASYNC | Effect.ATOMIC | Effect.CALL
-_TRIPS = 16  # taken for every loop
 _LINE = 128  # bytes
 
 # Where alignment is tested, a warp that makes the vector may have to pass the single accesses, too:
@@ -365,8 +365,7 @@ class _Search:
     def _worth(self, members: Sequence[_Member], size: int, more: int) -> Worth:
         """What joining adds for a warp: loops around it are taken 16 times."""
         cfg = self.kernel.trace.cfg
-        depth = len(cfg.loops_around(cfg.block_of[members[0].index]))
-        times = float(_TRIPS ** min(depth, 3))
+        times = times_in_loops(len(cfg.loops_around(cfg.block_of[members[0].index])))
         single = sum(_wavefronts(m.access, m.access.bytes) for m in members)
         joined = _wavefronts(members[0].access, size)
         return Worth((1 + more - len(members)) * times, (joined - single) * times)

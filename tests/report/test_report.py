@@ -122,11 +122,11 @@ def test_other_json_is_refused(data: object) -> None:
 def test_analysis_text() -> None:
     assert analysis_text(Report("0.1.0", "a.ptx", None, None, (ANALYSED,))) == (
         "k: 1 global load, 7 instructions\n"
-        "  line  access            bytes  stride  sectors  used  address          same bytes"
-        "     optimize --mode force\n"
-        "    12  ld.global.nc.f32      4       4        4  100%  A+4              10 by lane +1"
-        "  shuffle from 10 lane +1, guarded\n"
-        "    13  st.f32                ?  varies                 differs by path\n"
+        "  line  access            bytes  stride  sectors  used  weight  "
+        "address          same bytes     optimize --mode force\n"
+        "    12  ld.global.nc.f32      4       4        4  100%       4  "
+        "A+4              10 by lane +1  shuffle from 10 lane +1, guarded\n"
+        "    13  st.f32                ?  varies                      0  differs by path\n"
         "\n"
         "  row  address\n"
         "  A    w0[tid.x - 1]\n"
@@ -182,9 +182,9 @@ def test_markdown() -> None:
     assert analysis_markdown(report).splitlines()[:4] == [
         "## k: 1 global load, 7 instructions",
         "",
-        "| line | access | bytes | stride | sectors | used | address | same bytes "
+        "| line | access | bytes | stride | sectors | used | weight | address | same bytes "
         "| optimize --mode force |",
-        "|---:|---|---:|---:|---:|---:|---|---|---|",
+        "|---:|---|---:|---:|---:|---:|---:|---|---|---|",
     ]
     lines = optimization_markdown(report).splitlines()
     assert "| 20 | 10 | +3 | a barrier stands between |" in lines

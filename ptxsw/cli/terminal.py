@@ -1,0 +1,56 @@
+"""What is written for a person: in colours, as wide as the terminal, page by page."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ptxsw.report.layout import Paint
+
+
+def paint() -> Paint:
+    """Colours on a terminal, none where the output goes elsewhere or NO_COLOR is set."""
+    from ptxsw.report.layout import plain
+    from ptxsw.report.text import coloured
+
+    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return coloured if wanted and os.environ.get("TERM") != "dumb" else plain
+
+
+def width() -> int | None:
+    """Characters of a line of the terminal; None where the output goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def show(text: str) -> None:
+    """Write to standard output. On a terminal, what is longer than its page goes to `PAGER`, or to
+    `less` where that is not set; `PAGER=cat` writes it all at once."""
+    pager = _pager() if sys.stdout.isatty() else None
+    if pager is None or text.count("\n") < shutil.get_terminal_size().lines:
+        sys.stdout.write(text)
+        return
+    import signal
+    import subprocess
+
+    sys.stdout.flush()
+    environ = {"LESS": "-FRX", **os.environ}
+    reader = subprocess.Popen(pager, shell=True, stdin=subprocess.PIPE, env=environ)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the reader's now
+    try:
+        reader.communicate(text.encode())
+    except BrokenPipeError:
+        pass  # it was left before the end
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _pager() -> str | None:
+    if os.environ.get("TERM") == "dumb":
+        return None
+    named = os.environ.get("PAGER")
+    if named is None:
+        return "less" if shutil.which("less") else None
+    return named if named not in ("", "cat") else None
