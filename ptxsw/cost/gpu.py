@@ -1,0 +1,167 @@
+"""What a GPU can do, in numbers read from `gpus/*.toml`.
+
+Each number stands with its sources, and as a range where they differ. `estimate` computes times
+from them. (How many warps fit is in `limits.toml`; whether shuffles pay, in `models/*.toml`. Both
+are by architecture, these files are by product.) To add a GPU, copy the nearest file and change
+the numbers: `read` says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ptxsw.cost.interval import Interval
+from ptxsw.target import plain_name
+
+_HOME: Final = Path(__file__).with_name("gpus")
+_LARGEST: Final = 1e6  # of any number in the files: catches a wrong unit
+
+
+class BadGpu(ValueError):
+    """A file that describes no GPU; the message says where and what to write."""
+
+
+class UnknownGpu(ValueError):
+    """No file describes a GPU; the message names those that are."""
+
+
+class Figure(Struct, frozen=True, forbid_unknown_fields=True):
+    """A number of a file: `value`, or `low` and `high`; `source` counts in the file's `sources`."""
+
+    source: tuple[int, ...]
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def interval(self) -> Interval:
+        low = self.value if self.low is None else self.low
+        high = self.value if self.high is None else self.high
+        assert low is not None and high is not None
+        return Interval(low, high)
+
+
+class Gpu(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """One product. "Lanes" are threads a cycle and multiprocessor."""
+
+    name: str
+    arch: str  # "sm_70"
+    sms: Figure  # multiprocessors
+    clock: Figure  # MHz
+    issue: Figure  # warp instructions a cycle and multiprocessor
+    fma: Figure  # lanes: 32-bit floating point, and integer products from Volta on
+    alu: Figure  # lanes: 32-bit integer addition and logic
+    fp64: Figure  # lanes
+    xu: Figure  # lanes: reciprocals, roots, sines, conversions
+    lsu: Figure  # lanes: addresses that are taken
+    shared: Figure  # bytes a cycle and multiprocessor
+    l1_lanes: Figure  # lanes of a global load that the first-level cache serves in a cycle
+    l1_bytes: Figure  # that it gives in a cycle
+    plain_loads: bool  # are `ld.global` without `.nc` kept in the first-level cache?
+    l1_size: Figure  # KiB of a multiprocessor
+    l2_bytes: Figure  # a cycle, of all multiprocessors together
+    l2_size: Figure  # MiB
+    dram_peak: Figure  # GB/s
+    dram_copy: Figure  # GB/s, read and written, that copies reach
+    alu_latency: Figure  # cycles until a dependent instruction
+    fp64_latency: Figure  # cycles
+    shared_latency: Figure  # cycles
+    l1_latency: Figure  # cycles of a hit
+    l2_latency: Figure  # cycles of a hit
+    dram_latency: Figure  # cycles
+    sources: tuple[str, ...]
+
+    def of(self, name: str) -> Interval:
+        """The range of a number by its name."""
+        figure = getattr(self, name)
+        assert isinstance(figure, Figure), name
+        return figure.interval
+
+    def lanes(self, pipe: str) -> Interval:
+        """Threads a cycle and multiprocessor of a pipeline, as `pipes` names them."""
+        return self.of(pipe)
+
+
+def gpus() -> Mapping[str, Gpu]:
+    """All GPUs by the names of their files: "v100". Raises BadGpu."""
+    return {path.stem: _read(path) for path in sorted(_HOME.glob("*.toml"))}
+
+
+def find(name: str) -> Gpu:
+    """The GPU of a name: that of its file ("rtx-4090") or its own, in any case. Raises UnknownGpu,
+    BadGpu."""
+    wanted = _plain(name)
+    files = {_plain(path.stem): path for path in _HOME.glob("*.toml")}
+    if wanted in files:
+        return _read(files[wanted])
+    for gpu in gpus().values():
+        if _plain(gpu.name) == wanted:
+            return gpu
+    known = ", ".join(sorted(path.stem for path in _HOME.glob("*.toml")))
+    raise UnknownGpu(f"no GPU {name!r} is described; there are {known}")
+
+
+_USUAL: Final = {
+    "sm_35": "k40", "sm_52": "titan-x", "sm_60": "p100", "sm_70": "v100", "sm_75": "t4",
+    "sm_80": "a100", "sm_86": "rtx-3090", "sm_89": "rtx-4090", "sm_90": "h100", "sm_100": "b200",
+}  # fmt: skip
+
+
+def of_target(target: str | None) -> Gpu:
+    """The GPU that stands for an architecture. Raises UnknownGpu where there is none."""
+    name = plain_name(target)
+    if name not in _USUAL:
+        known = ", ".join(_USUAL)
+        raise UnknownGpu(f"no GPU of {target or 'this target'} is described; there are {known}")
+    return find(_USUAL[name])
+
+
+def _plain(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
+def read(path: Path) -> Gpu:
+    """The GPU in a file. Raises BadGpu, or OSError where it cannot be read."""
+    import tomllib
+
+    try:
+        gpu = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Gpu)
+    except ValueError as error:  # of TOML, UTF-8 or a type
+        raise BadGpu(f"{path.name}: {error}") from error
+    for problem in _problems(gpu):
+        raise BadGpu(f"{path.name}: {problem}")
+    return gpu
+
+
+@lru_cache(maxsize=32)
+def _read(path: Path) -> Gpu:
+    return read(path)
+
+
+def _problems(gpu: Gpu) -> list[str]:
+    found = []
+    if plain_name(gpu.arch) != gpu.arch:
+        found.append(f"arch is {gpu.arch!r}; write one such as sm_80")
+    for name in gpu.__struct_fields__:
+        figure = getattr(gpu, name)
+        if not isinstance(figure, Figure):
+            continue
+        if (figure.value is None) == (figure.low is None and figure.high is None):
+            found.append(f"{name} needs either value, or low and high")
+        elif (figure.low is None) != (figure.high is None):
+            found.append(f"{name} needs both low and high")
+        elif not 0 < (figure.value or figure.low or 0) <= (figure.value or figure.high or 0):
+            found.append(f"{name} has to be above 0, and low no more than high")
+        elif (figure.value or figure.high or 0) > _LARGEST:
+            found.append(f"{name} is too large for its unit")
+        elif not figure.source or not all(1 <= n <= len(gpu.sources) for n in figure.source):
+            found.append(f"{name} names no source, or one that is not in sources")
+    if not found and gpu.of("dram_copy").high > gpu.of("dram_peak").high:
+        found.append("dram_copy is above dram_peak")
+    return found
