@@ -185,11 +185,14 @@ def load_values(
 ) -> tuple[list[Array], list[Poison]]:
     """What the threads of a fragment find, an array for each element, and what of it is
     undefined."""
-    places = locate(machine, fragment, addresses, access, machine.races is not None)
+    watched = machine.races is not None or machine.recorder is not None
+    places = locate(machine, fragment, addresses, access, watched)
     for place in places:
         if place.arena and access.counted and machine.counters is not None:
             idx = fragment.idx if place.which is None else fragment.idx[place.which]
             machine.counters.load(idx, place.offsets, access.bytes)
+        if machine.recorder is not None:
+            machine.recorder.access(machine, fragment, place, access.bytes, False)
         if machine.races is not None:
             machine.races.record(machine, fragment, place, access.bytes, False, False)
             machine.races.constant(machine, fragment, place, access.bytes, access.constant)
@@ -293,6 +296,8 @@ def store(code: Code, instruction: Instruction, pc: int) -> Op:
         addresses = find(machine, fragment)
         values = [source(machine, fragment) for source in sources]
         for place in locate(machine, fragment, addresses, access, True):
+            if machine.recorder is not None:
+                machine.recorder.access(machine, fragment, place, access.bytes, True)
             if machine.races is not None:
                 machine.races.record(machine, fragment, place, access.bytes, True, False)
                 machine.races.changed(machine, fragment, place, access.bytes)
@@ -300,7 +305,7 @@ def store(code: Code, instruction: Instruction, pc: int) -> Op:
                 step = at * access.size
                 if place.region is machine.local:
                     machine.mark_local(place, step, access.size, poison)
-                elif poison is not None:
+                elif poison is not None and machine.recorder is None:
                     _refuse_poison(machine, fragment, place, poison)
                 if place.which is not None and len(value) > 1:
                     value = value[place.which]

@@ -138,6 +138,8 @@ def atomic(code: Code, instruction: Instruction, pc: int) -> Op:
         values = [np.broadcast_to(source(machine, fragment), fragment.count) for source in sources]
         old = np.empty(fragment.count, f"u{access.size}")
         for place in locate(machine, fragment, addresses, access, True):
+            if machine.recorder is not None:
+                machine.recorder.access(machine, fragment, place, access.bytes, True)
             if machine.races is not None:
                 machine.races.record(machine, fragment, place, access.bytes, True, True)
                 machine.races.changed(machine, fragment, place, access.bytes)

@@ -20,6 +20,7 @@ from ptxsw.simt.lanes import Bits
 from ptxsw.simt.memory import GARBAGE, Place, Region
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
+from ptxsw.simt.recorder import Recorder
 from ptxsw.simt.rendezvous import Barriers, WarpRendezvous
 from ptxsw.simt.schedule import Schedule
 from ptxsw.simt.state import (
@@ -98,6 +99,7 @@ class Machine:
         self.copies: list[Copy] = []
         self.committed = np.zeros(self.threads, np.int64)  # groups of asynchronous copies
         self.alive_bits = self._alive_bits()
+        self.recorder: Recorder | None = None
 
     # ------------------------------------------------------------ places and messages
 

@@ -181,10 +181,20 @@ class Program:
         for place, data in zip(places, packed, strict=True):
             self.arena.bytes_of(block)[place : place + len(data)] = np.frombuffer(data, np.uint8)
         for buffer, array in (*self.outputs, *self.placed.values()):
+            if not array.flags.writeable and not any(array.strides):
+                self._fill_with(buffer, array)
+                continue
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self.arena.bytes_of(buffer)[:] = flat
         for variable, buffer in self._buffers:
             self._initialise(variable, buffer)
+
+    def _fill_with(self, buffer: Buffer, array: Array) -> None:
+        """One element everywhere, as `np.broadcast_to` makes an array of it. Zeros are there
+        already, so that buffers larger than the memory of this machine cost nothing."""
+        element = array.reshape(-1)[:1].view(np.uint8) if array.size else array
+        if element.any():
+            self.arena.bytes_of(buffer).reshape(-1, len(element))[:] = element
 
     def _pack(self, variable: Variable, value: Any) -> bytes:
         """An argument as the bytes of its parameter."""

@@ -16,6 +16,7 @@ from ptxsw.simt.machine import Geometry, Machine
 from ptxsw.simt.memory import Buffer
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
+from ptxsw.simt.recorder import Recorder
 from ptxsw.simt.schedule import Converging, Fuzzing, Schedule
 from ptxsw.simt.state import Array
 from ptxsw.source import Span
@@ -53,6 +54,8 @@ def launch(
     only: range | None = None,
     resident: int = RESIDENT,
     limit: int = LIMIT,
+    recorder: Recorder | None = None,
+    results: bool = True,
 ) -> Result:
     """Runs a kernel (None: the only one). Arrays among `args` are copied in and come back in the
     result; other arguments are scalars, or bytes for structures. `shared` is the dynamic shared
@@ -60,7 +63,8 @@ def launch(
     given as integers. Of a large grid `only` some blocks may be run, by their numbers in order
     (x first). A `seed` asks for a fuzzed schedule; `resident` blocks' worth of threads run
     at the same time. After `limit` instructions of groups of threads, of all blocks together, the
-    launch is given up.
+    launch is given up. A `recorder` sees every access. Without
+    `results` no memory is copied out at the end, and the result is empty.
 
     Raises RunError for what the program does wrong, Unsupported for what is not modelled.
     """
@@ -89,6 +93,7 @@ def launch(
             blocks = min(at_once, span.stop - first)
             machine = Machine(program, geometry, first, blocks, schedule, counts, watch, limit)
             machine.steps = steps
+            machine.recorder = recorder
             if watch is not None:
                 watch.begin(machine)
             machine.run()
@@ -96,6 +101,11 @@ def launch(
             printed += machine.printed
     if counts is not None:
         counts.add_codes(program.codes.values())
+    if recorder is not None:
+        for code in program.codes.values():
+            recorder.executed(code.instructions, code.warps)
+    if not results:
+        return Result([], counts, {}, printed, {})
     buffers = [_read_back(program, *output) for output in program.outputs]
     kept = {at: _read_back(program, *placed) for at, placed in program.placed.items()}
     return Result(buffers, counts, kept, printed, _variables(program))

@@ -52,11 +52,17 @@ class Data(Struct, frozen=True):
     @property
     def before(self) -> int:
         """Bytes before the pointer."""
-        return self.first * int(self.array().itemsize)
+        return self.first * int(self.array().itemsize) if self.first else 0
 
     def array(self) -> Array:
         """Its elements, not to be written to. Raises OSError and ValueError for a bad file."""
         return _array(replace(self, first=0))
+
+    def plain_array(self) -> Array:
+        """The same, for reading alone: zeros take no memory, however many."""
+        if self.kind != "zeros":
+            return self.array()
+        return np.broadcast_to(np.zeros((), _DTYPES.get(self.type, "u1")), (self.count,))
 
     def longer(self, before: int, behind: int) -> Data:
         """With so many more elements before the pointer and at the end."""

@@ -9,7 +9,7 @@ depend on the schedule says nothing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ def run(
 ) -> Outcome:
     """One run of a kernel; with `races` one in which threads race ends with an error. Raises
     Unsupported for what the interpreter does not model."""
-    values, memory, names = _placed(module, kernel, launch)
+    values, memory, names = placed(module, kernel, launch)
     try:
         result = simulate(
             module, kernel, launch.grid, launch.block, values, shared=launch.shared,
@@ -97,20 +97,21 @@ def run(
     return Outcome(tuple(found), tuple(result.printed), None, idle)
 
 
-def _placed(
-    module: Module, kernel: str, launch: Launch
+def placed(
+    module: Module, kernel: str, launch: Launch, content: Callable[[Data], Array] = Data.array
 ) -> tuple[list[Any], dict[int, Array], dict[int, str]]:
-    """The arguments with buffers at addresses of our own, the buffers, and their names."""
+    """The arguments with buffers at addresses of our own, the buffers, and their names. `content`
+    says what a buffer holds."""
     params = next(f.params for f in module.functions if f.name == kernel)
     memory: dict[int, Array] = {}
     names: dict[int, str] = {}
-    number = 0
+    following = BASE
 
     def pointer(data: Data, name: str) -> int:
-        nonlocal number
-        address = BASE + number * STEP
-        number += 1
-        memory[address - data.before] = data.array()
+        nonlocal following
+        address, array = following, content(data)
+        following += STEP * (1 + (array.nbytes - 1) // STEP)
+        memory[address - data.before] = array
         names[address - data.before] = name
         return address
 
@@ -123,7 +124,7 @@ def _placed(
         else:
             values.append(pointer(argument, name) if isinstance(argument, Data) else argument)
     for address, data in launch.memory:
-        memory[address] = data.array()
+        memory[address] = content(data)
         names[address] = f"memory at {address:#x}"
     return values, memory, names
 
@@ -279,7 +280,7 @@ def _described(
 
 
 def _named(module: Module, kernel: str, launch: Launch) -> Iterator[tuple[str, Data]]:
-    _, memory, names = _placed(module, kernel, launch)
+    _, memory, names = placed(module, kernel, launch)
     for address, (_, data) in zip(memory, buffers(launch), strict=False):
         yield names[address], data
 
@@ -288,7 +289,7 @@ def _writer(
     b: Module, kernel: str, launch: Launch, seed: int | None, name: str, element: int
 ) -> str:
     """Who stores the element: the kernel is run without its bytes, and the fault tells."""
-    values, memory, names = _placed(b, kernel, launch)
+    values, memory, names = placed(b, kernel, launch)
     start = next((at for at, known in names.items() if known == name), None)
     if start is None:
         return ""
