@@ -1,0 +1,167 @@
+"""How long work takes on a GPU, as an interval.
+
+Each resource needs a time by itself: what is asked of it over what it can do. If all of them
+overlap, the work takes as long as the busiest (the lower end); if nothing overlaps, the sum of all
+(the upper end). The truth lies between. As in V. Volkov, "Understanding Latency Hiding on GPUs",
+UC Berkeley 2016, waiting is a resource, too: a warp's dependent instructions one after the other,
+over the warps that are resident. Figures of the machine and traffic that only bounds are known of
+widen both ends.
+
+    compute   warp instructions over those issued in a cycle, or one pipeline's share of them
+    shared    passes through the banks of shared memory
+    l1        global loads and stores in the first-level cache
+    l2        bytes between the first-level caches and the second
+    dram      bytes between the second-level cache and memory
+    latency   cycles in which a warp alone would wait
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct, field
+
+from ptxsw.cost.gpu import Gpu
+from ptxsw.cost.interval import Interval, exactly, greatest, total
+
+WARP: Final = 32  # lanes
+_PASS: Final = 128  # bytes of shared memory that one pass gives: 32 banks of 4
+_SECTOR: Final = 32  # bytes
+_SURE: Final = 2.5**0.5  # so that the ends are a factor of 2.5 apart at most
+_NONE: Final = exactly(0.0)
+_PIPES: Final = ("fma", "alu", "fp64", "xu", "lsu")
+
+
+class Work(Struct, frozen=True):
+    """What is asked of a GPU, by all warps together.
+
+    `instructions` and `pipes` are warp instructions, `passes` those through the banks of shared
+    memory, `lanes` and `sectors` those of global accesses in the first-level cache. `chain` are
+    cycles that one warp needs if it never waits for others, from its first instruction to its
+    last. `blocks` of equal length are distributed over the multiprocessors, each of which holds
+    `resident` at a time.
+    """
+
+    blocks: float
+    resident: float
+    instructions: Interval = _NONE
+    pipes: Mapping[str, Interval] = field(default_factory=dict)
+    passes: Interval = _NONE
+    lanes: Interval = _NONE
+    sectors: Interval = _NONE
+    l2_bytes: Interval = _NONE
+    dram_bytes: Interval = _NONE
+    chain: Interval = _NONE
+
+
+class Resource(Struct, frozen=True):
+    """How long one resource is busy, and with what."""
+
+    name: str
+    time: Interval
+    busy_with: str
+
+
+class Estimate(Struct, frozen=True):
+    """How long some work takes: bounds, and of each resource by itself, the busiest first. `unit`
+    is "s", or "cycles" of a multiprocessor."""
+
+    time: Interval
+    resources: tuple[Resource, ...]
+    unit: str = "s"
+
+    @property
+    def bound(self) -> str:
+        """The resource that is busiest."""
+        return self.resources[0].name
+
+    @property
+    def likely(self) -> Interval:
+        """What of the bounds is within a factor of `_SURE` of their middle. `benchmarks.predict`
+        counts how many measured times lie in it."""
+        middle = self.time.middle
+        return Interval(max(self.time.low, middle / _SURE), min(self.time.high, middle * _SURE))
+
+    def time_of(self, name: str) -> Interval:
+        """Of one resource. Raises KeyError."""
+        for resource in self.resources:
+            if resource.name == name:
+                return resource.time
+        raise KeyError(name)
+
+
+def estimate(gpu: Gpu, work: Work) -> Estimate:
+    """How long a GPU takes."""
+    clock = gpu.of("clock") * 1e6
+    sms = gpu.of("sms")
+    cycles = _busy_cycles(gpu, work)
+    resources = [
+        Resource(name, _spread(needed, work.blocks, sms) / clock, what)
+        for name, (needed, what) in cycles.items()
+    ]
+    resources += [
+        Resource("l2", work.l2_bytes / _product(gpu.of("l2_bytes"), clock), "bytes"),
+        Resource("dram", work.dram_bytes / (gpu.of("dram_copy") * 1e9), "bytes"),
+        Resource("latency", _waiting(gpu, work) / clock, "dependent instructions"),
+    ]
+    return _together(resources, "s")
+
+
+def iteration(gpu: Gpu, work: Work, warps: Interval) -> Estimate:
+    """Cycles of a multiprocessor for one warp that does some work, one turn of a loop, say, beside
+    others that do the same; `warps` are resident. `work` is what one warp asks for: its `blocks`
+    and `resident` say nothing."""
+    clock = gpu.of("clock") * 1e6
+    share = _product(clock, gpu.of("sms"))
+    resources = [Resource(name, *asked) for name, asked in _busy_cycles(gpu, work).items()]
+    l2 = gpu.of("l2_bytes") / gpu.of("sms")
+    dram = gpu.of("dram_copy") * 1e9 / share
+    resources += [
+        Resource("l2", work.l2_bytes / l2, "bytes"),
+        Resource("dram", work.dram_bytes / dram, "bytes"),
+        Resource("latency", work.chain / warps, "dependent instructions"),
+    ]
+    return _together(resources, "cycles")
+
+
+def _together(resources: list[Resource], unit: str) -> Estimate:
+    resources.sort(key=lambda r: (r.time.middle, r.time.high), reverse=True)
+    low = greatest(r.time for r in resources).low
+    high = total(r.time for r in resources).high
+    return Estimate(Interval(low, high), tuple(resources), unit)
+
+
+def _busy_cycles(gpu: Gpu, work: Work) -> Mapping[str, tuple[Interval, str]]:
+    """Cycles of one multiprocessor that did all the work, and what it does in them."""
+    issued = {"issue slots": work.instructions / gpu.of("issue")}
+    for pipe in _PIPES:
+        issued[f"pipe {pipe}"] = work.pipes.get(pipe, _NONE) * WARP / gpu.lanes(pipe)
+    busiest = max(issued, key=lambda name: (issued[name].middle, issued[name].high))
+    by_lanes = work.lanes / gpu.of("l1_lanes")
+    by_bytes = work.sectors * _SECTOR / gpu.of("l1_bytes")
+    return {
+        "compute": (greatest(issued.values()), busiest),
+        "shared": (work.passes * _PASS / gpu.of("shared"), "bank passes"),
+        "l1": (greatest((by_lanes, by_bytes)), "global accesses"),
+    }
+
+
+def _spread(cycles: Interval, blocks: float, sms: Interval) -> Interval:
+    """Over the multiprocessors: evenly at best; at worst in whole blocks."""
+    if blocks <= 0:
+        return _NONE
+    even = cycles / Interval(min(sms.low, blocks), min(sms.high, blocks))
+    return Interval(even.low, max(even.high, cycles.high * -(-blocks // sms.low) / blocks))
+
+
+def _waiting(gpu: Gpu, work: Work) -> Interval:
+    """Cycles of all rounds of resident blocks: parts of a round count as such at best."""
+    slots = gpu.of("sms") * max(work.resident, 1.0)
+    rounds = work.blocks / slots.high
+    return Interval(work.chain.low * max(rounds, 1.0 if work.blocks else 0.0),
+                    work.chain.high * -(-work.blocks // slots.low))  # fmt: skip
+
+
+def _product(a: Interval, b: Interval) -> Interval:
+    return Interval(a.low * b.low, a.high * b.high)

@@ -1,0 +1,177 @@
+"""What one warp does in one turn of a loop, from the trace alone.
+
+Without a launch nobody knows how often a loop turns, what the caches hold, or which way a branch
+goes. So each innermost loop is looked at by itself, one turn of it; of a kernel without loops, one
+pass. What is executed in some turns only counts from not at all to always, what may be in a cache
+from all to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from ptxsw import isa
+from ptxsw.analysis.coalescing import SECTOR
+from ptxsw.analysis.traffic import Traffic
+from ptxsw.analysis.warp_addresses import Warps
+from ptxsw.cost.estimate import WARP, Work
+from ptxsw.cost.gpu import Gpu
+from ptxsw.cost.instructions import (
+    Mix,
+    critical_path,
+    latencies,
+    of_machine_code,
+    of_ptx,
+)
+from ptxsw.cost.interval import Interval, exactly, total
+from ptxsw.cost.sass import Kernel
+from ptxsw.emulator.affine import Affine
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.flow.cfg import Cfg
+
+_WORD: Final = 4  # bytes
+
+
+class Stretch(Struct, frozen=True):
+    """Code that is looked at by itself: a loop by the label of its header, or all of a kernel
+    where `label` is None. `line` is that of its first instruction. `unknown` are the lines of
+    accesses of which it is not known what a warp touches."""
+
+    label: str | None
+    line: int
+    work: Work
+    unknown: tuple[int, ...]
+
+
+def stretches(
+    gpu: Gpu, trace: Trace, block: tuple[int, int, int] | None, code: Kernel | None
+) -> tuple[Stretch, ...]:
+    """The innermost loops of a kernel in the order of the code, or the kernel."""
+    cfg = trace.cfg
+    around = {loop.parent for loop in cfg.loops.values()}
+    inner = [loop for header, loop in cfg.loops.items() if header not in around]
+    inner.sort(key=lambda loop: cfg.blocks[loop.header].start)
+    reader = _Reader(gpu, trace, block, code)
+    if not inner:
+        return tuple(reader.read(None, frozenset(cfg.order), frozenset(_always(cfg))))
+    found: list[Stretch] = []
+    for loop in inner:
+        always = frozenset(
+            b for b in loop.blocks if all(cfg.dominates(b, latch) for latch in loop.latches)
+        )
+        found += reader.read(loop.header, loop.blocks, always)
+    return tuple(found)
+
+
+def _always(cfg: Cfg) -> Iterator[int]:
+    """Blocks that every thread passes that runs to an end."""
+    ends = [n for n in cfg.order if not cfg.blocks[n].successors]
+    return (n for n in cfg.order if all(cfg.dominates(n, end) for end in ends))
+
+
+class _Reader:
+    """Reads stretches of one kernel."""
+
+    def __init__(
+        self, gpu: Gpu, trace: Trace, block: tuple[int, int, int] | None, code: Kernel | None
+    ) -> None:
+        self._gpu, self._trace, self._code = gpu, trace, code
+        self._affine, self._warps = Affine(), Warps(block)
+
+    def read(
+        self, header: int | None, blocks: frozenset[int], always: frozenset[int]
+    ) -> Iterator[Stretch]:
+        cfg = self._trace.cfg
+        inside = [i for n in sorted(blocks) for i in range(cfg.blocks[n].start, cfg.blocks[n].end)]
+        if not inside:
+            return
+        certain = {i for n in always for i in range(cfg.blocks[n].start, cfg.blocks[n].end)}
+        accesses = [a for a in self._trace.accesses if a.index in set(inside)]
+        unknown: list[int] = []
+        asked = [self._asked(a, a.index in certain, unknown) for a in accesses]
+        most, least = self._mix(inside, set(inside)), self._mix(inside, certain)
+        pipes = {
+            pipe: Interval(least.pipes[pipe].low if pipe in least.pipes else 0.0, count.high)
+            for pipe, count in most.pipes.items()
+        }
+        work = Work(
+            1, 1,
+            Interval(least.instructions.low, most.instructions.high),
+            pipes,
+            total(passes for passes, _, _, _ in asked),
+            total(lanes for _, lanes, _, _ in asked),
+            total(sectors for _, _, sectors, _ in asked),
+            Interval(0.0, total(beyond for _, _, _, beyond in asked).high * SECTOR),
+            Interval(0.0, total(beyond for _, _, _, beyond in asked).high * SECTOR),
+            self._chain(blocks, always),
+        )  # fmt: skip
+        label = None if header is None else cfg.name(header)
+        yield Stretch(label, self._line(min(inside)), work, tuple(unknown))
+
+    def _line(self, index: int) -> int:
+        return self._trace.module.source.line(self._trace.cfg.instructions[index].span.start)
+
+    def _asked(
+        self, access: Access, certain: bool, unknown: list[int]
+    ) -> tuple[Interval, Interval, Interval, Interval]:
+        """Passes through the banks; lanes, sectors in the first-level cache, and sectors that may
+        come from beyond it."""
+        none = exactly(0.0)
+        asked = Traffic.of(access, self._affine, self._warps)
+        size = asked.size or access.bytes
+        if access.space == "shared":
+            banks = asked.banks(self._affine)
+            if banks is None:
+                unknown.append(self._line(access.index))
+            passes = Interval(1.0, float(WARP)) if banks is None else exactly(float(banks))
+            return self._perhaps(passes, certain), none, none, none
+        if access.space not in ("global", "generic", "local") or not size:
+            return none, none, none, none
+        sectors, _ = asked.sectors()
+        if sectors is None:
+            unknown.append(self._line(access.index))
+            touched = Interval(1.0, WARP * max(1.0, size / SECTOR))
+        else:
+            touched = exactly(float(sectors))
+        touched = self._perhaps(touched, certain)
+        nc = "nc" in access.instruction.modifiers
+        if not self._gpu.plain_loads and not nc:
+            return none, none, none, touched  # past the first-level cache
+        lanes = self._perhaps(exactly(WARP * max(1.0, size / _WORD)), certain)
+        return none, lanes, touched, touched
+
+    @staticmethod
+    def _perhaps(count: Interval, certain: bool) -> Interval:
+        return count if certain else Interval(0.0, count.high)
+
+    def _mix(self, inside: list[int], executed: set[int]) -> Mix:
+        instructions = self._trace.cfg.instructions
+        if self._code is None or not self._code.instructions:
+            chosen = [instructions[i] for i in inside]
+            return of_ptx(chosen, [float(i in executed) for i in inside])
+        times: Mapping[int, float] = {
+            instruction.span.start: float(number in executed)
+            for number, instruction in enumerate(instructions)
+        }
+        return of_machine_code(self._code, times)
+
+    def _chain(self, blocks: frozenset[int], always: frozenset[int]) -> Interval:
+        """Cycles of the blocks one after the other, those that are not always executed perhaps."""
+        l1, dram = self._gpu.of("l1_latency"), self._gpu.of("dram_latency")
+        l2 = self._gpu.of("l2_latency")
+        cfg = self._trace.cfg
+
+        def load(index: int) -> Interval:
+            kept = self._gpu.plain_loads or "nc" in cfg.instructions[index].modifiers
+            near = l1 if kept or isa.space(cfg.instructions[index]) == "local" else l2
+            return Interval(near.low, dram.high)
+
+        wait = latencies(self._gpu, load)
+        paths = {n: critical_path(cfg, n, wait) for n in blocks}
+        return Interval(
+            sum(path.low for n, path in paths.items() if n in always),
+            sum(path.high for path in paths.values()),
+        )

@@ -1,0 +1,150 @@
+"""The work of a whole launch: what a sample of blocks was seen to do, times the blocks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ptxsw import isa
+from ptxsw.cost import caches
+from ptxsw.cost.caches import SECTOR, Setting, Traffic
+from ptxsw.cost.estimate import Work
+from ptxsw.cost.gpu import Gpu
+from ptxsw.cost.instructions import Mix, critical_path, latencies, of_machine_code, of_ptx
+from ptxsw.cost.interval import Interval, exactly
+from ptxsw.cost.occupancy import Occupancy
+from ptxsw.cost.sampled import Sample
+from ptxsw.cost.sass import Kernel
+from ptxsw.flow.cfg import build
+from ptxsw.ir import Function
+
+_KIB: Final = 1024
+_VARIES: Final = (0.5, 1.0)
+"""How much the time of a block's step varies: its standard deviation over its mean. 1 is that of an
+exponential distribution; half of it is assumed to be the least, as nothing keeps blocks in step."""
+_RARE: Final = 0.02  # share of an access's sectors below which a level is not waited for
+
+
+class Flow(Struct, frozen=True):
+    """Sectors of the launch between the caches, and those to and from memory: where blocks run in
+    lock step, and where they do not."""
+
+    together: Traffic
+    apart: Traffic
+
+
+def work(
+    gpu: Gpu,
+    function: Function,
+    sample: Sample,
+    blocks: int,
+    resident: Occupancy,
+    shared: int,
+    code: Kernel | None,
+) -> Work:
+    """What a launch of so many blocks asks of a GPU. `code` is what ptxas made of the kernel, if
+    it is known; `shared` the shared memory of a block in bytes."""
+    flow = traffic(gpu, sample, blocks, resident, shared)
+    mix = _mix(function, sample, code)
+    memory = {n: a for n, a in sample.asked.items() if a.lanes and _is_global(sample, n)}
+    # What the first-level cache does not keep goes past it, through the load-store units alone.
+    served = {n: a for n, a in memory.items() if gpu.plain_loads or a.cached}
+    l2 = _l2_sectors(sample, flow.together)
+    dram = Interval(*sorted((_dram_share(flow.together), _dram_share(flow.apart)))) * l2
+    return Work(
+        blocks,
+        resident.blocks,
+        mix.instructions * blocks,
+        {pipe: count * blocks for pipe, count in mix.pipes.items()},
+        exactly(blocks * sum(a.passes for a in sample.asked.values())),
+        exactly(blocks * sum(a.lanes for a in served.values())),
+        exactly(blocks * sum(a.sectors for a in served.values())),
+        exactly(blocks * l2 * SECTOR),
+        dram * (blocks * SECTOR),
+        _chain(gpu, function, sample, flow),
+    )
+
+
+def traffic(gpu: Gpu, sample: Sample, blocks: int, resident: Occupancy, shared: int) -> Flow:
+    """What the caches of a GPU make of the sampled accesses."""
+    l1 = _l1_bytes(gpu, resident, shared)
+    together = min(float(blocks), resident.blocks * gpu.of("sms").high)
+    touches = _cacheable(gpu, sample)
+    on_sm = min(float(resident.blocks), max(1.0, blocks / gpu.of("sms").high))
+    # Halfway through its steps a block is off by the root of as many, times how much one varies.
+    drift = (sample.steps / 2) ** 0.5
+    settings = (
+        Setting(l1, gpu.of("l2_size").high * _KIB * _KIB, on_sm, together, varies * drift)
+        for varies in _VARIES
+    )
+    return Flow(*(caches.traffic(touches, setting) for setting in settings))
+
+
+def _l1_bytes(gpu: Gpu, resident: Occupancy, shared: int) -> float:
+    """What shared memory leaves of the first-level cache where both share a store, as they do
+    where its size is a range."""
+    size = gpu.of("l1_size") * _KIB
+    if size.low == size.high:
+        return size.high
+    return max(size.low, size.high - resident.blocks * shared)
+
+
+def _cacheable(gpu: Gpu, sample: Sample) -> caches.Touches:
+    """The touches, with what the first-level cache of this GPU may keep."""
+    touches = sample.touches
+    if not gpu.plain_loads:
+        return touches
+    return replace(touches, cached=~touches.write)
+
+
+def _mix(function: Function, sample: Sample, code: Kernel | None) -> Mix:
+    if code is None or not code.instructions:
+        return of_ptx(sample.instructions, sample.executed)
+    executed = {
+        i.span.start: float(times)
+        for i, times in zip(sample.instructions, sample.executed, strict=True)
+    }
+    return of_machine_code(code, executed)
+
+
+def _is_global(sample: Sample, number: int) -> bool:
+    return isa.space(sample.instructions[number]) in ("global", "generic")
+
+
+def _l2_sectors(sample: Sample, flow: Traffic) -> float:
+    """Sectors of one block that come to the second-level cache."""
+    return sum(
+        asked.distinct * flow.beyond_l1.get(number, 1.0)
+        for number, asked in sample.asked.items()
+        if asked.distinct and _is_global(sample, number)
+    )
+
+
+def _dram_share(flow: Traffic) -> float:
+    return flow.dram / flow.l2 if flow.l2 else 0.0
+
+
+def _chain(gpu: Gpu, function: Function, sample: Sample, flow: Flow) -> Interval:
+    """Cycles that one warp needs if it waits for nothing but its own results."""
+    cfg = build(function.body)
+    l1, l2, dram = gpu.of("l1_latency"), gpu.of("l2_latency"), gpu.of("dram_latency")
+
+    def load(number: int) -> Interval:
+        nearer, farther = flow.together, flow.apart
+        beyond = nearer.beyond_l1.get(number, 1.0)
+        least = nearer.beyond_l2.get(number, 1.0)
+        most = farther.beyond_l2.get(number, 1.0)
+        low = l1.low + beyond * (l2.low - l1.low) + least * (dram.low - l2.low)
+        high = dram.high if most > _RARE else l2.high if beyond > _RARE else l1.high
+        return Interval(min(low, high), high)
+
+    wait = latencies(gpu, load)
+    low = high = 0.0
+    for block in cfg.blocks:
+        if block.start < min(block.end, len(sample.executed)):
+            times = sample.executed[block.start] / sample.warps
+            path = critical_path(cfg, block.number, wait)
+            low, high = low + times * path.low, high + times * path.high
+    return Interval(low, high)
