@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Options", "ParseError", "PtxError", "Report", "Result", "Unsupported", "__version__",
-    "analyze", "optimize", "parse", "verify",
+    "Options", "ParseError", "Prediction", "PtxError", "Report", "Result", "Unsupported",
+    "__version__", "analyze", "optimize", "parse", "predict", "verify",
 ]  # fmt: skip
 
 _HOMES = {
     "parse": "ptxsw.parser", "analyze": "ptxsw.pipeline", "optimize": "ptxsw.pipeline",
     "Options": "ptxsw.pipeline", "Result": "ptxsw.pipeline", "Report": "ptxsw.report",
+    "Prediction": "ptxsw.report.prediction", "predict": "ptxsw.prediction",
     "ParseError": "ptxsw.errors", "PtxError": "ptxsw.errors", "Unsupported": "ptxsw.errors",
 }  # fmt: skip
 

@@ -8,7 +8,9 @@ from ptxsw.pipeline import Options as Options
 from ptxsw.pipeline import Result as Result
 from ptxsw.pipeline import analyze as analyze
 from ptxsw.pipeline import optimize as optimize
+from ptxsw.prediction import predict as predict
 from ptxsw.report import Report as Report
+from ptxsw.report.prediction import Prediction as Prediction
 from ptxsw.verify.verdict import verify as verify
 
 __version__: str

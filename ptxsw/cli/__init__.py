@@ -11,13 +11,23 @@ from typing import Annotated, NoReturn
 import typer
 
 from ptxsw import __version__
-from ptxsw.cli import analyze, assemble, check, optimize, report, rewrites, standin, tune
+from ptxsw.cli import (
+    analyze,
+    assemble,
+    check,
+    optimize,
+    predict,
+    report,
+    rewrites,
+    standin,
+    tune,
+)
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError
 
 __all__ = [
-    "CommandError", "analyze", "app", "assemble", "check", "optimize", "report", "rewrites", "run",
-    "standin", "tune",
+    "CommandError", "analyze", "app", "assemble", "check", "optimize", "predict", "report",
+    "rewrites", "run", "standin", "tune",
 ]  # fmt: skip
 
 _STDOUT = "standard output"

@@ -8,7 +8,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 GROUPS = {
-    "Look": ("analyze", "report"),
+    "Look": ("analyze", "report", "predict"),
     "Rewrite": ("optimize", "rewrites", "verify", "run", "tune"),
     "Build": ("exec", "env", "toolkit", "assemble", "doctor", "cache"),
 }
@@ -17,6 +17,7 @@ SECTIONS = {
     "Examples": """\
 ptxsw analyze kernel.ptx                       what every access does across a warp
 ptxsw report kernel.ptx --html kernel.html     the same and the rewrites, to explore
+ptxsw predict kernel.ptx --gpu h100 --block 256    what bounds it
 ptxsw optimize kernel.ptx -o out.ptx --mode force --report report.json
 ptxsw verify kernel.ptx out.ptx
 ptxsw assemble out.ptx -o out.cubin -arch=sm_80

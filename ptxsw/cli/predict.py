@@ -1,0 +1,88 @@
+"""`ptxsw predict`: what bounds a kernel, without a GPU."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ptxsw.cli.app import app
+from ptxsw.cli.files import CommandError, File, read, read_once
+from ptxsw.cli.options import BlockOption, KernelOption, block_shape, launches
+from ptxsw.cli.progress import working
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+
+
+@app.command()
+def predict(
+    file: File,
+    launch: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC.json", help="A launch, as for verify. Default: one turn."),
+    ] = None,
+    arch: Annotated[
+        str | None, typer.Option(metavar="sm_XX", help="Default: the target of the file.")
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A product: v100, a100, rtx-4090, h100, ...")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="OTHER.ptx", help="Compare with kernels of these names.")
+    ] = None,
+    kernel: KernelOption = None,
+    block: BlockOption = None,
+    registers: Annotated[
+        int | None,
+        typer.Option(min=1, max=255, metavar="N", help="Of a thread. Default: what ptxas says."),
+    ] = None,
+    rewrites: Annotated[
+        bool, typer.Option("--rewrites/--no-rewrites", help="Say what each rewrite would change.")
+    ] = True,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+) -> None:
+    """Predict what bounds each kernel, and for how long, without a GPU.
+
+    A time is an interval: from where all resources overlap to where nothing does. Without a launch
+    it is that of one warp in one turn of each innermost loop; with one, that of the launch, from
+    some of its blocks in the interpreter.
+
+    \b
+      ptxsw predict jacobi.ptx
+      ptxsw predict jacobi.ptx --gpu h100 --block 256
+      ptxsw predict jacobi.ptx --against out.ptx --no-rewrites
+      ptxsw predict jacobi.ptx --gpu v100 --launch spec.json --format json
+        {"grid": [4094, 1, 1], "block": [512, 1, 1], "args": [4096, 4096, 0.5, 0.1, 0.025,
+         "zeros:16777216:f32", "zeros:16777216:f32"]}
+    """
+    from ptxsw.prediction import predict
+    from ptxsw.report.prediction import to_json
+    from ptxsw.report.prediction_text import prediction_text
+
+    read_once(file, against, launch)
+    if arch is not None and gpu is not None:
+        raise CommandError("--arch and --gpu both name the machine: give one of them")
+    text, name = read(file)
+    other = None if against is None else read(against)[0]
+    given = launches(launch)
+    if given is not None and len(given) != 1:
+        raise CommandError(f"{launch}: {len(given)} launches; predict takes one")
+    shape = None if block is None else block_shape(block)
+    try:
+        with working("predicting") as step:
+            found = predict(
+                text, name, launch=given[0] if given else None, arch=arch, gpu=gpu, against=other,
+                kernel=kernel, block=shape, registers=registers, rewrites=rewrites, step=step,
+            )  # fmt: skip
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    if format is Format.json:
+        sys.stdout.write(json.dumps(to_json(found), indent=2) + "\n")
+    else:
+        sys.stdout.write(prediction_text(found))

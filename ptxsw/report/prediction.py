@@ -1,0 +1,105 @@
+"""What `predict` says, as frozen data; the JSON has the same fields.
+
+Times are seconds of a launch, or without one cycles of a multiprocessor for each warp and turn of a
+loop. `low` is where all resources overlap, `high` where nothing does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+SCHEMA = 1
+
+
+class Range(Struct, frozen=True):
+    """Bounds of a number."""
+
+    low: float
+    high: float
+
+
+class Load(Struct, frozen=True):
+    """How long one resource would be busy by itself."""
+
+    name: str  # "compute", "shared", "l1", "l2", "dram", "latency"
+    time: Range
+    busy_with: str
+
+
+class Stretch(Struct, frozen=True):
+    """A launch, or one turn of a loop (all of a kernel without loops) for one warp. `label` is that
+    of the loop's header, None for a whole kernel or a launch."""
+
+    label: str | None
+    line: int
+    unit: str  # "s" or "cycles"
+    time: Range
+    likely: Range
+    resources: tuple[Load, ...]  # the busiest first
+    unknown: tuple[int, ...] = ()  # lines of accesses whose sectors or banks are not known
+
+
+class Step(Struct, frozen=True):
+    """A value of a resource with which another number of blocks is resident."""
+
+    resource: str  # "registers" or "shared"
+    at: int
+    blocks: int
+    fraction: float
+
+
+class Occupancy(Struct, frozen=True):
+    """What one multiprocessor holds of a kernel."""
+
+    registers: int
+    shared: int  # bytes of a block
+    threads: int  # of a block
+    blocks: int
+    warps: int
+    fraction: float
+    limiter: str
+    next_steps: tuple[Step, ...]
+
+
+class Effect(Struct, frozen=True):
+    """What a rewrite, made wherever it is proved, would change in the stretch that takes longest:
+    each end of its time and its registers, before and after."""
+
+    rewrite: str
+    changes: int
+    low: tuple[float, float]
+    high: tuple[float, float]
+    registers: tuple[int | None, int | None]
+    unit: str = "cycles"
+
+
+class Kernel(Struct, frozen=True):
+    """One kernel. `notes` say what is not known, and what it would take to know it."""
+
+    name: str
+    readable: str | None
+    launch: bool
+    stretches: tuple[Stretch, ...]
+    occupancy: Occupancy | None
+    effects: tuple[Effect, ...]
+    notes: tuple[str, ...]
+    against: tuple[Stretch, ...] = ()  # the same of the other text
+
+
+class Prediction(Struct, frozen=True):
+    """All kernels of a text on one GPU."""
+
+    file: str
+    gpu: str
+    arch: str
+    kernels: tuple[Kernel, ...]
+    notes: tuple[str, ...] = ()
+    schema: int = SCHEMA
+
+
+def to_json(prediction: Prediction) -> dict[str, Any]:
+    """Objects and lists of the same fields."""
+    found: dict[str, Any] = to_builtins(prediction)
+    return found

@@ -1,0 +1,118 @@
+"""A prediction for the terminal: a bar for each resource, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ptxsw.report.prediction import Effect, Kernel, Load, Occupancy, Prediction, Range, Stretch
+
+_BAR: Final = 32  # characters of the longest bar
+_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
+
+def prediction_text(prediction: Prediction) -> str:
+    """All kernels, one below the other."""
+    lines = [f"{prediction.gpu} ({prediction.arch})"]
+    lines += [f"note: {note}" for note in prediction.notes]
+    for kernel in prediction.kernels:
+        lines += ["", *_kernel(kernel)]
+    return "\n".join(lines) + "\n"
+
+
+def _kernel(kernel: Kernel) -> Iterator[str]:
+    yield kernel.readable or kernel.name
+    for stretch in kernel.stretches:
+        yield from _stretch(stretch)
+    for other in kernel.against:
+        yield "  the other text"
+        yield from _stretch(other)
+    for mine, other in zip(kernel.stretches, kernel.against, strict=False):
+        yield f"  {_compared(mine, other)}"
+    if kernel.occupancy is not None:
+        yield from _occupancy(kernel.occupancy)
+    if kernel.effects:
+        yield "  rewrites, where they are proved; the stretch that takes longest, before -> after"
+        yield from (f"    {line}" for line in _effects(kernel.effects))
+    yield from (f"  note: {note}" for note in kernel.notes)
+
+
+def _stretch(stretch: Stretch) -> Iterator[str]:
+    if stretch.unit == "s":
+        what = "the launch"
+    elif stretch.label is None:
+        what = "one pass of a warp through the kernel"
+    else:
+        what = f"one turn of a warp through the loop {stretch.label}, line {stretch.line}"
+    span = f"{_time(stretch.time.low, stretch.unit)} to {_time(stretch.time.high, stretch.unit)}"
+    yield f"  {what}: {span}"
+    if stretch.likely != stretch.time:
+        likely = stretch.likely
+        yield f"    likely {_time(likely.low, stretch.unit)} to {_time(likely.high, stretch.unit)}"
+    most = max((load.time.high for load in stretch.resources), default=0.0)
+    width = max((len(_range(load.time, stretch.unit)) for load in stretch.resources), default=0)
+    for load in stretch.resources:
+        if load.time.high:
+            times = _range(load.time, stretch.unit).ljust(width)
+            yield f"    {load.name:8} {_bar(load, most)} {times}  {load.busy_with}"
+    if stretch.unknown:
+        lines = ", ".join(map(str, stretch.unknown[:8]))
+        more = ", ..." if len(stretch.unknown) > 8 else ""
+        yield f"    not known what a warp touches: line {lines}{more}"
+
+
+def _bar(load: Load, most: float) -> str:
+    """Full up to the least time, dotted up to the most."""
+    full = round(_BAR * load.time.low / most)
+    dotted = round(_BAR * load.time.high / most) - full
+    return ("#" * full + "." * dotted).ljust(_BAR)
+
+
+def _range(time: Range, unit: str) -> str:
+    if time.low == time.high:
+        return _time(time.high, unit)
+    return f"{_time(time.low, unit)} to {_time(time.high, unit)}"
+
+
+def _time(value: float, unit: str) -> str:
+    if unit == "cycles":
+        return f"{value:.4g} cycles"
+    for size, name in _UNITS:
+        if value >= size:
+            return f"{value / size:.3g} {name}"
+    return f"{value * 1e6:.3g} us"
+
+
+def _compared(mine: Stretch, other: Stretch) -> str:
+    """In words; what is not known may be the same for both, which the bounds do not use."""
+    ratio = (other.time.low * other.time.high) ** 0.5 / (mine.time.low * mine.time.high or 1) ** 0.5
+    if other.time.high < mine.time.low:
+        verdict = "the other is faster"
+    elif mine.time.high < other.time.low:
+        verdict = "the other is slower"
+    else:
+        verdict = "the bounds overlap"
+    return f"the other text takes {ratio:.2f} times as long, middle against middle: {verdict}"
+
+
+def _occupancy(found: Occupancy) -> Iterator[str]:
+    yield (
+        f"  occupancy {100 * found.fraction:.0f} %: {found.blocks} blocks of {found.threads} "
+        f"threads, limited by {found.limiter} ({found.registers} registers a thread, "
+        f"{found.shared} bytes of shared memory a block)"
+    )
+    for step in found.next_steps:
+        what = "registers" if step.resource == "registers" else "bytes of shared memory"
+        yield f"    with {step.at} {what}: {step.blocks} blocks, {100 * step.fraction:.0f} %"
+
+
+def _effects(effects: tuple[Effect, ...]) -> Iterator[str]:
+    width = max(len(effect.rewrite) for effect in effects)
+    for effect in effects:
+        low, high = (f"{before:.4g} -> {after:.4g}" for before, after in (effect.low, effect.high))
+        before, after = effect.registers
+        registers = "" if before is None or after is None else f", registers {before} -> {after}"
+        yield (
+            f"{effect.rewrite:{width}}  {effect.changes} changes: at least {low}, "
+            f"at most {high} {effect.unit}{registers}"
+        )
