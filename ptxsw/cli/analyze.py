@@ -62,7 +62,7 @@ def analyze(
       sectors     32-byte sectors of memory that are touched; 4 is best for 4-byte elements
       used        how much of these sectors is asked for; "one": all lanes want the same
       banks       shared memory: n-way conflicts take n passes
-      weight      sectors, and four for each pass through the banks, times 16 for each loop
+      weight      what it costs beside the others: sectors or passes, times iterations
       same bytes  an earlier load of the same bytes: by a lane nearby, by this thread, or in an
                   earlier turn of a loop
 

@@ -186,7 +186,7 @@ def _located(trace: Trace) -> Iterator[tuple[int, Place]]:
     for statement in trace.function.body.statements:
         if isinstance(statement, Loc):
             if statement.line > 0:  # 0: the compiler's own
-                current = _place(trace.module, statement)
+                current = place_of(trace.module, statement)
         elif index < len(instructions) and statement is instructions[index]:
             if current is not None:
                 yield index, current
@@ -197,7 +197,8 @@ _TOOLKIT = re.compile(r"(^|/)(cuda|nvidia|targets)\b.*/include/")
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 
 
-def _place(module: Module, loc: Loc) -> Place:
+def place_of(module: Module, loc: Loc) -> Place:
+    """The place that a `.loc` names; for what comes from a header of the toolkit, its caller's."""
     name = module.files.get(loc.file, f"file {loc.file}")
     if _TOOLKIT.search(name):
         outer = _INLINED.search(module.source.text, loc.span.start, loc.span.end)

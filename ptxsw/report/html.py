@@ -34,12 +34,12 @@ from ptxsw.report.tables import (
     row_table,
     wavefront_table,
 )
-from ptxsw.report.weights import moved_sectors, totals, waste, wavefronts, weight, worst_first
+from ptxsw.report.weights import moved_sectors, waste, wavefronts, weight, worst_first
 from ptxsw.source import Source
 
 _MOST_SMT2 = 1_000_000  # characters of proofs in one file
 _MOST_ROWS = 400  # rows of a table of one kernel
-_SCRIPTS = ("dom", "colours", "listing", "pictures", "detail", "ranking", "main")
+_SCRIPTS = ("dom", "colours", "listing", "pictures", "findings", "detail", "ranking", "main")
 
 _FILE = re.compile(r'^(\s*\.file\s+\d+\s+")[^"]*[/\\](?=[^"/\\]+")')  # with directories
 
@@ -63,7 +63,6 @@ def page(
     data = {
         "report": _without_terms(to_json(report)),
         "costs": [_cost(access) for _, access in worst_first(report)],
-        "totals": [_total(kernel) for kernel in report.kernels],
         "tables": [_tables(kernel) for kernel in report.kernels],
         "changes": {c.line: [c.before, c.after] for c in changes(report, source, edited)},
         "proofs": _proofs(smt2),
@@ -130,14 +129,9 @@ def _without_terms(report: dict[str, Any]) -> dict[str, Any]:
 def _cost(access: Access) -> list[int]:
     """Line, weight, waste, and the sectors and wavefronts of one access."""
     return [
-        access.line, weight(access), round(waste(access)), moved_sectors(access),
+        access.line, round(weight(access)), round(waste(access)), moved_sectors(access),
         wavefronts(access),
     ]  # fmt: skip
-
-
-def _total(kernel: Kernel) -> list[int]:
-    found = totals(kernel)
-    return [found.asked, found.sectors, found.wavefronts]
 
 
 def _proofs(smt2: Mapping[str, str]) -> dict[str, str]:

@@ -6,12 +6,13 @@ parts of its path as tell it from the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
 from ptxsw.ir import Loc, Module
+from ptxsw.report.describe import Place, place_of
 
 _MOST_CHARACTERS = 600_000  # of all sources together
 _SUFFIXES = frozenset(
@@ -37,8 +38,7 @@ class Sources(Struct, frozen=True):
 def read_sources(module: Module, directory: Path | None) -> Sources:
     """The sources of a module. Relative names are looked for in `directory`; None reads nothing."""
     located = dict(_located(module))
-    used = sorted({file for file, _ in located.values()})
-    paths = [module.files.get(file, f"file {file}") for file in used]
+    paths = sorted({path for path, _ in located.values()})
     names = short_names(paths)
     room = _MOST_CHARACTERS
     files = []
@@ -48,8 +48,8 @@ def read_sources(module: Module, directory: Path | None) -> Sources:
             text = ""
         room -= len(text)
         files.append(SourceFile(names[path], tuple(text.splitlines())))
-    number = {file: at for at, file in enumerate(used)}
-    origins = {ptx: (number[file], line) for ptx, (file, line) in located.items()}
+    number = {path: at for at, path in enumerate(paths)}
+    origins = {ptx: (number[path], line) for ptx, (path, line) in located.items()}
     return Sources(tuple(files), origins)
 
 
@@ -66,14 +66,15 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _located(module: Module) -> Iterable[tuple[int, tuple[int, int]]]:
-    """For the line of each instruction behind a `.loc` its file and line."""
+def _located(module: Module) -> Iterator[tuple[int, tuple[str, int]]]:
+    """For the line of each instruction behind a `.loc` the path of its file and the line there."""
     for function in module.functions:
-        current: Loc | None = None
+        current: Place | None = None
         for statement in function.body.statements:
             if isinstance(statement, Loc):
-                current = statement
-            elif current is not None and current.line > 0:
+                if statement.line > 0:  # 0: the compiler's own
+                    current = place_of(module, statement)
+            elif current is not None:
                 line = module.source.line(statement.span.start)
                 yield line, (current.file, current.line)
 

@@ -75,7 +75,7 @@ def access_table(accesses: tuple[Access, ...]) -> Table:
         ("sectors", [_sectors(a) for a in accesses]),
         ("used", [_used(a) for a in accesses]),
         ("banks", [_banks(a) for a in accesses]),
-        ("weight", [str(weight(a)) for a in accesses]),
+        ("weight", [f"{weight(a):.0f}" for a in accesses]),
         ("address", [_place(a) for a in accesses]),
         ("same bytes", [_reuse(a) for a in accesses]),
         ("optimize --mode force", [_outlook(a.optimizer) for a in accesses]),

@@ -1,31 +1,21 @@
 """What an access costs beside the others of its file: the order of "worst first".
 
-The measure is the sectors that a warp moves, times how often it is taken to move them. Without a
-launch to count, every loop around an access counts 16 iterations, as in the cost models.
+`ptxsw.findings` weighs the accesses of a report. Where that was not done, the measure is the
+sectors that a warp moves, times 16 for each loop around the access.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.report.model import Access, Kernel, Report
 
-_SECTOR = 32  # bytes
 _SECTORS_OF_WAVEFRONT = 4  # both caches and shared memory move 128 bytes in a pass
 _WORST = 32  # sectors, where the data decides
 _WITH_SECTORS = ("global", "generic", "local")
-
-
-class Totals(Struct, frozen=True):
-    """Sums over the accesses of a kernel, for one warp and every loop taken 16 times."""
-
-    asked: int  # bytes of global, generic and local memory that the lanes ask for
-    sectors: int  # that these accesses move
-    wavefronts: int  # of shared memory
 
 
 def times(access: Access) -> int:
@@ -48,8 +38,10 @@ def wavefronts(access: Access) -> int:
     return max(access.bank_conflicts or 1, access.contention or 1)
 
 
-def weight(access: Access) -> int:
+def weight(access: Access) -> float:
     """The cost of an access, in sectors; a wavefront of shared memory counts as four."""
+    if access.weight is not None:
+        return access.weight
     once = moved_sectors(access) + _SECTORS_OF_WAVEFRONT * wavefronts(access)
     return once * times(access)
 
@@ -81,21 +73,6 @@ def ordered(report: Report) -> Report:
     ]
     kernels.sort(key=lambda kernel: -weight(kernel.accesses[0]) if kernel.accesses else 0)
     return replace(report, kernels=tuple(kernels))
-
-
-def totals(kernel: Kernel) -> Totals:
-    """What a warp moves that runs the whole kernel once."""
-    asked = sectors = passes = 0
-    for access in kernel.accesses or ():
-        often = times(access)
-        moved = moved_sectors(access)
-        sectors += moved * often
-        passes += wavefronts(access) * often
-        if access.efficiency is not None and access.sectors is not None:
-            asked += round(access.efficiency * access.sectors * _SECTOR) * often
-        elif moved:
-            asked += min(moved, _WORST) * (access.bytes or 0) * often
-    return Totals(asked, sectors, passes)
 
 
 def _accesses(report: Report) -> Iterator[tuple[Kernel, Access]]:

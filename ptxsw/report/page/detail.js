@@ -1,27 +1,26 @@
-// The chosen access or kernel in words and pictures.
+// The chosen access, finding or kernel in words and pictures.
 
-const WORST_USE = 0.5;
-const isWasteful = (access, cost) => cost.waste > 0 &&
-  (access.space === "shared" || access.efficiency === null || access.efficiency < WORST_USE);
+const WORST_USE = 0.5;  // of the bytes moved, where no rule has judged
 
-// One sentence on what is wrong, or that nothing is.
+// One sentence on what an access moves.
 function verdict(access, cost) {
-  const often = cost.times > 1 ? ` It is counted ${cost.times} times, for the loops around it.` : "";
+  const loops = access.loop_depth > 1 ? ` It stands in ${access.loop_depth} nested loops.`
+    : access.loop_depth ? " It stands in a loop." : "";
   if (access.contention > 1) {
-    return `${access.contention} lanes update the same word of shared memory, one after another.${often}`;
+    return `${access.contention} lanes update the same word of shared memory, one after another.${loops}`;
   }
   if (access.space === "shared" && cost.wavefronts > 1) {
     return `A ${cost.wavefronts}-way bank conflict: shared memory serves the warp in ` +
-      `${cost.wavefronts} passes.${often}`;
+      `${cost.wavefronts} passes.${loops}`;
   }
   if (cost.sectors && access.sectors === null) {
-    return `The data decides what each lane touches: a warp may need up to 32 sectors.${often}`;
+    return `The data decides what each lane touches: a warp may need up to 32 sectors.${loops}`;
   }
   if (cost.waste > 0 && access.efficiency !== null && access.sectors !== null) {
     const best = Math.max(1, Math.ceil(access.sectors * access.efficiency));
-    return `A warp moves ${plural(access.sectors, "sector")} for bytes that would fit in ${best}.${often}`;
+    return `A warp moves ${plural(access.sectors, "sector")} for bytes that would fit in ${best}.${loops}`;
   }
-  return `No gaps and no conflicts.${often}`;
+  return `No gaps and no conflicts.${loops}`;
 }
 
 function facts(access, cost, total) {
@@ -99,13 +98,15 @@ function proof(kernel, rewrite, proofs) {
   return parts;
 }
 
-// `context` has the file's data, the sum of all weights, and what chooses another line.
-function accessDetail({ kernel, access, cost }, context) {
+// `context` has the file's data, the sum of all weights, its findings, and what chooses another line.
+function accessDetail({ kernel, access, cost, wasteful }, context) {
   const rewrite = (kernel.rewrites || []).find((r) => r.line === access.line && r.source_line);
   const picture = lanesAndBytes(access);
+  const found = context.findings.at(access.line);
   return [
     node("h2", {}, `${kernel.readable || kernel.name}, line ${access.line}: ${access.opcode}`),
-    node("p", { class: isWasteful(access, cost) ? "verdict bad" : "verdict" }, verdict(access, cost)),
+    ...(found.length ? found.map(findingText)
+      : [node("p", { class: wasteful ? "verdict bad" : "verdict" }, verdict(access, cost))]),
     facts(access, cost, context.total),
     ...(picture || (own(access) ? [] : [node("p", { class: "hint" },
       "Which bytes the lanes touch is known only at run time.")])),
@@ -114,6 +115,11 @@ function accessDetail({ kernel, access, cost }, context) {
     ...(rewrite ? [...serving(rewrite), ...change(context.data.changes[access.line]),
       ...proof(kernel, rewrite, context.data.proofs)] : []),
   ];
+}
+
+function findingDetail(found) {
+  const [{ finding, title }] = found;
+  return [node("h2", {}, `${title}, line ${finding.line}`), ...found.map(findingText)];
 }
 
 function kernelDetail(kernel, { figures, reason, tables }) {

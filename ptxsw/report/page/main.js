@@ -6,15 +6,18 @@ const detail = byId("detail");
 
 // ---------------------------------------------------------------- accesses by line
 
-const costs = new Map(data.costs.map(([line, weight, waste, sectors, wavefronts]) => {
-  const once = sectors + 4 * wavefronts;
-  return [line, { weight, waste, sectors, wavefronts, times: once ? Math.round(weight / once) : 1 }];
-}));
+const findings = new Findings(byId("findings"), data.report.kernels, (line) => choose(line, false));
+const costs = new Map(data.costs.map(([line, weight, waste, sectors, wavefronts]) =>
+  [line, { weight, waste, sectors, wavefronts }]));
+// Is more than a note found of an access? Where no rule has judged, the figures decide.
+const isWasteful = (access, cost) => (findings.known ? findings.flags(access.line) : cost.waste > 0 &&
+  (access.space === "shared" || access.efficiency === null || access.efficiency < WORST_USE));
 const byLine = new Map();
 for (const kernel of data.report.kernels) {
   for (const access of kernel.accesses || []) {
     if (!byLine.has(access.line)) {
-      byLine.set(access.line, { kernel, access, cost: costs.get(access.line),
+      const cost = costs.get(access.line);
+      byLine.set(access.line, { kernel, access, cost, wasteful: isWasteful(access, cost),
         title: kernel.readable || kernel.name });
     }
   }
@@ -52,15 +55,27 @@ function findHottest() {
 // says how much there is, and so does the number.
 function heat(lines, pressable) {
   const { entries, value } = measured(lines);
-  if (!entries.length) return null;
+  if (!entries.length) return foundMark(lines, pressable);
   const level = value ? 1 + Math.round(4 * Math.log1p(value) / Math.log1p(Math.max(hottest, value))) : 0;
-  const bad = entries.some((e) => isWasteful(e.access, e.cost));
+  const bad = entries.some((e) => e.wasteful) || lines.some((line) => findings.flags(line));
   const classes = `heat level${level}${bad ? " bad" : ""}`;
   const text = `${value ? short(value) : ""}${bad ? "!" : ""}`;
   if (!pressable) return node("span", { class: classes }, text);
   const [{ access, cost }] = entries;
   const label = `${text}, line ${access.line}, ${access.opcode}: ${verdict(access, cost)}`;
   return button(text, () => choose(access.line, false), { class: classes, "aria-label": label, title: access.index || "" });
+}
+
+// The mark of a line that has findings and no access.
+function foundMark(lines, pressable) {
+  const found = lines.flatMap((line) => findings.at(line));
+  if (!found.length) return null;
+  const [{ finding }] = found;
+  const classes = `heat level1${finding.level === "note" ? "" : " bad"}`;
+  const sign = SIGNS[finding.level];
+  if (!pressable) return node("span", { class: classes }, sign);
+  const label = `${sign} line ${finding.line}: ${finding.measure}`;
+  return button(sign, () => choose(lines[0], false), { class: classes, "aria-label": label });
 }
 
 // ---------------------------------------------------------------- the texts
@@ -145,24 +160,26 @@ function relink(scroll) {
 // ---------------------------------------------------------------- choosing
 
 let chosen = null;
-const context = { data, total, choose };
+const context = { data, total, findings, choose };
 function choose(line, focus) {
   const entry = byLine.get(line);
-  if (!entry) return;
+  const found = findings.at(line);
+  if (!entry && !found.length) return;
   chosen = line;
-  link([line]);
+  link(found.length ? [line, ...found[0].finding.lines.filter((other) => other !== line)] : [line]);
   for (const row of ptx.lines.querySelectorAll(".chosen, .mate")) row.classList.remove("chosen", "mate");
   const row = ptx.element(ptx.where.get(`L${line}`));
   row.classList.add("chosen");
-  const rowOf = (entry.kernel.rows || []).find((r) => r.name === entry.access.row);
+  const rowOf = entry && (entry.kernel.rows || []).find((r) => r.name === entry.access.row);
   for (const mate of rowOf ? rowOf.lines : []) {
     const other = document.getElementById(`L${mate}`);
     if (mate !== line && other) other.classList.add("mate");
   }
-  detail.replaceChildren(...accessDetail(entry, context));
+  detail.replaceChildren(...(entry ? accessDetail(entry, context) : findingDetail(found)));
   detail.scrollTop = 0;
   ranking.mark(line);
-  if (focus) row.querySelector("button").focus({ preventScroll: true });
+  findings.mark(line);
+  if (focus && row.querySelector("button")) row.querySelector("button").focus({ preventScroll: true });
 }
 
 function chooseKernel(name) {
@@ -204,9 +221,13 @@ byId("tools").addEventListener("submit", (event) => {
 });
 byId("kernel").addEventListener("change", (event) => {
   ranking.filter({ kernel: event.target.value });
+  findings.draw({ kernel: event.target.value });
   chooseKernel(event.target.value);
 });
-byId("find").addEventListener("input", (event) => ranking.filter({ text: event.target.value.trim() }));
+byId("find").addEventListener("input", (event) => {
+  ranking.filter({ text: event.target.value.trim() });
+  findings.draw({ text: event.target.value.trim() });
+});
 byId("space").addEventListener("change", (event) => ranking.filter({ space: event.target.value }));
 byId("wasteful").addEventListener("change", (event) => ranking.filter({ wasteful: event.target.checked }));
 byId("measure").addEventListener("change", () => {
@@ -247,14 +268,14 @@ window.addEventListener("beforeprint", () => ptx.fillAll());
 
 // ---------------------------------------------------------------- the head
 
-const sum = (at) => data.totals.reduce((all, one) => all + one[at], 0);
-const [asked, moved, passes] = [0, 1, 2].map(sum);
+const sum = (name) => data.report.kernels.reduce((all, kernel) => all + ((kernel.totals || {})[name] || 0), 0);
+const [asked, moved, passes] = ["bytes", "sectors", "wavefronts"].map(sum);
 const blocks = new Set(data.report.kernels.map((k) => (k.block ? k.block.join(" x ") : "")));
 const assumed = new Set(data.report.kernels.flatMap((k) => (k.rewrites || []).flatMap((r) => r.proof.assumptions)));
 const say = (name, value) => byId("facts").append(node("div", {}, node("dt", {}, name), node("dd", {}, value)));
 say("target", `${data.report.arch || "none"}, ptxsw ${data.report.ptxsw}`);
 say("block", blocks.size > 1 ? "differs by kernel" : [...blocks][0] || "rows of whole warps (--block gives another)");
-say("launch", "none: a loop counts as 16 iterations");
+say("launch", "none: a loop counts as 16 iterations where its length is not known");
 say("totals of a warp", `${grouped(asked)} bytes asked for, ${plural(moved, "sector")}` +
   `${moved ? ` (${Math.round(100 * asked / (32 * moved))} % used)` : ""}, ${plural(passes, "wavefront")} of shared memory`);
 say("assumed", ["pointers are multiples of 128 bytes", ...assumed].join(", "));
@@ -263,6 +284,7 @@ findHottest();
 for (const listing of listings) listing.renewMarks();
 showAsFits();
 const asks = /^#L\d+$/.test(location.hash) ? Number(location.hash.slice(2)) : null;
-if (asks !== null && byLine.has(asks)) choose(asks, true);
+if (asks !== null && (byLine.has(asks) || findings.at(asks).length)) choose(asks, true);
+else if (findings.all.length) choose(findings.all[0].finding.line, false);
 else if (ranked.length) choose(ranked[0].access.line, false);
 else if (data.report.kernels.length) chooseKernel(data.report.kernels[0].name);

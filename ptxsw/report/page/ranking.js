@@ -41,7 +41,7 @@ class Ranking {
   matching() {
     const { kernel, text, space, wasteful } = this.wanted;
     const found = this.entries.filter((e) => (!kernel || e.kernel.name === kernel) &&
-      (!space || e.access.space === space) && (!wasteful || isWasteful(e.access, e.cost)) &&
+      (!space || e.access.space === space) && (!wasteful || e.wasteful) &&
       e.words.includes(text.toLowerCase()));
     if (!this.sorted) return found;  // they come worst first
     const { key } = this.columns[this.sorted];
@@ -69,7 +69,7 @@ class Ranking {
   }
 
   row(entry) {
-    const wasteful = isWasteful(entry.access, entry.cost);
+    const { wasteful } = entry;
     const row = node("tr", { "data-line": entry.access.line, ...(wasteful ? { class: "wasteful" } : {}) });
     for (const column of this.columns) {
       const text = column.cell(entry);

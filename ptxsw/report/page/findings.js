@@ -1,0 +1,65 @@
+// What the rules of ptxsw found, worst first.
+
+const LEVELS = ["error", "warning", "note"];
+const SIGNS = { error: "!!", warning: "!", note: "i" };
+
+class Findings {
+  constructor(box, kernels, choose) {
+    this.box = box;
+    this.choose = choose;
+    this.all = kernels.flatMap((kernel) => (kernel.findings || []).map((finding) =>
+      ({ finding, kernel, title: kernel.readable || kernel.name })));
+    this.all.sort((a, b) => LEVELS.indexOf(a.finding.level) - LEVELS.indexOf(b.finding.level) ||
+      b.finding.weight - a.finding.weight || a.finding.line - b.finding.line);
+    this.known = kernels.some((kernel) => kernel.findings);
+    this.byLine = new Map();
+    for (const one of this.all) {
+      for (const line of new Set([one.finding.line, ...one.finding.lines])) {
+        if (!this.byLine.has(line)) this.byLine.set(line, []);
+        this.byLine.get(line).push(one);
+      }
+    }
+    this.draw({ kernel: "", text: "" });
+  }
+
+  at(line) {
+    return this.byLine.get(line) || [];
+  }
+
+  // Is a fault found at a line that is more than a note? Without findings nobody knows.
+  flags(line) {
+    return this.at(line).some((one) => one.finding.level !== "note");
+  }
+
+  draw({ kernel = this.kernel, text = this.text }) {
+    Object.assign(this, { kernel, text });
+    const shown = this.all.filter(({ finding, kernel: its, title }) =>
+      (!kernel || its.name === kernel) && [title, finding.rule, finding.measure, finding.what, finding.file,
+        finding.line].join(" ").toLowerCase().includes(text.toLowerCase()));
+    this.box.hidden = !this.known;
+    const title = `${this.all.length ? "" : "No "}${this.all.length === 1 ? "Finding" : this.all.length ? "Findings, worst first" : "findings"}`;
+    this.box.replaceChildren(node("h2", {}, title), node("ol", {}, ...shown.map((one) => this.entry(one))));
+  }
+
+  entry({ finding, title }) {
+    const where = finding.source_line ? `${finding.file}:${finding.source_line}` : `line ${finding.line}`;
+    const entry = node("li", { class: finding.level, "data-line": finding.line },
+      button("", () => this.choose(finding.line)));
+    entry.firstChild.append(
+      node("span", { class: "measure" }, `${SIGNS[finding.level]} ${finding.measure}`),
+      node("span", {}, finding.rule.replace("ptxsw-", "")), node("span", { class: "where" }, `${title}, ${where}`));
+    return entry;
+  }
+
+  mark(line) {
+    for (const entry of this.box.querySelectorAll("li")) {
+      entry.classList.toggle("chosen", Number(entry.dataset.line) === line);
+    }
+  }
+}
+
+function findingText({ finding }) {
+  return node("div", { class: `finding ${finding.level}` },
+    node("p", { class: "measure" }, `${SIGNS[finding.level]} ${finding.measure} (${finding.rule})`),
+    node("p", {}, finding.what), node("p", {}, finding.advice));
+}
