@@ -164,14 +164,14 @@ class PathComparison:
         if any(self._twin(t, touch) for t in near):
             self._check_nc(touch)
             return
-        later = touch.loads and self._rules.reads_later(self._old, touch, given)
-        if touch.loads and not later and not self._mapped(touch, near, given):
-            raise Differ("bytes are read that the first text does not read here", None, touch.index)
-        if not later and not self._aligned(touch, near, given):
-            raise Differ(
-                f"an access of {touch.target.size} bytes is not known to be aligned",
-                None, touch.index, self._equality.example,
-            )  # fmt: skip
+        mapped = not touch.loads or self._mapped(touch, near, given)
+        if not (mapped and self._aligned(touch, near, given)):
+            example = self._equality.example if mapped else None
+            if not (touch.loads and self._rules.reads_later(self._old, touch, given)):
+                why = f"an access of {touch.target.size} bytes is not known to be aligned"
+                if not mapped:
+                    why = "bytes are read that the first text does not read here"
+                raise Differ(why, None, touch.index, example)
         self._check_nc(touch)
 
     def _twin(self, old: Touch, new: Touch) -> bool:
