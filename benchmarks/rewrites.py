@@ -34,6 +34,7 @@ from benchmarks.wavefronts import Executed, execute, wavefronts
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.cost import sass
 from ptxsw.cost.occupancy import occupancy
+from ptxsw.excerpt import Excerpts
 from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.passes import Passes
@@ -163,7 +164,8 @@ class Subject:
         """The shared accesses that still conflict, as `bank-conflicts` counts them, and why."""
         module = parse(self.text)
         function = next(f for f in module.kernels if f.name == self.program.entry)
-        (made,) = Passes(module, options, module.targets[0]).run(function).made
+        passes = Passes(options, module.targets[0])
+        (made,) = passes.run(Excerpts(module).of(function)).made
         (change,) = made.changes
         assert isinstance(change.detail, PermutedBanks)
         lines: defaultdict[str, list[int]] = defaultdict(list)

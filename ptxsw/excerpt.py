@@ -23,12 +23,22 @@ _BLANK = re.compile(r"(?:\s++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
 _OPERAND = re.compile(r"[,(\[{=]\s*+([A-Za-z_$][A-Za-z0-9_$]*+)")
 
 
-class Excerpt(Struct, frozen=True):
-    """A kernel, the module that holds it alone, and where that module stood in the whole text."""
+class Excerpt(Struct, frozen=True, dict=True):
+    """A kernel, the text that holds it alone, and where that stood in the whole text."""
 
-    module: Module
-    function: Function
-    origins: Origins | None = None  # None: the module is the whole
+    name: str
+    source: Source
+    whole_module: Module | None = None  # given where nothing was left out
+    origins: Origins | None = None  # given where something was
+
+    @cached_property
+    def module(self) -> Module:
+        """Read when it is first asked for."""
+        return self.whole_module or parse(self.source)
+
+    @property
+    def function(self) -> Function:
+        return next(kernel for kernel in self.module.kernels if kernel.name == self.name)
 
     def whole(self, edit: Edit) -> Edit:
         """An edit of the excerpt as one of the whole text."""
@@ -63,15 +73,14 @@ class Excerpts:
             new = {name for text in texts for name in self._named_in(text)} - kept
         edits = [Edit(span, "") for span in self._spans(kept)]
         if not edits:
-            return Excerpt(self._module, function)
+            return Excerpt(function.name, source, self._module)
         origins = Origins(len(source.text), edits)
 
         def line_of(offset: int) -> int:
             return source.line(origins(offset))
 
-        module = parse(Source(apply(source.text, edits), source.name, line_of))
-        alone = next(kernel for kernel in module.kernels if kernel.name == function.name)
-        return Excerpt(module, alone, origins)
+        text = apply(source.text, edits)
+        return Excerpt(function.name, Source(text, source.name, line_of), None, origins)
 
     def _named_in(self, text: str) -> set[str]:
         """The kernels whose names stand in a text where operands do."""

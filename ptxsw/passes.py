@@ -19,7 +19,7 @@ from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME, PLANNING, Budget, OutOf
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
-from ptxsw.excerpt import Excerpt, Excerpts
+from ptxsw.excerpt import Excerpt
 from ptxsw.ir import Function, Module
 from ptxsw.options import Options
 from ptxsw.parser import parse
@@ -41,13 +41,8 @@ class Progress(Struct):
     trace: Trace | None
     solver: Solver
     budget: Budget
-    since: tuple[Edit, ...] = ()  # that made the text of `module` from the excerpt
+    since: tuple[Edit, ...] = ()  # that made the text of `module` from that of the excerpt
     made: list[Made] = field(default_factory=list)
-
-    @property
-    def edits(self) -> tuple[Edit, ...]:
-        """All that was made of the kernel, in offsets of the whole original text."""
-        return tuple(map(self.excerpt.whole, self.since))
 
 
 def considered(options: Options) -> tuple[Rewrite, ...]:
@@ -62,28 +57,24 @@ def considered(options: Options) -> tuple[Rewrite, ...]:
 
 
 class Passes:
-    """Sends kernels of one module through the rewrites that are asked for. Raises ValueError for
+    """Sends kernels through the rewrites that are asked for. Raises ValueError for
     a rewrite nobody knows."""
 
     def __init__(
         self,
-        module: Module,
         options: Options,
         arch: str | None,
         block: tuple[int, int, int] | None = None,
     ) -> None:
         """`block` are the threads of a block along x, y and z, where they are known."""
-        self._excerpts, self._options, self._arch, self._block = (
-            Excerpts(module), options, arch, block,
-        )  # fmt: skip
+        self._options, self._arch, self._block = options, arch, block
         self._rewrites = considered(options)
         self._names = frozenset(one.name for one in self._rewrites)
 
-    def run(self, function: Function) -> Progress:
+    def run(self, excerpt: Excerpt) -> Progress:
         """One kernel, and what was made of it. Raises ParseError."""
         with Budget(self._options.budget_s) as budget:
-            solver, excerpt = Solver(), self._excerpts.of(function)
-            module, function = excerpt.module, excerpt.function
+            solver, module, function = Solver(), excerpt.module, excerpt.function
             trace = emulate(module, function, budget_s=budget.seconds, solver=solver)
             each = Progress(trace, excerpt, module, function, trace, solver, budget)
             for one in self._rewrites:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct, field, msgpack
 from msgspec.structs import replace
 
 import ptxsw
 from ptxsw.codegen.splice import Edit, apply, insert, line_end
 from ptxsw.cxx_names import chosen, readable
+from ptxsw.excerpt import Excerpts
 from ptxsw.ir import Function, Module
 from ptxsw.options import DEFAULT_ASSUME, FORMS, MODES, SCHEMES, Options, block_shape
 from ptxsw.parser import parse
@@ -19,6 +20,7 @@ from ptxsw.passes import Passes, Progress
 from ptxsw.report import model
 from ptxsw.report.describe import describe
 from ptxsw.report.outcome import kernel_report, waiting_report
+from ptxsw.toolchain.jobs import LONG
 from ptxsw.workers import spread
 
 __all__ = [
@@ -26,7 +28,6 @@ __all__ = [
     "inspect", "optimize",
 ]  # fmt: skip
 
-_DIVIDED = 48_000  # characters of kernels: about a second of work
 _WRONG = "made with --unsafe-bound {}: the kernels compute NONSENSE and are for timing only"
 
 
@@ -99,8 +100,16 @@ class Outcome(Struct, frozen=True):
     """All that is kept of one kernel."""
 
     report: model.Kernel
-    edits: tuple[Edit, ...]  # in offsets of the whole text
+    edits: tuple[Edit, ...]  # in offsets of its excerpt
     proofs: Mapping[str, str]  # SMT-LIB 2 by file name
+
+
+class Keep(Protocol):
+    """Keeps outcomes of `optimize` from run to run, by the excerpt's text and the kernel's line."""
+
+    def get(self, text: str, line: int) -> bytes | None: ...
+
+    def put(self, text: str, line: int, data: bytes) -> None: ...
 
 
 class Watch(Protocol):
@@ -120,10 +129,12 @@ def optimize(
     *,
     watch: Watch | None = None,
     jobs: int = 1,
+    keep: Keep | None = None,
 ) -> Result:
-    """Rewrite the kernels of a text. `jobs`: processes among which kernels are divided. Raises
-    ParseError; ValueError where there is no kernel or no rewrite of a name that `options` gives."""
-    return _run(text, options or Options(), name, watch, jobs=jobs)
+    """Rewrite the kernels of a text. `jobs`: processes among which kernels are divided; `keep`
+    holds what became of kernels in earlier runs with the same options. Raises ParseError;
+    ValueError where there is no kernel or no rewrite of a name that `options` gives."""
+    return _run(text, options or Options(), name, watch, jobs=jobs, keep=keep)
 
 
 def _run(
@@ -133,6 +144,7 @@ def _run(
     watch: Watch | None = None,
     shape: Shape | None = None,
     jobs: int = 1,
+    keep: Keep | None = None,
 ) -> Result:
     """Parse; send each kernel through the rewrites; splice what they wrote; report. With a `shape`
     the report has the accesses."""
@@ -143,14 +155,25 @@ def _run(
     if watch is not None:
         waiting = [_named(waiting_report(module, function)) for function in functions]
         watch.begin(_report(name, arch, begin, waiting))
-    passes = Passes(module, options, arch, shape.block if shape else None)
+    passes, excerpts = Passes(options, arch, shape.block if shape else None), Excerpts(module)
 
     def work(number: int) -> Outcome:
-        return _outcome(passes.run(functions[number]), shape, arch, smt2=options.smt2)
+        excerpt = excerpts.of(functions[number])
+        line = module.source.line(functions[number].span.start)
+        known = keep.get(excerpt.source.text, line) if keep is not None else None
+        if known is not None:
+            outcome = msgpack.decode(known, type=Outcome)
+        else:
+            outcome = _outcome(passes.run(excerpt), shape, arch, smt2=options.smt2)
+            if keep is not None:
+                keep.put(excerpt.source.text, line, msgpack.encode(outcome))
+        return replace(outcome, edits=tuple(map(excerpt.whole, outcome.edits)))
 
+    if len(functions) == 1:
+        keep = None  # whoever keeps the answer for the file has it
     numbered: dict[int, Outcome] = {}
     order = range(len(functions)) if watch is None else _shortest_first(functions)
-    for number, one in spread(order, work, jobs if _is_long(functions) else 1):
+    for number, one in spread(order, work, jobs if _characters(functions) > LONG else 1):
         numbered[number] = one
         if watch is not None:
             watch.finished(number, one.report, one.edits)
@@ -165,9 +188,8 @@ def _run(
     return Result(apply(text, edits), report, proofs, edits)
 
 
-def _is_long(functions: Sequence[Function]) -> bool:
-    """Is dividing the kernels worth the start of processes?"""
-    return sum(f.span.end - f.span.start for f in functions) > _DIVIDED
+def _characters(functions: Sequence[Function]) -> int:
+    return sum(function.span.end - function.span.start for function in functions)
 
 
 def _shortest_first(functions: Sequence[Function]) -> list[int]:
@@ -196,7 +218,7 @@ def _outcome(each: Progress, shape: Shape | None, arch: str | None, *, smt2: boo
         block = shape.block and (each.original.function.block_shape or shape.block)
         told = replace(kernel, accesses=accesses, rows=rows, block=block)
         kernel = judged(each.original, told, shape.block, arch)
-    return Outcome(_named(kernel), each.edits, _proofs(each) if smt2 else {})
+    return Outcome(_named(kernel), each.since, _proofs(each) if smt2 else {})
 
 
 def _named(kernel: model.Kernel) -> model.Kernel:

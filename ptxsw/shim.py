@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ptxsw.codegen.splice import Edit
     from ptxsw.report import Kernel, Report
+    from ptxsw.toolchain.assembler_job import Call
     from ptxsw.toolchain.cache import Answer
 
     Tell = Callable[[bytes], None]
@@ -108,8 +109,8 @@ def _work(settings: Settings, target: Target, read: Read) -> None:
     if any(prefilter.may_contain_candidates(text) for text in texts.values()):
         from ptxsw.toolchain.assembler_job import Job
 
-        def optimize(text: str, name: str, arch: str | None, tell: Tell) -> Answer:
-            return _optimize(settings, text, name, arch, tell)
+        def optimize(call: Call, tell: Tell) -> Answer:
+            return _optimize(settings, call, tell)
 
         Job(settings, target, line, texts, optimize).run()
 
@@ -176,7 +177,7 @@ class _Teller:
         self._tell(finished(number, kernel_to_json(kernel), replaced))
 
 
-def _optimize(settings: Settings, text: str, name: str, arch: str | None, tell: Tell) -> Answer:
+def _optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
     """What ptxsw makes of a text under these settings; `tell` is told of it on the way."""
     import json
 
@@ -184,7 +185,7 @@ def _optimize(settings: Settings, text: str, name: str, arch: str | None, tell: 
     from ptxsw.toolchain.cache import Answer
 
     teller = _Teller(tell)
-    teller.begin(Report(__version__, name, arch, None))
+    teller.begin(Report(__version__, call.name, call.arch, None))
 
     from ptxsw.pipeline import Options, optimize
 
@@ -195,10 +196,10 @@ def _optimize(settings: Settings, text: str, name: str, arch: str | None, tell: 
         scheme=settings.scheme,
         max_delta=settings.max_delta,
         assume=settings.assume,
-        arch=arch,
+        arch=call.arch,
     )
-    result = optimize(text, options, name, watch=teller)
-    changed = None if result.text == text else result.text.encode("ascii")
+    result = optimize(call.text, options, call.name, watch=teller, jobs=call.jobs, keep=call.keep)
+    changed = None if result.text == call.text else result.text.encode("ascii")
     return Answer(changed, json.dumps(to_json(result.report)).encode())
 
 

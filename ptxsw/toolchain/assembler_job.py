@@ -1,7 +1,7 @@
 """The stand-in's work once there is a text that can profit: answer it, run ptxas on the answer.
 
-`optimize` is given from above: text, name and architecture in; what became of it out, and on the
-way each finished kernel (`ptxsw.toolchain.partial`). It runs in a child process, and its answers
+`optimize` is given from above: a `Call` in; what became of its text out, and on the way each
+finished kernel (`ptxsw.toolchain.partial`). It runs in a child process, and its answers
 are kept.
 """
 
@@ -22,14 +22,29 @@ if TYPE_CHECKING:
     from typing import Final, NoReturn
 
     from ptxsw.toolchain.arguments import CommandLine, Input
+    from ptxsw.toolchain.kernel_cache import KernelCache
     from ptxsw.toolchain.process import Finished
     from ptxsw.toolchain.real_assembler import Target
     from ptxsw.toolchain.settings import Settings
 
-    Optimize = Callable[[str, str, str | None, Callable[[bytes], None]], Answer]
+    Optimize = Callable[["Call", Callable[[bytes], None]], Answer]
 
 _SAID = 500  # characters that are kept of what ptxas said
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Call:
+    """What is asked of `optimize`: a text, the name to give it in reports, the architecture, how
+    many processes to use, and where kernels are kept."""
+
+    def __init__(
+        self, text: str, name: str, arch: str | None, jobs: int, keep: KernelCache | None
+    ) -> None:
+        self.text: Final = text
+        self.name: Final = name
+        self.arch: Final = arch
+        self.jobs: Final = jobs
+        self.keep: Final = keep
 
 
 class Job:
@@ -89,6 +104,9 @@ class Job:
 
     def _compute(self, text: bytes, display: str) -> Answer:
         from ptxsw.toolchain import subprocess_guard as subprocess_guard
+        from ptxsw.toolchain.jobs import Jobs
+
+        jobs = Jobs(os.environ, len(text))
 
         def work(tell: Callable[[bytes], None]) -> None:
             if "site" not in sys.modules:  # the quick path goes without installed packages
@@ -97,10 +115,14 @@ class Job:
                 site.main()
             if self._target.called == "ptxas":
                 os.environ["PTXSW_REAL_PTXAS"] = self._target.path
-            made = self._optimize(text.decode("ascii"), display, self._line.arch, tell)
-            tell(cache.encode(made))
+            keep = self._kernels()
+            call = Call(text.decode("ascii"), display, self._line.arch, jobs.count, keep)
+            tell(cache.encode(self._optimize(call, tell)))
 
-        told = subprocess_guard.call(work, self._settings.timeout)
+        try:
+            told = subprocess_guard.call(work, self._settings.timeout)
+        finally:
+            jobs.end()
         if not told.in_time:
             from ptxsw.toolchain.partial import compose
 
@@ -111,8 +133,21 @@ class Job:
         return answer
 
     def _name(self, text: bytes) -> str:
+        return cache.key(text, *self._circumstances())
+
+    def _circumstances(self) -> tuple[bytes, ...]:
+        """All but the text that decides what becomes of it."""
         parts = (__version__, self._state, self._settings.key(), self._line.arch or "")
-        return cache.key(text, *(part.encode() for part in parts))
+        return tuple(part.encode() for part in parts)
+
+    def _kernels(self) -> KernelCache | None:
+        """Where single kernels are kept."""
+        if self._store is None:
+            return None
+        from ptxsw.toolchain.kernel_cache import KernelCache
+
+        settings = cache.key(*self._circumstances()).encode()
+        return KernelCache(self._store, settings, lines=self._settings.report is not None)
 
     def _keep(self, name: str, answer: Answer) -> None:
         if self._store is not None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 MAX_BYTES = 256 << 20
+KERNEL = "kernel-"  # before the names of entries that tell of one kernel
 _SUFFIX = ".ptxsw"
 _MAGIC = b"ptxsw-cache-2"
 _HEAD = 256  # bytes that hold the first two lines of an entry
@@ -42,8 +43,11 @@ class Answer:
 class Tally:
     """What a cache holds: numbers of answers, and the bytes of all that is kept."""
 
-    def __init__(self, answers: int, refused: int, unfinished: int, size: int) -> None:
-        self.answers: Final = answers
+    def __init__(
+        self, answers: int, kernels: int, refused: int, unfinished: int, size: int
+    ) -> None:
+        self.answers: Final = answers  # for whole files
+        self.kernels: Final = kernels  # for single kernels
         self.refused: Final = refused  # of these, by ptxas
         self.unfinished: Final = unfinished  # of these, for want of time
         self.size: Final = size
@@ -55,7 +59,8 @@ class Tally:
         if self.unfinished:
             notes.append(f"{self.unfinished} not finished in time")
         among = f" ({', '.join(notes)})" if notes else ""
-        return f"{self.answers} answers{among}, {self.size / 1e6:.1f} MB"
+        kernels = f", {self.kernels} kernels" if self.kernels else ""
+        return f"{self.answers} answers{among}{kernels}, {self.size / 1e6:.1f} MB"
 
 
 def key(*parts: bytes) -> str:
@@ -120,8 +125,9 @@ class Cache:
                 os.utime(path)  # the least recently used go first
         return answer
 
-    def put(self, name: str, answer: Answer) -> None:
-        """Adds an entry. Raises OSError where it cannot be written; nothing is left then."""
+    def put(self, name: str, answer: Answer, *, trim: bool = True) -> None:
+        """Adds an entry, and with `trim` removes those that are then too many. Raises OSError where
+        it cannot be written; nothing is left then."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         private = os.path.join(self.directory, f".{name}.{os.getpid()}")
         try:
@@ -132,20 +138,23 @@ class Cache:
             with contextlib.suppress(OSError):
                 os.unlink(private)
             raise
-        self._trim()
+        if trim:
+            self._trim()
 
     def tally(self) -> Tally:
         """Counts the entries; of each only the head is read."""
-        answers = refused = unfinished = size = 0
+        answers = kernels = refused = unfinished = size = 0
         for entry in self._entries():
             with contextlib.suppress(OSError), open(entry.path, "rb") as file:
                 limit, fault = _told(file.read(_HEAD).partition(b"\n")[2])
                 is_refusal = fault and not limit
-                answers += not is_refusal
+                is_kernel = entry.name.startswith(KERNEL)
+                answers += not is_refusal and not is_kernel
+                kernels += is_kernel
                 refused += is_refusal
                 unfinished += limit > 0
                 size += os.fstat(file.fileno()).st_size
-        return Tally(answers, refused, unfinished, size)
+        return Tally(answers, kernels, refused, unfinished, size)
 
     def clear(self) -> int:
         """Removes all entries, and what killed writers left; returns the number of entries."""

@@ -12,6 +12,7 @@ from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
 from ptxsw.cost.dominance import Work, dominates
+from ptxsw.excerpt import Excerpts
 from ptxsw.parser import parse
 from ptxsw.passes import Passes, Progress
 from ptxsw.permutation import Permutation
@@ -32,8 +33,9 @@ def passed(text: str, mode: str = "force", **options: object) -> Progress:
     """The one kernel with conflicts on its way through `bank-conflicts`."""
     names = ("memory-spaces", "bank-conflicts")
     module = parse(text)
-    passes = Passes(module, Options(mode, rewrites=names, **options), module.targets[0])  # type: ignore[arg-type]
-    runs = [passes.run(function) for function in module.kernels]
+    excerpts = Excerpts(module)
+    passes = Passes(Options(mode, rewrites=names, **options), module.targets[0])  # type: ignore[arg-type]
+    runs = [passes.run(excerpts.of(function)) for function in module.kernels]
     return next((run for run in runs if chosen(run)), runs[0])
 
 
@@ -103,7 +105,7 @@ def test_no_more_is_added_than_estimated(name: str, monkeypatch: pytest.MonkeyPa
         context.setattr(bank_choice, "times", lambda cfg, at: 1.0)
         estimated = bank_choice._added(run.made[-1].kernel, chosen(run)[0])
     old = MEMORY[name].path.read_text()
-    new = apply(old, run.edits)
+    new = apply(old, run.since)
     for arch in ("sm_75", "sm_90"):
         before, after = (machine_instructions(one, arch, MEMORY[name].entry) for one in (old, new))
         assert 0 < after - before <= estimated, arch

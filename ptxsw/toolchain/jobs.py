@@ -1,0 +1,82 @@
+"""How many processes one call may take while a build runs others.
+
+`make -jN` counts them with a jobserver: a pipe that holds a byte for each further process that
+may run; whoever takes one gives it back (GNU make, "Job Slots"). Without one the machine's load
+tells how many processors are idle.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LONG = 48_000
+"""Characters of kernels from which on it pays to divide them among processes: about a second."""
+
+
+class Jobs:
+    """Processes that may run, this one among them: `count`, until `end`."""
+
+    def __init__(self, environ: Mapping[str, str], size: int) -> None:
+        """Takes what is free, but for a text of `size` characters that is not long nothing."""
+        self._tokens = b""
+        self._pipe = -1
+        self.count = 1
+        if size <= LONG:
+            return
+        wanted = len(os.sched_getaffinity(0))
+        if not _in_make(environ):
+            self.count = max(1, wanted - int(os.getloadavg()[0]))
+            return
+        self._pipe = _jobserver(environ)
+        if self._pipe >= 0:
+            self._take(wanted - 1)
+        self.count += len(self._tokens)
+
+    def _take(self, wanted: int) -> None:
+        try:
+            while len(self._tokens) < wanted:
+                token = os.read(self._pipe, 1)
+                if not token:
+                    return
+                self._tokens += token
+        except OSError:  # BlockingIOError: no more are free
+            return
+
+    def end(self) -> None:
+        """Gives back what was taken: the very bytes, as make wants it."""
+        if self._pipe >= 0:
+            if self._tokens:
+                os.write(self._pipe, self._tokens)
+            os.close(self._pipe)
+        self._pipe, self._tokens, self.count = -1, b"", 1
+
+
+def _in_make(environ: Mapping[str, str]) -> bool:
+    return bool(environ.get("MAKELEVEL"))
+
+
+def _jobserver(environ: Mapping[str, str]) -> int:
+    """A descriptor of make's pipe that does not wait; -1 where there is none for us.
+
+    The pipe is opened anew, so that it does not stop waiting for the others who share it.
+    """
+    for word in reversed(environ.get("MAKEFLAGS", "").split()):
+        name, _, value = word.partition("=")
+        if name not in ("--jobserver-auth", "--jobserver-fds"):
+            continue
+        kind, _, path = value.partition(":")
+        if kind != "fifo":
+            reading = value.partition(",")[0]
+            path = f"/proc/self/fd/{reading}" if reading.isdigit() else ""
+        try:
+            if path and stat.S_ISFIFO(os.stat(path).st_mode):
+                return os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        except OSError:  # closed: the rule is not marked as one that runs make
+            pass
+        return -1
+    return -1
