@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from time import perf_counter
 from typing import Protocol
 
@@ -25,7 +25,7 @@ from ptxsw.workers import spread
 
 __all__ = [
     "DEFAULT_ASSUME", "FORMS", "MODES", "SCHEMES", "Options", "Result", "Watch", "analyze",
-    "inspect", "optimize",
+    "check", "inspect", "optimize",
 ]  # fmt: skip
 
 _WRONG = "made with --unsafe-bound {}: the kernels compute NONSENSE and are for timing only"
@@ -110,6 +110,28 @@ class Keep(Protocol):
     def get(self, text: str, line: int) -> bytes | None: ...
 
     def put(self, text: str, line: int, data: bytes) -> None: ...
+
+
+def check(
+    text: str,
+    name: str = "<ptx>",
+    *,
+    block: int | Sequence[int] | None = None,
+    rules: Collection[str] | None = None,
+    ptxas: bool = True,
+) -> model.Report:
+    """What rules find in every kernel, without looking for rewrites. `rules` are names; None: all
+    of them. Rules that ask what ptxas makes of a kernel are told if `ptxas` is set and there is
+    one. Raises ParseError; ValueError for a rule or a shape that there is not."""
+    from ptxsw.findings.judge import Judge
+
+    begin = perf_counter()
+    module = parse(text, name)
+    arch = _arch(module)
+    shape = None if block is None else block_shape(block)
+    judge = Judge(module, arch, shape, rules, ptxas)
+    report = _report(name, arch, begin, [judge.kernel(each) for each in module.kernels])
+    return replace(report, warning=judge.problem)
 
 
 class Watch(Protocol):

@@ -21,13 +21,14 @@ from ptxsw.cli import (
     rewrites,
     standin,
     tune,
+    verify,
 )
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError
 
 __all__ = [
     "CommandError", "analyze", "app", "assemble", "check", "optimize", "predict", "report",
-    "rewrites", "run", "standin", "tune",
+    "rewrites", "run", "standin", "tune", "verify",
 ]  # fmt: skip
 
 _STDOUT = "standard output"

@@ -1,104 +1,186 @@
-"""`ptxsw verify` and `ptxsw run`: kernels without a GPU."""
+"""`ptxsw check`: what costs the kernels of a build most, worst first."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, read, read_once
-from ptxsw.cli.options import KernelOption, LaunchOption, block_shape, launches, sizes
-from ptxsw.cli.progress import working
+from ptxsw.cli.files import BAD_INPUT, CommandError, write
+from ptxsw.cli.options import BlockOption, block_shape
+from ptxsw.cli.progress import bar
+from ptxsw.cli.terminal import paint, show
+
+if TYPE_CHECKING:
+    from ptxsw.cli.check_run import Told
+
+_NO = 1
+
+
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+    github = "github"
+
+
+class Level(StrEnum):
+    note = "note"
+    warning = "warning"
+    error = "error"
+    never = "never"
 
 
 @app.command()
-def verify(
-    first: Annotated[str, typer.Argument(metavar="A.ptx", help="PTX, or - for standard input.")],
-    second: Annotated[str, typer.Argument(metavar="B.ptx", help="PTX, or - for standard input.")],
-    kernel: KernelOption = None,
-    launch: LaunchOption = None,
-    seeds: Annotated[
-        int,
-        typer.Option(min=0, max=1000, metavar="N", help="Fuzzed schedules for each small launch."),
-    ] = 3,
-) -> None:
-    """Say whether two PTX texts do the same.
-
-    By proof where one is found, and by running both without a GPU, as unkindly as PTX allows. Exit
-    0: equal, 1: different, 2: bad input, 3: could not decide.
-
-    \b
-      ptxsw verify jacobi.ptx out.ptx
-      ptxsw verify a.ptx b.ptx --kernel jacobi --seeds 20
-      ptxsw verify a.ptx b.ptx --launch spec.json
-        [{"grid": [2, 1, 1], "block": [48, 1, 1], "args": [48, "random:1000:f32:1"]}]
-    """
-    from ptxsw.cli import verify_run as commands
-
-    read_once(first, second, launch)
-    one, other, spec = read(first), read(second), launches(launch)
-    try:
-        with working("comparing") as step:
-            verdict, code = commands.compare(
-                (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds, step
-            )
-    except ValueError as error:
-        raise CommandError(str(error)) from error
-    typer.echo(str(verdict))
-    raise typer.Exit(code)
-
-
-@app.command("run")
-def run_(
-    file: File,
-    grid: Annotated[str, typer.Option(metavar="X[xY[xZ]]", help="Blocks.")],
-    block: Annotated[str, typer.Option(metavar="X[xY[xZ]]", help="Threads of a block.")],
-    kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: the only one.")
-    ] = None,
-    arg: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="VALUE",
-            help="In order: a number, FILE.npy, zeros:N:f32, iota:N:u32, random:N:f32:SEED.",
+def check(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES…", help="PTX, directories of it, .cu, .o, .a, .so, programs."
         ),
+    ],
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    fail_on: Annotated[
+        Level, typer.Option(help="Exit 1 where there is a finding of this level, or above.")
+    ] = Level.warning,
+    select: Annotated[
+        str | None, typer.Option(metavar="RULES", help="Only these rules, by commas.")
     ] = None,
-    shared: Annotated[int, typer.Option(min=0, metavar="BYTES", help="Dynamic shared memory.")] = 0,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Run under a fuzzed schedule.")
+    ignore: Annotated[
+        str | None, typer.Option(metavar="RULES", help="All rules but these, by commas.")
     ] = None,
-    races: Annotated[bool, typer.Option(help="Look for races between barriers.")] = False,
-    steps: Annotated[
-        int | None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Tell only what is not in this file.")
+    ] = None,
+    write_baseline: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write what is found there, and exit 0.")
+    ] = None,
+    resources: Annotated[
+        bool,
         typer.Option(
-            min=1, metavar="N", help="Give up after so many instructions of groups of threads."
+            "--resources", help="Compare registers, spills, frames, shared memory and occupancy."
         ),
+    ] = False,
+    drift: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1000, metavar="PERCENT", help="More registers or bytes that are allowed."
+        ),
+    ] = 0,
+    block: BlockOption = None,
+    arch: Annotated[
+        str | None, typer.Option(metavar="sm_XX", help="Compile CUDA sources for this target.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the buffers there, as .npy.")
+    compiler_options: Annotated[
+        str, typer.Option(metavar="OPTIONS", help='For CUDA sources: "-Iinclude -DN=4".')
+    ] = "",
+    ptxas: Annotated[
+        bool, typer.Option(help="Ask ptxas for registers and spills, if there is one.")
+    ] = True,
+    jobs: Annotated[
+        int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Processes; 0: one a core.")
+    ] = 0,
+    help_uri: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where findings.html is; SARIF links each rule there."),
     ] = None,
 ) -> None:
-    """Run a kernel without a GPU, and print what it counted.
+    """Say what costs the kernels of a build most, where, and what to do about it.
+
+    Of each file the worst comes first. A comment in a line of the source silences it:
+    `// ptxsw: ignore` or `// ptxsw: ignore[column]`. Exit 0: nothing of the level of --fail-on,
+    1: there is, 2: bad input.
 
     \b
-      ptxsw run vecadd.ptx --grid 4 --block 128 --arg 512 --arg 1 --arg 1 \\
-        --arg random:512:f32:1 --arg random:512:f32:2 --arg zeros:512:f32 --out results
+      ptxsw check kernel.cu
+      ptxsw check build/ lib.a a.out -j8 --format sarif > ptxsw.sarif
+      ptxsw check build/ --write-baseline ptxsw.json
+      ptxsw check build/ --baseline ptxsw.json --fail-on warning --format github
+      ptxsw check lib.a --resources --write-baseline res.json
+      ptxsw check lib.a --resources --baseline res.json --drift 5
     """
-    from ptxsw.cli import verify_run as commands
+    from shlex import split
 
-    x, y, z = (*sizes("--grid", grid), 1, 1)[:3]
-    shape = block_shape(block)
-    text, name = read(file)
+    from ptxsw.cli import check_run as run
+    from ptxsw.toolchain.inputs import Unreadable, files_in
+
+    shape = None if block is None else block_shape(block)
     try:
-        with working("running") as step:
-            step(kernel or name)
-            counted = commands.run(
-                text, name, kernel, (x, y, z), shape, arg or [], shared=shared, seed=seed,
-                races=races, out=out, steps=steps,
-            )  # fmt: skip
-    except ValueError as error:
+        rules = run.chosen_rules(select, ignore)
+        known = run.read_baseline(baseline)
+        task = run.Task(
+            "", shape, arch, tuple(split(compiler_options)), rules, ptxas, findings=not resources,
+            resources=resources,
+        )  # fmt: skip
+        every = files_in(files)
+    except (ValueError, Unreadable) as error:
         raise CommandError(str(error)) from error
-    sys.stdout.write(counted)
+    with bar("checking", len(every)) as step:
+        answers = run.answers(every, task, jobs, step)
+    told = run.told(answers, known, drift / 100)
+    for problem in told.problems:
+        sys.stderr.write(f"{problem}\n")
+    if write_baseline is not None:
+        write(write_baseline, run.new_baseline(answers))
+        raise typer.Exit(BAD_INPUT if told.problems else 0)
+    show(_drawn(told, format, help_uri))
+    if told.problems:
+        raise typer.Exit(BAD_INPUT)
+    if told.fails(fail_on.value):
+        raise typer.Exit(_NO)
+
+
+def _drawn(told: Told, format: Format, help_uri: str | None) -> str:
+    from ptxsw.report import annotations
+
+    if format is Format.github:
+        return annotations.github(told.findings)
+    if format is Format.text:
+        kernels = sum(len(report.kernels) for report in told.reports) or len(told.usages)
+        found = annotations.text(told.findings, paint())
+        return found + annotations.summary(told.findings, kernels, len(told.reports)) + "\n"
+    import json
+
+    from ptxsw import __version__
+    from ptxsw.cli.check_run import rule_pages
+    from ptxsw.report.sarif import sarif
+
+    if format is Format.sarif:
+        return (
+            json.dumps(sarif(told.findings, rule_pages(), __version__, help_uri), indent=1) + "\n"
+        )
+    return json.dumps(_json(told, __version__), indent=1) + "\n"
+
+
+def _json(told: Told, version: str) -> dict[str, object]:
+    from msgspec import to_builtins
+
+    return {
+        "ptxsw": version,
+        "findings": [
+            {
+                "path": each.path,
+                "line": each.line,
+                "column": each.column,
+                "ptx": each.ptx,
+                "key": each.key,
+                **{"ptx_line": each.finding.line, "ptx_column": each.finding.column},
+                **{
+                    name: value
+                    for name, value in to_builtins(each.finding).items()
+                    if name not in ("line", "column", "file", "source_line", "source_column")
+                },
+            }
+            for each in told.findings
+        ],
+        "kernels": [
+            {"file": report.file, "name": kernel.name, "totals": to_builtins(kernel.totals)}
+            for report in told.reports
+            for kernel in report.kernels
+        ],
+        "resources": {name: to_builtins(usage) for name, usage in told.usages.items()},
+        "problems": list(told.problems),
+    }

@@ -8,13 +8,14 @@ from typing import Any
 from typer.core import TyperGroup
 
 GROUPS = {
-    "Look": ("analyze", "report", "predict"),
+    "Look": ("check", "analyze", "report", "predict"),
     "Rewrite": ("optimize", "rewrites", "verify", "run", "tune"),
     "Build": ("exec", "env", "toolkit", "assemble", "doctor", "cache"),
 }
 
 SECTIONS = {
     "Examples": """\
+ptxsw check kernel.cu build/ lib.a             what costs most, and what to do about it
 ptxsw analyze kernel.ptx                       what every access does across a warp
 ptxsw report kernel.ptx --html kernel.html     the same and the rewrites, to explore
 ptxsw predict kernel.ptx --gpu h100 --block 256    what bounds it
@@ -24,7 +25,7 @@ ptxsw assemble out.ptx -o out.cubin -arch=sm_80
 PTXSW_MODE=force PTXSW_REPORT=reports ptxsw exec -- make -j8""",
     "Exit status": """\
 0  done; verify: the texts do the same; doctor: nothing is wrong
-1  the answer is no: verify found a difference, doctor a fault
+1  the answer is no: verify found a difference, doctor a fault, check what --fail-on names
 2  bad usage or bad input; what is wrong, and where, is on standard error
 3  it could not be decided (verify)
 exec ends with the status of its command, the stand-in with that of ptxas.""",

@@ -50,3 +50,21 @@ def counting(verb: str) -> Iterator[_Counter | None]:
     looks on."""
     with working(verb) as step:
         yield _Counter(step) if sys.stderr.isatty() else None
+
+
+@contextmanager
+def bar(verb: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """Gives what is to be called with how many things are done, and the name of one: a bar on
+    standard error, until the end."""
+    with working(verb) as step:
+
+        def show(done: int, name: str) -> None:
+            filled = _WIDTH * done // max(1, total)
+            drawn = "#" * filled + "-" * (_WIDTH - filled)
+            step(f"[{drawn}] {done}/{total} {name[-_LONGEST:]}")
+
+        yield show
+
+
+_WIDTH = 24
+_LONGEST = 40  # characters of a name

@@ -4,7 +4,8 @@ What is read, none of which NVIDIA describes (checked against `ptxas -v` and nvd
 
 `.text.NAME`            the code; symbols of type FUNC inside it are the routines that it calls
 `.nv.info`              for each function its registers (attribute 0x2f) and stack frame (0x11)
-`.nv.info.NAME`         barriers (0x4c), and the targets of each indirect branch (0x34)
+`.nv.info.NAME`         barriers (0x4c), the most threads of a block (0x10, 0x05), and the targets
+                        of each indirect branch (0x34)
 `.nv.shared.NAME`       as large as its static shared memory; from sm_90 on plus the 1 KiB that
                         the system takes for each block
 `.nv_debug_line_sass`   with `-lineinfo`: lines of the PTX, as a line program of DWARF 2 to 4
@@ -69,6 +70,7 @@ class Code(Struct, frozen=True):
     routines: tuple[tuple[int, str], ...]
     branches: Mapping[int, tuple[int, ...]]  # targets of each indirect branch
     lines: tuple[tuple[int, int | None], ...]
+    block: tuple[int, ...] = ()  # the most threads along each axis, where the kernel bounds them
 
 
 class Cubin(Struct, frozen=True):
@@ -123,6 +125,7 @@ def _functions(elf: _Elf, arch: int) -> Iterator[Code]:
             tuple(sorted(inside.items())),
             dict(_branches(own)),
             tuple(lines.get(symbol.section, ())),
+            _block(own),
         )
 
 
@@ -182,6 +185,14 @@ def _of_symbol(attributes: list[tuple[int, bytes]], kind: int, symbol: int) -> i
             if number == symbol:
                 return int(value)
     return 0
+
+
+def _block(attributes: list[tuple[int, bytes]]) -> tuple[int, ...]:
+    for wanted in (0x10, 0x05):  # as .reqntid says, or as .maxntid does
+        for kind, data in attributes:
+            if kind == wanted:
+                return struct.unpack("<3I", data[:12])
+    return ()
 
 
 def _branches(attributes: list[tuple[int, bytes]]) -> Iterator[tuple[int, tuple[int, ...]]]:

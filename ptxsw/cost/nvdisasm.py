@@ -6,16 +6,13 @@ Its JSON (`-json`) is read; versions that print text only are refused.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ptxsw.toolchain import find
+from ptxsw.toolchain.programs import places
 
 
 class NoNvdisasm(Exception):
@@ -36,23 +33,10 @@ class Line(NamedTuple):
 def locate(environ: Mapping[str, str] | None = None) -> str:
     """The path of nvdisasm: beside a ptxas that can be found, on PATH, in a Python package.
     Raises NoNvdisasm."""
-    found = next(_places(os.environ if environ is None else environ), None)
+    found = next(places("nvdisasm", environ), None)
     if found is None:
         raise NoNvdisasm("no nvdisasm found; install nvidia-cuda-nvdisasm with pip")
     return found
-
-
-def _places(environ: Mapping[str, str]) -> Iterator[str]:
-    beside = [os.path.dirname(os.path.realpath(c.path)) for c in find.candidates(environ)]
-    on_path = shutil.which("nvdisasm", path=environ.get("PATH", ""))
-    if on_path is not None:
-        beside.append(os.path.dirname(on_path))
-    packages = [Path(root, "nvidia") for root in sys.path if root]
-    beside += [str(path.parent) for root in packages for path in root.glob("*/bin/nvdisasm")]
-    for directory in dict.fromkeys(beside):
-        path = os.path.join(directory, "nvdisasm")
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            yield path
 
 
 def disassemble(

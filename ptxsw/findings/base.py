@@ -157,13 +157,13 @@ class Scene(Struct, frozen=True, dict=True):
 
 
 class Rule(Struct, frozen=True):
-    """A rule: its name, a sentence for lists of rules, and what it finds in a kernel. Those that
-    need ptxas find nothing where `Scene.resources` is None."""
+    """A rule: its name, a sentence for lists of rules, and what it finds in a kernel. `asks_ptxas`:
+    does it look at `Scene.resources`? That may be None."""
 
     name: str
     summary: str
     find: Callable[[Scene], Iterator[model.Finding]]
-    needs_ptxas: bool = False
+    asks_ptxas: bool = False
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,16 +1,22 @@
-"""From the report of a kernel to one with findings, weights and totals."""
+"""From a kernel to its report with findings, weights and totals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec.structs import replace
 
+from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.analysis.warp_addresses import Block
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
-from ptxsw.findings import RULES, Resources, Rule, Scene, find
+from ptxsw.findings import RULES, Resources, Rule, Scene, find, named
 from ptxsw.findings.cost import weigh
+from ptxsw.ir import Function, Module
+from ptxsw.options import Options
 from ptxsw.report import model
+from ptxsw.report.describe import describe
 
 
 def judged(
@@ -28,3 +34,47 @@ def judged(
     accesses, totals = weigh(scene)
     findings = find(scene, rules)
     return replace(kernel, accesses=accesses, findings=findings, totals=totals)
+
+
+class Judge:
+    """Looks at the kernels of one module by some rules; None: by all. With `ptxas` it asks ptxas
+    what it makes of them; `problem` says why that failed. Raises ValueError for a rule that there
+    is not."""
+
+    def __init__(
+        self,
+        module: Module,
+        arch: str | None,
+        block: Block | None,
+        rules: Collection[str] | None,
+        ptxas: bool,
+    ) -> None:
+        wanted = None if rules is None else named(rules)
+        self._module, self._arch, self._block = module, arch, block
+        self._rules = [rule for rule in RULES if wanted is None or rule.name in wanted]
+        self._resources: Mapping[str, Resources] = {}
+        self.problem: str | None = None
+        if ptxas and arch is not None and any(rule.asks_ptxas for rule in self._rules):
+            self._measure(arch)
+
+    def _measure(self, arch: str) -> None:
+        from ptxsw.findings.measured import measured
+        from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
+
+        try:
+            self._resources = measured(self._module, arch)
+        except (NoPtxas, AssemblyError) as error:
+            self.problem = f"registers and spills are not known: {error}"
+
+    def kernel(self, function: Function) -> model.Kernel:
+        """The report of one kernel. Raises ParseError."""
+        trace = emulate(
+            self._module, function, budget_s=Options().budget_s, solver=Solver()
+        )  # fmt: skip
+        plain = model.Kernel(function.name, len(global_loads(trace)))
+        accesses, rows = describe(trace, plain, self._block)
+        kernel = replace(
+            plain, instructions=trace.statistics.instructions, accesses=accesses, rows=rows
+        )
+        used = self._resources.get(function.name)
+        return judged(trace, kernel, self._block, self._arch, used, self._rules)

@@ -32,4 +32,4 @@ def find(scene: Scene) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-RULE = Rule(NAME, "Launch bounds that ptxas meets by spilling only.", find, needs_ptxas=True)
+RULE = Rule(NAME, "Launch bounds that ptxas meets by spilling only.", find, asks_ptxas=True)

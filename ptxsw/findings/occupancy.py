@@ -87,4 +87,4 @@ def _advice(found: Occupancy) -> str:
     return f"With {need}, {step.blocks} blocks would fit ({step.fraction:.0%} of the warps)."
 
 
-RULE = Rule(NAME, "Few warps of the kernel fit a multiprocessor.", find)
+RULE = Rule(NAME, "Few warps of the kernel fit a multiprocessor.", find, asks_ptxas=True)

@@ -28,4 +28,4 @@ def find(scene: Scene) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-RULE = Rule(NAME, "The kernel takes all registers a thread can have.", find, needs_ptxas=True)
+RULE = Rule(NAME, "The kernel takes all registers a thread can have.", find, asks_ptxas=True)

@@ -44,4 +44,4 @@ def by_bounds(used: Resources) -> bool:
     return used.unbounded is not None and spilled(used.unbounded) < spilled(used)
 
 
-RULE = Rule(NAME, "ptxas keeps registers in local memory.", find, needs_ptxas=True)
+RULE = Rule(NAME, "ptxas keeps registers in local memory.", find, asks_ptxas=True)

@@ -21,7 +21,7 @@ from ptxsw.report.tables import (
 
 Draw = Callable[[Table], list[str]]
 
-_RED, _GREEN, _CYAN, _DIM, _BOLD = "31", "32", "36", "2", "1"
+_RED, _GREEN, _YELLOW, _CYAN, _DIM, _BOLD = "31", "32", "33", "36", "2", "1"
 
 
 def coloured(column: str, cell: str, padded: str) -> str:
@@ -46,8 +46,14 @@ def _style(column: str, cell: str) -> str | None:
             return _DIM
         case "reason" | "note":
             return _DIM
-        case "heading":
+        case "heading" | "place":
             return _BOLD
+        case "error":
+            return _RED
+        case "warning":
+            return _YELLOW
+        case "note":
+            return _CYAN
     return None
 
 

@@ -4,7 +4,7 @@
 #ifdef MENDED
 #define WIDE 96
 #else
-#define WIDE 236
+#define WIDE 242
 #endif
 
 extern "C" __global__ void brim(int n, const float *__restrict__ in, float *__restrict__ out)

@@ -1,0 +1,217 @@
+"""A check of many files: each by itself, in several processes, and what is told of all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ptxsw.cxx_names import readable
+from ptxsw.errors import PtxError
+from ptxsw.findings import LEVELS, RULES, baseline, named
+from ptxsw.findings.pages import pages
+from ptxsw.findings.usage import Usage, free, usages, worse
+from ptxsw.report.located import Located, located
+from ptxsw.report.model import Finding, Report
+from ptxsw.report.sarif import RulePage
+from ptxsw.toolchain import inputs
+
+Block = tuple[int, int, int]
+
+RESOURCES = RulePage("ptxsw-resources", "A kernel uses more of the hardware than was pinned.", "")
+"""The rule of `--resources`, which compares with a baseline and looks at no kernel by itself."""
+
+
+def rule_pages() -> list[RulePage]:
+    """All rules with their pages."""
+    rules = [*((rule.name, rule.summary) for rule in RULES), (RESOURCES.name, RESOURCES.sentence)]
+    return [RulePage(name, sentence, pages().get(name, "")) for name, sentence in rules]
+
+
+class Task(Struct, frozen=True):
+    """One file, and what is asked of it. `rules` are names; None: all."""
+
+    path: str
+    block: Block | None = None
+    arch: str | None = None
+    options: tuple[str, ...] = ()
+    rules: frozenset[str] | None = None
+    ptxas: bool = True
+    findings: bool = True
+    resources: bool = False
+
+
+class Answer(Struct, frozen=True):
+    """What was found in one file; `problems` are messages for the user."""
+
+    path: str
+    reports: tuple[Report, ...] = ()
+    findings: tuple[Located, ...] = ()
+    usages: Mapping[str, Usage] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+class Told(Struct, frozen=True):
+    """What is told of all files: findings that are new, kernels that use more than was pinned
+    among them."""
+
+    reports: tuple[Report, ...]
+    findings: tuple[Located, ...]
+    usages: Mapping[str, Usage]
+    problems: tuple[str, ...]
+
+    def fails(self, level: str) -> bool:
+        """Is anything of this level told, or of one above? Nothing is of the level "never"."""
+        if level not in LEVELS:
+            return False
+        least = LEVELS.index(level)
+        return any(LEVELS.index(each.finding.level) >= least for each in self.findings)
+
+
+def chosen_rules(select: str | None, ignore: str | None) -> frozenset[str] | None:
+    """The names of the rules that two lists leave, by commas; None for all. Raises ValueError."""
+    wanted = None if select is None else named(_listed(select))
+    if ignore is None:
+        return wanted
+    return (wanted if wanted is not None else frozenset(r.name for r in RULES)) - named(
+        _listed(ignore)
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+# ---------------------------------------------------------------- one file
+
+
+def answer(task: Task) -> Answer:
+    """What is asked of one file; whatever is wrong with it is in the answer."""
+    try:
+        found = _findings(task) if task.findings else Answer(task.path)
+        used = _usages(task) if task.resources else {}
+        return replace(found, usages=used)
+    except (PtxError, inputs.Unreadable, ValueError) as error:
+        return Answer(task.path, problems=(str(error),))
+    except OSError as error:
+        return Answer(task.path, problems=(f"{error.filename or task.path}: {error.strerror}",))
+
+
+def _findings(task: Task) -> Answer:
+    from ptxsw import pipeline
+
+    reports: list[Report] = []
+    findings: list[Located] = []
+    for ptx in inputs.ptx_of(task.path, task.arch, task.options):
+        report = pipeline.check(
+            ptx.text, ptx.name, block=task.block, rules=task.rules, ptxas=task.ptxas
+        )
+        reports.append(report)
+        findings += located(report, ptx.text, ptx.directory)
+    return Answer(task.path, tuple(reports), tuple(findings))
+
+
+def _usages(task: Task) -> Mapping[str, Usage]:
+    threads = None
+    if task.block is not None:
+        x, y, z = task.block
+        threads = x * y * z
+    machines = [one.data for one in inputs.cubins_of(task.path)]
+    return usages(machines or _assembled(task), threads)
+
+
+def _assembled(task: Task) -> list[bytes]:
+    """The cubins of the PTX of a file, for the target that it names or that is asked for."""
+    from ptxsw.parser import parse
+    from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas, assemble
+
+    made = []
+    for ptx in inputs.ptx_of(task.path, task.arch, task.options):
+        targets = parse(ptx.text, ptx.name).targets
+        arch = task.arch or next((t for t in targets if t.startswith("sm_")), None)
+        if arch is None:
+            raise inputs.Unreadable(f"{ptx.name}: it names no target; give one with --arch")
+        try:
+            made.append(assemble(ptx.text, arch, name=ptx.name).cubin)
+        except (NoPtxas, AssemblyError) as error:
+            raise inputs.Unreadable(f"{ptx.name}: {error}") from error
+    return made
+
+
+# ---------------------------------------------------------------- many files
+
+
+def answers(
+    paths: Sequence[str], task: Task, jobs: int, step: Callable[[int, str], None]
+) -> tuple[Answer, ...]:
+    """What is asked of each file, in their order. `step` is told how many are done."""
+    tasks = [replace(task, path=path) for path in paths]
+    workers = min(jobs or os.cpu_count() or 1, len(tasks))
+    if workers < 2:
+        found = []
+        for number, each in enumerate(tasks):
+            step(number, each.path)
+            found.append(answer(each))
+        return tuple(found)
+    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
+        made = []
+        chunk = max(1, len(tasks) // (workers * 16))
+        for number, one in enumerate(pool.map(answer, tasks, chunksize=chunk), 1):
+            step(number, paths[number - 1])
+            made.append(one)
+        return tuple(made)
+
+
+def told(every: Sequence[Answer], known: baseline.Baseline | None, drift: float) -> Told:
+    """What is to be told of all files, beyond a baseline."""
+    findings = tuple(each for one in every for each in one.findings)
+    paths = _by_name(every)
+    used = {name: usage for name, (_, usage) in paths.items()}
+    if known is not None:
+        findings = baseline.new(findings, known) + tuple(
+            _regression(paths[name][0], name, what)
+            for name, what in worse(used, known.resources, drift)
+        )
+    return Told(
+        tuple(report for one in every for report in one.reports),
+        findings,
+        used,
+        tuple(problem for one in every for problem in one.problems),
+    )
+
+
+def _by_name(every: Sequence[Answer]) -> dict[str, tuple[str, Usage]]:
+    """File and usage of each kernel; of kernels of one name each has a number but the first."""
+    found: dict[str, tuple[str, Usage]] = {}
+    for one in every:
+        for name, usage in one.usages.items():
+            found[free(name, found)] = one.path, usage
+    return found
+
+
+def _regression(path: str, name: str, what: str) -> Located:
+    arch, _, kernel = name.partition(" ")
+    finding = Finding(
+        RESOURCES.name, "error", kernel, 1, 1, arch,
+        f"{readable(kernel) or kernel} ({arch}) {what}.",
+        "Find the change that did it; if it is wanted, pin the new figures with "
+        "`--write-baseline`.",
+        0.0,
+    )  # fmt: skip
+    return Located(finding, path, 1, 1, "", path)
+
+
+def read_baseline(path: str | None) -> baseline.Baseline | None:
+    """Raises OSError, ValueError."""
+    return None if path is None else baseline.read(path)
+
+
+def new_baseline(every: Sequence[Answer]) -> str:
+    """The text of a baseline in which all of this is known."""
+    findings = [each for one in every for each in one.findings]
+    used = {name: usage for name, (_, usage) in _by_name(every).items()}
+    return baseline.written(findings, used)

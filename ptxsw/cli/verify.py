@@ -1,0 +1,104 @@
+"""`ptxsw verify` and `ptxsw run`: kernels without a GPU."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ptxsw.cli.app import app
+from ptxsw.cli.files import CommandError, File, read, read_once
+from ptxsw.cli.options import KernelOption, LaunchOption, block_shape, launches, sizes
+from ptxsw.cli.progress import working
+
+
+@app.command()
+def verify(
+    first: Annotated[str, typer.Argument(metavar="A.ptx", help="PTX, or - for standard input.")],
+    second: Annotated[str, typer.Argument(metavar="B.ptx", help="PTX, or - for standard input.")],
+    kernel: KernelOption = None,
+    launch: LaunchOption = None,
+    seeds: Annotated[
+        int,
+        typer.Option(min=0, max=1000, metavar="N", help="Fuzzed schedules for each small launch."),
+    ] = 3,
+) -> None:
+    """Say whether two PTX texts do the same.
+
+    By proof where one is found, and by running both without a GPU, as unkindly as PTX allows. Exit
+    0: equal, 1: different, 2: bad input, 3: could not decide.
+
+    \b
+      ptxsw verify jacobi.ptx out.ptx
+      ptxsw verify a.ptx b.ptx --kernel jacobi --seeds 20
+      ptxsw verify a.ptx b.ptx --launch spec.json
+        [{"grid": [2, 1, 1], "block": [48, 1, 1], "args": [48, "random:1000:f32:1"]}]
+    """
+    from ptxsw.cli import verify_run as commands
+
+    read_once(first, second, launch)
+    one, other, spec = read(first), read(second), launches(launch)
+    try:
+        with working("comparing") as step:
+            verdict, code = commands.compare(
+                (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds, step
+            )
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    typer.echo(str(verdict))
+    raise typer.Exit(code)
+
+
+@app.command("run")
+def run_(
+    file: File,
+    grid: Annotated[str, typer.Option(metavar="X[xY[xZ]]", help="Blocks.")],
+    block: Annotated[str, typer.Option(metavar="X[xY[xZ]]", help="Threads of a block.")],
+    kernel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Default: the only one.")
+    ] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="VALUE",
+            help="In order: a number, FILE.npy, zeros:N:f32, iota:N:u32, random:N:f32:SEED.",
+        ),
+    ] = None,
+    shared: Annotated[int, typer.Option(min=0, metavar="BYTES", help="Dynamic shared memory.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Run under a fuzzed schedule.")
+    ] = None,
+    races: Annotated[bool, typer.Option(help="Look for races between barriers.")] = False,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Give up after so many instructions of groups of threads."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write the buffers there, as .npy.")
+    ] = None,
+) -> None:
+    """Run a kernel without a GPU, and print what it counted.
+
+    \b
+      ptxsw run vecadd.ptx --grid 4 --block 128 --arg 512 --arg 1 --arg 1 \\
+        --arg random:512:f32:1 --arg random:512:f32:2 --arg zeros:512:f32 --out results
+    """
+    from ptxsw.cli import verify_run as commands
+
+    x, y, z = (*sizes("--grid", grid), 1, 1)[:3]
+    shape = block_shape(block)
+    text, name = read(file)
+    try:
+        with working("running") as step:
+            step(kernel or name)
+            counted = commands.run(
+                text, name, kernel, (x, y, z), shape, arg or [], shared=shared, seed=seed,
+                races=races, out=out, steps=steps,
+            )  # fmt: skip
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    sys.stdout.write(counted)

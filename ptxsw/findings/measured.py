@@ -1,0 +1,62 @@
+"""What ptxas makes of the kernels of a text, for the rules that ask."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from ptxsw.codegen.splice import Edit, apply
+from ptxsw.cost import cubin
+from ptxsw.findings.base import Resources
+from ptxsw.findings.bounds import BOUNDS
+from ptxsw.ir import Module
+from ptxsw.source import Span
+from ptxsw.toolchain.ptxas import assemble
+
+_BOUND = re.compile(rf"\.(?:{'|'.join(BOUNDS)})\b[^.{{]*")
+
+
+def measured(module: Module, arch: str) -> Mapping[str, Resources]:
+    """By kernel, for a target such as "sm_80". Kernels with launch bounds that spill are assembled
+    without these, too. Raises NoPtxas, AssemblyError."""
+    text = module.source.text
+    bounded = _assembled(text, arch)
+    edits = {
+        function.name: _without_bounds(text, function.span.start, function.body_span)
+        for function in module.kernels
+        if function.body_span is not None and _spills(bounded.get(function.name))
+    }
+    every = [edit for several in edits.values() for edit in several]
+    free = _assembled(apply(text, every), arch) if every else {}
+    return {
+        name: replace(used, unbounded=free.get(name)) if edits.get(name) else used
+        for name, used in bounded.items()
+    }
+
+
+def _spills(used: Resources | None) -> bool:
+    return used is not None and bool(used.spill_stores or used.spill_loads)
+
+
+def _without_bounds(text: str, start: int, body: Span) -> tuple[Edit, ...]:
+    return tuple(
+        Edit(Span(match.start(), match.end()), "\n" * match[0].count("\n"))
+        for match in _BOUND.finditer(text, start, body.start)
+    )
+
+
+def _assembled(text: str, arch: str) -> dict[str, Resources]:
+    made = assemble(text, arch)
+    shared = {code.name: code.shared for code in cubin.read(made.cubin).functions}
+    return {
+        each.kernel: Resources(
+            each.registers,
+            each.stack,
+            each.spill_stores,
+            each.spill_loads,
+            shared.get(each.kernel, 0),
+        )
+        for each in made.resources
+    }

@@ -1,0 +1,123 @@
+"""What each kernel of a build uses of the hardware, read from its cubins, and what got worse.
+
+Spills are counted as ptxas leaves them in the code: instructions that store to and load from local
+memory. Their numbers are in the low 12 bits of an instruction from sm_70 on, checked against
+nvdisasm in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from math import prod
+
+from msgspec import Struct
+
+from ptxsw.cost import cubin
+from ptxsw.cost.blocks import BYTES
+from ptxsw.cost.occupancy import UnknownTarget, occupancy
+
+STORE, LOAD = 0x387, 0x983  # STL, LDL
+_FIRST = 70
+_THREADS = 256  # of a block whose size nobody says
+
+
+class Usage(Struct, frozen=True):
+    """Registers of a thread; bytes of its stack frame; instructions that store and load local
+    memory (None before sm_70); bytes of static shared memory of a block; resident warps of a
+    multiprocessor with blocks of `threads` (None for a target without known limits)."""
+
+    registers: int
+    frame: int
+    local_stores: int | None
+    local_loads: int | None
+    shared: int
+    threads: int
+    warps: int | None
+
+
+def usages(cubins: Iterable[bytes], threads: int | None) -> dict[str, Usage]:
+    """What the kernels of cubins use, by "sm_80 name"; of several of one name the second is
+    "sm_80 name #2". `threads` of a block; None: as the kernel's bounds say, else 256. Raises
+    BadCubin."""
+    found: dict[str, Usage] = {}
+    for data in cubins:
+        made = cubin.read(data)
+        for code in made.functions:
+            if code.entry:
+                found[free(f"sm_{made.arch} {code.name}", found)] = _usage(made, code, threads)
+    return found
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """A name, with a number where it is taken."""
+    number = 1
+    while (full := name if number == 1 else f"{name} #{number}") in taken:
+        number += 1
+    return full
+
+
+def _usage(made: cubin.Cubin, code: cubin.Code, threads: int | None) -> Usage:
+    block = threads or (prod(code.block) if code.block else _THREADS)
+    try:
+        held = occupancy(f"sm_{made.arch}", block, code.registers, code.shared)
+        warps: int | None = held.warps
+    except UnknownTarget:
+        warps = None
+    stores, loads = _local(made.arch, code.code)
+    return Usage(code.registers, code.stack, stores, loads, code.shared, block, warps)
+
+
+def _local(arch: int, code: bytes) -> tuple[int | None, int | None]:
+    """Instructions that store to and load from local memory."""
+    if arch < _FIRST:
+        return None, None
+    numbers = [
+        int.from_bytes(code[at : at + 2], "little") & 0xFFF for at in range(0, len(code), BYTES)
+    ]
+    return numbers.count(STORE), numbers.count(LOAD)
+
+
+# ---------------------------------------------------------------- compared
+
+
+def worse(
+    now: Mapping[str, Usage], pinned: Mapping[str, Usage], drift: float
+) -> Iterator[tuple[str, str]]:
+    """Kernels that use more than is pinned, and what: beyond a share `drift` (0.05: 5 %) of
+    registers, frame and shared memory. More spills and fewer warps are always told. Of a kernel
+    that is not pinned it is told that it spills."""
+    for name, usage in now.items():
+        before = pinned.get(name)
+        for what in _compared(usage, before, drift) if before else _first(usage):
+            yield name, what
+
+
+def _first(usage: Usage) -> Iterator[str]:
+    if usage.local_stores:
+        yield (
+            f"is not in the baseline, and stores to local memory in {usage.local_stores} "
+            "instructions"
+        )
+
+
+def _compared(now: Usage, before: Usage, drift: float) -> Iterator[str]:
+    if (now.local_stores or 0) > (before.local_stores or 0):
+        starts = "starts to spill" if not before.local_stores else "spills more"
+        yield (
+            f"{starts}: {before.local_stores or 0} -> {now.local_stores} stores and "
+            f"{before.local_loads or 0} -> {now.local_loads} loads of local memory, frame "
+            f"{before.frame} -> {now.frame} bytes"
+        )
+    if now.warps is not None and before.warps is not None and now.warps < before.warps:
+        yield (
+            f"loses occupancy: {before.warps} -> {now.warps} warps with blocks of {now.threads}, "
+            f"{before.registers} -> {now.registers} registers, "
+            f"{before.shared:,} -> {now.shared:,} bytes of shared memory"
+        )
+    for noun, old, new in (
+        ("registers", before.registers, now.registers),
+        ("bytes of stack frame", before.frame, now.frame),
+        ("bytes of shared memory", before.shared, now.shared),
+    ):
+        if new > old * (1 + drift):
+            yield f"uses more {noun}: {old:,} -> {new:,}"

@@ -1,0 +1,101 @@
+"""Findings with the places a person looks at: the file as seen from here, and its line."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+
+from ptxsw.report.model import Finding, Report
+
+_IGNORE = re.compile(r"ptxsw:\s*ignore(?:\[([^\]]*)\])?")
+
+
+class Located(Struct, frozen=True):
+    """A finding, where it is, and the text of that line, or an empty one where the file cannot be
+    read. The place is in the source where that is known, else in the PTX."""
+
+    finding: Finding
+    path: str
+    line: int
+    column: int
+    text: str
+    ptx: str  # the name of the PTX
+
+    @property
+    def key(self) -> str:
+        """What stays the same when lines are added elsewhere: the rule, the kernel, the file's
+        name, and the line's text."""
+        parts = (
+            self.finding.rule, self.finding.kernel, Path(self.path).name,
+            " ".join(self.text.split()) or self.finding.measure,
+        )  # fmt: skip
+        return sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def located(report: Report, text: str, directory: str) -> Iterator[Located]:
+    """The findings of a report on a PTX text, file by file the worst first. `directory` is that of
+    the PTX, from which relative names of sources may count. Those that a comment in their line
+    silences are left out: `// ptxsw: ignore` or `// ptxsw: ignore[column, bank-conflicts]`."""
+    lines = text.splitlines()
+    for kernel in report.kernels:
+        for finding in kernel.findings or ():
+            own = lines[finding.line - 1] if finding.line <= len(lines) else ""
+            place = _located(finding, report.file, own, directory)
+            if not (_silenced(finding, place.text) or _silenced(finding, own)):
+                yield place
+
+
+def _located(finding: Finding, ptx: str, own: str, directory: str) -> Located:
+    if finding.file is None or finding.source_line is None:
+        return Located(finding, ptx, finding.line, finding.column, own, ptx)
+    path = resolved(finding.file, directory)
+    line, text = finding.source_line, ""
+    if path is not None:
+        known = _lines(path)
+        text = known[line - 1] if line <= len(known) else ""
+    return Located(
+        finding, seen_from_here(path or finding.file), line, finding.source_column or 1, text, ptx
+    )
+
+
+def _silenced(finding: Finding, text: str) -> bool:
+    for match in _IGNORE.finditer(text):
+        names = [name.strip() for name in (match[1] or "").split(",") if name.strip()]
+        if not names or finding.rule in names or finding.rule.removeprefix("ptxsw-") in names:
+            return True
+    return False
+
+
+def resolved(name: str, directory: str) -> str | None:
+    """The path of a source as `.file` names it: as it is, or from the directory of the PTX."""
+    for path in (os.path.join(directory, name), name):
+        if os.path.isfile(path):
+            return path
+    return None
+
+
+def seen_from_here(path: str) -> str:
+    """A path below the working directory without what leads there."""
+    here = os.getcwd() + os.sep
+    full = os.path.normpath(os.path.join(here, path))
+    return full.removeprefix(here) if full.startswith(here) else path
+
+
+@lru_cache(maxsize=64)
+def _lines(path: str) -> tuple[str, ...]:
+    try:
+        return tuple(Path(path).read_text(encoding="utf-8", errors="replace").splitlines())
+    except OSError:
+        return ()
+
+
+def counted(findings: Iterable[Located]) -> dict[str, int]:
+    """How many findings there are of each level, the gravest first."""
+    found = [each.finding.level for each in findings]
+    return {level: found.count(level) for level in ("error", "warning", "note") if level in found}

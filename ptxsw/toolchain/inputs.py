@@ -1,0 +1,165 @@
+"""What `check` is given, as PTX texts and cubins: PTX, directories of it, CUDA sources, and what
+nvcc has made of them: objects, libraries, executables."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ptxsw.toolchain import programs
+
+SOURCES = frozenset({".cu", ".cuh"})
+_ELF, _ARCHIVE, _FATBIN = b"\x7fELF", b"!<arch>\n", b"\x50\xed\x55\xba"
+_CUBIN = 190  # e_machine of code for a GPU
+_LOST = re.compile(r"^Extracting (?:PTX|ELF) file.*?\d+: (\S+)", re.MULTILINE)
+
+
+class Unreadable(Exception):
+    """An input cannot be read; the message names it, and says what to do."""
+
+
+class Ptx(Struct, frozen=True):
+    """A text, the name to call it by, and the directory from which its `.file`s count."""
+
+    name: str
+    text: str
+    directory: str
+
+
+class Machine(Struct, frozen=True):
+    """A cubin, and the name to call it by."""
+
+    name: str
+    data: bytes
+
+
+def files_in(paths: Sequence[str]) -> tuple[str, ...]:
+    """The files to read, each once: of a directory all PTX below it, in order."""
+    found: list[str] = []
+    for path in paths:
+        if Path(path).is_dir():
+            inside = sorted(str(each) for each in Path(path).rglob("*.ptx") if each.is_file())
+            if not inside:
+                raise Unreadable(f"{path}: there is no PTX (*.ptx) below it")
+            found += inside
+        else:
+            found.append(path)
+    return tuple(dict.fromkeys(found))
+
+
+def ptx_of(path: str, arch: str | None = None, options: Sequence[str] = ()) -> tuple[Ptx, ...]:
+    """The PTX of a file. `arch` and `options` are for the compiler of CUDA sources. Raises
+    Unreadable, OSError."""
+    data = Path(path).read_bytes()
+    directory = str(Path(path).parent)
+    if Path(path).suffix in SOURCES:
+        name = f"{path}:{Path(path).stem}.ptx"
+        return (Ptx(name, _compiled(path, arch, options), directory),)
+    if not _is_binary(data):
+        return (Ptx(path, _decoded(path, data), directory),)
+    if _is_cubin(data):
+        raise Unreadable(f"{path}: a cubin holds no PTX; --resources can check it")
+    texts = [
+        Ptx(f"{path}:{name}", _decoded(name, made), directory)
+        for name, made in _extracted(path, "-xptx", ".ptx")
+    ]
+    if not texts:
+        raise Unreadable(
+            f"{path}: there is no PTX in it; compile with "
+            "-gencode arch=compute_80,code=[sm_80,compute_80], or use --resources"
+        )
+    return tuple(texts)
+
+
+def cubins_of(path: str) -> tuple[Machine, ...]:
+    """The cubins of an object, a library or an executable; none of a text. Raises Unreadable,
+    OSError."""
+    data = Path(path).read_bytes()
+    if Path(path).suffix in SOURCES or not _is_binary(data):
+        return ()
+    if _is_cubin(data):
+        return (Machine(path, data),)
+    return tuple(
+        Machine(f"{path}:{name}", made) for name, made in _extracted(path, "-xelf", ".cubin")
+    )
+
+
+def _is_binary(data: bytes) -> bool:
+    return data.startswith((_ELF, _ARCHIVE, _FATBIN))
+
+
+def _is_cubin(data: bytes) -> bool:
+    return data.startswith(_ELF) and int.from_bytes(data[18:20], "little") == _CUBIN
+
+
+def _decoded(name: str, data: bytes) -> str:
+    try:
+        return data.rstrip(b"\0").decode()
+    except UnicodeDecodeError as error:
+        raise Unreadable(
+            f"{name}: neither PTX nor CUDA nor an object: byte {error.start} is no UTF-8"
+        ) from error
+
+
+# ---------------------------------------------------------------- programs that are run
+
+
+def _compiled(path: str, arch: str | None, options: Sequence[str]) -> str:
+    """A CUDA source as PTX with the lines of the source."""
+    nvcc = next(programs.places("nvcc"), None)
+    clang = None if nvcc is not None else next(programs.places("clang++"), None)
+    if nvcc is None and clang is None:
+        raise Unreadable(
+            f"{path}: no nvcc and no clang++ found to compile it; install a CUDA toolkit, or "
+            "`pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime`"
+        )
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        out = str(Path(directory, "out.ptx"))
+        if nvcc is not None:
+            target = [f"-arch={arch}"] if arch else []
+            command = [nvcc, "-lineinfo", "-ptx", *target, *options, path, "-o", out]
+        else:
+            assert clang is not None
+            target = [f"--cuda-gpu-arch={arch}"] if arch else []
+            command = [
+                clang, "-x", "cuda", "--cuda-device-only", "-S", "-O3", "-gline-tables-only",
+                *target, *options, path, "-o", out,
+            ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if done.returncode != 0 or not Path(out).exists():
+            said = (done.stderr + done.stdout).strip() or f"status {done.returncode}"
+            raise Unreadable(f"{path}: {Path(command[0]).name} could not compile it:\n{said}")
+        return Path(out).read_text(encoding="utf-8", errors="replace")
+
+
+def _extracted(path: str, option: str, ending: str) -> Iterator[tuple[str, bytes]]:
+    """What cuobjdump extracts of a kind, in the order of names."""
+    try:
+        program = programs.locate(
+            "cuobjdump", "install nvidia-cuda-cuobjdump with pip, or a CUDA toolkit"
+        )
+    except programs.Missing as error:
+        raise Unreadable(f"{path}: {error}") from error
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        command = [program, option, "all", str(Path(path).resolve())]
+        done = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, errors="replace"
+        )
+        names = _LOST.findall(done.stdout)
+        made = sorted(Path(directory).glob(f"*{ending}"))
+        if done.returncode != 0 and not made and "does not contain device code" not in done.stderr:
+            said = done.stderr.strip() or f"status {done.returncode}"
+            raise Unreadable(f"{path}: cuobjdump could not read it: {said}")
+        if len(names) > len(made):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Unreadable(
+                f"{path}: several members are called {twice}, and cuobjdump keeps one; "
+                "check the objects by themselves"
+            )
+        for each in made:
+            yield each.name, each.read_bytes()
