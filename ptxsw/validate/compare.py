@@ -24,7 +24,8 @@ class Rules(Struct, frozen=True):
 
     `images` are the places in the second text of a block of the first; `live` the registers that
     live on there. `reads_later`: does the first text surely read these bytes, from the end of its
-    path on? `read_only`: notes or denies that nobody writes bytes that are newly read by `.nc`.
+    path on? `others_read`: a load of the first text that reads them in another lane. `read_only`:
+    notes or denies that nobody writes bytes that are newly read by `.nc`.
     `aligned` gives facts about the alignment of what an address is made of. `raced`: does a lane
     take what another has loaded from memory that may be written? `beside`: may an aligned vector
     cover bytes that the first text does not read?
@@ -34,6 +35,7 @@ class Rules(Struct, frozen=True):
     live: Callable[[int], Iterable[Reg]]
     reads_later: Callable[[Path, Touch, Sequence[Term]], bool]
     read_only: Callable[[Path, Touch, Sequence[Term]], bool]
+    others_read: Callable[[Path, Touch, Sequence[Term]], Touch | None]
     aligned: Callable[[Term, Sequence[Term]], Sequence[Term]]
     raced: Callable[[], bool] = lambda: False
     beside: Callable[[], bool] = lambda: False
@@ -164,6 +166,13 @@ class PathComparison:
         if any(self._twin(t, touch) for t in near):
             self._check_nc(touch)
             return
+        lent = self._rules.others_read(self._old, touch, given) if touch.loads else None
+        if lent is None:
+            self._reads_own(touch, near, given)
+        if lent is None or not lent.nc:
+            self._check_nc(touch)
+
+    def _reads_own(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> None:
         mapped = not touch.loads or self._mapped(touch, near, given)
         if not (mapped and self._aligned(touch, near, given)):
             example = self._equality.example if mapped else None
@@ -172,7 +181,6 @@ class PathComparison:
                 if not mapped:
                     why = "bytes are read that the first text does not read here"
                 raise Differ(why, None, touch.index, example)
-        self._check_nc(touch)
 
     def _twin(self, old: Touch, new: Touch) -> bool:
         """The same access in the first text?"""

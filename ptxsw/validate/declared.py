@@ -44,6 +44,9 @@ class Declared:
             side = self.terms.atom(name, 32, Variance.UNIFORM, SPECIALS[name][1])
             known = self.terms.eq(side, self.terms.const(size, 32))
             self.facts.append(known if size else self.terms.not_(known))
+            if size:
+                number = self.terms.atom(f"%tid.{axis}", 32, *SPECIALS[f"%tid.{axis}"])
+                self.facts.append(self.terms.ult(number, self.terms.const(size, 32)))
 
     def _variable(self, variable: Variable, scope: int) -> None:
         address = self.old.evaluator.symbol(variable.name, scope)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from ptxsw.emulator.node import OPAQUE, Term, Variance, split, unknowns, walk
+from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split, unknowns, walk
 from ptxsw.emulator.solver import Proved, Refuted, Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.extensions import vanishes, written_out
@@ -13,6 +13,7 @@ from ptxsw.validate.memory import CONSTANT
 
 _MAX_SIZE = 3000
 _MAX_DEPTH = 32
+_DEEP = 200  # nodes
 
 
 def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tuple[Term, ...]:
@@ -47,7 +48,26 @@ class Equality:
     def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
         """Are the values equal wherever all of `given` hold? A no may mean that it is not known."""
         self.example = {}
-        return self._same(a, b, tuple(given), 0)
+        known = tuple(given)
+        a, b = self.simplified(a, known), self.simplified(b, known)
+        if min(a.size, b.size) > _DEEP:
+            self._from_below(a, b, known)
+        return self._same(a, b, known, 0)
+
+    def _from_below(self, a: Term, b: Term, given: tuple[Term, ...]) -> None:
+        """Compare what two values are computed from before they are compared themselves: terms may
+        be deeper than Python's stack."""
+
+        def parts(pair: tuple[Term, Term]) -> Iterable[tuple[Term, Term]]:
+            x, y = pair
+            deep = x is not y and x.kind == "float" and self._alike(x, y)
+            return zip(x.args, y.args, strict=True) if deep else ()
+
+        seen: set[tuple[Term, Term]] = set()
+        for pair in bottom_up(seen, parts, (a, b)):
+            seen.add(pair)
+            if pair[0].kind == "float":
+                self._same(*pair, given, 0)
 
     def holds(self, claim: Term, given: Sequence[Term]) -> bool:
         """Is the condition proved from `given`?"""

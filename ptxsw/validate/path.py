@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term, Variance
@@ -32,7 +33,8 @@ _SPACE_MAY_DIFFER = frozenset({"ld", "st", "atom", "red"})
 
 class Touch(Struct, frozen=True):
     """A plain load or store. `before` is how many events the path had seen; `nc`: a load that
-    says that nobody writes these bytes."""
+    says that nobody writes these bytes; `parted`: lanes of a warp may have gone other ways before;
+    `mask`: which lanes are here, if that has been asked."""
 
     target: Bytes
     guard: Term
@@ -40,6 +42,8 @@ class Touch(Struct, frozen=True):
     before: int
     loads: bool
     nc: bool = False
+    parted: bool = False
+    mask: Term | None = None
 
 
 class Event(Struct, frozen=True):
@@ -104,8 +108,8 @@ class WarpQuestions(Protocol):
     def run(self, path: Path, instruction: Instruction, index: int) -> list[tuple[Reg, Term]]: ...
 
 
-Constant = Callable[[Bytes, Collection[Term]], bool]
-"""Does the first text read these bytes by `.nc` wherever some conditions hold?"""
+Constant = Callable[[Touch, Collection[Term]], bool]
+"""Does the first text read the bytes of a load by `.nc` wherever some conditions hold?"""
 
 
 class Runner:
@@ -298,10 +302,11 @@ class Runner:
         given = (
             path.conditions if guard is self._true else assumed(path.conditions, guard, self._terms)
         )
+        nc = "nc" in instruction.modifiers
+        touch = Touch(whole, guard, index, len(path.events), True, nc, path.parted, path.mask)
         parts = [self.memory.part(whole, at * size, size) for at in range(len(dests))]
-        epochs = self._epochs(path, parts, "nc" in instruction.modifiers, given)
-        nc = any(claims for _, claims in epochs)
-        path.touches.append(Touch(whole, guard, index, len(path.events), True, nc))
+        epochs = self._epochs(path, [replace(touch, target=part) for part in parts], given)
+        path.touches.append(replace(touch, nc=any(claims for _, claims in epochs)))
         written = []
         for part, dest, (epoch, _) in zip(parts, dests, epochs, strict=True):
             stores = path.stores[-1] if epoch >= 0 else ()
@@ -311,30 +316,28 @@ class Runner:
         return written
 
     def _epochs(
-        self, path: Path, parts: Sequence[Bytes], nc: bool, given: Collection[Term]
+        self, path: Path, parts: Sequence[Touch], given: Collection[Term]
     ) -> list[tuple[int, bool]]:
         """The epoch of each element of a load. Where a load by `.nc` covers bytes beside those
         that the first text reads so, nothing is known of them: they belong to an epoch in which
         nothing else happens."""
-        found = [self._epoch(path, part, nc, given) for part in parts]
-        if nc and not self._witness and any(epoch == CONSTANT for epoch, _ in found):
+        found = [self._epoch(path, part, given) for part in parts]
+        if parts[0].nc and not self._witness and any(epoch == CONSTANT for epoch, _ in found):
             self._besides += 1
             return [(CONSTANT - self._besides if c else e, False) for e, c in found]
         return found
 
-    def _epoch(
-        self, path: Path, source: Bytes, nc: bool, given: Collection[Term]
-    ) -> tuple[int, bool]:
+    def _epoch(self, path: Path, touch: Touch, given: Collection[Term]) -> tuple[int, bool]:
         """When a load reads its bytes, and whether it claims that nobody writes them. What the
         first text reads by `.nc` is the same at all times, and however the second reads it."""
-        now = len(path.stores) - 1
+        now, source, nc = len(path.stores) - 1, touch.target, touch.nc
         if source.space == "const":
             return CONSTANT, False
         if source.space == "param" and self.memory.is_parameter(source.place):
             return CONSTANT, False
         if self._witness:
             return (CONSTANT if nc else now), nc
-        if self._constant(source, given):
+        if self._constant(touch, given):
             return CONSTANT, False
         return now, nc
 

@@ -44,6 +44,7 @@ from ptxsw.validate.outcome import (
     GiveUp,
 )
 from ptxsw.validate.path import Constant, End, Path, Runner, Touch
+from ptxsw.validate.read_by_others import ReadByOthers
 from ptxsw.validate.text import Text
 from ptxsw.validate.versions import Versions
 from ptxsw.validate.warp import WarpView
@@ -420,10 +421,24 @@ class Validation:
         runner = cut.new.runner
         known = Runner(
             runner.cfg, runner.evaluator, self.memory, self.seen,
-            witness=False, constant=constant or _constant(olds, self.memory), warp=self.view,
+            witness=False, constant=constant or self._constant(olds), warp=self.view,
             origin=self._origin(olds),
         )  # fmt: skip
         return known.paths(Path(cut.new.get, given, cut.new_position), self._stops)
+
+    def _constant(self, olds: Sequence[Path]) -> Constant:
+        """Which bytes does the first text read by `.nc` whichever path it takes, in this lane or
+        in another one of a whole warp?"""
+        true = self.terms.const(1, 1)
+
+        def read(path: Path, load: Touch, given: Collection[Term]) -> bool:
+            own = [t.target for t in path.touches if t.nc and t.guard in (true, *given)]
+            if _covered(self.memory, load.target, own):
+                return True
+            lent = self._others_read(path, load, tuple(given)) if load.nc else None
+            return lent is not None and lent.nc
+
+        return lambda load, given: bool(olds) and all(read(path, load, given) for path in olds)
 
     def _origin(
         self, olds: Sequence[Path]
@@ -506,6 +521,7 @@ class Validation:
             live=self.old.live,
             reads_later=self._reads_later,
             read_only=self._read_only,
+            others_read=self._others_read,
             aligned=lambda place, given: [
                 *self.declared.aligned,
                 *self._low_bits_in(cut, place, given),
@@ -601,6 +617,13 @@ class Validation:
         runner.windows = self.seen
         return self.ahead.reads(runner, old, touch, given)
 
+    def _others_read(self, old: Path, touch: Touch, given: Sequence[Term]) -> Touch | None:
+        if self.view is None:
+            return None
+        return ReadByOthers(self.terms, self.memory, self.equality, self.view).find(
+            old, touch, given
+        )
+
     def _beside(self) -> bool:
         """May bytes be read that lie beside those that the first text reads?"""
         if NO_FAULT_IN_STRUCT in self.allowed:
@@ -629,20 +652,6 @@ class Validation:
 
 def _together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, ...]:
     return tuple(dict.fromkeys((*conditions, *more)))
-
-
-def _constant(olds: Sequence[Path], memory: Memory) -> Constant:
-    """Which bytes does the first text read by `.nc` whichever path it takes?"""
-    reads = [[t for t in o.touches if t.nc] for o in olds]
-    true = memory.terms.const(1, 1)
-
-    def constant(source: Bytes, given: Collection[Term]) -> bool:
-        return bool(reads) and all(
-            _covered(memory, source, [t.target for t in path if t.guard in (true, *given)])
-            for path in reads
-        )
-
-    return constant
 
 
 def _covered(memory: Memory, source: Bytes, reads: Sequence[Bytes]) -> bool:

@@ -1,0 +1,106 @@
+"""Bytes that a lane reads in the second text, and another lane of its warp in the first.
+
+    @%p ld.global.f32 %f9, [%rd4+128];     lane 0, in place of lane 31, which reads [%rd4+4]
+
+Where all lanes are here and go on together, they do in the first text what this lane does, each at
+its own address. So this lane may read what it finds such a lane to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptxsw.bits import wrapped
+from ptxsw.emulator.evaluate import evaluate
+from ptxsw.emulator.node import Term, unknowns, walk
+from ptxsw.emulator.specials import SPECIALS
+from ptxsw.emulator.terms import Terms
+from ptxsw.validate.equality import Equality, assumed
+from ptxsw.validate.memory import Bytes, Memory
+from ptxsw.validate.other_lane import LANES, Place, neighbours
+from ptxsw.validate.outcome import NO_RACE
+from ptxsw.validate.path import Path, Touch
+from ptxsw.validate.warp import WarpView
+
+_MAX_CHOICES = 2  # of an address
+
+
+class ReadByOthers:
+    """Asks which loads of the first text cover a load of the second in another lane."""
+
+    def __init__(self, terms: Terms, memory: Memory, equality: Equality, view: WarpView) -> None:
+        self._terms, self._memory, self._equality = terms, memory, equality
+        self._view = view
+
+    def find(self, old: Path, touch: Touch, given: Sequence[Term]) -> Touch | None:
+        """A load of the first text that reads these bytes in some other lane, whichever lane this
+        one is; None where it is not known that there is one."""
+        mask = touch.mask
+        known = self._equality.known(tuple(given))
+        if mask is None or known.truth(self._view.whole(mask)) is not True:
+            return None
+        found: Touch | None = None
+        for target, case in self._cases(touch.target, tuple(given), 0):
+            found = next((t for t in old.touches if self._covers(t, touch, target, case)), None)
+            if found is None:
+                return None
+        return found
+
+    def _cases(
+        self, target: Bytes, given: tuple[Term, ...], depth: int
+    ) -> Iterator[tuple[Bytes, tuple[Term, ...]]]:
+        """The bytes, where each choice in their address is made."""
+        place = self._equality.simplified(target.place, given)
+        choice = next((n for n in walk(place) if n.kind == "ite"), None)
+        if choice is None or depth == _MAX_CHOICES:
+            yield Bytes(target.space, place, target.size), given
+            return
+        condition = choice.args[0]
+        for case in (condition, self._terms.not_(condition)):
+            more = assumed(given, case, self._terms)
+            if not self._equality.known(more).impossible:
+                yield from self._cases(target, more, depth + 1)
+
+    def _covers(self, old: Touch, new: Touch, target: Bytes, given: tuple[Term, ...]) -> bool:
+        """Does this load read the bytes in another lane?"""
+        source = old.target
+        if not old.loads or old.parted or old.before > new.before:
+            return False
+        if source.space != target.space or source.size != target.size:
+            return False
+        stride = self._stride(source.place)
+        distance = self._memory.distance(target.place, source.place)
+        if (
+            not stride
+            or distance is None
+            or distance % stride
+            or not 0 < abs(distance // stride) < LANES
+        ):
+            return False
+        place = Place(distance // stride)
+        if self._equality.known(given).truth(place.exists(self._terms)) is not True:
+            return False
+        other = self._view.other(place, quiet=True)
+        there, made = other.value(source.place), other.value(old.guard)
+        assert new.mask is not None
+        given = (*given, *self._view.told(other, new.mask))
+        if not self._equality.same(there, target.place, given):
+            return False
+        if not self._equality.holds(made, given):
+            return False
+        if other.in_row and not self._equality.holds(neighbours(self._terms), given):
+            return False
+        if other.raced:
+            self._view.assume(NO_RACE)
+        return True
+
+    def _stride(self, place: Term) -> int:
+        """How far the next lane's address seems to be, in bytes: tried on numbers, and proved
+        later."""
+        values = {node: 3 * number + 5 for number, node in enumerate(unknowns(place))}
+        found = []
+        for lane in (8, 9):
+            for name in ("%tid.x", "%laneid"):
+                values[self._terms.atom(name, 32, *SPECIALS[name])] = lane
+            found.append(evaluate(place, values))
+        return wrapped(found[1] - found[0], place.width)
