@@ -1,0 +1,156 @@
+"""What the stand-in costs whole builds.
+
+    python -m benchmarks.builds [--rounds 3] [NAME ...]
+
+Three builds with nvcc: `many`, the programs of `benchmarks/programs` with `make -j2`; `long`, one
+file of 17,000 lines, sixteen kernels of unrolled rate equations; `archs`, one file for nine
+architectures through CMake. Each is built plain, then through `ptxsw exec` with an empty cache
+(cold) and again with a full one (warm), in mode auto; and cold in mode force. Times are elapsed
+seconds, the median of the rounds, which go through all ways in turn. Budgets, in times of the plain
+build: cold auto 1.1, warm auto 1.03, cold force 1.3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from benchmarks.children import cost
+from benchmarks.programs.memory import MEMORY
+
+PROGRAMS = Path(__file__).parent / "programs" / "cuda"
+PTXSW = Path(sys.executable).with_name("ptxsw")
+ARCHITECTURES = (75, 80, 86, 87, 89, 90, 100, 103, 120)
+BUDGETS = {"cold auto": 1.1, "warm auto": 1.03, "cold force": 1.3}
+
+_SPECIES, _RATES, _KERNELS = 52, 1000, 16
+
+
+def many(folder: Path) -> list[str]:
+    """Twenty files, each a rule of a Makefile."""
+    names = sorted(MEMORY)[:20]
+    for name in names:
+        _copy(name, folder)
+    objects = " ".join(f"{name}.o" for name in names)
+    (folder / "Makefile").write_text(
+        f"all: {objects}\n%.o: %.cu\n\tnvcc -arch=sm_80 -c $< -o $@\nclean:\n\trm -f *.o\n"
+    )
+    return ["make", "-s", "-j2"]
+
+
+def _copy(name: str, folder: Path) -> None:
+    """A program with what it expects to be defined."""
+    program = MEMORY[name]
+    defined = "".join(f"#define {key} {value}\n" for key, value in program.defines.items())
+    text = (PROGRAMS / f"{program.entry}.cu").read_text()
+    (folder / f"{name}.cu").write_text(defined + text)
+
+
+def long(folder: Path) -> list[str]:
+    """One file of 17,000 lines."""
+    (folder / "rates.cu").write_text("\n".join(map(_rates, range(_KERNELS))))
+    (folder / "Makefile").write_text(
+        "rates.o: rates.cu\n\tnvcc -arch=sm_80 -c $< -o $@\nclean:\n\trm -f *.o\n"
+    )
+    return ["make", "-s", "-j2"]
+
+
+def _rates(number: int) -> str:
+    """A kernel as chemistry codes generate them: concentrations are loaded, each rate is a product
+    of some of them, and each change a sum of rates."""
+    lines = [
+        f"__global__ void rates{number}(const double *c, const double *k, double *d, int n) {{",
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;",
+        "  if (i >= n) return;",
+        *(f"  double s{s} = 0.0;" for s in range(_SPECIES)),
+    ]
+    for rate in range(_RATES - 2 * _SPECIES):
+        a, b, to = (rate * 7 + number) % _SPECIES, (rate * 11 + 3) % _SPECIES, rate % _SPECIES
+        lines.append(
+            f"  s{to} += k[{rate}] * c[{a} * n + i] * c[{b} * n + i] - s{(to + 1) % _SPECIES};"
+        )
+    lines += [f"  d[{s} * n + i] = s{s};" for s in range(_SPECIES)]
+    return "\n".join([*lines, "}", ""])
+
+
+def archs(folder: Path) -> list[str]:
+    """One library for nine architectures."""
+    _copy(name := min(MEMORY), folder)
+    listed = ";".join(f"{arch}-real" for arch in ARCHITECTURES)
+    (folder / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(one LANGUAGES CUDA)\n"
+        f"add_library(one STATIC {name}.cu)\n"
+        f'set_target_properties(one PROPERTIES CUDA_ARCHITECTURES "{listed}")\n'
+    )
+    return ["sh", "-c", "cmake -S . -B build >cmake.log && cmake --build build -j2 >build.log"]
+
+
+BUILDS: dict[str, Callable[[Path], list[str]]] = {"many": many, "long": long, "archs": archs}
+
+
+class Build:
+    """A build in a folder of its own, with a cache of its own."""
+
+    def __init__(self, folder: Path, lay_out: Callable[[Path], list[str]]) -> None:
+        self.folder = folder
+        self._sources = folder / "sources"
+        self._sources.mkdir()
+        self._command = lay_out(self._sources)
+
+    def seconds(self, mode: str | None, *, cold: bool) -> float:
+        """Elapsed seconds of the build from the sources alone; mode None is without us."""
+        work = self.folder / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(self._sources, work)
+        cache = self.folder / f"cache-{mode}"
+        if cold:
+            shutil.rmtree(cache, ignore_errors=True)
+        environ: Mapping[str, str] = {
+            **os.environ, "PTXSW_CACHE": str(cache), "PTXSW_MODE": mode or "auto",
+            "XDG_DATA_HOME": str(self.folder / "data"), "PTXSW_LOG": str(self.folder / "log"),
+        }  # fmt: skip
+        ours = [] if mode is None else [str(PTXSW), "exec", "--"]
+        return cost(["env", "-C", str(work), *ours, *self._command], environ).elapsed
+
+
+def ratios(name: str, rounds: int) -> dict[str, float]:
+    """How many times as long as the plain build each way takes; prints a line."""
+    with TemporaryDirectory() as folder:
+        build = Build(Path(folder), BUILDS[name])
+        build.seconds(None, cold=False)  # the first one reads the disk
+        times: dict[str, list[float]] = {"plain": [], **{way: [] for way in BUDGETS}}
+        for _ in range(rounds):
+            times["plain"].append(build.seconds(None, cold=False))
+            times["cold auto"].append(build.seconds("auto", cold=True))
+            times["warm auto"].append(build.seconds("auto", cold=False))
+            times["cold force"].append(build.seconds("force", cold=True))
+    middle = {way: median(each) for way, each in times.items()}
+    found = {way: middle[way] / middle["plain"] for way in BUDGETS}
+    shown = "".join(f"{way:>12} {found[way]:5.2f}x" for way in found)
+    print(f"{name:8} plain {middle['plain']:7.2f} s{shown}", flush=True)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What the stand-in costs whole builds.")
+    parser.add_argument("name", nargs="*", help=f"of {', '.join(BUILDS)} (default: all)")
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    needed = [tool for tool in ("nvcc", "make", "cmake") if shutil.which(tool) is None]
+    if needed:
+        print(f"not found: {', '.join(needed)}", file=sys.stderr)
+        return 2
+    every = [ratios(name, asked.rounds) for name in asked.name or BUILDS]
+    within = all(found[way] <= BUDGETS[way] for found in every for way in BUDGETS)
+    print("within the budgets" if within else "OVER a budget")
+    return 0 if within else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
