@@ -134,14 +134,14 @@ def check(
 
 
 def _drawn(told: Told, format: Format, help_uri: str | None) -> str:
-    from ptxsw.report import annotations
+    from ptxsw.report import messages
 
     if format is Format.github:
-        return annotations.github(told.findings)
+        return messages.github(told.findings)
     if format is Format.text:
         kernels = sum(len(report.kernels) for report in told.reports) or len(told.usages)
-        found = annotations.text(told.findings, paint())
-        return found + annotations.summary(told.findings, kernels, len(told.reports)) + "\n"
+        found = messages.text(told.findings, paint())
+        return found + messages.summary(told.findings, kernels, len(told.reports)) + "\n"
     import json
 
     from ptxsw import __version__

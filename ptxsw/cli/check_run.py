@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,6 +16,7 @@ from ptxsw.report.located import Located, located
 from ptxsw.report.model import Finding, Report
 from ptxsw.report.sarif import RulePage
 from ptxsw.toolchain import inputs
+from ptxsw.workers import cores, spread
 
 Block = tuple[int, int, int]
 
@@ -150,20 +148,12 @@ def answers(
 ) -> tuple[Answer, ...]:
     """What is asked of each file, in their order. `step` is told how many are done."""
     tasks = [replace(task, path=path) for path in paths]
-    workers = min(jobs or os.cpu_count() or 1, len(tasks))
-    if workers < 2:
-        found = []
-        for number, each in enumerate(tasks):
-            step(number, each.path)
-            found.append(answer(each))
-        return tuple(found)
-    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        made = []
-        chunk = max(1, len(tasks) // (workers * 16))
-        for number, one in enumerate(pool.map(answer, tasks, chunksize=chunk), 1):
-            step(number, paths[number - 1])
-            made.append(one)
-        return tuple(made)
+    found: dict[int, Answer] = {}
+    step(0, "")
+    for number, one in spread(range(len(tasks)), lambda n: answer(tasks[n]), jobs or cores()):
+        found[number] = one
+        step(len(found), paths[number])
+    return tuple(found[number] for number in range(len(tasks)))
 
 
 def told(every: Sequence[Answer], known: baseline.Baseline | None, drift: float) -> Told:

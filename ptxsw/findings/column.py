@@ -34,8 +34,8 @@ def _walk(group: Group) -> str:
 
 
 def _walks(group: Group) -> bool:
-    small = group.stride is None or abs(group.growth or 0) < abs(group.stride)
-    return bool(group.growth) and abs(group.growth or 0) < 128 and small
+    """Does each lane go on to what is next to its last elements?"""
+    return bool(group.growth) and abs(group.growth or 0) <= group.bytes
 
 
 def _advice(group: Group) -> str:

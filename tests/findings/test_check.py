@@ -1,0 +1,194 @@
+"""`ptxsw check` as it is called: formats, exit codes, baselines, silencing, messages."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.programs.faults.cases import HERE as FAULTS
+from tests.cli.test_cli import ptxsw
+
+TILE, SOIL = (FAULTS / "ptx" / f"{name}.ptx" for name in ("tile", "soil"))
+MENDED = FAULTS / "ptx" / "tile-mended.ptx"
+SCHEMA = Path(__file__).with_name("sarif-2.1.0-rtm.5.json")
+FAST = "--no-ptxas"
+
+
+def copied(to: Path, *names: str) -> None:
+    """Programs in a directory of their own, sources and PTX side by side as they are here."""
+    for name in names:
+        for part, ending in (("cuda", "cu"), ("ptx", "ptx")):
+            (to / part).mkdir(exist_ok=True)
+            shutil.copy(FAULTS / part / f"{name}.{ending}", to / part)
+
+
+def rules(done: Any) -> list[str]:
+    return [finding["rule"] for finding in json.loads(done.stdout)["findings"]]
+
+
+def test_text_and_exit_status() -> None:
+    done = ptxsw("check", TILE, MENDED, FAST)
+    text = done.stdout.decode()
+    assert done.returncode == 1 and done.stderr == b""
+    assert text.startswith("benchmarks/programs/faults/cuda/tile.cu:16:5: warning: The lanes of ")
+    assert "Pad each 128 bytes of the array to 132" in text
+    assert text.endswith("\n1 warning in 2 kernels of 2 files\n")
+    assert ptxsw("check", MENDED, FAST).stdout == b"nothing in 1 kernel\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "status"),
+    [
+        ("tile", "note", 1), ("tile", "warning", 1), ("tile", "error", 0), ("tile", "never", 0),
+        ("taps", "note", 1), ("taps", "warning", 0),
+    ],
+)  # fmt: skip
+def test_fail_on(name: str, level: str, status: int) -> None:
+    done = ptxsw("check", FAULTS / "ptx" / f"{name}.ptx", "--fail-on", level, FAST)
+    assert done.returncode == status
+
+
+def test_sarif_is_valid_and_has_the_pages_of_its_rules() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    pages = "https://example.org/findings.html"
+    done = ptxsw("check", TILE, SOIL, "--format", "sarif", "--help-uri", pages, FAST)
+    assert done.returncode == 1
+    log = json.loads(done.stdout)
+    jsonschema.Draft4Validator(json.loads(SCHEMA.read_text())).validate(log)
+    [run] = log["runs"]
+    first, second = run["results"]
+    rule = run["tool"]["driver"]["rules"][first["ruleIndex"]]
+    assert rule["id"] == first["ruleId"] == "ptxsw-bank-conflicts"
+    assert rule["helpUri"] == f"{pages}#ptxsw-bank-conflicts"
+    assert "t[32][33]" in rule["help"]["markdown"].replace("__shared__ float ", "")
+    [place] = first["locations"]
+    assert place["physicalLocation"] == {
+        "artifactLocation": {"uri": "benchmarks/programs/faults/cuda/tile.cu"},
+        "region": {"startLine": 16, "startColumn": 5},
+    }
+    assert second["ruleId"] == "ptxsw-array-of-structs"
+    assert first["partialFingerprints"] != second["partialFingerprints"]
+
+
+def test_sarif_of_nothing_is_valid() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    done = ptxsw("check", MENDED, "--format", "sarif", FAST)
+    assert done.returncode == 0
+    jsonschema.Draft4Validator(json.loads(SCHEMA.read_text())).validate(json.loads(done.stdout))
+
+
+def test_annotations_of_github() -> None:
+    done = ptxsw("check", TILE, "--format", "github", FAST)
+    [line] = done.stdout.decode().splitlines()
+    head, _, message = line.removeprefix("::").partition("::")
+    assert head == (
+        "warning file=benchmarks/programs/faults/cuda/tile.cu,line=16,col=5,"
+        "title=ptxsw-bank-conflicts"
+    )
+    assert message.startswith("The lanes of this load are 128 bytes apart")
+
+
+def test_json() -> None:
+    data = json.loads(ptxsw("check", TILE, "--format", "json", FAST).stdout)
+    [found] = data["findings"]
+    assert (found["rule"], found["line"], found["ptx_line"]) == ("ptxsw-bank-conflicts", 16, 60)
+    assert found["figures"]["ways"] == 32 and found["weight"] == 124
+    [kernel] = data["kernels"]
+    assert kernel["totals"] == {"bytes": 256, "sectors": 8, "wavefronts": 33}
+
+
+def test_rules_are_chosen() -> None:
+    given = ("check", TILE, SOIL, "--format", "json", FAST)
+    assert rules(ptxsw(*given, "--select", "array-of-structs")) == ["ptxsw-array-of-structs"]
+    assert rules(ptxsw(*given, "--ignore", "ptxsw-array-of-structs,column")) == [
+        "ptxsw-bank-conflicts"
+    ]
+
+
+def test_a_block_is_told(tmp_path: Path) -> None:
+    """A kernel that does not fix its block has idle lanes in blocks that have."""
+    given = ("check", FAULTS / "ptx" / "sampled-mended.ptx", "--format", "json", FAST)
+    assert rules(ptxsw(*given, "--block", "100")) == ["ptxsw-idle-lanes"]
+    assert rules(ptxsw(*given, "--block", "128")) == []
+
+
+def test_baseline(tmp_path: Path) -> None:
+    """What is known is not told, although lines have come and gone; what is new is."""
+    copied(tmp_path, "tile", "soil")
+    pinned = tmp_path / "known.json"
+    done = ptxsw("check", "ptx/tile.ptx", "--write-baseline", pinned, FAST, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    source = tmp_path / "cuda" / "tile.cu"
+    source.write_text("// a line more\n" + source.read_text())
+    ptx = tmp_path / "ptx" / "tile.ptx"
+    ptx.write_text(ptx.read_text().replace(".loc	1 16 5", ".loc	1 17 5"))
+    given = ("check", "ptx", "--baseline", pinned, "--format", "json", FAST)
+    done = ptxsw(*given, cwd=tmp_path)
+    assert done.returncode == 1 and rules(done) == ["ptxsw-array-of-structs"]
+    ptxsw("check", "ptx", "--write-baseline", pinned, FAST, cwd=tmp_path)
+    assert ptxsw(*given, cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "comment", ["ignore", "ignore[bank-conflicts]", "ignore[x, ptxsw-bank-conflicts]"]
+)
+def test_a_comment_silences_its_line(comment: str, tmp_path: Path) -> None:
+    copied(tmp_path, "tile")
+    source = tmp_path / "cuda" / "tile.cu"
+    silent = "t[threadIdx.x][threadIdx.y];"
+    assert silent in source.read_text()
+    source.write_text(source.read_text().replace(silent, f"{silent}  // ptxsw: {comment}"))
+    done = ptxsw("check", "ptx/tile.ptx", FAST, cwd=tmp_path)
+    assert done.stdout == b"nothing in 1 kernel\n"
+
+
+def test_a_comment_about_another_rule_does_not(tmp_path: Path) -> None:
+    copied(tmp_path, "tile")
+    ptx = tmp_path / "ptx" / "tile.ptx"
+    lines = ptx.read_text().splitlines()
+    lines[59] += "  // ptxsw: ignore[column]"
+    ptx.write_text("\n".join(lines) + "\n")
+    assert ptxsw("check", ptx, FAST, cwd=tmp_path).returncode == 1
+    lines[59] += " ptxsw: ignore[bank-conflicts]"
+    ptx.write_text("\n".join(lines) + "\n")
+    assert ptxsw("check", ptx, FAST, cwd=tmp_path).returncode == 0
+
+
+def test_processes_change_nothing() -> None:
+    given = ("check", TILE, SOIL, MENDED, FAST)
+    assert ptxsw(*given, "-j1").stdout == ptxsw(*given, "-j2").stdout
+
+
+# ---------------------------------------------------------------- what is wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("none.ptx",), "none.ptx: No such file or directory\n"),
+        (("empty",), "empty: there is no PTX (*.ptx) below it\n"),
+        (("latin.ptx",), "latin.ptx: neither PTX nor CUDA nor an object: byte 3 is no UTF-8\n"),
+        (("tile.ptx", "--select", "luck"), "there is no rule ptxsw-luck; known are ptxsw-array-"),
+        (("tile.ptx", "--baseline", "tile.ptx"), "tile.ptx: no baseline of ptxsw: Expecting value"),
+        (("tile.ptx", "--baseline", "gone"), "gone: No such file or directory\n"),
+        (("tile.ptx", "--block", "0"), "--block: '0' is no size; write 256, 16x16 or 8x8x4\n"),
+    ],
+)
+def test_errors(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "latin.ptx").write_bytes(b"// \xe9")
+    shutil.copy(TILE, tmp_path)
+    done = ptxsw("check", *arguments, FAST, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith(message)
+
+
+def test_one_bad_file_does_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "broken.ptx").write_text("hello")
+    done = ptxsw("check", tmp_path / "broken.ptx", TILE, FAST)
+    assert done.returncode == 2
+    assert b"broken.ptx:1:1: " in done.stderr and b"[ptxsw-bank-conflicts]" in done.stdout
