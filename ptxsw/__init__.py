@@ -3,6 +3,8 @@
     report = ptxsw.analyze(text)                            # a Report
     result = ptxsw.optimize(text, ptxsw.Options(mode="force"))
     result.text, result.report
+    ptxsw.verify(text, result.text)                         # equal, different or undecided
+    ptxsw.steps(text)                                       # the symbolic run, step by step
 
 Whatever is named here is imported when it is first asked for.
 """
@@ -16,14 +18,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Options", "ParseError", "Prediction", "PtxError", "Report", "Result", "Unsupported",
-    "__version__", "analyze", "optimize", "parse", "predict", "verify",
+    "Options", "ParseError", "Prediction", "PtxError", "Report", "Result", "SymbolicStep",
+    "Unsupported", "__version__", "analyze", "optimize", "parse", "plugins", "predict", "steps",
+    "to_z3", "verify",
 ]  # fmt: skip
 
 _HOMES = {
     "parse": "ptxsw.parser", "analyze": "ptxsw.pipeline", "optimize": "ptxsw.pipeline",
     "Options": "ptxsw.pipeline", "Result": "ptxsw.pipeline", "Report": "ptxsw.report",
     "Prediction": "ptxsw.report.prediction", "predict": "ptxsw.prediction",
+    "steps": "ptxsw.emulator.stepping", "to_z3": "ptxsw.emulator.stepping",
+    "SymbolicStep": "ptxsw.emulator.stepping",
     "ParseError": "ptxsw.errors", "PtxError": "ptxsw.errors", "Unsupported": "ptxsw.errors",
 }  # fmt: skip
 
@@ -33,8 +38,8 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name == "verify":  # a package that can be called
-        return import_module("ptxsw.verify")
+    if name in ("plugins", "verify"):  # modules; `verify` can be called
+        return import_module(f"ptxsw.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,5 +1,9 @@
 """The types of the Python interface; `__init__.py` imports them when they are first asked for."""
 
+from ptxsw import plugins as plugins
+from ptxsw.emulator.stepping import SymbolicStep as SymbolicStep
+from ptxsw.emulator.stepping import steps as steps
+from ptxsw.emulator.stepping import to_z3 as to_z3
 from ptxsw.errors import ParseError as ParseError
 from ptxsw.errors import PtxError as PtxError
 from ptxsw.errors import Unsupported as Unsupported

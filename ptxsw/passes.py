@@ -23,7 +23,7 @@ from ptxsw.excerpt import Excerpt
 from ptxsw.ir import Function, Module
 from ptxsw.options import Options
 from ptxsw.parser import parse
-from ptxsw.rewrites import REWRITES, joint, named
+from ptxsw.rewrites import every, joint, named
 from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
 from ptxsw.source import Source
 from ptxsw.validate import ASSUMPTIONS, Proved, validate
@@ -52,8 +52,8 @@ def considered(options: Options) -> tuple[Rewrite, ...]:
     if options.rewrites is None and (options.scheme, options.form) != ("auto", "auto"):
         names = joint.TOGETHER
     if names is None:
-        return tuple(one for one in REWRITES if not one.opt_in)
-    return tuple(one for one in REWRITES if one.name in names)
+        return tuple(one for one in every() if not one.opt_in)
+    return tuple(one for one in every() if one.name in names)
 
 
 class Passes:

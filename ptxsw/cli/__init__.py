@@ -38,6 +38,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 @app.callback(invoke_without_command=True)
 def _root(
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
+    plugins: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…|all",
+            help="Load opcodes and rewrites of other packages before the command.",
+        ),
+    ] = None,
 ) -> None:
     """ptxsw - see what a CUDA kernel loads, and let neighbouring threads share it
 
@@ -48,6 +55,13 @@ def _root(
     if version:
         typer.echo(f"ptxsw {__version__}")
         raise typer.Exit
+    if plugins is not None:
+        from ptxsw.plugins import load
+
+        try:
+            load(*(name.strip() for name in plugins.split(",")))
+        except ValueError as error:
+            raise CommandError(f"--plugins: {error}") from error
 
 
 class _Interrupted(BaseException):

@@ -15,8 +15,8 @@ def rewrites() -> None:
       ptxsw rewrites
       ptxsw optimize kernel.ptx -o out.ptx --mode force --rewrites load-elimination
     """
-    from ptxsw.rewrites import REWRITES
+    from ptxsw.rewrites import every
 
-    width = max(len(one.name) for one in REWRITES)
-    for one in REWRITES:
+    width = max(len(one.name) for one in every())
+    for one in every():
         sys.stdout.write(f"{one.name:{width}}  {one.summary}\n")

@@ -8,10 +8,10 @@ is run once for any turn (`loops`), irreducible flow bluntly: what it may write 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from ptxsw import isa
 from ptxsw.emulator.budget import Budget, OutOfTime
@@ -21,7 +21,7 @@ from ptxsw.emulator.memory import SPACES, ended
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.record import Record
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.state import State, Step, SymbolicMachine
+from ptxsw.emulator.state import MemoryAccess, State, Step, SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics, Trace
 from ptxsw.flow.cfg import Block, Cfg, Loop, build, ends_block
@@ -45,6 +45,11 @@ _Key = TypeVar("_Key")
 _KINDS = {"ld": "load", "ldu": "load", "st": "store"}
 
 
+Hook: TypeAlias = Callable[[int, State, MemoryAccess | None], None]
+"""Told of an instruction that was run on some path: its number in `Cfg.instructions`, the state
+that it left, and the access to memory that it made. The state changes afterwards: keep copies."""
+
+
 def emulate(
     module: Module,
     function: Function,
@@ -52,16 +57,19 @@ def emulate(
     budget_s: float = 10.0,
     solver: Solver | None = None,
     follow: frozenset[str] = frozenset(),
+    hook: Hook | None = None,
 ) -> Trace:
     """The memory trace of a function. Of instructions whose name with all modifiers is in `follow`
-    it has the values that they read, too.
+    it has the values that they read, too. `hook` is told of each instruction that is run.
 
     Raises ParseError where its body does not parse. Past `budget_s` seconds of this thread's CPU
     time the trace holds what was found so far and `statistics.timed_out` is set; nothing may be
     concluded from it.
     """
     with no_collection(), Budget(budget_s) as budget:
-        return _Emulation(module, function, budget, solver or Solver(), follow).trace()
+        emulation = _Emulation(module, function, budget, solver or Solver(), follow)
+        emulation.hook = hook
+        return emulation.trace()
 
 
 def emulate_blocks(
@@ -122,6 +130,7 @@ class _Emulation:
         self.joins = Joins(self.cfg, self.machine, self.live)
         self.record = Record(self.cfg, self.machine, self.tracked, self.joins.ways)
         self.recording = False
+        self.hook: Hook | None = None
         self.apart: frozenset[int] | None = None  # where paths are told apart, none left out
         self.coming: dict[int, list[State]] | None = None  # states at the head of each block
         self.noting = False
@@ -352,6 +361,8 @@ class _Emulation:
             touch = self.machine.run(step, state, index)
             if self.recording:
                 self.record.step(step, state, index, touch)
+                if self.hook is not None:
+                    self.hook(index, state, touch)
         return self._branch(number, state)
 
     def _branch(self, number: int, state: State) -> list[tuple[int, State]]:

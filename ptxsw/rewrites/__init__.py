@@ -26,14 +26,29 @@ REWRITES: tuple[Rewrite, ...] = (
     BankConflicts(),
     Registers(),
 )
+"""Those that are part of ptxsw."""
+
+_OTHERS: list[Rewrite] = []
 _NAMED_ALONE = frozenset({Registers.name})
+
+
+def every() -> tuple[Rewrite, ...]:
+    """All rewrites in order: our own, then those that plugins have registered."""
+    return (*REWRITES, *_OTHERS)
+
+
+def register(rewrite: Rewrite) -> None:
+    """Add a rewrite of a plugin. Raises ValueError where its name is taken."""
+    if any(one.name == rewrite.name for one in every()):
+        raise ValueError(f"the rewrite {rewrite.name!r} is known already")
+    _OTHERS.append(rewrite)
 
 
 def named(names: Iterable[str]) -> tuple[str, ...]:
     """The names of rewrites, checked; "all" stands for each but `registers`, which can make a
     launch fail. Raises ValueError for a name nobody knows."""
     wanted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
-    known = tuple(one.name for one in REWRITES)
+    known = tuple(one.name for one in every())
     if wanted == ("all",):
         return tuple(name for name in known if name not in _NAMED_ALONE)
     unknown = next((name for name in wanted if name not in known), None)

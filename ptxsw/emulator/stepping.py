@@ -1,0 +1,117 @@
+"""A symbolic run step by step, for programs that look on: each instruction on each path, with the
+values of all registers, the conditions of the path and the access to memory that it made.
+
+    for step in ptxsw.steps(text):
+        print(step.line, step.text, step.written)
+
+The run is that of `emulate`: a block is run once for each state that reaches it, and the body of a
+loop once, for any iteration. Steps come in the order in which they are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ptxsw.cxx_names import chosen
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.show import show
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.state import MemoryAccess, State
+from ptxsw.flow.dataflow import CARRY, defs
+from ptxsw.ir import Function, Instruction, Module
+from ptxsw.parser import parse
+
+
+class SymbolicStep(Struct, frozen=True):
+    """One instruction as one path runs it. Registers are called as in the text; of those that hide
+    each other in nested scopes the innermost is shown."""
+
+    index: int  # in the kernel's body, from 0
+    line: int  # of the text, from 1
+    instruction: Instruction
+    text: str  # as written
+    registers: Mapping[str, Term]  # after it, as far as later instructions use them
+    written: Mapping[str, Term]  # those that it wrote
+    conditions: tuple[Term, ...]  # that hold on this path
+    access: MemoryAccess | None  # with `address`, `guard` and `space`
+
+    def __str__(self) -> str:
+        values = [f"{name} = {show(term)}" for name, term in self.written.items()]
+        if self.access is not None:
+            values.append(f"{self.access.space or 'generic'}[{show(self.access.address)}]")
+        return f"{self.line}: {self.text}  // {'; '.join(values)}" if values else self.text
+
+
+def steps(
+    text: str,
+    kernel: str | None = None,
+    *,
+    hook: Callable[[SymbolicStep], None] | None = None,
+    budget_s: float = 10.0,
+) -> tuple[SymbolicStep, ...]:
+    """The steps of a kernel, of the only one by default. `hook` is called with each as it is taken;
+    an exception that it raises ends the run and goes on to the caller.
+
+    Raises ParseError; ValueError where there is no such kernel, or several; TimeoutError past
+    `budget_s` seconds of CPU time.
+    """
+    module = parse(text)
+    functions = chosen(module, kernel)
+    if len(functions) != 1:
+        names = ", ".join(function.name for function in functions) or "none"
+        raise ValueError(f"name one kernel; there are: {names}")
+    return run(module, functions[0], hook=hook, budget_s=budget_s)
+
+
+def run(
+    module: Module,
+    function: Function,
+    *,
+    hook: Callable[[SymbolicStep], None] | None = None,
+    budget_s: float = 10.0,
+) -> tuple[SymbolicStep, ...]:
+    """As `steps`, for a function of a module that was parsed already."""
+    instructions = function.body.instructions
+    taken: list[SymbolicStep] = []
+
+    def note(index: int, state: State, access: MemoryAccess | None) -> None:
+        step = _step(module, index, instructions[index], state, access)
+        taken.append(step)
+        if hook is not None:
+            hook(step)
+
+    everything = frozenset(instruction.name for instruction in instructions)
+    trace = emulate(module, function, budget_s=budget_s, follow=everything, hook=note)
+    if trace.statistics.timed_out:
+        raise TimeoutError(f"{function.name}: the run took more than {budget_s:g} s")
+    return tuple(taken)
+
+
+def _step(
+    module: Module,
+    index: int,
+    instruction: Instruction,
+    state: State,
+    access: MemoryAccess | None,
+) -> SymbolicStep:
+    source, span = module.source, instruction.span
+    text = " ".join(source.slice(span).split())
+    known = {
+        reg.name: term
+        for reg, term in sorted(state.env.items(), key=lambda item: item[0].scope)
+        if reg is not CARRY
+    }
+    written = {reg.name: state.env[reg] for reg in defs(instruction) if reg in state.env}
+    return SymbolicStep(
+        index, source.line(span.start), instruction, text, known, written, state.conditions, access,
+    )  # fmt: skip
+
+
+def to_z3(term: Term) -> Any:
+    """A term as a Z3 expression: a Bool where it is one bit wide, else a BitVec. Parameters,
+    special registers, loaded values and iteration counts become constants of their names."""
+    return Solver().to_z3(term)
