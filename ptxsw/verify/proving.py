@@ -1,0 +1,57 @@
+"""Is there a proof that two kernels are equal?
+
+`ptxsw.validate` is asked first: it sees the two texts and no rule of any rewrite. What it cannot
+follow yet (loops that all lanes go round together, values that cross branches which lanes take
+differently) is proved by the rules of the shuffles, on the first kernel (`symbolic.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ptxsw.ir import Function, Instruction, Module
+from ptxsw.validate import Outcome, Proved, validate
+from ptxsw.verify import symbolic
+from ptxsw.verify.inferred_layout import layouts
+from ptxsw.verify.symbolic import Unproved
+
+
+class Proof(Struct, frozen=True):
+    """The kernels are equal on some assumptions. `alone`: from the two texts alone; `unchanged`:
+    they are the same instructions; `loops` were found to be gone round by all lanes together."""
+
+    assumptions: tuple[str, ...] = ()
+    alone: bool = True
+    unchanged: bool = False
+    loops: int = 0
+
+
+def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
+    """Is a kernel of `second` equal to that of `first`? Raises ParseError."""
+    old, new = _kernel(first, name), _kernel(second, name)
+    for outcome in _outcomes((first, old), (second, new)):
+        if isinstance(outcome, Proved):
+            same = [*map(_said, old.body.instructions)] == [*map(_said, new.body.instructions)]
+            return Proof(outcome.assumptions, unchanged=same)
+    proof = symbolic.prove(first, second, name)
+    if isinstance(proof, Unproved):
+        return proof
+    return Proof(proof.assumptions, False, not (proof.rewrites or proof.loops), proof.loops)
+
+
+def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Iterator[Outcome]:
+    """What the two texts alone tell, and what they tell of shared memory that was permuted."""
+    for layout in (None, *layouts(new[0], old[1], new[1])):
+        yield validate(old, new, shared_layout=layout)
+
+
+def _kernel(module: Module, name: str) -> Function:
+    return next(f for f in module.functions if f.name == name and f.body_span is not None)
+
+
+def _said(instruction: Instruction) -> tuple[object, ...]:
+    return (
+        instruction.opcode, instruction.modifiers, instruction.operands, instruction.guard,
+    )  # fmt: skip
