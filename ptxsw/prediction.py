@@ -31,11 +31,15 @@ from ptxsw.parser import parse
 from ptxsw.report import prediction as model
 from ptxsw.report.prediction import Prediction
 from ptxsw.rewrites import REWRITES
+from ptxsw.target import plain_name
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
 
+_VOLTA = ("sm_70", "sm_72")
+_TURING = "sm_75"
+"""Turing's machine code has Volta's form (Z. Jia et al., arXiv:1903.07486, 2019, chapter 2)."""
 _TIMEOUT = 60.0  # seconds of one run of ptxas
 _NO_LAUNCH = "no launch is given: how often loops turn and what caches hold is not known"
 _NO_BLOCK = "the block is not known: no occupancy; name one, or a launch"
@@ -86,7 +90,7 @@ def predict(
         if other is not None:
             found = replace(found, against=other.like(function, given, shape))
         if rewrites:
-            found = replace(found, effects=one.effects(function, shape))
+            found = replace(found, effects=one.effects(function, shape, found))
         kernels.append(found)
     notes = tuple(filter(None, (one.note, _stands_for(machine, module, arch, gpu))))
     return Prediction(name, machine.name, machine.arch, tuple(kernels), notes)
@@ -117,19 +121,9 @@ def _launch(given: Launch | Mapping[str, Any] | None) -> Launch | None:
 class _Text:
     """A text on a GPU."""
 
-    def __init__(
-        self, text: str, module: Module, machine: Gpu, registers: int | None, lines: bool = True
-    ) -> None:
+    def __init__(self, text: str, module: Module, machine: Gpu, registers: int | None) -> None:
         self._text, self._module, self._gpu, self._registers = text, module, machine, registers
-        self.note = ""
-        self._code: dict[str, sass.Kernel] = {}
-        try:
-            made = sass.read(text, machine.arch, lines=lines, timeout=_TIMEOUT)
-            self._code = {kernel.name: kernel for kernel in made.kernels}
-            self.note = made.note
-        except (NoPtxas, AssemblyError, BadCubin, subprocess.TimeoutExpired) as error:
-            said = str(error).strip().splitlines()[0]
-            self.note = f"no machine code, PTX instructions are counted instead: {said}"
+        self._code, self.note = _machine_code(text, module, machine.arch)
 
     def like(
         self, function: Function, launch: Launch | None, block: tuple[int, int, int] | None
@@ -201,11 +195,11 @@ class _Text:
         )
 
     def effects(
-        self, function: Function, block: tuple[int, int, int] | None
+        self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
     ) -> tuple[model.Effect, ...]:
-        """What each rewrite would change, of those that are not asked for by name only."""
+        """What each rewrite would change of a kernel, of those that need not be asked for."""
         found = []
-        before: model.Stretch | None = None
+        before = None if kernel.launch else _longest(kernel.stretches)
         span = function.span
         for one in REWRITES:
             if one.opt_in or not one.requires.may_apply(self._text[span.start : span.end]):
@@ -240,8 +234,7 @@ class _Text:
         shape = function.block_shape or block
         threads = None if shape is None else shape[0] * shape[1] * shape[2]
         fits = self._fits(function, threads, self._shared(function, None))
-        found = self._iterations(function, shape, fits)
-        return max(found, key=lambda stretch: stretch.time.high, default=None)
+        return _longest(self._iterations(function, shape, fits))
 
     # ------------------------------------------------------------ with one
 
@@ -269,7 +262,30 @@ class _Text:
         return (_stretch(None, line, found, ()),), note
 
 
+def _machine_code(text: str, module: Module, arch: str) -> tuple[Mapping[str, sass.Kernel], str]:
+    """What ptxas makes of the kernels, and what is to be said of it. Where it makes nothing for
+    this target, as for those that CUDA 13 has left out, or of a text for a later one, code for
+    another stands for it."""
+    problem = ""
+    own = [plain_name(target) for target in module.targets]
+    for target in dict.fromkeys((arch, _TURING if arch in _VOLTA else None, *own)):
+        if target is None:
+            continue
+        try:
+            made = sass.read(text, target, timeout=_TIMEOUT)
+        except (NoPtxas, AssemblyError, BadCubin, subprocess.TimeoutExpired) as error:
+            problem = problem or str(error).strip().splitlines()[0]
+            continue
+        stands = "" if target == arch else f"machine code and registers are those of {target}"
+        return {kernel.name: kernel for kernel in made.kernels}, made.note or stands
+    return {}, f"no machine code, PTX instructions are counted instead: {problem}"
+
+
 # ---------------------------------------------------------------- as it is shown
+
+
+def _longest(stretches: Sequence[model.Stretch]) -> model.Stretch | None:
+    return max(stretches, key=lambda stretch: stretch.time.high, default=None)
 
 
 def _shown(stretch: Stretch, found: Estimate) -> model.Stretch:

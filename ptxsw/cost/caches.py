@@ -157,11 +157,12 @@ def _gaps(key: Array, time: Array) -> Array:
 def _characteristic_time(gaps: Array, rate: float, capacity: float) -> float:
     """How long a cache of `capacity` bytes keeps what it holds: the longest time in which no more
     comes in than fits. `rate` are bytes a step for each touch that misses."""
-    times, counts = np.unique(gaps, return_counts=True)
+    times, counts = np.unique(gaps[np.isfinite(gaps)], return_counts=True)
     # Kept for the time of a gap, what was touched after longer ones comes in anew.
     misses = len(gaps) - np.cumsum(counts)
     fits = np.append(0.0, times)
-    lasting = capacity / np.maximum(rate * np.append(len(gaps), misses), 1e-300)
+    # What is touched for the first time misses in any case, so something always comes in.
+    lasting = capacity / (rate * np.append(len(gaps), misses))
     last = int(np.flatnonzero(lasting >= fits)[-1])
     following = fits[last + 1] if last + 1 < len(fits) else np.inf
     return float(min(lasting[last], np.nextafter(following, 0.0)))

@@ -35,6 +35,8 @@ LIMIT: Final = 1 << 20
 """Instructions of groups of threads after which a block is taken to be too long to be counted."""
 _THREADS: Final = 4096  # of the blocks that run side by side
 _TOUCHES: Final = 300_000  # sectors that are remembered
+_OFTEN: Final = 32  # times after which one in `_THINNED` is looked at
+_THINNED: Final = 13
 _WORD: Final = 4  # bytes of a bank
 _BANKS: Final = 32
 
@@ -44,12 +46,10 @@ class TooLong(ValueError):
 
 
 class Asked(Struct):
-    """What one instruction asks of memory, of all warps of a block: `warps` that execute it with
-    some lane, `lanes` that take part (those of four bytes; wider ones count several times),
-    `sectors` of each warp added up, `passes` through the banks of shared memory, and the `distinct`
-    sectors of each time all threads come by."""
+    """What one instruction asks of memory, of all warps of a block: `lanes` that take part (those
+    of four bytes; wider ones count several times), `sectors` of each warp added up, `passes`
+    through the banks of shared memory, and the `distinct` sectors of each time threads come by."""
 
-    warps: float = 0.0
     lanes: float = 0.0
     sectors: float = 0.0
     passes: float = 0.0
@@ -90,7 +90,7 @@ def sample(module: Module, kernel: str, launch: Launch, resident: int) -> Sample
     touches = window.touches(counted.instructions)
     return Sample(
         counted.instructions, counted.warps_executed, -(-threads // 32),
-        counted.steps(), counted.asked, touches,
+        counted.steps(), counted.asked(), touches,
     )  # fmt: skip
 
 
@@ -113,7 +113,9 @@ class _Counting:
         self._threads = threads
         self._codes: dict[int, int] = {}  # number of the first instruction of each function
         self._next = 0
-        self.asked: dict[int, Asked] = {}
+        self._asked: dict[int, Asked] = {}
+        self._looked: dict[int, float] = {}
+        self._times: dict[int, int] = {}
         self.instructions: tuple[Instruction, ...] = ()
         self.warps_executed: tuple[int, ...] = ()
         self._visits: dict[int, float] = {}
@@ -151,14 +153,17 @@ class _Counting:
     def access(
         self, machine: Machine, fragment: Fragment, place: Place, size: int, write: bool
     ) -> None:
-        number = self.number(fragment)
-        idx = fragment.idx if place.which is None else fragment.idx[place.which]
         if place.region is machine.local:
             return
+        number = self.number(fragment)
+        idx = fragment.idx if place.which is None else fragment.idx[place.which]
         self.visit(number, len(idx))
-        found = self.asked.setdefault(number, Asked(write=write))
+        self._times[number] = self._times.get(number, 0) + 1
+        if self._times[number] > _OFTEN and self._times[number] % _THINNED:
+            return
+        self._looked[number] = self._looked.get(number, 0.0) + len(idx) / self._threads
+        found = self._asked.setdefault(number, Asked(write=write))
         warps = idx >> 5
-        found.warps += 1 + int(np.count_nonzero(warps[1:] != warps[:-1]))
         if not place.arena:
             found.passes += _passes(warps, place.offsets, size)
             return
@@ -167,6 +172,17 @@ class _Counting:
         sectors = np.broadcast_to(place.offsets // SECTOR, len(idx))
         found.sectors += len(np.unique(warps * (1 << 40) + sectors))
         found.distinct += len(np.unique(sectors))
+
+    def asked(self) -> dict[int, Asked]:
+        """What each instruction asked for; what was looked at stands for all."""
+        return {number: self._scaled(number, found) for number, found in self._asked.items()}
+
+    def _scaled(self, number: int, found: Asked) -> Asked:
+        times = self._visits[number] / self._looked[number]
+        return Asked(
+            found.lanes * times, found.sectors * times, found.passes * times,
+            found.distinct * times, found.write, found.cached,
+        )  # fmt: skip
 
 
 def _passes(warps: Array, offsets: Array, size: int) -> int:

@@ -1,0 +1,272 @@
+"""Predicted against measured times of the CC'23 operators.
+
+    python -m benchmarks.predict [OPERATOR ...] [--csv FILE] [--rows FILE]
+
+`cc23.csv` holds times and registers from the logs published with K. Matsumura, S. Garcia De
+Gonzalo, A. Pena, "A Symbolic Emulator for Shuffle Synthesis on the NVIDIA PTX Code", CC 2023
+(https://github.com/khaki3/ptxas-wrapper, MIT licence): nine operators on three GPUs, each as it was
+(original), with shuffles and the loads of corner lanes (paper), without these loads (nocorner), and
+without all loads that shuffles serve (noload; the last two compute nonsense). `compute_s` are
+seconds of `iterations` launches.
+
+They were made by NVHPC's OpenACC compiler from other sources than ours: KernelGen's operators in
+`benchmarks/kernelgen` stand for them, launched in the same shape, and their loads are made plain
+ones, as NVHPC made them. Registers are those that were measured. Nothing else is taken from the
+table, and no number of the model was chosen by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+from pathlib import Path
+from statistics import median
+
+from msgspec import Struct
+
+from benchmarks.kernelgen.cases import operator_path
+from benchmarks.kernelgen.operators import OPERATORS, Operator
+from ptxsw.cost import sass
+from ptxsw.cost.estimate import Estimate, estimate
+from ptxsw.cost.gpu import find
+from ptxsw.cost.launched import work
+from ptxsw.cost.occupancy import occupancy
+from ptxsw.cost.sampled import Sample, sample
+from ptxsw.options import Options
+from ptxsw.parser import parse
+from ptxsw.pipeline import optimize
+from ptxsw.verify.arguments import Data
+from ptxsw.verify.launches import Launch
+
+MEASURED = Path(__file__).with_name("cc23.csv")
+GPUS = {"Tesla K40c": "k40", "GeForce GTX TITAN X": "titan-x", "Tesla V100-SXM2-16GB": "v100"}
+VARIANTS = ("original", "noload", "nocorner", "paper")
+BOUNDED = ("original", "noload")  # whose errors are limited
+GRID = 65535  # blocks at most, which take rows or planes in turn
+HEAD = "gpu operator variant measured-ms low high likely-low likely-high middle/measured bound"
+
+
+class Row(Struct, frozen=True):
+    """One measured time, in seconds of a launch, and what is predicted."""
+
+    gpu: str
+    operator: str
+    variant: str
+    measured: float
+    predicted: Estimate
+
+    @property
+    def off(self) -> float:
+        """The middle of the prediction over what was measured."""
+        return self.predicted.time.middle / self.measured
+
+    @property
+    def inside(self) -> bool:
+        return self.predicted.time.low <= self.measured <= self.predicted.time.high
+
+    @property
+    def inside_likely(self) -> bool:
+        return self.predicted.likely.low <= self.measured <= self.predicted.likely.high
+
+
+class Figure(Struct, frozen=True):
+    """A figure of the whole, and what it should be: at least, or at most."""
+
+    name: str
+    value: float
+    wanted: float
+    at_least: bool
+
+    @property
+    def met(self) -> bool:
+        return self.value >= self.wanted if self.at_least else self.value <= self.wanted
+
+
+# ---------------------------------------------------------------- predicting
+
+
+class Predictor:
+    """Predicts rows of the table; what a version does is looked at once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[str, str], str] = {}
+        self._samples: dict[tuple[str, str], Sample] = {}
+        self._codes: dict[tuple[str, str], sass.Kernel] = {}
+
+    def row(self, given: dict[str, str]) -> Row:
+        """One row of the table, predicted."""
+        operator, variant = OPERATORS[given["operator"]], given["variant"]
+        gpu = find(GPUS[given["gpu"]])
+        sizes = tuple(map(int, given["size"].split("x")))
+        launch = launched(operator, sizes)
+        fits = occupancy(gpu.arch, launch.block[0], int(given["registers"]))
+        resident = int(fits.blocks * gpu.of("sms").high)
+        text = self._text(operator.name, variant)
+        module = parse(text, operator.name)
+        (function,) = module.kernels
+        key = operator.name, variant
+        if key not in self._samples:
+            self._samples[key] = sample(module, function.name, launch, resident)
+        code = self._code(key) if gpu.arch == "sm_70" else None
+        asked = work(gpu, function, self._samples[key], launch.grid[0], fits, 0, code)
+        seconds = float(given["compute_s"]) / int(given["iterations"])
+        return Row(given["gpu"], operator.name, variant, seconds, estimate(gpu, asked))
+
+    def _text(self, operator: str, variant: str) -> str:
+        key = operator, variant
+        if key not in self._texts:
+            text = operator_path(operator, "float").read_text()
+            text = text.replace("ld.global.nc.", "ld.global.").replace(
+                ".target sm_80", ".target sm_70"
+            )
+            if variant != "original":
+                bound = None if variant == "paper" else variant
+                text = optimize(
+                    text, Options(mode="force", scheme="paper", form="keep", unsafe_bound=bound)
+                ).text
+            self._texts[key] = text
+        return self._texts[key]
+
+    def _code(self, key: tuple[str, str]) -> sass.Kernel:
+        """What ptxas makes of it for Turing, which stands for Volta: CUDA 13 has left Volta out."""
+        if key not in self._codes:
+            made = sass.read(self._text(*key), "sm_75")
+            self._codes[key] = made.kernels[0]
+        return self._codes[key]
+
+
+def launched(operator: Operator, sizes: Sequence[int]) -> Launch:
+    """As the directives said: a block for each row or plane, 512 threads along x (128 in the game
+    of life)."""
+    data = Data("zeros", prod(sizes))
+    args = (*sizes, *(operator.scalars.get(name, data) for name in operator.params))
+    outer = sizes[-1] - operator.low - operator.high
+    threads = 128 if operator.name == "gameoflife" else 512
+    return Launch((min(GRID, outer), 1, 1), (threads, 1, 1), args)
+
+
+# ---------------------------------------------------------------- judging
+
+
+def figures(rows: Sequence[Row]) -> Iterator[Figure]:
+    """What is asked of the model."""
+    bounded = [row for row in rows if row.variant in BOUNDED]
+    yield Figure(
+        "median error, originals and noload", median(abs(r.off - 1) for r in bounded), 0.35, False
+    )
+    worst = max(max(r.off, 1 / r.off) for r in bounded)
+    yield Figure("largest factor of a row, originals and noload", worst, 2.5, False)
+    for gpu in dict.fromkeys(row.gpu for row in rows):
+        for variant in BOUNDED:
+            some = [r for r in rows if (r.gpu, r.variant) == (gpu, variant)]
+            if len(some) > 2:
+                found = rank_correlation([(r.measured, r.predicted.time.middle) for r in some])
+                yield Figure(f"rank correlation, {variant}, {gpu}", found, 0.9, True)
+    compared = list(ratios(rows))
+    if compared:
+        off = median(abs(predicted / measured - 1) for _, measured, predicted in compared)
+        yield Figure("median error of a version's ratio to its original", off, 0.15, False)
+    yield Figure("share of rows within the bounds", _share(r.inside for r in rows), 0.8, True)
+    yield Figure(
+        "share of rows within what is likely (at most a factor of 2.5 wide)",
+        _share(r.inside_likely for r in rows), 0.8, True,
+    )  # fmt: skip
+    widths = [row.predicted.time.width for row in rows]
+    yield Figure("share of bounds no wider than 2.5", _share(w <= 2.5 for w in widths), 1.0, True)
+    signs = [
+        (predicted > 1) == (measured > 1)
+        for row, measured, predicted in compared
+        if row.variant == "paper" and abs(measured - 1) > 0.1
+    ]
+    if signs:
+        yield Figure(
+            "right signs of paper against original, beyond 10 %", _share(signs), 0.85, True
+        )
+
+
+def ratios(rows: Sequence[Row]) -> Iterator[tuple[Row, float, float]]:
+    """Each version with its time over its original's, measured and predicted."""
+    originals = {(r.gpu, r.operator): r for r in rows if r.variant == "original"}
+    for row in rows:
+        original = originals.get((row.gpu, row.operator))
+        if original is not None and row is not original:
+            predicted = row.predicted.time.middle / original.predicted.time.middle
+            yield row, row.measured / original.measured, predicted
+
+
+def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    """Spearman's coefficient; no two of either are equal."""
+    first = sorted(a for a, _ in pairs)
+    second = sorted(b for _, b in pairs)
+    squares = sum((first.index(a) - second.index(b)) ** 2 for a, b in pairs)
+    return 1 - 6 * squares / (len(pairs) * (len(pairs) ** 2 - 1))
+
+
+def _share(answers: Iterable[bool]) -> float:
+    given = list(answers)
+    return sum(given) / len(given)
+
+
+def chosen_by_auto(operators: Iterable[str]) -> Iterator[tuple[str, str, int]]:
+    """GPU, operator and the shuffles that mode auto makes."""
+    for gpu, name in GPUS.items():
+        for operator in operators:
+            text = operator_path(operator, "float").read_text()
+            options = Options(arch=find(name).arch)
+            kernel = optimize(text, options).report.kernels[0]
+            yield gpu, operator, kernel.shuffles or 0
+
+
+# ---------------------------------------------------------------- printing
+
+
+def line(row: Row) -> tuple[str, ...]:
+    """Cells below `HEAD`; times in milliseconds."""
+    times = (row.measured, row.predicted.time.low, row.predicted.time.high)
+    likely = (row.predicted.likely.low, row.predicted.likely.high)
+    shown = [f"{1e3 * t:.2f}" for t in (*times, *likely)]
+    return (row.gpu, row.operator, row.variant, *shown, f"{row.off:.2f}", row.predicted.bound)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.predict", description=__doc__)
+    parser.add_argument("operators", nargs="*", metavar="OPERATOR")
+    parser.add_argument("--measured", type=Path, default=MEASURED, metavar="CSV")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the rows there")
+    given = parser.parse_args(arguments)
+    with given.measured.open(newline="") as file:
+        table = [r for r in csv.DictReader(file) if r["gpu"] in GPUS]
+    wanted = given.operators or list(dict.fromkeys(r["operator"] for r in table))
+    predictor, rows = Predictor(), []
+    print("  ".join(HEAD.split()))
+    for variant in VARIANTS:
+        for entry in table:
+            if entry["operator"] in wanted and entry["variant"] == variant:
+                rows.append(predictor.row(entry))
+                print("  ".join(line(rows[-1])), flush=True)
+    if not rows:
+        print(f"no rows of {', '.join(wanted)}", file=sys.stderr)
+        return 2
+    if given.csv is not None:
+        with given.csv.open("w", newline="") as file:
+            csv.writer(file).writerows([HEAD.split(), *map(line, rows)])
+    print()
+    for figure in figures(rows):
+        sign = ">=" if figure.at_least else "<="
+        verdict = "met" if figure.met else "NOT MET"
+        print(f"{figure.name}: {figure.value:.3f} (wanted {sign} {figure.wanted:g}) {verdict}")
+    measured = {
+        (row.gpu, row.operator): ratio for row, ratio, _ in ratios(rows) if row.variant == "paper"
+    }
+    for gpu, operator, shuffles in chosen_by_auto(wanted):
+        if shuffles:
+            paper = measured.get((gpu, operator), float("nan"))
+            print(f"auto makes {shuffles} shuffles: {gpu}, {operator}; paper measured {paper:.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""`python -m benchmarks.predict`: how predictions are held against measured times."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+
+import pytest
+
+from benchmarks.kernelgen.operators import OPERATORS
+from benchmarks.predict import (
+    GPUS,
+    MEASURED,
+    VARIANTS,
+    Figure,
+    Row,
+    figures,
+    launched,
+    main,
+    rank_correlation,
+    ratios,
+)
+from ptxsw.cost.estimate import Estimate, Resource
+from ptxsw.cost.interval import Interval
+
+
+def row(gpu: str, operator: str, variant: str, measured: float, *bounds: float) -> Row:
+    time = Interval(*bounds)
+    return Row(gpu, operator, variant, measured, Estimate(time, (Resource("dram", time, "bytes"),)))
+
+
+def test_the_table_is_whole() -> None:
+    with MEASURED.open(newline="") as file:
+        table = list(csv.DictReader(file))
+    count = Counter((r["gpu"], r["variant"]) for r in table)
+    assert count == {(gpu, variant): 9 for gpu in GPUS for variant in VARIANTS}
+    assert {r["operator"] for r in table} <= OPERATORS.keys()
+    assert all(float(r["compute_s"]) > 0 and int(r["registers"]) > 0 for r in table)
+
+
+def test_launches_have_the_shape_of_the_directives() -> None:
+    wave = launched(OPERATORS["wave13pt"], (512, 1024, 1024))
+    assert (wave.grid, wave.block) == ((1020, 1, 1), (512, 1, 1))
+    life = launched(OPERATORS["gameoflife"], (32768, 32768))
+    assert (life.grid, life.block) == ((32766, 1, 1), (128, 1, 1))
+    assert len(wave.args) == len(OPERATORS["wave13pt"].params) + 3
+
+
+def test_ranks() -> None:
+    assert rank_correlation([(1, 10), (2, 20), (3, 30)]) == 1
+    assert rank_correlation([(1, 30), (2, 20), (3, 10)]) == -1
+    assert rank_correlation([(1, 10), (2, 30), (3, 20), (4, 40)]) == 0.8
+
+
+def test_figures_of_rows() -> None:
+    rows = [
+        row("A", "one", "original", 1.0, 0.5, 2.0),
+        row("A", "two", "original", 2.0, 1.0, 9.0),
+        row("A", "three", "original", 4.0, 5.0, 5.0),
+        row("A", "one", "paper", 2.0, 0.5, 1.5),
+    ]
+    named = {figure.name: figure for figure in figures(rows)}
+    assert named["median error, originals and noload"].value == pytest.approx(0.25)
+    assert named["largest factor of a row, originals and noload"].value == pytest.approx(1.5)
+    assert named["rank correlation, original, A"].value == 1
+    assert named["share of rows within the bounds"].value == 0.5
+    assert named["share of bounds no wider than 2.5"].value == 0.25
+    assert named["right signs of paper against original, beyond 10 %"].value == 0
+    [(_, measured, predicted)] = ratios(rows)
+    assert measured == 2.0
+    assert predicted == pytest.approx(0.866, abs=1e-3)
+
+
+def test_what_is_met() -> None:
+    assert Figure("error", 0.2, 0.35, at_least=False).met
+    assert not Figure("share", 0.2, 0.8, at_least=True).met
+
+
+@pytest.mark.slow
+def test_one_operator_is_predicted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["jacobi"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith(tuple(GPUS)) for line in lines) == 12
+    assert any(line.startswith("median error, originals and noload: ") for line in lines)
+
+
+def test_an_operator_that_is_not_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vecadd"]) == 2
+    assert capsys.readouterr().err == "no rows of vecadd\n"
