@@ -12,7 +12,7 @@ from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, write
 from ptxsw.cli.options import BlockOption, block_shape
 from ptxsw.cli.progress import bar
-from ptxsw.cli.terminal import paint, show
+from ptxsw.cli.terminal import paint, show, width
 
 if TYPE_CHECKING:
     from ptxsw.cli.check_run import Told
@@ -126,21 +126,28 @@ def check(
     if write_baseline is not None:
         write(write_baseline, run.new_baseline(answers))
         raise typer.Exit(BAD_INPUT if told.problems else 0)
-    show(_drawn(told, format, help_uri))
+    show(_drawn(told, format, help_uri, pinned=baseline))
     if told.problems:
         raise typer.Exit(BAD_INPUT)
     if told.fails(fail_on.value):
         raise typer.Exit(_NO)
 
 
-def _drawn(told: Told, format: Format, help_uri: str | None) -> str:
+def _drawn(told: Told, format: Format, help_uri: str | None, pinned: str | None) -> str:
+    from ptxsw.findings.usage import usage_table
     from ptxsw.report import messages
+    from ptxsw.report.layout import draw_text
 
     if format is Format.github:
         return messages.github(told.findings)
     if format is Format.text:
         kernels = sum(len(report.kernels) for report in told.reports) or len(told.usages)
         found = messages.text(told.findings, paint())
+        if pinned is None and told.usages:
+            table = usage_table(told.usages)
+            found += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
+        if found and not told.findings:
+            return found
         return found + messages.summary(told.findings, kernels, len(told.reports)) + "\n"
     import json
 

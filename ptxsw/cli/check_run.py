@@ -192,7 +192,7 @@ def _regression(path: str, name: str, what: str) -> Located:
         "`--write-baseline`.",
         0.0,
     )  # fmt: skip
-    return Located(finding, path, 1, 1, "", path)
+    return Located(finding, path, 0, 0, "", path)
 
 
 def read_baseline(path: str | None) -> baseline.Baseline | None:

@@ -15,6 +15,8 @@ from msgspec import Struct
 from ptxsw.cost import cubin
 from ptxsw.cost.blocks import BYTES
 from ptxsw.cost.occupancy import UnknownTarget, occupancy
+from ptxsw.cxx_names import readable
+from ptxsw.report.tables import Table, show
 
 STORE, LOAD = 0x387, 0x983  # STL, LDL
 _FIRST = 70
@@ -88,31 +90,23 @@ def worse(
     that is not pinned it is told that it spills."""
     for name, usage in now.items():
         before = pinned.get(name)
-        for what in _compared(usage, before, drift) if before else _first(usage):
-            yield name, what
-
-
-def _first(usage: Usage) -> Iterator[str]:
-    if usage.local_stores:
-        yield (
-            f"is not in the baseline, and stores to local memory in {usage.local_stores} "
-            "instructions"
-        )
+        if before is None and usage.local_stores:
+            yield name, f"is not pinned, and stores to local memory {usage.local_stores} times"
+        elif before is not None and (parts := list(_compared(usage, before, drift))):
+            yield name, "; ".join(parts)
 
 
 def _compared(now: Usage, before: Usage, drift: float) -> Iterator[str]:
     if (now.local_stores or 0) > (before.local_stores or 0):
-        starts = "starts to spill" if not before.local_stores else "spills more"
         yield (
-            f"{starts}: {before.local_stores or 0} -> {now.local_stores} stores and "
-            f"{before.local_loads or 0} -> {now.local_loads} loads of local memory, frame "
-            f"{before.frame} -> {now.frame} bytes"
+            f"{'spills more' if before.local_stores else 'starts to spill'}: "
+            f"{before.local_stores or 0} -> {now.local_stores} stores and "
+            f"{before.local_loads or 0} -> {now.local_loads} loads of local memory"
         )
     if now.warps is not None and before.warps is not None and now.warps < before.warps:
         yield (
-            f"loses occupancy: {before.warps} -> {now.warps} warps with blocks of {now.threads}, "
-            f"{before.registers} -> {now.registers} registers, "
-            f"{before.shared:,} -> {now.shared:,} bytes of shared memory"
+            f"loses occupancy: {before.warps} -> {now.warps} warps with blocks of "
+            f"{now.threads} threads"
         )
     for noun, old, new in (
         ("registers", before.registers, now.registers),
@@ -121,3 +115,20 @@ def _compared(now: Usage, before: Usage, drift: float) -> Iterator[str]:
     ):
         if new > old * (1 + drift):
             yield f"uses more {noun}: {old:,} -> {new:,}"
+
+
+# ---------------------------------------------------------------- shown
+
+
+def usage_table(usages: Mapping[str, Usage]) -> Table:
+    """What each kernel uses."""
+    header = ("arch", "kernel", "registers", "frame", "stores", "loads", "shared", "block", "warps")
+    rows = []
+    for name, used in usages.items():
+        arch, _, kernel = name.partition(" ")
+        figures = (
+            used.registers, used.frame, used.local_stores, used.local_loads, used.shared,
+            used.threads, used.warps,
+        )  # fmt: skip
+        rows.append((arch, readable(kernel) or kernel, *map(show, figures)))
+    return Table(header, tuple(rows), frozenset(header[2:]))

@@ -18,7 +18,8 @@ _IGNORE = re.compile(r"ptxsw:\s*ignore(?:\[([^\]]*)\])?")
 
 class Located(Struct, frozen=True):
     """A finding, where it is, and the text of that line, or an empty one where the file cannot be
-    read. The place is in the source where that is known, else in the PTX."""
+    read. The place is in the source where that is known, else in the PTX. Line 0 is the whole
+    file."""
 
     finding: Finding
     path: str

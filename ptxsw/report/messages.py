@@ -18,7 +18,7 @@ def text(findings: Sequence[Located], paint: Paint) -> str:
 
 def _told(each: Located, paint: Paint) -> Iterator[str]:
     finding = each.finding
-    place = f"{each.path}:{each.line}:{each.column}:"
+    place = f"{each.path}:{each.line}:{each.column}:" if each.line else f"{each.path}:"
     yield (
         f"{paint('place', place, place)} "
         f"{paint(finding.level, finding.level, finding.level)}: {finding.what} [{finding.rule}]"
@@ -28,11 +28,12 @@ def _told(each: Located, paint: Paint) -> Iterator[str]:
         yield f"{number} | {each.text.rstrip()}"
         lead = "".join("\t" if c == "\t" else " " for c in each.text[: each.column - 1])
         yield f"{' ' * len(number)} | {lead}^"
-    name = readable(finding.kernel) or finding.kernel
-    yield (
-        f"      kernel {name}, {each.ptx}:{_lines(finding.lines)}: {finding.measure}; "
-        f"weight {finding.weight:,.0f}"
-    )
+    if each.line:
+        name = readable(finding.kernel) or finding.kernel
+        yield (
+            f"      kernel {name}, {each.ptx}:{_lines(finding.lines)}: {finding.measure}; "
+            f"weight {finding.weight:,.0f}"
+        )
     yield f"      {finding.advice}"
 
 
@@ -55,11 +56,15 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 def github(findings: Sequence[Located]) -> str:
     """Workflow commands of GitHub Actions, which become annotations of the lines."""
     return "".join(
-        f"::{_COMMANDS[each.finding.level]} file={_property(each.path)},line={each.line},"
-        f"col={each.column},title={_property(each.finding.rule)}::"
+        f"::{_COMMANDS[each.finding.level]} file={_property(each.path)}{_position(each)},"
+        f"title={_property(each.finding.rule)}::"
         f"{_data(f'{each.finding.what} {each.finding.advice}')}\n"
         for each in findings
     )
+
+
+def _position(each: Located) -> str:
+    return f",line={each.line},col={each.column}" if each.line else ""
 
 
 def _data(value: str) -> str:

@@ -96,7 +96,5 @@ def _rank(weight: float) -> float:
 def _place(path: str, line: int, column: int) -> Json:
     pure = PurePath(path)
     uri = pure.as_uri() if pure.is_absolute() else quote(pure.as_posix())
-    return {
-        "artifactLocation": {"uri": uri},
-        "region": {"startLine": line, "startColumn": max(1, column)},
-    }
+    region = {"region": {"startLine": line, "startColumn": max(1, column)}} if line else {}
+    return {"artifactLocation": {"uri": uri}, **region}

@@ -1,0 +1,115 @@
+"""What `check` can be given: CUDA sources, objects, libraries, programs; and what it says where
+nvcc or cuobjdump is missing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from benchmarks.programs.faults.cases import HERE as FAULTS
+from ptxsw.toolchain import programs
+from ptxsw.toolchain.inputs import Unreadable, cubins_of, files_in, ptx_of
+from tests.cli.test_cli import ptxsw
+
+NVCC = shutil.which("nvcc")
+CUOBJDUMP = next(programs.places("cuobjdump"), None)
+ELF = b"\x7fELF\x02\x01\x01" + bytes(11)
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "places", lambda name, environ=None: iter(()))
+
+
+def test_files_of_directories_come_once_and_in_order(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    names = ["b.ptx", "a.ptx", "sub/c.ptx", "notes.txt"]
+    for name in names:
+        (tmp_path / name).write_text("")
+    one = str(tmp_path / "b.ptx")
+    found = files_in([one, str(tmp_path)])
+    assert [str(Path(f).relative_to(tmp_path)) for f in found] == ["b.ptx", "a.ptx", "sub/c.ptx"]
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_without_a_compiler_the_message_says_what_to_install(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("")
+    with pytest.raises(Unreadable) as error:
+        ptx_of(str(source))
+    assert str(error.value) == (
+        f"{source}: no nvcc and no clang++ found to compile it; install a CUDA toolkit, or "
+        "`pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime`"
+    )
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize("read", [ptx_of, cubins_of])
+def test_without_cuobjdump_the_message_says_what_to_install(read: object, tmp_path: Path) -> None:
+    made = tmp_path / "a.out"
+    made.write_bytes(ELF + bytes(64))
+    assert callable(read)
+    with pytest.raises(Unreadable) as error:
+        read(str(made))
+    assert str(error.value) == (
+        f"{made}: no cuobjdump found; install nvidia-cuda-cuobjdump with pip, or a CUDA toolkit"
+    )
+
+
+def test_a_cubin_holds_no_ptx(tmp_path: Path) -> None:
+    made = tmp_path / "k.cubin"
+    made.write_bytes(ELF[:18] + (190).to_bytes(2, "little") + bytes(64))
+    with pytest.raises(Unreadable, match="a cubin holds no PTX; --resources can check it"):
+        ptx_of(str(made))
+    assert [one.name for one in cubins_of(str(made))] == [str(made)]
+
+
+def test_names_that_cuobjdump_would_lose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of one name in a library overwrite each other: that is told, not passed over."""
+    fake = tmp_path / "cuobjdump"
+    said = "Extracting PTX file and ptxas options    {}: k.sm_80.ptx -arch=sm_80\\n"
+    fake.write_text(f'#!/bin/sh\nprintf "{said.format(1)}{said.format(2)}"\ntouch k.sm_80.ptx\n')
+    fake.chmod(0o755)
+    monkeypatch.setattr(programs, "locate", lambda name, advice: str(fake))
+    library = tmp_path / "lib.a"
+    library.write_bytes(b"!<arch>\n")
+    with pytest.raises(Unreadable, match=r"several members are called k.sm_80.ptx"):
+        ptx_of(str(library))
+
+
+# ---------------------------------------------------------------- real compilers
+
+
+def test_a_source_that_does_not_compile(tmp_path: Path) -> None:
+    if NVCC is None:
+        pytest.skip("no nvcc")
+    (tmp_path / "k.cu").write_text("__global__ void f() { nonsense; }\n")
+    done = ptxsw("check", "k.cu", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"k.cu: nvcc could not compile it:\nk.cu(1): error: ")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NVCC is None or CUOBJDUMP is None, reason="no nvcc, or no cuobjdump")
+def test_sources_objects_libraries_and_programs(tmp_path: Path) -> None:
+    """They all say the same of the same kernel."""
+    shutil.copy(FAULTS / "cuda" / "tile.cu", tmp_path)
+    (tmp_path / "main.cu").write_text("int main() { return 0; }\n")
+    flags = ["-lineinfo", "-gencode", "arch=compute_90,code=[sm_90,compute_90]"]
+    assert NVCC is not None
+    for command in (
+        [NVCC, *flags, "-c", "tile.cu", "main.cu"],
+        ["ar", "rcs", "lib.a", "tile.o"],
+        [NVCC, *flags, "tile.o", "main.o", "-o", "a.out"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    for name in ("tile.cu", "tile.o", "lib.a", "a.out"):
+        more = ("--arch", "sm_90") if name == "tile.cu" else ()
+        done = ptxsw("check", name, *more, cwd=tmp_path)
+        assert done.returncode == 1, done.stderr
+        first = done.stdout.decode().splitlines()[0]
+        assert first.startswith("tile.cu:16:5: warning: ")
+        assert first.endswith("[ptxsw-bank-conflicts]")
