@@ -7,6 +7,8 @@ Each kernel is taken out of its module first: kernels know nothing of each other
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -14,6 +16,7 @@ from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Refusal
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.splice import Edit, Origins, apply, compose
+from ptxsw.cost.decide import Decision
 from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME, PLANNING, Budget, OutOfTime
 from ptxsw.emulator.run import emulate
@@ -25,10 +28,23 @@ from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.rewrites import every, joint, named
 from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
+from ptxsw.rewrites.registers import Registers
+from ptxsw.rewrites.weighing import Scales, Text, cannot_count
 from ptxsw.source import Source
 from ptxsw.validate import ASSUMPTIONS, Proved, validate
 
+_UNWEIGHED = frozenset({*joint.TOGETHER, Registers.name})  # they choose by figures of their own
 UNCHECKED = "what was written for it could not be shown to be right"
+
+
+class State(Struct):
+    """A kernel as a rewrite left it: the text, and the number of what that rewrite made."""
+
+    number: int
+    module: Module
+    function: Function
+    since: tuple[Edit, ...]
+    trace: Trace | None = None
 
 
 class Progress(Struct):
@@ -43,6 +59,10 @@ class Progress(Struct):
     budget: Budget
     since: tuple[Edit, ...] = ()  # that made the text of `module` from that of the excerpt
     made: list[Made] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)  # after each rewrite that changed it
+    weighed: int = 0  # of the states; all of these are kept
+    scales: Scales | None = None
+    decision: Decision | None = None  # where there was something to weigh
 
 
 def considered(options: Options) -> tuple[Rewrite, ...]:
@@ -52,7 +72,7 @@ def considered(options: Options) -> tuple[Rewrite, ...]:
     if options.rewrites is None and (options.scheme, options.form) != ("auto", "auto"):
         names = joint.TOGETHER
     if names is None:
-        return tuple(one for one in every() if not one.opt_in)
+        names = named(["all"])
     return tuple(one for one in every() if one.name in names)
 
 
@@ -70,6 +90,8 @@ class Passes:
         self._options, self._arch, self._block = options, arch, block
         self._rewrites = considered(options)
         self._names = frozenset(one.name for one in self._rewrites)
+        unsure = [one for one in self._rewrites if one.needs_ptxas and options.mode == "auto"]
+        self._last_unsure = unsure[-1] if unsure else None  # behind which what it costs is asked
 
     def run(self, excerpt: Excerpt) -> Progress:
         """One kernel, and what was made of it. Raises ParseError."""
@@ -77,12 +99,19 @@ class Passes:
             solver, module, function = Solver(), excerpt.module, excerpt.function
             trace = emulate(module, function, budget_s=budget.seconds, solver=solver)
             each = Progress(trace, excerpt, module, function, trace, solver, budget)
+            auto = self._options.mode == "auto"
             for one in self._rewrites:
+                if auto and one.name == Registers.name:  # for the text that is kept
+                    self._weigh(each)
                 made = self._find(one, each)
                 if made is not None:
                     each.made.append(made)
                 if made is not None and made.changes:
                     self._write(one, each, made)
+                if one is self._last_unsure:
+                    self._weigh(each)
+            if auto:
+                self._weigh(each)
         return each
 
     # ------------------------------------------------------------ finding
@@ -102,11 +131,17 @@ class Passes:
             found = list(one.find(kernel))
         elif joined and joint.leads(one.name, kernel):
             found = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
+        changes = tuple(item for item in found if isinstance(item, Change))
+        refusals = tuple(item for item in found if isinstance(item, Refusal))
+        reason = self._not_weighed(one, each) if changes else None
+        if reason is not None:
+            refusals += tuple(Refusal(one.name, change.at, reason) for change in changes)
+            changes = ()
         return Made(
             one.name,
             kernel,
-            tuple(item for item in found if isinstance(item, Change)),
-            tuple(item for item in found if isinstance(item, Refusal)),
+            changes,
+            refusals,
             next((item for item in found if isinstance(item, Choice)), None),
         )
 
@@ -117,6 +152,8 @@ class Passes:
         if each.trace is None:
             each.solver = Solver()
             each.trace = emulate(each.module, each.function, budget_s=budget, solver=each.solver)
+            if each.states:
+                each.states[-1].trace = each.trace
         trace, solver = each.trace, each.solver
         if follows:
             solver = Solver()
@@ -140,15 +177,16 @@ class Passes:
                 problem = self._problem(one, made, module, share)
             except OutOfTime as late:
                 if not late.done or share == 1.0:
-                    self._give_up(each, made, OUT_OF_TIME)
+                    self._give_up(each, len(each.made) - 1, OUT_OF_TIME)
                     return
                 made = each.made[-1] = joint.reduced(made, late.done)
                 continue
             if problem is not None:
-                self._give_up(each, made, problem)
+                self._give_up(each, len(each.made) - 1, problem)
                 return
             each.since, each.module, each.trace = since, module, None
             each.function = _named(module, each.function.name)
+            each.states.append(State(len(each.made) - 1, module, each.function, since))
             return
 
     def _problem(self, one: Rewrite, made: Made, rewritten: Module, share: float) -> str | None:
@@ -171,14 +209,78 @@ class Passes:
         )  # fmt: skip
         return None if isinstance(outcome, Proved) else f"{UNCHECKED}: {outcome}"
 
-    def _give_up(self, each: Progress, made: Made, reason: str) -> None:
+    # ------------------------------------------------------------ weighing
+
+    def _not_weighed(self, one: Rewrite, each: Progress) -> str | None:
+        """Why nothing is made by a rewrite that may cost more than it counts itself: ptxas cannot
+        be asked, or a measurement or a model has chosen shuffles for the kernel without it."""
+        if self._options.mode != "auto" or not one.needs_ptxas:
+            return None
+        if _shuffled(each):
+            return "shuffles were chosen for the kernel without it"
+        reason = cannot_count(self._arch)
+        return None if reason is None else f"what it costs in registers is not known: {reason}"
+
+    def _weigh(self, each: Progress) -> None:
+        """Keep what certainly pays. Copies cost nothing, and what was chosen with shuffles stays;
+        what is kept of earlier rewrites is not weighed again."""
+        new = each.states[each.weighed :]
+        if {each.made[s.number].rewrite for s in new} <= _UNWEIGHED or _shuffled(each):
+            return
+        if each.scales is None:
+            block = each.excerpt.function.block_shape or self._options.block or self._block
+            each.scales = Scales(each.function.name, self._arch, block)
+        unsure = {one.name for one in self._rewrites if one.needs_ptxas}
+        texts = [Text(each.excerpt.module, lambda: each.original)]
+        for state in each.states:
+            sure = each.made[state.number].rewrite not in unsure
+            texts.append(Text(state.module, partial(self._trace, state), sure))
+        weighed = each.scales.choose(texts, each.weighed)
+        if weighed.kept or each.decision is None:
+            each.decision = weighed.decision
+        for number in range(weighed.kept + 1, len(texts)):
+            self._give_up(each, each.states[number - 1].number, weighed.reasons[number])
+        if weighed.kept < len(each.states):
+            _return_to(each, weighed.kept)
+        each.weighed = len(each.states)
+
+    def _trace(self, state: State) -> Trace:
+        """The trace of a kernel as a rewrite left it."""
+        if state.trace is None:
+            budget = self._options.budget_s
+            state.trace = emulate(state.module, state.function, budget_s=budget, solver=Solver())
+        return state.trace
+
+    def _give_up(self, each: Progress, number: int, reason: str) -> None:
         """Take back what a rewrite has made, and say why. What earlier ones made stays."""
+        made = each.made[number]
         name, refusals = made.rewrite, made.refusals
         left = [change.at for change in made.changes]
         if name in joint.TOGETHER:
             left, refusals = [load.index for load in global_loads(made.kernel.trace)], ()
         refusals += tuple(Refusal(name, at, reason) for at in left)
-        each.made[-1] = replace(made, changes=(), refusals=refusals, choice=None)
+        each.made[number] = replace(made, changes=(), refusals=refusals, choice=None)
+
+
+def _return_to(each: Progress, number: int) -> None:
+    """Takes a kernel back to what it was after so many of its changes."""
+    del each.states[number:]
+    if number:
+        state = each.states[-1]
+        each.since, each.module, each.function = state.since, state.module, state.function
+        each.trace = state.trace
+    else:
+        each.since, each.module, each.function = (), each.excerpt.module, each.excerpt.function
+        each.trace = each.original
+
+
+def _shuffled(each: Progress) -> bool:
+    """Has a measurement or a model chosen shuffles for it?"""
+    return any(
+        change.rewrite in (joint.SHUFFLE, joint.UNIFORM_LOOPS)
+        for made in each.made
+        for change in made.changes
+    )
 
 
 def _named(module: Module, name: str) -> Function:

@@ -75,4 +75,4 @@ def register_rewrite(rewrite: Rewrite) -> None:
 
 
 def _parts() -> tuple[str, ...]:
-    return ("name", "summary", "requires", "opt_in", "follows", "find", "lower")
+    return ("name", "summary", "requires", "needs_ptxas", "follows", "find", "lower")

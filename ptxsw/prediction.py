@@ -30,7 +30,7 @@ from ptxsw.options import Options, block_shape
 from ptxsw.parser import parse
 from ptxsw.report import prediction as model
 from ptxsw.report.prediction import Prediction
-from ptxsw.rewrites import REWRITES
+from ptxsw.rewrites import REWRITES, named
 from ptxsw.target import plain_name
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
@@ -201,8 +201,10 @@ class _Text:
         found = []
         before = None if kernel.launch else _longest(kernel.stretches)
         span = function.span
+        own = self._text[span.start : span.end]
+        considered = named(["all"])
         for one in REWRITES:
-            if one.opt_in or not one.requires.may_apply(self._text[span.start : span.end]):
+            if one.name not in considered or not one.requires.may_apply(own):
                 continue
             options = Options(
                 mode="force", rewrites=(one.name,), only=function.name, arch=self._gpu.arch,

@@ -136,7 +136,7 @@ def info() -> None:
 
 @cache_app.command()
 def clear() -> None:
-    """Remove all answers. What tune has measured stays."""
+    """Remove all answers, and what ptxas was asked to count. What tune has measured stays."""
     cache = _cache()
     typer.echo(f"{cache.directory}: {cache.clear()} answers removed")
 

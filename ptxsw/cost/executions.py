@@ -79,15 +79,16 @@ def fallback_blocks(cfg: Cfg) -> frozenset[int]:
 
 
 class _Scene(Struct, frozen=True):
-    """What is known of the machine code: for each instruction the block of PTX that it is from and
+    """What is known of the machine code: for each instruction the block of PTX that it is from, and
     the loops of machine code around it; for each block of PTX how deep its copies stand, and how
-    often one of these is executed."""
+    often one of these is executed. `cold` are blocks of machine code for where a test failed."""
 
     origins: tuple[int | None, ...]
     depths: tuple[int, ...]
     deepest: Mapping[int, int]
     times: Mapping[int, float]
     cold: frozenset[int]
+    fallback: frozenset[int]
     trips: float
 
 
@@ -95,22 +96,45 @@ def _scene(made: Kernel, cfg: Cfg, trips: float) -> _Scene:
     at = {ins.start: number for number, ins in enumerate(cfg.instructions)}
     places = [None if i.ptx is None else at.get(i.ptx) for i in made.instructions]
     origins = tuple(None if p is None else cfg.block_of[p] for p in places)
-    depths = [0] * len(places)
+    fallback = fallback_blocks(cfg)
     flow = made.routines[0].flow
+    cold = frozenset(
+        block.number
+        for block in flow.blocks
+        if _is_cold(made.of_block(block), origins[block.start : block.end], fallback)
+    )
+    depths = [0] * len(places)
+    hot = [False] * len(places)
     for block in flow.blocks:
-        depth = len(flow.loops_around(block.number))
-        depths[block.start : block.end] = [depth] * (block.end - block.start)
+        count = block.end - block.start
+        depths[block.start : block.end] = [len(flow.loops_around(block.number))] * count
+        hot[block.start : block.end] = [block.number not in cold] * count
     deepest: dict[int, int] = {}
-    for origin, depth in zip(origins, depths, strict=True):
-        if origin is not None:
+    for origin, depth, counts in zip(origins, depths, hot, strict=True):
+        if origin is not None and counts:
             deepest[origin] = max(depth, deepest.get(origin, 0))
     inner = [
-        place if origin is not None and depth == deepest[origin] else None
-        for place, origin, depth in zip(places, origins, depths, strict=True)
+        place if origin is not None and counts and depth == deepest[origin] else None
+        for place, origin, depth, counts in zip(places, origins, depths, hot, strict=True)
     ]
-    copies = _copies(made.instructions, inner, cfg)
-    times = _per_copy(cfg, copies, trips)
-    return _Scene(origins, tuple(depths), deepest, times, fallback_blocks(cfg), trips)
+    times = _per_copy(cfg, _copies(made.instructions, inner, cfg), trips)
+    return _Scene(origins, tuple(depths), deepest, times, cold, fallback, trips)
+
+
+def _is_cold(
+    instructions: Sequence[Instruction], origins: Sequence[int | None], fallback: frozenset[int]
+) -> bool:
+    """Does a block of machine code hold the way of a failed test alone? Where ptxas makes both
+    ways one after the other, their accesses are under predicates."""
+    ours = [
+        not instruction.predicate
+        for instruction, origin in zip(instructions, origins, strict=True)
+        if origin in fallback and instruction.width is not None
+    ]
+    if ours:
+        return any(ours)
+    known = [origin in fallback for origin in origins if origin is not None]
+    return any(known) and sum(known) * 2 > len(known)
 
 
 def _copies(
@@ -149,17 +173,17 @@ def _per_copy(cfg: Cfg, copies: Mapping[int, int], trips: float) -> dict[int, fl
 def _of_block(scene: _Scene, block: Block) -> list[float]:
     """Executions of the instructions of one block of machine code. What stands in fewer loops than
     other copies of its block of PTX was moved out of a loop, or is what unrolling leaves over."""
+    if block.number in scene.cold:
+        return [0.0] * (block.end - block.start)
     found: list[float | None] = []
-    known = False
     for number in range(block.start, block.end):
         origin = scene.origins[number]
-        known |= origin is not None
-        if origin is None or origin in scene.cold:
+        if origin is None or origin in scene.fallback:
             found.append(None)
-            continue
-        outside = scene.deepest[origin] - scene.depths[number]
-        times = scene.times[origin]
-        found.append(scene.trips ** scene.depths[number] if outside else times)
-    hot = [times for times in found if times is not None]
-    shared = sum(hot) / len(hot) if hot else 0.0 if known else 1.0
+        elif scene.depths[number] < scene.deepest[origin]:
+            found.append(scene.trips ** scene.depths[number])
+        else:
+            found.append(scene.times[origin])
+    known = [times for times in found if times is not None]
+    shared = sum(known) / len(known) if known else 1.0
     return [shared if times is None else times for times in found]

@@ -181,6 +181,31 @@ class Totals(Struct, frozen=True):
     wavefronts: int  # passes through the banks of shared memory
 
 
+class Cost(Struct, frozen=True):
+    """What a kernel takes, by the code that ptxas makes of it. `instructions` and `wavefronts` are
+    those of a warp that runs through it once, each loop taken 16 times; its time lies between
+    `at_least` and `at_most` cycles of a multiprocessor."""
+
+    registers: int
+    local: int  # bytes that a thread spills, stored and loaded
+    shared: int  # bytes of a block, static ones
+    occupancy: Mapping[str, float]  # share of resident warps, by the threads of a block
+    instructions: float
+    wavefronts: float
+    at_least: float
+    at_most: float
+
+
+class Decision(Struct, frozen=True):
+    """Whether mode auto keeps what was made of a kernel, and why."""
+
+    kept: bool
+    by: str  # "ptxas" (what it makes of both texts), or "counts" (of the rewrites alone)
+    reason: str
+    before: Cost | None = None  # None: ptxas could not be asked
+    after: Cost | None = None  # of what is kept; where nothing is, of what was not
+
+
 class Kernel(Struct, frozen=True):
     """One kernel or function. None: not computed; but `mean_delta` is not known (has no value)
     where there are neither shuffles nor copies."""
@@ -199,6 +224,7 @@ class Kernel(Struct, frozen=True):
     block: tuple[int, int, int] | None = None  # the shape that was asked for
     choice: Choice | None = None
     loops: tuple[Loop, ...] | None = None  # where loops were to become uniform
+    decision: Decision | None = None  # where mode auto had something to decide
     findings: tuple[Finding, ...] | None = None  # the worst first
     totals: Totals | None = None
 

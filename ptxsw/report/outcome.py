@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Refusal
+from ptxsw.cost.decide import Decision, Figures
 from ptxsw.ir import Function, Module
 from ptxsw.passes import Progress
 from ptxsw.plan import Proof, Rewrite, UniformLoop
@@ -37,7 +38,28 @@ def kernel_report(progress: Progress) -> model.Kernel:
         loops=tuple(sorted(
             (one for made in progress.made for one in _loops(made)), key=lambda loop: loop.line
         )) or None,
+        decision=None if progress.decision is None else _decision(progress.decision),
     )  # fmt: skip
+
+
+def _decision(decision: Decision) -> model.Decision:
+    before, after = (
+        None if figures is None else _cost(figures) for figures in (decision.before, decision.after)
+    )
+    return model.Decision(decision.kept, decision.by, decision.reason, before, after)
+
+
+def _cost(figures: Figures) -> model.Cost:
+    return model.Cost(
+        figures.registers,
+        figures.local,
+        figures.shared,
+        {str(threads): round(share, 4) for threads, share in figures.occupancy.items()},
+        round(figures.instructions, 1),
+        round(figures.wavefronts, 1),
+        round(figures.ends.busiest, 1),
+        round(figures.ends.sum, 1),
+    )
 
 
 def _choice(made: Made) -> Iterator[model.Choice]:

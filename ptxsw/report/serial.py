@@ -10,6 +10,8 @@ from ptxsw.report.model import (
     Access,
     Carried,
     Choice,
+    Cost,
+    Decision,
     Finding,
     Kernel,
     Loop,
@@ -64,11 +66,19 @@ def kernel_to_json(kernel: Kernel) -> Json:
         data["loops"] = [_fields(loop) for loop in kernel.loops]
     if kernel.choice is not None:
         data["choice"] = _fields(kernel.choice)
+    if kernel.decision is not None:
+        data["decision"] = _decision_to_json(kernel.decision)
     if kernel.findings is not None:
         data["findings"] = [_finding_to_json(finding) for finding in kernel.findings]
     if kernel.totals is not None:
         data["totals"] = _fields(kernel.totals)
     return data
+
+
+def _decision_to_json(decision: Decision) -> Json:
+    costs = {"before": decision.before, "after": decision.after}
+    known = {name: _fields(cost) for name, cost in costs.items() if cost is not None}
+    return {"kept": decision.kept, "by": decision.by, "reason": decision.reason} | known
 
 
 def _finding_to_json(finding: Finding) -> Json:
@@ -140,6 +150,10 @@ def _kernel_from_json(data: Json) -> Kernel:
         lists["loops"] = tuple(Loop(**loop) for loop in data["loops"])
     if "choice" in data:
         lists["choice"] = Choice(**data["choice"])
+    if "decision" in data:
+        given = data["decision"]
+        costs = {name: Cost(**given[name]) for name in ("before", "after") if name in given}
+        lists["decision"] = Decision(**{**given, **costs})
     if "findings" in data:
         lists["findings"] = tuple(
             Finding(**{**finding, "lines": tuple(finding["lines"])}) for finding in data["findings"]

@@ -151,6 +151,8 @@ def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> It
     decided = kernel.choice is not None and kernel.choice.gain is not None
     if kernel.choice is not None and decided and kernel.rewrites:
         yield f"{lead}{kernel.choice.reason}{end}"
+    if kernel.decision is not None and kernel.decision.kept:
+        yield f"{lead}kept {kernel.decision.reason}{end}"
     for loop in kernel.loops or ():
         what = "is uniform" if loop.reason is None else f"stays: {loop.reason}"
         yield f"{lead}the loop at line {loop.line} {what}{end}"

@@ -94,11 +94,11 @@ def best(scene: Scene) -> Choice | str:
         choice: Work(work.instructions + choice.added, work.wavefronts - choice.saved)
         for choice in (_choice(scene, p, before - after) for after, p in shortlist.values())
     }
-    paying = [c for c, made in choices.items() if dominates(made, work)]
+    paying = [c for c, made in choices.items() if dominates(made.ends, work.ends)]
     auto = scene.kernel.options.mode == "auto"
     found = min(
         (auto and paying) or choices,
-        key=lambda c: (choices[c].sum, -c.detail.permutation.granule),
+        key=lambda c: (choices[c].ends.sum, -c.detail.permutation.granule),
     )
     if auto and not paying:
         return (

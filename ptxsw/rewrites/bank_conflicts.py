@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from typing import ClassVar
 
 from ptxsw import isa
 from ptxsw.analysis.joined_accesses import joined
 from ptxsw.analysis.row_offsets import in_rows
-from ptxsw.analysis.shared_banks import BankTraffic, Block, bank_traffic
+from ptxsw.analysis.shared_arrays import atom, block_shapes, places, shared_arrays
+from ptxsw.analysis.shared_banks import BankTraffic, bank_traffic
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import (
@@ -33,7 +33,6 @@ from ptxsw.codegen.lower_bank_conflicts import (
     lower,
 )
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.node import walk
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
 from ptxsw.isa import Effect
@@ -66,7 +65,7 @@ class BankConflicts:
         "Addresses of shared memory are permuted so that banks do not conflict."
     )
     requires: ClassVar[Requires] = Requires(words=(".shared",))
-    opt_in: ClassVar[bool] = False
+    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
@@ -76,7 +75,7 @@ class BankConflicts:
         if not conflicts:
             return
         hottest = max(conflicts, key=lambda t: t.weight * t.wavefronts(stays))
-        reason = _obstacle(kernel, _arrays(kernel), scene.before)
+        reason = _obstacle(kernel, shared_arrays(kernel.trace), scene.before)
         if reason is None:
             found = best(scene)
             if isinstance(found, Choice):
@@ -96,11 +95,12 @@ class BankConflicts:
 
 def scene_of(kernel: Kernel) -> Scene:
     """What the permutations of a kernel are judged by."""
-    arrays = _arrays(kernel)
-    places, end = _places(arrays)
-    traffic = bank_traffic(kernel.trace, _blocks(kernel), places, end)
+    arrays = shared_arrays(kernel.trace)
+    at, end = places(arrays)
+    shapes = block_shapes(kernel.trace, kernel.block_shape)
+    traffic = bank_traffic(kernel.trace, shapes, at, end)
     fixed = tuple(a for a in arrays if not a.is_dynamic)
-    in_row = in_rows(kernel.trace, frozenset(map(_atom, fixed)))
+    in_row = in_rows(kernel.trace, frozenset(map(atom, fixed)))
     return Scene(
         kernel,
         tuple(a.name for a in arrays if a.is_dynamic),
@@ -108,60 +108,6 @@ def scene_of(kernel: Kernel) -> Scene:
         in_row,
         {size: joined(kernel.trace.cfg, traffic, in_row, size) for size in GRANULES},
     )
-
-
-# ---------------------------------------------------------------- what is known of a kernel
-
-
-def _arrays(kernel: Kernel) -> tuple[Variable, ...]:
-    """The variables in shared memory that the kernel names."""
-    named = {
-        (leaf.name, leaf.scope)
-        for instruction in kernel.trace.cfg.instructions
-        for leaf in leaves(instruction.operands)
-        if isinstance(leaf, Symbol)
-    }
-    declared = (*kernel.module.variables, *kernel.function.body.variables)
-    return tuple(v for v in declared if v.space == "shared" and (v.name, v.scope) in named)
-
-
-def _atom(array: Variable) -> str:
-    """The name of an array's address among terms."""
-    return f"&{array.name}@{array.scope}" if array.scope else f"&{array.name}"
-
-
-def _places(arrays: Sequence[Variable]) -> tuple[dict[str, int], int | None]:
-    """Addresses for arrays: whole rows one behind the other, what is dynamic at the end; and where
-    shared memory ends, if that is known."""
-    places: dict[str, int] = {}
-    at = 0
-    for array in sorted(arrays, key=attrgetter("is_dynamic")):
-        places[_atom(array)] = at
-        if not array.is_dynamic:
-            at += -(-array.size // ROW) * ROW
-    return places, None if any(array.is_dynamic for array in arrays) else at
-
-
-def _blocks(kernel: Kernel) -> tuple[Block, ...]:
-    """Shapes of the block: the one that is declared or was given, or usual ones."""
-    shape = kernel.function.block_shape or kernel.options.block or kernel.block
-    if shape is not None:
-        return (shape,)
-    plane = any(
-        term.value in ("%tid.y", "%tid.z")
-        for access in kernel.trace.accesses
-        if access.space == "shared"
-        for variant in access.variants
-        for term in walk(variant.address)
-        if term.kind == "atom"
-    )
-    for name, text in kernel.function.directives:
-        if name == "maxntid":
-            sizes = [int(part) for part in text.replace(",", " ").split() if part.isdigit()]
-            x, y, z = (*sizes, 1, 1, 1)[:3]
-            if min(x, y, z) > 0 and (y > 1 or not plane):
-                return ((x, y, z),)
-    return ((32, 8, 1), (16, 16, 1)) if plane else ((256, 1, 1),)
 
 
 # ---------------------------------------------------------------- what forbids it

@@ -65,6 +65,11 @@ class Kernel(Struct, frozen=True):
         """The text of the whole module."""
         return self.module.source.text
 
+    @property
+    def block_shape(self) -> tuple[int, int, int] | None:
+        """Threads of a block along x, y and z, where they are declared or were given."""
+        return self.function.block_shape or self.options.block or self.block
+
     def line(self, index: int) -> int:
         """The line of an instruction of the body in the original text, counted from 1."""
         return self.module.source.line(self.trace.cfg.instructions[index].span.start)
@@ -91,7 +96,7 @@ class Rewrite(Protocol):
     name: ClassVar[str]  # the word of the command line, the report and the tune store
     summary: ClassVar[str]  # one sentence for `ptxsw rewrites`
     requires: ClassVar[Requires]
-    opt_in: ClassVar[bool]  # considered only where it is named; or "all" is, but for `registers`
+    needs_ptxas: ClassVar[bool]  # mode auto: only where ptxas can say what it costs
     follows: ClassVar[frozenset[str]]  # instructions whose operands the trace must have
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

@@ -22,7 +22,7 @@ class LoadElimination:
     name: ClassVar[str] = joint.LOAD_ELIMINATION
     summary: ClassVar[str] = "A load of bytes that this thread has in a register becomes a copy."
     requires: ClassVar[Requires] = Requires()
-    opt_in: ClassVar[bool] = False
+    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

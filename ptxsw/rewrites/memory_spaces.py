@@ -46,7 +46,7 @@ class MemorySpaces:
         (3, 1), "has no generic addresses", 20, "has no generic addresses",
         words=tuple(f"{opcode}." for opcode in sorted(_ACCESSES)),
     )  # fmt: skip
-    opt_in: ClassVar[bool] = False
+    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

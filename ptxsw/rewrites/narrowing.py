@@ -51,7 +51,7 @@ class Narrowing:
     name: ClassVar[str] = "narrowing"
     summary: ClassVar[str] = "64-bit operations on values that fit 32 bits are made with 32 bits."
     requires: ClassVar[Requires] = Requires(words=(*_DIVISIONS, *_PRODUCTS))
-    opt_in: ClassVar[bool] = False
+    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = _DIVISIONS | _PRODUCTS
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

@@ -66,7 +66,7 @@ class ReadOnlyLoads:
     requires: ClassVar[Requires] = Requires(
         (3, 1), "has no loads by .nc", 32, "has no loads by .nc", words=("ld.global.",)
     )
-    opt_in: ClassVar[bool] = True
+    needs_ptxas: ClassVar[bool] = True
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

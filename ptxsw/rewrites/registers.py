@@ -49,7 +49,7 @@ class Registers:
         "Registers are limited, and spilled to shared memory, for more resident warps."
     )
     requires: ClassVar[Requires] = Requires()
-    opt_in: ClassVar[bool] = True
+    needs_ptxas: ClassVar[bool] = False  # it asks ptxas itself
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

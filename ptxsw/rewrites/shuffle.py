@@ -24,7 +24,7 @@ class Shuffle:
     name: ClassVar[str] = joint.SHUFFLE
     summary: ClassVar[str] = "A load of bytes that another lane has just loaded becomes a shuffle."
     requires: ClassVar[Requires] = Requires((6, 2), "has no activemask", 30, "has no shuffle")
-    opt_in: ClassVar[bool] = False
+    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

@@ -28,7 +28,7 @@ class UniformLoops:
         "A loop that lanes leave at different times is driven by a vote of the warp."
     )
     requires: ClassVar[Requires] = Requires((6, 2), "has no activemask", 30, "has no shuffle")
-    opt_in: ClassVar[bool] = False
+    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

@@ -87,7 +87,7 @@ class Vectorize:
     requires: ClassVar[Requires] = Requires(words=tuple(
         f"{opcode}.{space}" for opcode in ("ld", "st") for space in sorted(_SPACES)
     ))  # fmt: skip
-    opt_in: ClassVar[bool] = False
+    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

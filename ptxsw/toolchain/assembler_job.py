@@ -137,7 +137,9 @@ class Job:
 
     def _circumstances(self) -> tuple[bytes, ...]:
         """All but the text that decides what becomes of it."""
-        parts = (__version__, self._state, self._settings.key(), self._line.arch or "")
+        parts = [__version__, self._state, self._settings.key(), self._line.arch or ""]
+        if self._settings.mode == "auto":  # ptxas is asked what a rewrite costs
+            parts.append(self._target.identity())
         return tuple(part.encode() for part in parts)
 
     def _kernels(self) -> KernelCache | None:

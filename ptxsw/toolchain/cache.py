@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 MAX_BYTES = 256 << 20
+COUNTED = "counted-"  # before the names of entries that tell what ptxas makes of texts
 KERNEL = "kernel-"  # before the names of entries that tell of one kernel
 _SUFFIX = ".ptxsw"
 _MAGIC = b"ptxsw-cache-2"
@@ -149,7 +150,8 @@ class Cache:
                 limit, fault = _told(file.read(_HEAD).partition(b"\n")[2])
                 is_refusal = fault and not limit
                 is_kernel = entry.name.startswith(KERNEL)
-                answers += not is_refusal and not is_kernel
+                is_answer = not entry.name.startswith((KERNEL, COUNTED))
+                answers += not is_refusal and is_answer
                 kernels += is_kernel
                 refused += is_refusal
                 unfinished += limit > 0

@@ -16,6 +16,9 @@ from ptxsw.simt import Race, RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
 from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
+pytestmark = pytest.mark.usefixtures("no_ptxas")
+
+
 TILE = """
     .shared .align 4 .b8 tile[{size}];
     mov.u32 %r3, %tid.y;

@@ -137,6 +137,13 @@ def test_only_by_its_name() -> None:
     assert "registers" not in named(["all"])
 
 
+def test_beside_other_rewrites_it_chooses_for_what_they_left(programs: str) -> None:
+    """Mode auto weighs all others; registers have a predictor of their own."""
+    text = operator("tricubic", BLOCK)
+    made = optimize(text, Options(rewrites=("vectorize", "registers"), arch="sm_80"))
+    assert ".maxnreg 32" in made.text
+
+
 @pytest.mark.parametrize(
     ("arch", "threads", "registers", "steps"),
     [

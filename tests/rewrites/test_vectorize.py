@@ -256,6 +256,7 @@ def test_one_question_for_all_vectors_on_a_pointer() -> None:
     assert len(vectors(found)) == 2
 
 
+@pytest.mark.usefixtures("no_ptxas")
 def test_auto_asks_where_wavefronts_outweigh_it() -> None:
     """Each lane's pointer leads somewhere else: a vector saves 32 wavefronts an element."""
     assert ".v4." in optimize(kernel(FROM_MEMORY), Options(rewrites=("vectorize",))).text
@@ -416,6 +417,7 @@ def test_stores_have_no_holes() -> None:
 # ---------------------------------------------------------------- worth
 
 
+@pytest.mark.usefixtures("no_ptxas")
 def test_auto_makes_what_takes_fewer_instructions_and_wavefronts() -> None:
     text = kernel(COPY)
     result = optimize(text, Options(rewrites=("vectorize",)))

@@ -52,7 +52,7 @@ class ShiftForProduct:
     name: ClassVar[str] = "shift-for-product"
     summary: ClassVar[str] = "A product of 32 bits with a power of two becomes a shift."
     requires: ClassVar[Requires] = Requires(words=("mul.lo.u32", "mul.lo.s32"))
-    opt_in: ClassVar[bool] = False
+    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

@@ -1,0 +1,63 @@
+"""The arrays of shared memory that a kernel names, where they are taken to lie, and for blocks of
+which shapes accesses are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+from ptxsw.analysis.shared_banks import Block
+from ptxsw.emulator.node import walk
+from ptxsw.emulator.trace import Trace
+from ptxsw.ir import Symbol, Variable, leaves
+from ptxsw.permutation import ROW
+
+
+def shared_arrays(trace: Trace) -> tuple[Variable, ...]:
+    """The variables in shared memory that the kernel names."""
+    named = {
+        (leaf.name, leaf.scope)
+        for instruction in trace.cfg.instructions
+        for leaf in leaves(instruction.operands)
+        if isinstance(leaf, Symbol)
+    }
+    declared = (*trace.module.variables, *trace.function.body.variables)
+    return tuple(v for v in declared if v.space == "shared" and (v.name, v.scope) in named)
+
+
+def atom(array: Variable) -> str:
+    """The name of an array's address among terms."""
+    return f"&{array.name}@{array.scope}" if array.scope else f"&{array.name}"
+
+
+def places(arrays: Sequence[Variable]) -> tuple[dict[str, int], int | None]:
+    """Addresses for arrays: whole rows one behind the other, what is dynamic at the end; and where
+    shared memory ends, if that is known."""
+    found: dict[str, int] = {}
+    at = 0
+    for array in sorted(arrays, key=attrgetter("is_dynamic")):
+        found[atom(array)] = at
+        if not array.is_dynamic:
+            at += -(-array.size // ROW) * ROW
+    return found, None if any(array.is_dynamic for array in arrays) else at
+
+
+def block_shapes(trace: Trace, known: Block | None) -> tuple[Block, ...]:
+    """Shapes of the block: the one that is `known`, or usual ones."""
+    if known is not None:
+        return (known,)
+    plane = any(
+        term.value in ("%tid.y", "%tid.z")
+        for access in trace.accesses
+        if access.space == "shared"
+        for variant in access.variants
+        for term in walk(variant.address)
+        if term.kind == "atom"
+    )
+    for name, text in trace.function.directives:
+        if name == "maxntid":
+            sizes = [int(part) for part in text.replace(",", " ").split() if part.isdigit()]
+            x, y, z = (*sizes, 1, 1, 1)[:3]
+            if min(x, y, z) > 0 and (y > 1 or not plane):
+                return ((x, y, z),)
+    return ((32, 8, 1), (16, 16, 1)) if plane else ((256, 1, 1),)

@@ -1,0 +1,64 @@
+"""Wavefronts of the accesses of a kernel: passes of the memory pipe of a multiprocessor.
+
+    ld.shared.f32 %f1, [%r2];       lanes 32 bytes apart: 8 words of a warp lie in each of four
+                                    banks, so the load takes 8 wavefronts
+
+Of shared memory a wavefront serves each bank once. Of global and local memory it serves a line of
+128 bytes, and no more bytes than that. An access whose addresses are not known asks for a line with
+each lane in global memory; in shared memory it counts as one without conflicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from ptxsw.analysis.coalescing import LANES, is_uniform, lane_stride, touched
+from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
+from ptxsw.analysis.shared_banks import Addresses, Block, bank_traffic, wavefronts
+from ptxsw.emulator.affine import Affine
+from ptxsw.emulator.trace import Access, Trace
+
+_LINE: Final = 128  # bytes
+_WHOLE_ROWS: Final = {"%dynamic_smem_size": 48 << 10}  # bytes; what a permutation may ask for
+_COUNTED: Final = frozenset({"global", "generic", "local"})
+
+
+class Wavefronts(Struct, frozen=True):
+    """Of the accesses of one kernel, by the position of their instructions. `requests` are the
+    addresses of some warps in shared memory, `strides` the bytes from lane to lane elsewhere."""
+
+    requests: Mapping[int, tuple[Addresses, ...]]
+    strides: Mapping[int, int | None]
+
+    def of(self, index: int, width: int) -> float:
+        """Those of one access that ptxas made `width` bytes wide; 0 for what has a cache of its
+        own."""
+        if index in self.requests:
+            asked = self.requests[index]
+            if not asked:
+                return float(max(1, LANES * width // _LINE))
+            wide = [tuple(at // width * width for at in one) for one in asked]
+            return sum(wavefronts(one, width) for one in wide) / len(wide)
+        if index not in self.strides:
+            return 0.0
+        stride = self.strides[index]
+        if stride is None:
+            return float(LANES)
+        lines = touched((lane * stride for lane in range(LANES)), width, _LINE)
+        return float(max(len(lines), LANES * width // _LINE if stride else 1))
+
+
+def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
+    """Of a kernel in blocks of a shape, or of usual ones where it is not known."""
+    at, end = places(shared_arrays(trace))
+    shared = bank_traffic(trace, block_shapes(trace, block), at | _WHOLE_ROWS, end)
+    affine = Affine()
+    strides = {a.index: _stride(affine, a) for a in trace.accesses if a.space in _COUNTED}
+    return Wavefronts({t.access.index: t.requests for t in shared}, strides)
+
+
+def _stride(affine: Affine, access: Access) -> int | None:
+    return 0 if is_uniform(access) else lane_stride(affine, access)

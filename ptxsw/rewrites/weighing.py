@@ -1,0 +1,134 @@
+"""Mode auto keeps what certainly pays: the texts of one kernel, as each rewrite left it, are held
+against one another by what ptxas makes of them (`cost/decide.py`).
+
+Rewrites whose cost only ptxas knows are weighed before others build on them, all others at the end:
+so ptxas is run twice at most, each time for several texts at once. No rewrite takes part in it, and
+all are judged alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ptxsw.cost.decide import COUNTS, Decision, Figures, decide, figures
+from ptxsw.emulator.trace import Trace
+from ptxsw.ir import Module
+from ptxsw.target import plain_name
+
+if TYPE_CHECKING:
+    from ptxsw.cost.counted import Counted
+
+Block = tuple[int, int, int]
+
+_FIRST_ARCH = 70  # whose machine code is read
+
+
+class Text(Struct, frozen=True):
+    """A kernel as a rewrite left it, or the original. `trace` runs it symbolically, or knows what
+    that gave. Where ptxas cannot be asked only a `sure` one may stay."""
+
+    module: Module
+    trace: Callable[[], Trace]
+    sure: bool = True
+
+
+class Weighed(Struct, frozen=True):
+    """The number of the text to keep, why others are not, by their numbers, and what is reported:
+    of the original and of what is kept, or else of the last text."""
+
+    kept: int
+    reasons: dict[int, str]
+    decision: Decision
+
+
+def cannot_count(arch: str | None) -> str | None:
+    """Why ptxas cannot be asked what a kernel costs; None where it can."""
+    from ptxsw.cost.counted import NotCounted, tools
+    from ptxsw.cost.occupancy import UnknownTarget, limits
+
+    try:
+        name = limits(arch or "").name
+        if int(name.removeprefix("sm_")) < _FIRST_ARCH:
+            return f"machine code for {name} is not read"
+        tools()
+    except (UnknownTarget, NotCounted) as error:
+        return str(error)
+    return None
+
+
+class Scales:
+    """Weighs the texts of one kernel. What is known of a text is kept."""
+
+    def __init__(self, name: str, arch: str | None, block: Block | None) -> None:
+        self._name, self._arch, self._block = name, arch, block
+        self._known: dict[int, Figures] = {}
+
+    def choose(self, texts: Sequence[Text], base: int) -> Weighed:
+        """Which of the texts behind number `base`, which is kept already, to keep. The first is
+        the original."""
+        from ptxsw.cost.counted import NotCounted, Refused
+        from ptxsw.cost.occupancy import UnknownTarget
+
+        reason = cannot_count(self._arch)
+        rest = range(base, len(texts))
+        if reason is None:
+            try:
+                return self._counted(texts, base)
+            except Refused as error:
+                decision = Decision(base > 0, COUNTS, str(error))
+                return Weighed(base, dict.fromkeys(rest, str(error)), decision)
+            except (NotCounted, UnknownTarget) as error:
+                reason = str(error)
+        kept = max(n for n in rest if n == base or all(texts[m].sure for m in range(base, n + 1)))
+        said = f"by the counts of the rewrites; registers are not known: {reason}"
+        why = f"what it costs in registers is not known: {reason}"
+        return Weighed(kept, dict.fromkeys(rest, why), Decision(kept > 0, COUNTS, said))
+
+    def _counted(self, texts: Sequence[Text], base: int) -> Weighed:
+        """The same by what ptxas makes of them: each that dominates the one kept before it. Raises
+        NotCounted, UnknownTarget."""
+        self._ask(texts, base)
+        kept, reasons = base, dict[int, str]()
+        for number in range(base + 1, len(texts)):
+            if number in self._known:
+                decision = decide(self._known[kept], self._known[number])
+                reasons[number] = decision.reason
+                kept = number if decision.kept else kept
+        last = len(texts) - 1
+        why = {n: reasons.get(n, reasons[last]) for n in range(base + 1, len(texts))}
+        decision = decide(self._known[0], self._known[kept or last])
+        self._known = {n: known for n, known in self._known.items() if n <= kept}
+        return Weighed(kept, why, decision)
+
+    def _ask(self, texts: Sequence[Text], base: int) -> None:
+        """Learns what ptxas makes of all these texts; where they differ in more than the kernel,
+        of the first and the last."""
+        from ptxsw.cost.counted import can_be_told_apart, count, tools
+
+        programs = tools()
+        arch = self._arch or ""
+        asked = arch if arch.startswith("sm_") else str(plain_name(arch))
+        wanted = dict.fromkeys((0, *range(base, len(texts))))
+        numbers = [number for number in wanted if number not in self._known]
+        if can_be_told_apart([texts[n].module for n in numbers], self._name):
+            groups = [numbers]
+        else:
+            groups = [[n] for n in dict.fromkeys((numbers[0], numbers[-1]))]
+        for group in groups:
+            modules = [texts[n].module for n in group]
+            for number, made in zip(
+                group, count(modules, self._name, asked, programs), strict=True
+            ):
+                self._known[number] = self._figures(texts[number], made)
+
+    def _figures(self, text: Text, made: Counted) -> Figures:
+        from ptxsw.cost.counted import NotCounted
+        from ptxsw.cost.wavefronts import wavefronts_of
+
+        trace = text.trace()
+        if trace.statistics.timed_out:
+            raise NotCounted("the kernel was not run symbolically to its end")
+        return figures(made, wavefronts_of(trace, self._block), self._arch or "", self._block)

@@ -1,0 +1,272 @@
+"""Mode auto keeps what certainly pays by what ptxas makes of it, and says why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptxsw.cost import counted, nvdisasm, sass
+from ptxsw.cost.counted import Counted, NotCounted, Use, can_be_told_apart
+from ptxsw.cost.decide import Figures, decide, figures
+from ptxsw.cost.dominance import Ends
+from ptxsw.cost.wavefronts import Wavefronts
+from ptxsw.parser import parse
+from ptxsw.pipeline import Options, optimize
+from ptxsw.report.model import Decision, Kernel
+from ptxsw.rewrites.weighing import cannot_count
+from ptxsw.toolchain import ptxas
+
+PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs" / "ptx"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PTXSW_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def programs() -> None:
+    """Skips where ptxas or nvdisasm is missing."""
+    reason = cannot_count("sm_80")
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the programs were run."""
+    found: Counter[str] = Counter()
+    assemble, disassemble = ptxas.assemble, nvdisasm.disassemble
+
+    def one(*args: Any, **more: Any) -> Any:
+        found["ptxas"] += 1
+        return assemble(*args, **more)
+
+    def other(*args: Any, **more: Any) -> Any:
+        found["nvdisasm"] += 1
+        return disassemble(*args, **more)
+
+    monkeypatch.setattr(sass, "assemble", one)
+    monkeypatch.setattr(nvdisasm, "disassemble", other)
+    return found
+
+
+def text_of(program: str) -> str:
+    return (PROGRAMS / f"{program}.ptx").read_text()
+
+
+def auto(text: str, **more: object) -> tuple[str, Kernel, Decision]:
+    """What mode auto makes of a text of one kernel, and what it decided."""
+    result = optimize(text, Options(arch="sm_80", **more))  # type: ignore[arg-type]
+    (kernel,) = result.report.kernels
+    assert kernel.decision is not None
+    return result.text, kernel, kernel.decision
+
+
+def names(kernel: Kernel) -> set[str]:
+    return {rewrite.rewrite for rewrite in kernel.rewrites or ()}
+
+
+def test_vectors_that_pay_are_kept(programs: None) -> None:
+    _, kernel, decision = auto(text_of("chunks"))
+    assert names(kernel) == {"vectorize"}
+    assert decision.kept and decision.by == "ptxas"
+    assert decision.before is not None and decision.after is not None
+    assert (decision.before.wavefronts, decision.after.wavefronts) == (128, 32)
+    assert decision.after.instructions < decision.before.instructions
+
+
+def test_a_step_of_occupancy_is_not_given_away(programs: None) -> None:
+    """The vectors of dct take registers; force makes them."""
+    text = text_of("dct")
+    made, kernel, decision = auto(text, block=(32, 1, 1))
+    assert made == text and not decision.kept
+    assert decision.before is not None and decision.after is not None
+    assert decision.after.occupancy["32"] < decision.before.occupancy["32"]
+    assert {r.reason for r in kernel.refusals or () if r.rewrite == "vectorize"} >= {
+        decision.reason
+    }
+    assert decision.reason.startswith("ptxas takes ") and "(blocks of 32)" in decision.reason
+    assert optimize(text, Options(mode="force", rewrites=("vectorize",))).text != text
+
+
+def test_what_does_not_pay_is_no_obstacle_to_what_does(programs: None) -> None:
+    """Loads by `.nc` gain nothing in this product of matrices, whose banks conflict."""
+    _, kernel, decision = auto(text_of("matmul-float"))
+    assert names(kernel) == {"bank-conflicts"} and decision.kept
+    refused = [r.reason for r in kernel.refusals or () if r.rewrite == "read-only-loads"]
+    assert any("not sure to pay" in reason for reason in refused)
+
+
+LOOP = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
+{
+	.reg .pred %p<4>;
+	.reg .b32 %r<8>;
+	.reg .f32 %f<8>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd1, [a];
+	ld.param.u64 %rd2, [b];
+	ld.param.u32 %r1, [n];
+	cvta.to.global.u64 %rd1, %rd1;
+	cvta.to.global.u64 %rd2, %rd2;
+	mov.u32 %r2, %tid.x;
+	mul.wide.u32 %rd3, %r2, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	add.s64 %rd5, %rd2, %rd3;
+	mov.u32 %r3, 0;
+LOOP:
+	ld.global.f32 %f1, [%rd5];
+	ld.global.f32 %f2, [%rd4];
+	mul.f32 %f3, %f1, %f2;
+	st.global.f32 [%rd4], %f3;
+	add.s64 %rd4, %rd4, 4096;
+	add.s32 %r3, %r3, 1;
+	setp.lt.u32 %p1, %r3, 64;
+	@%p1 bra LOOP;
+	ret;
+}
+"""
+
+
+def test_loads_over_stores_are_made_where_they_pay(programs: None, runs: Counter[str]) -> None:
+    """`b[i]` of a loop over stores is loaded once."""
+    made, kernel, decision = auto(LOOP)
+    assert names(kernel) == {"read-only-loads"} and decision.kept
+    assert "ld.global.nc.f32" in made
+    assert runs == {"ptxas": 1, "nvdisasm": 1}  # both texts at once
+
+
+def test_two_runs_are_the_most(programs: None, runs: Counter[str]) -> None:
+    auto(text_of("matmul-float"))
+    assert runs == {"ptxas": 2, "nvdisasm": 2}
+
+
+def test_what_was_counted_is_remembered(programs: None, runs: Counter[str], cache: Path) -> None:
+    first = auto(LOOP)[0]
+    assert [path.name.startswith("counted-") for path in cache.iterdir()] == [True]
+    runs.clear()
+    assert auto(LOOP)[0] == first
+    assert not runs
+
+
+def test_nothing_to_decide_starts_nothing(runs: Counter[str]) -> None:
+    text = LOOP.replace("ld.global.f32 %f1, [%rd5];", "mov.f32 %f1, %f2;")
+    result = optimize(text, Options(arch="sm_80"))
+    assert result.text == text and not runs
+    assert result.report.kernels[0].decision is None
+
+
+def test_force_asks_nobody(runs: Counter[str]) -> None:
+    result = optimize(text_of("dct"), Options(mode="force", rewrites=("vectorize",)))
+    assert result.report.kernels[0].decision is None and not runs
+
+
+def test_without_ptxas_the_rewrites_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only ptxas knows the cost of is left alone; the reason says what to install."""
+    monkeypatch.setenv("PTXSW_REAL_PTXAS", "/nowhere/ptxas")
+    _, kernel, decision = auto(text_of("chunks"))
+    assert names(kernel) == {"vectorize"}
+    assert decision.kept and decision.by == "counts" and decision.before is None
+    assert "install nvidia-cuda-nvcc with pip" in decision.reason
+    result = optimize(LOOP, Options(arch="sm_80"))
+    assert result.text == LOOP
+    (reason,) = {r.reason for r in result.report.kernels[0].refusals or () if "ptxas" in r.reason}
+    assert reason.startswith("what it costs in registers is not known: no ptxas found")
+
+
+@pytest.mark.parametrize("error", [TimeoutError("took too long"), OSError("no memory")])
+def test_a_ptxas_that_fails_is_as_none(
+    programs: None, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(sass, "assemble", fails)
+    made, _, decision = auto(LOOP)
+    assert made == LOOP and not decision.kept and decision.by == "counts"
+    made, kernel, decision = auto(text_of("chunks"))
+    assert names(kernel) == {"vectorize"} and decision.kept
+    assert f"ptxas could not be asked: {error}" in decision.reason
+
+
+def test_what_ptxas_refuses_is_left_alone(programs: None) -> None:
+    """As GCC's texts are that call functions they do not declare."""
+    text = text_of("chunks").replace("\tret;", "\tcall.uni nowhere;\n\tret;")
+    made, _, decision = auto(text)
+    assert made == text and not decision.kept
+    assert decision.reason.startswith("ptxas refuses it: ")
+
+
+@pytest.mark.parametrize("arch", ["sm_60", "sm_999"])
+def test_targets_whose_code_is_not_read(arch: str) -> None:
+    assert cannot_count(arch) is not None
+
+
+# ---------------------------------------------------------------- the rule
+
+
+def cost(**more: object) -> Figures:
+    given = {"registers": 32, "local": 0, "shared": 0, "occupancy": {256: 1.0},
+             "instructions": 400.0, "wavefronts": 100.0, "ends": Ends(100.0, 200.0)}  # fmt: skip
+    return Figures(**{**given, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        ({"ends": Ends(90.0, 200.0)}, True),
+        ({"ends": Ends(100.5, 180.0)}, True),
+        ({"ends": Ends(102.0, 150.0)}, False),
+        ({"ends": Ends(96.0, 196.0)}, False),
+        ({"ends": Ends(50.0, 100.0), "occupancy": {256: 0.75}}, False),
+        ({"ends": Ends(50.0, 100.0), "local": 8}, False),
+        ({"ends": Ends(50.0, 100.0), "registers": 30}, True),
+    ],
+)
+def test_what_is_kept(change: dict[str, object], kept: bool) -> None:
+    assert decide(cost(), cost(**change)).kept is kept
+
+
+def test_figures_are_those_of_all_resources() -> None:
+    """400 FMAs take a pipe of half the lanes 200 cycles, and 100 of the issue slots; 25 accesses of
+    two wavefronts the memory pipe 50."""
+    made = Counted(80, 40, 0, 0, {"fma": 400.0}, (Use(3, 4, 25.0),))
+    found = figures(made, Wavefronts({}, {3: 8}), "sm_80", (256, 1, 1))
+    assert found.wavefronts == 50
+    assert found.ends == Ends(200, 350)
+    assert found.occupancy == {256: 0.75}
+
+
+def test_one_run_serves_texts_that_differ_in_the_kernel(programs: None) -> None:
+    """And gives what runs of their own give, the names of the copies aside."""
+    other = LOOP.replace("mul.f32 %f3, %f1, %f2;", "add.f32 %f3, %f1, %f2;")
+    modules = [parse(LOOP), parse(other)]
+    assert can_be_told_apart(modules, "k")
+    tools = counted.tools()
+    together = counted.count(modules, "k", "sm_80", tools)
+    assert together == tuple(counted.count([m], "k", "sm_80", tools)[0] for m in modules)
+    moved = parse(LOOP.replace(".visible", ".shared .b32 x[4];\n.visible"))
+    assert not can_be_told_apart([modules[0], moved], "k")
+
+
+def test_tools_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTXSW_REAL_PTXAS", "/nowhere/ptxas")
+    with pytest.raises(NotCounted, match="install nvidia-cuda-nvcc with pip"):
+        counted.tools()
+
+
+def test_the_command_says_why(programs: None, tmp_path: Path, cache: Path) -> None:
+    program = Path(sys.executable).parent / "ptxsw"
+    source, out = str(PROGRAMS / "chunks.ptx"), str(tmp_path / "out.ptx")
+    command = [str(program), "optimize", source, "-o", out]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "kept by what ptxas makes of it: instructions " in done.stdout
