@@ -12,7 +12,7 @@ from ptxsw import pipeline
 from ptxsw.analysis import address_equality as prove
 from ptxsw.analysis import warp_addresses as lanes
 from ptxsw.analysis.address_text import Writer
-from ptxsw.cli import app
+from ptxsw.cli.commands import app
 from ptxsw.emulator import state
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.evaluate import evaluate

@@ -1,4 +1,8 @@
-"""The command line, a file for each group of commands. Each imports what it needs when it runs."""
+"""The command line.
+
+Plain lines of the commands that builds call thousands of times are read from their table of options
+(`rows.py`); Typer reads all others (`commands.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,62 +10,16 @@ import errno
 import os
 import signal
 import sys
-from typing import Annotated, NoReturn
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NoReturn
 
-import typer
-
-from ptxsw import __version__
-from ptxsw.cli import (
-    analyze,
-    assemble,
-    check,
-    optimize,
-    predict,
-    report,
-    rewrites,
-    standin,
-    tune,
-    verify,
-)
-from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError
 
-__all__ = [
-    "CommandError", "analyze", "app", "assemble", "check", "optimize", "predict", "report",
-    "rewrites", "run", "standin", "tune", "verify",
-]  # fmt: skip
+__all__ = ["CommandError", "run"]
 
 _STDOUT = "standard output"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
-    plugins: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,…|all",
-            help="Load opcodes and rewrites of other packages before the command.",
-        ),
-    ] = None,
-) -> None:
-    """ptxsw - see what a CUDA kernel loads, and let neighbouring threads share it
-
-    It reads PTX, finds out symbolically, without a GPU, which address each thread of a warp
-    touches, and prints it. Loads of what a neighbour has just loaded it can turn into shuffles,
-    each one proved; standing in for ptxas, it does so inside any build.
-    """
-    if version:
-        typer.echo(f"ptxsw {__version__}")
-        raise typer.Exit
-    if plugins is not None:
-        from ptxsw.plugins import load
-
-        try:
-            load(*(name.strip() for name in plugins.split(",")))
-        except ValueError as error:
-            raise CommandError(f"--plugins: {error}") from error
 
 
 class _Interrupted(BaseException):
@@ -76,13 +34,14 @@ def run() -> None:
     """Runs the command line of this process: errors are drawn on stderr, never traced."""
     from ptxsw.errors import PtxError
 
+    call = _plain(sys.argv[1:]) or _typed
     if sys.stdout is None:
         _fail("standard output is closed")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
         try:
-            app(prog_name="ptxsw")
+            call()
         finally:
             sys.stdout.flush()  # here it is found out that a disk is full
     except (CommandError, PtxError) as error:
@@ -102,6 +61,23 @@ def run() -> None:
             error.filename = _STDOUT
         reason = error.strerror or (error.args and error.args[0])  # numpy gives no number
         _fail(f"{error.filename}: {reason}" if error.filename else str(error))
+
+
+def _plain(arguments: Sequence[str]) -> Callable[[], None] | None:
+    """The call that a plain line of a command with a table of options asks for."""
+    if arguments[:1] != ["optimize"]:
+        return None
+    from ptxsw.cli import optimize_run
+    from ptxsw.cli.rows import read
+
+    found = read(optimize_run.ROWS, arguments[1:])
+    return None if found is None or "output" not in found else partial(optimize_run.run, **found)
+
+
+def _typed() -> None:
+    from ptxsw.cli.commands import app
+
+    app(prog_name="ptxsw")
 
 
 def _drop_output() -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, as_json, read
-from ptxsw.cli.options import BlockOption, JobsOption, KernelOption, block_shape, processes
+from ptxsw.cli.files import CommandError, as_json, read
+from ptxsw.cli.options import BlockOption, File, JobsOption, KernelOption
 from ptxsw.cli.progress import counting
 from ptxsw.cli.terminal import paint, show, width
+from ptxsw.cli.values import block_shape, processes
 
 if TYPE_CHECKING:
     from ptxsw.report import Report

@@ -10,9 +10,10 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, write
-from ptxsw.cli.options import BlockOption, block_shape
+from ptxsw.cli.options import BlockOption
 from ptxsw.cli.progress import bar
 from ptxsw.cli.terminal import paint, show, width
+from ptxsw.cli.values import block_shape
 
 if TYPE_CHECKING:
     from ptxsw.cli.check_run import Told

@@ -8,9 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from ptxsw.errors import naming
 
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from ptxsw.report import Report
 
 BAD_INPUT = 2
-
-File = Annotated[str, typer.Argument(metavar="FILE", help="PTX, or - for standard input.")]
 
 
 class CommandError(Exception):

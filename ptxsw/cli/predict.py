@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, read, read_once
-from ptxsw.cli.options import BlockOption, KernelOption, block_shape, launches
+from ptxsw.cli.files import CommandError, read, read_once
+from ptxsw.cli.options import BlockOption, File, KernelOption
 from ptxsw.cli.progress import working
+from ptxsw.cli.values import block_shape, launches
 
 
 class Format(StrEnum):

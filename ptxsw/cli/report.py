@@ -10,18 +10,10 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, read, write
-from ptxsw.cli.options import (
-    BlockOption,
-    Form,
-    JobsOption,
-    RewritesOption,
-    Scheme,
-    block_shape,
-    named_rewrites,
-    processes,
-)
+from ptxsw.cli.options import BlockOption, Form, JobsOption, RewritesOption, Scheme
 from ptxsw.cli.progress import counting
 from ptxsw.cli.terminal import paint, show, width
+from ptxsw.cli.values import block_shape, named_rewrites, processes
 
 if TYPE_CHECKING:
     from ptxsw.report.build import Build

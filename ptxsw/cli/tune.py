@@ -9,16 +9,10 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, read, read_once
-from ptxsw.cli.options import (
-    AssumeOption,
-    KernelOption,
-    LaunchOption,
-    assumptions,
-    block_shape,
-    launches,
-)
+from ptxsw.cli.files import CommandError, read, read_once
+from ptxsw.cli.options import AssumeOption, File, KernelOption, LaunchOption
 from ptxsw.cli.progress import working
+from ptxsw.cli.values import assumptions, block_shape, launches
 
 
 @app.command()

@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, File, read, read_once
-from ptxsw.cli.options import KernelOption, LaunchOption, block_shape, launches, sizes
+from ptxsw.cli.files import CommandError, read, read_once
+from ptxsw.cli.options import File, KernelOption, LaunchOption
 from ptxsw.cli.progress import working
+from ptxsw.cli.values import block_shape, launches, sizes
 
 
 @app.command()

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw import cli, pipeline
+from ptxsw import pipeline
+from ptxsw.cli import optimize_run, values
 from ptxsw.cli.options import Form, Mode, Scheme
 from ptxsw.cli.standin import Tool
 from ptxsw.options import BOUNDS
@@ -37,10 +38,10 @@ def refused(*arguments: object, cwd: Path | None = None, stdin: bytes = b"") -> 
 
 
 def test_choices_are_what_the_library_knows() -> None:
-    assert tuple(Mode) == pipeline.MODES
-    assert tuple(Scheme) == pipeline.SCHEMES
-    assert tuple(Form) == pipeline.FORMS
-    assert tuple(cli.optimize.Bound) == BOUNDS
+    assert tuple(Mode) == values.MODE.choices == pipeline.MODES
+    assert tuple(Scheme) == values.SCHEME.choices == pipeline.SCHEMES
+    assert tuple(Form) == values.FORM.choices == pipeline.FORMS
+    assert optimize_run.UNSAFE_BOUND.choices == BOUNDS
 
 
 def test_there_is_advice_for_every_tool(tmp_path: Path) -> None:

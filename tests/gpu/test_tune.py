@@ -313,7 +313,8 @@ def test_the_device_is_always_closed(
     """The command with an imaginary device: its exit codes, and what it says."""
     from typer.testing import CliRunner
 
-    from ptxsw.cli import CommandError, app
+    from ptxsw.cli import CommandError
+    from ptxsw.cli.commands import app
 
     spec, source = tmp_path / "spec.json", tmp_path / "jacobi.ptx"
     spec.write_text(str(LAUNCHES[0]))

@@ -1,0 +1,126 @@
+"""What `ptxsw optimize` does, and the table of its options. Loads nothing of Typer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ptxsw.cli.files import CommandError, apart, as_json, read, write
+from ptxsw.cli.progress import counting
+from ptxsw.cli.rows import Row
+from ptxsw.cli.terminal import paint, show, width
+from ptxsw.cli.values import (
+    ASSUME,
+    BLOCK,
+    FORM,
+    JOBS,
+    KERNEL,
+    MODE,
+    REWRITES,
+    SCHEME,
+    assumptions,
+    block_shape,
+    either,
+    named_rewrites,
+    processes,
+)
+
+OUTPUT = Row("output", ("-o", "--output"), "PTX, or -.", "OUT")
+ARCH = Row("arch", ("--arch",), "Judge gains for this target.", "sm_XX")
+HOIST = Row(
+    "hoist",
+    ("--hoist", "--no-hoist"),
+    "Move the middle load of a row up, so that values travel less far. [default: in scheme halo "
+    "only]",
+    kind=bool,
+    shows_default=False,
+)
+MIN_GAIN = Row(
+    "min_gain",
+    ("--min-gain",),
+    "Mode auto: the least gain that shuffles have to promise, in percent. Default: what the model "
+    "of the target can tell.",
+    "PCT",
+    float,
+)
+MAX_DELTA = Row(
+    "max_delta",
+    ("--max-delta",),
+    "Take values from lanes at most this far away.",
+    "N",
+    int,
+    least=0,
+    most=31,
+)
+ONLY = Row("only", ("--only",), hidden=True)  # as `--kernel` was called
+REPORT = Row("report", ("--report",), "Say there what was done, as JSON.", "R.json")
+EMIT_SMT2 = Row(
+    "emit_smt2", ("--emit-smt2",), "Write the proofs there, as SMT-LIB 2.", "DIR", kind=Path
+)
+UNSAFE_BOUND = Row(
+    "unsafe_bound",
+    ("--unsafe-bound",),
+    "Write a kernel that computes NONSENSE, to time what shuffles could gain at most: without the "
+    "loads, or without those of lanes that have no such neighbour.",
+    choices=("noload", "nocorner"),
+)
+
+ROWS = (
+    OUTPUT, ARCH, MODE, REWRITES, SCHEME, FORM, HOIST, MIN_GAIN, MAX_DELTA, KERNEL, ONLY, ASSUME,
+    BLOCK, JOBS, REPORT, EMIT_SMT2, UNSAFE_BOUND,
+)  # fmt: skip
+
+
+def run(
+    file: str,
+    output: str,
+    arch: str | None = None,
+    mode: str = "auto",
+    rewrites: str | None = None,
+    scheme: str = "auto",
+    form: str = "auto",
+    hoist: bool | None = None,
+    min_gain: float | None = None,
+    max_delta: int = 31,
+    kernel: str | None = None,
+    only: str | None = None,
+    assume: str | None = None,
+    block: str | None = None,
+    jobs: int | None = None,
+    report: str | None = None,
+    emit_smt2: Path | None = None,
+    unsafe_bound: str | None = None,
+) -> None:
+    """Reads, rewrites, writes, and says what was done. Raises CommandError, PtxError, OSError."""
+    from ptxsw import pipeline
+    from ptxsw.report.text import optimization_text
+
+    apart(output=output, report=report)
+    text, name = read(file)
+    try:
+        options = pipeline.Options(
+            mode=mode, scheme=scheme, form=form, max_delta=max_delta,
+            only=either("--kernel", kernel, "--only", only), arch=arch,
+            assume=assumptions(assume), smt2=emit_smt2 is not None, hoist=hoist, min_gain=min_gain,
+            unsafe_bound=unsafe_bound,
+            rewrites=None if rewrites is None else named_rewrites(rewrites),
+            block=None if block is None else block_shape(block),
+        )  # fmt: skip
+        with counting("optimizing") as watch:
+            result = pipeline.optimize(text, options, name, watch=watch, jobs=processes(jobs))
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    write(output, result.text)
+    if report is not None:
+        write(report, as_json(result.report))
+    if emit_smt2 is not None:
+        emit_smt2.mkdir(parents=True, exist_ok=True)
+        for file_name, proof in result.smt2.items():
+            write(str(emit_smt2 / file_name), proof)
+    where = sys.stderr if "-" in (output, report) else sys.stdout
+    if where is sys.stdout:
+        show(optimization_text(result.report, paint(), width()))
+    else:
+        where.write(optimization_text(result.report))
+    if result.report.warning is not None:
+        sys.stderr.write(f"\nWARNING: {result.report.warning}\n")

@@ -1,0 +1,120 @@
+"""Options that several commands have, as rows, and what their values mean. One name means one
+thing everywhere. Loads nothing of Typer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptxsw.cli.files import CommandError, read
+from ptxsw.cli.rows import Row
+
+if TYPE_CHECKING:
+    from ptxsw.verify.launches import Launch
+
+MODE = Row(
+    "mode",
+    ("--mode",),
+    "auto: where it pays; force: whatever is proved.",
+    choices=("auto", "force"),
+)
+SCHEME = Row(
+    "scheme",
+    ("--scheme",),
+    "Code for a shuffled load.",
+    choices=("auto", "keep", "paper", "early", "halo"),
+)
+FORM = Row(
+    "form",
+    ("--form",),
+    "Code around it.",
+    choices=("auto", "keep", "versioned", "uniform"),
+)
+KERNEL = Row("kernel", ("--kernel",), "Only this kernel, by its PTX or C++ name.", "NAME")
+BLOCK = Row("block", ("--block",), "Threads of a block. Default: rows of whole warps.", "X[xY[xZ]]")
+JOBS = Row(
+    "jobs",
+    ("-j", "--jobs"),
+    "Processes among which the kernels of a long file are divided. Default: the cores.",
+    "N",
+    int,
+    least=1,
+)
+REWRITES = Row(
+    "rewrites",
+    ("--rewrites",),
+    "all (but registers), or some of those that `ptxsw rewrites` prints, by commas.",
+    "LIST",
+)
+LAUNCH = Row("launch", ("--launch",), "Launches to run. Default: invented.", "SPEC.json")
+ASSUME = Row(
+    "assume",
+    ("--assume",),
+    "none, or some of lockstep-iterations, no-lane-race, parameters-are-global, no-outside-writer "
+    "(these four by default), no-alias, no-fault-in-struct, no-index-wrap.",
+    "LIST",
+)
+
+
+def processes(jobs: int | None) -> int:
+    """How many to use, where `--jobs` was given or not."""
+    from ptxsw.workers import cores
+
+    return cores() if jobs is None else jobs
+
+
+def sizes(option: str, text: str) -> tuple[int, ...]:
+    """One to three numbers above 0, as in 256, 16x16 or 8x8x4; commas do as well."""
+    parts = text.replace(",", "x").split("x")
+    numbers = [int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 10]
+    if not 1 <= len(parts) <= 3 or len(numbers) < len(parts) or 0 in numbers:
+        raise CommandError(f"{option}: {text!r} is no size; write 256, 16x16 or 8x8x4")
+    return tuple(numbers)
+
+
+def block_shape(text: str) -> tuple[int, int, int]:
+    """The shape of a block, as for `sizes`."""
+    from ptxsw.options import block_shape
+
+    try:
+        return block_shape(sizes("--block", text))
+    except ValueError as error:
+        raise CommandError(f"--block: {error}") from error
+
+
+def assumptions(text: str | None) -> frozenset[str]:
+    from ptxsw.toolchain.settings import parse_assume
+
+    try:
+        return parse_assume(text)
+    except ValueError as error:
+        raise CommandError(f"--assume: {error}") from error
+
+
+def named_rewrites(text: str) -> tuple[str, ...]:
+    """The rewrites of a list with commas."""
+    from ptxsw.rewrites import named
+
+    try:
+        return named(text.split(","))
+    except ValueError as error:
+        raise CommandError(f"--rewrites: {error}") from error
+
+
+def launches(path: str | None) -> tuple[Launch, ...] | None:
+    """The launches that a file describes; None where there is no file."""
+    if path is None:
+        return None
+    from ptxsw.verify.launches import from_json
+
+    text, name = read(path)
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise CommandError(f"{name}: {error}") from error
+
+
+def either(option: str, value: str | None, old: str, given: str | None) -> str | None:
+    """The value of an option that an older spelling sets as well."""
+    if value is not None and given is not None:
+        raise CommandError(f"{old} is the old name of {option}: give one of them")
+    return given if value is None else value

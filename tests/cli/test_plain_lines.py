@@ -1,0 +1,92 @@
+"""Command lines read without Typer: they mean what they mean to Typer, or are left to it."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ptxsw.cli import optimize, optimize_run
+from ptxsw.cli.commands import app
+from ptxsw.cli.rows import read
+from tests.cli.test_cli import JACOBI
+
+PLAIN = [
+    "a.ptx -o out.ptx",
+    "-o out.ptx a.ptx",
+    "- --output=- --assume none",
+    "a.ptx -o - --mode force --scheme paper --form versioned --max-delta 2 --min-gain 2.5",
+    "a.ptx -o out.ptx --mode=auto --arch sm_80 --rewrites all --kernel k --block 16x16 -j 2",
+    "a.ptx -o out.ptx --hoist --report r.json --emit-smt2 proofs --unsafe-bound noload",
+    "a.ptx -o out.ptx --no-hoist --only k --jobs 4",
+]
+
+UNUSUAL = [
+    "",
+    "a.ptx",  # Typer says that -o is missing
+    "-o out.ptx",
+    "a.ptx b.ptx -o out.ptx",
+    "a.ptx -oout.ptx",
+    "a.ptx -o",
+    "a.ptx -o --mode",
+    "a.ptx -o out.ptx --mode fast",
+    "a.ptx -o out.ptx --mode auto --mode force",
+    "a.ptx -o out.ptx --max-delta 32",
+    "a.ptx -o out.ptx --max-delta -1",
+    "a.ptx -o out.ptx --max-delta x",
+    "a.ptx -o out.ptx --jobs 0",
+    "a.ptx -o out.ptx --min-gain inf",
+    "a.ptx -o out.ptx --hoist=yes",
+    "a.ptx -o out.ptx --hoist --no-hoist",
+    "a.ptx -o out.ptx --sch paper",
+    "a.ptx -o out.ptx -- b.ptx",
+    "a.ptx -o out.ptx --help",
+]
+
+
+@pytest.mark.parametrize("line", PLAIN)
+def test_a_plain_line_means_what_it_means_to_typer(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[dict[str, Any]] = []
+    signature = inspect.signature(optimize_run.run)
+
+    def noted(*given: Any, **named: Any) -> None:
+        bound = signature.bind(*given, **named)
+        bound.apply_defaults()
+        calls.append(dict(bound.arguments))
+
+    monkeypatch.setattr(optimize_run, "run", noted)
+    result = CliRunner().invoke(app, ["optimize", *line.split()])
+    assert result.exit_code == 0, result.output
+    found = read(optimize_run.ROWS, line.split())
+    assert found is not None
+    noted(**found)
+    assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("line", UNUSUAL)
+def test_any_other_line_is_left_to_typer(line: str) -> None:
+    found = read(optimize_run.ROWS, line.split())
+    assert found is None or "output" not in found
+
+
+def test_each_row_is_a_parameter() -> None:
+    names = {row.name for row in optimize_run.ROWS} | {"file"}
+    assert names == set(inspect.signature(optimize_run.run).parameters)
+    assert names == set(inspect.signature(optimize.optimize).parameters)
+
+
+def test_a_plain_line_does_not_load_typer(tmp_path: Path) -> None:
+    program = (
+        "import sys; from ptxsw.__main__ import main; main(); sys.exit(int('typer' in sys.modules))"
+    )
+    line = ["optimize", str(JACOBI), "-o", str(tmp_path / "out.ptx"), "--mode", "force"]
+    done = subprocess.run([sys.executable, "-c", program, *line], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out.ptx").exists()
