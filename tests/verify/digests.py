@@ -58,8 +58,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--against", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("paths", nargs="*", type=Path)
     given = parser.parse_args()
+    if not (given.against or given.paths):
+        parser.error("say where to record the digests")
     folders = given.paths if given.against else given.paths[1:]
     with Pool(given.jobs) as pool:
         made = dict(pool.imap_unordered(digest, texts(folders), chunksize=2))
