@@ -28,7 +28,7 @@ class Dependence(Struct, frozen=True):
 
 
 def dependence(scene: Scene, branch: int) -> Dependence:
-    """What the guard of a branch depends on through data. Addresses of loads do not count."""
+    """What the guard of a branch depends on through data."""
     instructions = scene.trace.cfg.instructions
     writers: dict[Reg, list[int]] = {}
     for index in _before(scene.trace.cfg, branch):
@@ -45,7 +45,7 @@ def dependence(scene: Scene, branch: int) -> Dependence:
                 continue
             steps.add(index)
             site = sites.get(index)
-            if site is not None:
+            if site is not None and _differs(site) is not None:
                 loads += [site] if _differs(site) else []
                 continue
             thread |= _reads_place(isa.uses(instructions[index]))
@@ -93,9 +93,14 @@ def predicate(scene: Scene, branch: int) -> Term | None:
     return machine.guard(state, cfg.instructions[branch])
 
 
-def _differs(site: Site) -> bool:
-    """Do lanes load from different addresses?"""
-    return not (site.shown.uniform or site.shown.lane_stride == 0)
+def _differs(site: Site) -> bool | None:
+    """Do lanes load from different addresses? None where that is not known; then it depends on
+    what the address depends on."""
+    shown = site.shown
+    if shown.uniform or shown.lane_stride == 0:
+        return False
+    known = shown.lane_stride or shown.lanes or shown.lane_step not in (None, "0")
+    return True if known else None
 
 
 def _reads_place(read: Iterable[Reg | Special]) -> bool:

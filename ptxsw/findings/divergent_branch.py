@@ -10,7 +10,7 @@ from ptxsw.findings.dependence import dependence, predicate, said
 from ptxsw.report.model import Finding
 
 NAME = "ptxsw-divergent-branch"
-_FEW = 8  # instructions, which ptxas executes under predicates
+_FEW = 12  # instructions, which ptxas may execute under predicates
 _SHARE = 0.05  # of the kernel's instructions
 
 

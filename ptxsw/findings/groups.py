@@ -38,8 +38,9 @@ class Group(Struct, frozen=True, dict=True):
 
     @cached_property
     def bytes(self) -> int:
-        """Different bytes that one lane asks for."""
-        return len(self._touched(1))
+        """Different bytes that one lane asks for; of several strides, those of one."""
+        touched_bytes = self._touched(1)
+        return len({at % self.stride for at in touched_bytes} if self.stride else touched_bytes)
 
     @cached_property
     def fetched(self) -> float:

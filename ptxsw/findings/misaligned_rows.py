@@ -62,14 +62,14 @@ def _uneven(scene: Scene, group: Group, pitch: int) -> Finding:
 def _late(scene: Scene, group: Group) -> Finding:
     phase = (group.sites[0].shown.phase or 0) % SECTOR
     best = dense(group.sites[0].shown.bytes or 0)
-    stencil = _others_begin_elsewhere(scene, group, phase)
+    stencil = _is_stencil(scene)
     return scene.finding(
         NAME, "note" if stencil else "warning", group.indices,
         measure=f"{best + 1} sectors, not {best}",
         what=f"A warp begins {these(group.sites)} {phase} bytes behind the start of a sector, and "
         f"so needs {best + 1} sectors where {best} would do.",
-        advice="Other accesses to this array begin elsewhere: shared memory, or registers of "
-        "neighbouring lanes, can serve them together."
+        advice="In a stencil some do. Pad what is in front of the rows, so that those that are "
+        "accessed most often begin at a multiple of 32 bytes."
         if stencil
         else f"Move the start of the data to a multiple of 32 bytes: pad what is in front of it by "
         f"{SECTOR - phase} bytes.",
@@ -81,15 +81,15 @@ def _extra(group: Group) -> float:
     return (1 + FETCH) * group.times * len({o // SECTOR for o in group.offsets})
 
 
-def _others_begin_elsewhere(scene: Scene, group: Group, phase: int) -> bool:
-    """Does the kernel access the array with another start, too, as a stencil does?"""
-    row = group.sites[0].shown.index
-    array = row.partition("[")[0] if row else None
-    return any(
-        (site.shown.phase or 0) % SECTOR != phase
-        for site in scene.sites
-        if site.is_global and site.shown.index and site.shown.index.partition("[")[0] == array
-    )
+def _is_stencil(scene: Scene) -> bool:
+    """Does the kernel access one array with several starts?"""
+    starts: dict[str, set[int]] = {}
+    for site in scene.sites:
+        dense_row = site.shown.lane_stride == site.shown.bytes
+        if site.is_global and site.shown.index and dense_row:
+            array = site.shown.index.partition("[")[0]
+            starts.setdefault(array, set()).add((site.shown.phase or 0) % SECTOR)
+    return any(len(phases) > 1 for phases in starts.values())
 
 
 def _s(group: Group) -> str:
