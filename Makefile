@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?= -n 2
 
-.PHONY: demo test verify-all lint types imports check clean
+.PHONY: demo test verify-all lint types imports check docs clean
 
 ## demo: the whole way on one kernel (NAME=jacobi)
 demo: $(VENV)/demo.stamp
@@ -33,6 +33,10 @@ types: $(VENV)/dev.stamp
 imports: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
+## docs: the site, in site/; a warning is an error
+docs: $(VENV)/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
@@ -45,5 +49,9 @@ $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ $(VENV)/demo.stamp
 
+$(VENV)/docs.stamp: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
 clean:
-	rm -rf demo-out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf site demo-out .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,42 @@
+"""Takes the pictures of the documents: `python -m tests.report.screenshots`. It needs chromium,
+nvdisasm and Pillow."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+from tests.report.browser import Browser
+from tests.report.test_html import ROOT, beside
+
+IMAGES = ROOT / "docs" / "images"
+PTX, CUDA = ROOT / "tests" / "report" / "ptx", ROOT / "tests" / "report" / "cuda"
+PICTURES = (
+    # name, kernel file, width, height, colours
+    ("page", "transpose", 1440, 860, "light"),
+    ("page-dark", "transpose", 1440, 860, "dark"),
+    ("page-narrow", "transpose", 400, 860, "light"),
+)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        browser = Browser(Path(directory, "chromium"))
+        try:
+            for name, kernel, width, height, colours in PICTURES:
+                page = Path(directory, f"{kernel}.html")
+                page.write_text(beside(PTX / f"{kernel}.ptx", CUDA))
+                browser.resize(width, height)
+                browser.prefer(colours)
+                browser.open(page)
+                picture = IMAGES / f"{name}.png"
+                browser.screenshot(picture)
+                Image.open(picture).convert("RGB").quantize(48).save(picture, optimize=True)
+        finally:
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()
