@@ -46,7 +46,7 @@ GPUS = {"Tesla K40c": "k40", "GeForce GTX TITAN X": "titan-x", "Tesla V100-SXM2-
 VARIANTS = ("original", "noload", "nocorner", "paper")
 BOUNDED = ("original", "noload")  # whose errors are limited
 GRID = 65535  # blocks at most, which take rows or planes in turn
-HEAD = "gpu operator variant measured-ms low high likely-low likely-high middle/measured bound"
+HEAD = "gpu operator variant measured-ms low high likely-low likely-high expected/measured bound"
 
 
 class Row(Struct, frozen=True):
@@ -60,8 +60,8 @@ class Row(Struct, frozen=True):
 
     @property
     def off(self) -> float:
-        """The middle of the prediction over what was measured."""
-        return self.predicted.time.middle / self.measured
+        """The time that is expected over what was measured."""
+        return self.predicted.expected / self.measured
 
     @property
     def inside(self) -> bool:
@@ -163,7 +163,7 @@ def figures(rows: Sequence[Row]) -> Iterator[Figure]:
         for variant in BOUNDED:
             some = [r for r in rows if (r.gpu, r.variant) == (gpu, variant)]
             if len(some) > 2:
-                found = rank_correlation([(r.measured, r.predicted.time.middle) for r in some])
+                found = rank_correlation([(r.measured, r.predicted.expected) for r in some])
                 yield Figure(f"rank correlation, {variant}, {gpu}", found, 0.9, True)
     compared = list(ratios(rows))
     if compared:
@@ -193,7 +193,7 @@ def ratios(rows: Sequence[Row]) -> Iterator[tuple[Row, float, float]]:
     for row in rows:
         original = originals.get((row.gpu, row.operator))
         if original is not None and row is not original:
-            predicted = row.predicted.time.middle / original.predicted.time.middle
+            predicted = row.predicted.expected / original.predicted.expected
             yield row, row.measured / original.measured, predicted
 
 
@@ -258,9 +258,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sign = ">=" if figure.at_least else "<="
         verdict = "met" if figure.met else "NOT MET"
         print(f"{figure.name}: {figure.value:.3f} (wanted {sign} {figure.wanted:g}) {verdict}")
-    measured = {
-        (row.gpu, row.operator): ratio for row, ratio, _ in ratios(rows) if row.variant == "paper"
-    }
+    pairs = [pair for pair in ratios(rows) if pair[0].variant == "paper"]
+    for row, ratio, predicted in pairs:
+        if abs(ratio - 1) > 0.1:
+            right = "right" if (ratio > 1) == (predicted > 1) else "wrong"
+            where = f"{row.gpu}, {row.operator}"
+            print(f"paper/original: {where}: {ratio:.2f}, predicted {predicted:.2f}: {right}")
+    measured = {(row.gpu, row.operator): ratio for row, ratio, _ in pairs}
     for gpu, operator, shuffles in chosen_by_auto(wanted):
         if shuffles:
             paper = measured.get((gpu, operator), float("nan"))

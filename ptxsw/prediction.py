@@ -57,7 +57,7 @@ def predict(
     block: int | Sequence[int] | None = None,
     registers: int | None = None,
     rewrites: bool = True,
-    step: Callable[[str], None] = lambda _: None,
+    step: Callable[[int, str], None] = lambda *_: None,
 ) -> Prediction:
     """What bounds the kernels of a text, on the GPU named or the one that stands for `arch`
     (default: the text's target).
@@ -65,8 +65,8 @@ def predict(
     `launch` is one of `ptxsw.verify.launches`, or an object of the form that `--launch` takes; it
     needs `kernel` where there are several. `against` is another text whose kernels have the same
     names. `block`: threads along x, y and z, for occupancy without a launch. `registers` of a
-    thread stand for what ptxas says. `rewrites`: say what each would change. `step` is told each
-    kernel.
+    thread stand for what ptxas says. `rewrites`: say what each would change. `step` is told
+    how many kernels are done, and which is next.
 
     Raises ParseError; Unsupported or RunError where the launch cannot be run; ValueError for a
     kernel, GPU or launch that is not there or makes no sense.
@@ -84,8 +84,8 @@ def predict(
     if against is not None:
         other = _Text(against, parse(against, "the other text"), machine, registers)
     kernels = []
-    for function in functions:
-        step(readable(function.name) or function.name)
+    for number, function in enumerate(functions):
+        step(number, readable(function.name) or function.name)
         found = one.kernel(function, given, shape)
         if other is not None:
             found = replace(found, against=other.like(function, given, shape))
@@ -299,9 +299,11 @@ def _stretch(
 ) -> model.Stretch:
     loads = tuple(model.Load(r.name, _range(r.time), r.busy_with) for r in found.resources)
     # Without a launch nothing is known of what is likely: the bounds are all there is.
-    likely = found.likely if found.unit == "s" else found.time
+    launched = found.unit == "s"
+    likely = found.likely if launched else found.time
+    expected = found.expected if launched else None
     return model.Stretch(
-        label, line, found.unit, _range(found.time), _range(likely), loads, unknown
+        label, line, found.unit, _range(found.time), _range(likely), expected, loads, unknown
     )
 
 

@@ -12,7 +12,7 @@ import typer
 from ptxsw.cli.app import app
 from ptxsw.cli.files import CommandError, read, read_once
 from ptxsw.cli.options import BlockOption, File, KernelOption
-from ptxsw.cli.progress import working
+from ptxsw.cli.progress import bar
 from ptxsw.cli.values import block_shape, launches
 
 
@@ -62,6 +62,8 @@ def predict(
         {"grid": [4094, 1, 1], "block": [512, 1, 1], "args": [4096, 4096, 0.5, 0.1, 0.025,
          "zeros:16777216:f32", "zeros:16777216:f32"]}
     """
+    from ptxsw.cxx_names import chosen
+    from ptxsw.parser import parse
     from ptxsw.prediction import predict
     from ptxsw.report.prediction import to_json
     from ptxsw.report.prediction_text import prediction_text
@@ -76,7 +78,7 @@ def predict(
         raise CommandError(f"{launch}: {len(given)} launches; predict takes one")
     shape = None if block is None else block_shape(block)
     try:
-        with working("predicting") as step:
+        with bar("predicting", len(chosen(parse(text, name), kernel))) as step:
             found = predict(
                 text, name, launch=given[0] if given else None, arch=arch, gpu=gpu, against=other,
                 kernel=kernel, block=shape, registers=registers, rewrites=rewrites, step=step,

@@ -7,6 +7,12 @@ UC Berkeley 2016, waiting is a resource, too: a warp's dependent instructions on
 over the warps that are resident. Figures of the machine and traffic that only bounds are known of
 widen both ends.
 
+What to expect between the ends depends on how much there is to overlap. For N customers that go
+round among servers, each at its own pace, J. Zahorjan, K. Sevcik, D. Eager and B. Galler ("Balanced
+Job Bound Analysis of Queueing Networks", CACM 25, 1982) give max + (sum - max) / N at most. The
+customers here are the blocks of a multiprocessor: the warps of a block begin together and want the
+same at the same time.
+
     compute   warp instructions over those issued in a cycle, or one pipeline's share of them
     shared    passes through the banks of shared memory
     l1        global loads and stores in the first-level cache
@@ -65,11 +71,13 @@ class Resource(Struct, frozen=True):
 
 class Estimate(Struct, frozen=True):
     """How long some work takes: bounds, and of each resource by itself, the busiest first. `unit`
-    is "s", or "cycles" of a multiprocessor."""
+    is "s", or "cycles" of a multiprocessor. `apart` are the blocks of a multiprocessor that are
+    independent of each other; 1 where that is not known."""
 
     time: Interval
     resources: tuple[Resource, ...]
     unit: str = "s"
+    apart: float = 1.0
 
     @property
     def bound(self) -> str:
@@ -77,11 +85,24 @@ class Estimate(Struct, frozen=True):
         return self.resources[0].name
 
     @property
+    def expected(self) -> float:
+        """The one time to name, if one has to be."""
+        ends = (
+            max(times) + (sum(times) - max(times)) / self.apart
+            for times in (
+                [resource.time.low for resource in self.resources],
+                [resource.time.high for resource in self.resources],
+            )
+        )
+        return Interval(*ends).middle
+
+    @property
     def likely(self) -> Interval:
-        """What of the bounds is within a factor of `_SURE` of their middle. `benchmarks.predict`
-        counts how many measured times lie in it."""
-        middle = self.time.middle
-        return Interval(max(self.time.low, middle / _SURE), min(self.time.high, middle * _SURE))
+        """What of the bounds is within a factor of `_SURE` of what is expected.
+        `benchmarks.predict` counts how many measured times lie in it."""
+        return Interval(
+            max(self.time.low, self.expected / _SURE), min(self.time.high, self.expected * _SURE)
+        )
 
     def time_of(self, name: str) -> Interval:
         """Of one resource. Raises KeyError."""
@@ -105,7 +126,7 @@ def estimate(gpu: Gpu, work: Work) -> Estimate:
         Resource("dram", work.dram_bytes / (gpu.of("dram_copy") * 1e9), "bytes"),
         Resource("latency", _waiting(gpu, work) / clock, "dependent instructions"),
     ]
-    return _together(resources, "s")
+    return _together(resources, "s", max(1.0, min(work.resident, work.blocks / sms.high)))
 
 
 def iteration(gpu: Gpu, work: Work, warps: Interval) -> Estimate:
@@ -122,14 +143,14 @@ def iteration(gpu: Gpu, work: Work, warps: Interval) -> Estimate:
         Resource("dram", work.dram_bytes / dram, "bytes"),
         Resource("latency", work.chain / warps, "dependent instructions"),
     ]
-    return _together(resources, "cycles")
+    return _together(resources, "cycles", 1.0)
 
 
-def _together(resources: list[Resource], unit: str) -> Estimate:
+def _together(resources: list[Resource], unit: str, apart: float) -> Estimate:
     resources.sort(key=lambda r: (r.time.middle, r.time.high), reverse=True)
     low = greatest(r.time for r in resources).low
     high = total(r.time for r in resources).high
-    return Estimate(Interval(low, high), tuple(resources), unit)
+    return Estimate(Interval(low, high), tuple(resources), unit, apart)
 
 
 def _busy_cycles(gpu: Gpu, work: Work) -> Mapping[str, tuple[Interval, str]]:

@@ -30,13 +30,15 @@ class Load(Struct, frozen=True):
 
 class Stretch(Struct, frozen=True):
     """A launch, or one turn of a loop (all of a kernel without loops) for one warp. `label` is that
-    of the loop's header, None for a whole kernel or a launch."""
+    of the loop's header, None for a whole kernel or a launch. `expected` is None without a launch:
+    nothing is known then of what overlaps."""
 
     label: str | None
     line: int
     unit: str  # "s" or "cycles"
     time: Range
     likely: Range
+    expected: float | None
     resources: tuple[Load, ...]  # the busiest first
     unknown: tuple[int, ...] = ()  # lines of accesses whose sectors or banks are not known
 

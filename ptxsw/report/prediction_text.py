@@ -46,9 +46,9 @@ def _stretch(stretch: Stretch) -> Iterator[str]:
         what = f"one turn of a warp through the loop {stretch.label}, line {stretch.line}"
     span = f"{_time(stretch.time.low, stretch.unit)} to {_time(stretch.time.high, stretch.unit)}"
     yield f"  {what}: {span}"
-    if stretch.likely != stretch.time:
-        likely = stretch.likely
-        yield f"    likely {_time(likely.low, stretch.unit)} to {_time(likely.high, stretch.unit)}"
+    if stretch.expected is not None:
+        likely = _range(stretch.likely, stretch.unit)
+        yield f"    expected {_time(stretch.expected, stretch.unit)}, likely {likely}"
     most = max((load.time.high for load in stretch.resources), default=0.0)
     width = max((len(_range(load.time, stretch.unit)) for load in stretch.resources), default=0)
     for load in stretch.resources:
@@ -85,14 +85,21 @@ def _time(value: float, unit: str) -> str:
 
 def _compared(mine: Stretch, other: Stretch) -> str:
     """In words; what is not known may be the same for both, which the bounds do not use."""
-    ratio = (other.time.low * other.time.high) ** 0.5 / (mine.time.low * mine.time.high or 1) ** 0.5
+    ratio = _one(other) / (_one(mine) or 1.0)
     if other.time.high < mine.time.low:
         verdict = "the other is faster"
     elif mine.time.high < other.time.low:
         verdict = "the other is slower"
     else:
         verdict = "the bounds overlap"
-    return f"the other text takes {ratio:.2f} times as long, middle against middle: {verdict}"
+    what = "expected" if mine.expected is not None else "middle of the bounds"
+    return f"the other text takes {ratio:.2f} times as long ({what}): {verdict}"
+
+
+def _one(stretch: Stretch) -> float:
+    """One time for a stretch."""
+    middle: float = (stretch.time.low * stretch.time.high) ** 0.5
+    return middle if stretch.expected is None else stretch.expected
 
 
 def _occupancy(found: Occupancy) -> Iterator[str]:

@@ -183,6 +183,20 @@ def test_the_ends_are_the_busiest_and_the_sum() -> None:
     assert found.bound == "dram"
 
 
+def test_what_is_expected_overlaps_the_more_the_more_blocks_there_are() -> None:
+    """One block by itself: the sum. Many: the busiest."""
+    gpu = dict(GPUS)["a100"]
+    alone, four, many = (
+        estimate(gpu, Work(1e6, resident, dram_bytes=exactly(1e9), l2_bytes=exactly(1e9)))
+        for resident in (1, 4, 1000)
+    )
+    assert alone.expected > four.expected > many.expected
+    busiest, rest = (resource.time for resource in alone.resources[:2])
+    for found, share in ((alone, 1.0), (four, 0.25), (many, 0.001)):
+        low, high = busiest.low + share * rest.low, busiest.high + share * rest.high
+        assert found.expected == pytest.approx((low * high) ** 0.5)
+
+
 def test_what_is_likely_lies_in_the_bounds_and_is_not_wide() -> None:
     gpu = dict(GPUS)["a100"]
     found = estimate(gpu, Work(1e6, 8, dram_bytes=Interval(1e9, 8e9)))
