@@ -82,14 +82,15 @@ def _extra(group: Group) -> float:
 
 
 def _is_stencil(scene: Scene) -> bool:
-    """Does the kernel access one array with several starts?"""
+    """Does the kernel access one array with several starts, or arrays with several shifts?"""
     starts: dict[str, set[int]] = {}
     for site in scene.sites:
         dense_row = site.shown.lane_stride == site.shown.bytes
         if site.is_global and site.shown.index and dense_row:
             array = site.shown.index.partition("[")[0]
             starts.setdefault(array, set()).add((site.shown.phase or 0) % SECTOR)
-    return any(len(phases) > 1 for phases in starts.values())
+    shifts = set().union(*starts.values()) - {0}
+    return len(shifts) > 1 or any(len(phases) > 1 for phases in starts.values())
 
 
 def _s(group: Group) -> str:

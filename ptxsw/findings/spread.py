@@ -24,6 +24,9 @@ def spread(scene: Scene, wanted: str) -> Iterator[Group]:
 
 
 def _wasteful(group: Group) -> bool:
+    widest = max(site.shown.bytes or 0 for site in group.sites)
+    if group.stride is not None and abs(group.stride) <= widest:
+        return False  # lanes side by side, at worst misaligned
     through = sum(site.shown.sectors or 0 for site in group.sites)
     return through >= _WASTE * sum(dense(site.shown.bytes or 0) for site in group.sites)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.programs.faults.cases import FAULTS, NEEDS_PTXAS, path
-from ptxsw.cli.check_run import Answer, Task, answers
+from ptxsw.cli.check_run import Answer, Task, answer, answers
 from ptxsw.report import messages
 from ptxsw.report.layout import plain
 from ptxsw.report.located import Located
@@ -66,3 +66,25 @@ def test_whole_text(found: Mapping[str, Answer], golden: Callable[[Path, str], N
 
 def _by_ptxas(each: Located) -> bool:
     return bool(re.search("spills|launch-bounds|register|occupancy", each.finding.rule))
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "benchmarks/programs/ptx").glob("*.ptx")), ids=lambda path: path.stem
+)
+def test_other_programs_are_looked_at_without_trouble(file: Path) -> None:
+    """Stencils of bytes, records of 28 bytes, trees of barriers: what is found has a place."""
+    one = answer(Task(str(file), ptxas=False))
+    assert not one.problems
+    for each in one.findings:
+        assert each.line >= 1 and each.finding.what.endswith(".") and each.finding.weight >= 0
+
+
+def test_padded_tiles_have_notes_at_most() -> None:
+    """The twins that the bank-conflict rewrite is measured against."""
+    padded = sorted((ROOT / "benchmarks/programs/ptx").glob("*-padded.ptx"))
+    assert len(padded) == 5
+    for file in padded:
+        conflicting = answer(Task(str(file).replace("-padded", ""), ptxas=False))
+        assert conflicting.findings[0].finding.rule == "ptxsw-bank-conflicts"
+        mended = answer(Task(str(file), ptxas=False))
+        assert {each.finding.level for each in mended.findings} <= {"note"}
