@@ -13,6 +13,8 @@ from ptxsw.analysis.trip_count import turns
 from ptxsw.analysis.warp_addresses import Block, Warps
 from ptxsw.emulator.affine import Affine, Polynomial
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.ir import Int
 from ptxsw.report import model
 from ptxsw.report.describe import Place, source_places
 
@@ -53,8 +55,9 @@ class Site(Struct, frozen=True):
         return self.shown.space in ("global", "generic")
 
 
-class Scene(Struct, frozen=True, dict=True):
-    """A kernel as rules see it. `block` is its shape, where it is known."""
+class Scene(Struct, frozen=True, dict=True, eq=False):
+    """A kernel as rules see it. `block` is its shape, where it is known. (Scenes are compared by
+    identity, so that what several rules ask of one is computed once.)"""
 
     trace: Trace
     accesses: tuple[model.Access, ...]
@@ -101,7 +104,8 @@ class Scene(Struct, frozen=True, dict=True):
         """How often a loop's body is run."""
         known = self._trips.get(header)
         if known is None:
-            counted = turns(self.trace, self.trace.cfg.loops[header])
+            loop = self.trace.cfg.loops[header]
+            counted = turns(self.trace, loop) if _ends_at_number(self.trace.cfg, loop) else None
             known = self._trips[header] = counted or TRIPS
         return known
 
@@ -154,6 +158,18 @@ class Scene(Struct, frozen=True, dict=True):
             (place.column or None) if place else None,
             tuple(dict.fromkeys(map(self.line, every))) or (line,), figures,
         )  # fmt: skip
+
+
+def _ends_at_number(cfg: Cfg, loop: Loop) -> bool:
+    """Does a loop end with a comparison with a literal? Others need not be counted."""
+    for source, _ in loop.exits:
+        block = cfg.blocks[source]
+        guard = cfg.instructions[block.end - 1].guard
+        for instruction in cfg.instructions[block.start : block.end]:
+            compared = instruction.operands
+            if guard is not None and compared and compared[0] == guard.reg:
+                return any(isinstance(operand, Int) for operand in compared[1:])
+    return False
 
 
 class Rule(Struct, frozen=True):

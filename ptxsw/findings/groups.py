@@ -7,7 +7,7 @@ group. The first access of a group fetches the sectors, the others find them in 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
@@ -58,7 +58,7 @@ class Group(Struct, frozen=True, dict=True):
             found |= touched((at + offset for at in starts), site.shown.bytes or 1, SECTOR)
         return self._new(len(found))
 
-    @property
+    @cached_property
     def used(self) -> float:
         """The sectors that the same bytes would fill."""
         if self.stride is None:
@@ -84,6 +84,7 @@ class Group(Struct, frozen=True, dict=True):
         return count * min(1.0, abs(self.growth) / SECTOR)
 
 
+@lru_cache(maxsize=1)
 def groups(scene: Scene) -> tuple[Group, ...]:
     """The accesses of global memory whose sectors are known, in groups."""
     found: dict[Hashable, list[tuple[Site, int]]] = {}

@@ -4,6 +4,7 @@ question behind two rules."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -28,8 +29,13 @@ class Repeat(Struct, frozen=True):
     barrier: int | None
 
 
-def repeats(scene: Scene) -> Iterator[Repeat]:
+@lru_cache(maxsize=1)
+def repeats(scene: Scene) -> tuple[Repeat, ...]:
     """Loads from global memory that a thread makes twice."""
+    return tuple(_repeats(scene))
+
+
+def _repeats(scene: Scene) -> Iterator[Repeat]:
     by_line = {site.shown.line: site for site in scene.sites}
     for site in scene.sites:
         plain = _ORDERED.isdisjoint(site.access.instruction.modifiers)
