@@ -10,7 +10,7 @@ from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.memory import Bytes, Memory
+from ptxsw.validate.memory import Bytes, Memory, uncovered
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path, Touch
 from ptxsw.validate.stores import StoreComparison
@@ -193,16 +193,12 @@ class PathComparison:
 
     def _mapped(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
         """Can all bytes of a load be read, since the first text reads them?"""
-        rest = set(range(touch.target.size))
-        for other in near:
-            distance = self._distance(other.target, touch.target)
-            if distance is None:
-                continue
-            covers = range(distance, distance + other.target.size)
-            if not rest.isdisjoint(covers) and self._equality.holds(other.guard, given):
-                rest.difference_update(covers)
-                if not rest:
-                    return True
+        rest = uncovered(
+            touch.target,
+            ((other.target, other.guard) for other in near),
+            self._distance,
+            lambda guard: self._equality.holds(guard, given),
+        )
         some = len(rest) < touch.target.size <= _MAX_VECTOR
         return not rest or (some and touch.target.space == "global" and self._rules.beside())
 

@@ -22,6 +22,7 @@ from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import is_integer_division
 from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.path import Path, Runner
+from ptxsw.validate.warp import WarpView
 
 # Values are written out over this many instructions, and conditions kept from as many branches.
 _MAX_EQUATIONS = 4000
@@ -141,13 +142,14 @@ def live_at(cfg: Cfg, live: Callable[[int], frozenset[Reg]], position: int) -> f
 
 
 class Cut(Struct):
-    """One place in each text, and what is known there."""
+    """One place in each text, and what is known there. `view`: the other lanes of the warp."""
 
     old_position: int
     new_position: int
     old: Registers
     new: Registers
     conditions: tuple[Term, ...] = ()
+    view: WarpView | None = None
 
     def assume(self, condition: Term) -> None:
         if condition.kind != "const":

@@ -19,12 +19,9 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Reg
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.path import WARP_QUESTIONS
-from ptxsw.validate.text import Text
+from ptxsw.validate.text import MAX_KNOWN, Text
 from ptxsw.validate.warp import WarpView
 from ptxsw.validate.writers import may_write, written_address
-
-MAX_KNOWN = 1000
-"""Nodes of a term that is kept from one place to another."""
 
 _PRIVATE = frozenset({"shared", "local"})
 _QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})

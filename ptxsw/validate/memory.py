@@ -10,7 +10,7 @@ in their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -45,6 +45,24 @@ class Store(Struct, frozen=True):
     value: Term
     guard: Term
     index: int  # of the instruction
+
+
+def uncovered(
+    target: Bytes,
+    others: Iterable[tuple[Bytes, Term]],
+    distance: Callable[[Bytes, Bytes], int | None],
+    holds: Callable[[Term], bool],
+) -> frozenset[int]:
+    """The numbers of the target's bytes that none of the others surely covers. Each of these comes
+    with the condition under which it is touched; `distance` is from the second to the first of
+    two, in bytes, where it is known. `holds` is asked where that helps."""
+    rest = frozenset(range(target.size))
+    for other, guard in others:
+        at = distance(other, target) if rest else None
+        covers = range(0) if at is None else range(at, at + other.size)
+        if not rest.isdisjoint(covers) and holds(guard):
+            rest = rest.difference(covers)
+    return rest
 
 
 class Memory:

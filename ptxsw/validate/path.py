@@ -108,7 +108,7 @@ class WarpQuestions(Protocol):
     def run(self, path: Path, instruction: Instruction, index: int) -> list[tuple[Reg, Term]]: ...
 
 
-Constant = Callable[[Touch, Collection[Term]], bool]
+Constant = Callable[[Touch, Sequence[Term]], bool]
 """Does the first text read the bytes of a load by `.nc` wherever some conditions hold?"""
 
 
@@ -316,7 +316,7 @@ class Runner:
         return written
 
     def _epochs(
-        self, path: Path, parts: Sequence[Touch], given: Collection[Term]
+        self, path: Path, parts: Sequence[Touch], given: Sequence[Term]
     ) -> list[tuple[int, bool]]:
         """The epoch of each element of a load. Where a load by `.nc` covers bytes beside those
         that the first text reads so, nothing is known of them: they belong to an epoch in which
@@ -327,7 +327,7 @@ class Runner:
             return [(CONSTANT - self._besides if c else e, False) for e, c in found]
         return found
 
-    def _epoch(self, path: Path, touch: Touch, given: Collection[Term]) -> tuple[int, bool]:
+    def _epoch(self, path: Path, touch: Touch, given: Sequence[Term]) -> tuple[int, bool]:
         """When a load reads its bytes, and whether it claims that nobody writes them. What the
         first text reads by `.nc` is the same at all times, and however the second reads it."""
         now, source, nc = len(path.stores) - 1, touch.target, touch.nc

@@ -8,51 +8,37 @@ are proved by induction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import product
 
-from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
+from ptxsw.emulator.node import Term
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
-from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Function, Instruction, Module, Reg
 from ptxsw.permutation import Permutation
-from ptxsw.validate.ahead import Ahead
-from ptxsw.validate.claims import ReadClaim, at_label
-from ptxsw.validate.compare import PathComparison, Rules
-from ptxsw.validate.cuts import Cut, Registers
+from ptxsw.validate.claims import ReadClaim
+from ptxsw.validate.compare import PathComparison
+from ptxsw.validate.cuts import Cut
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets, uniform_registers
-from ptxsw.validate.lanes import MAX_KNOWN, KernelLanes
+from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
-from ptxsw.validate.low_bits import BITS, LowBits, Multiples
-from ptxsw.validate.memory import Bytes, Memory
+from ptxsw.validate.memory import Bytes, Memory, uncovered
 from ptxsw.validate.narrowing import readings
 from ptxsw.validate.outcome import (
-    NO_ALIAS,
-    NO_FAULT_IN_STRUCT,
-    NO_OUTSIDE_WRITER,
-    NO_RACE,
     PARAMETERS_ARE_GLOBAL,
     Differ,
     GiveUp,
 )
 from ptxsw.validate.path import Constant, End, Path, Runner, Touch
-from ptxsw.validate.read_by_others import ReadByOthers
+from ptxsw.validate.questions import Questions
+from ptxsw.validate.starts import Pair, Starts
 from ptxsw.validate.text import Text
 from ptxsw.validate.versions import Versions
-from ptxsw.validate.warp import WarpView
-from ptxsw.validate.windows import Windows
-from ptxsw.validate.writers import may_write
-from ptxsw.validate.written_ranges import WrittenRanges
-
-Pair = tuple[int, int]
 
 
 class Validation:
@@ -74,29 +60,26 @@ class Validation:
         self.old, self.new = Text(self.terms, *old), Text(self.terms, *new)
         starts = {block.start for block in self.old.cfg.blocks}
         self.images = {o: n for o, n in edits.images.items() if o in starts}
-        self.claims = claims
         self.allowed = assume
         self.assumptions: dict[str, None] = {}
-        self.lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
-        self.carried: dict[Pair, dict[Reg, Term | None]] = {}  # None: not always the same
         self.met: dict[int, set[int]] = {}
         self.met_by: dict[int, int] = {}
         self.work: dict[Pair, None] = {}
         self.done: set[Pair] = set()
-        self.view: WarpView | None = None
         self._stops = frozenset(p for places in self.images.values() for p in places)
         self.layout: SharedLayout | None = None
         if permutation is not None:
             evaluator = self.old.evaluator
             self.layout = SharedLayout(permutation, evaluator, self.equality, *new)
             self.layout.check((*self.old.cfg.instructions, *self.new.cfg.instructions))
-        self.declared = Declared(self.terms, self.memory, self.old)
-        texts = self.old, self.new
-        self.lanes = KernelLanes(self.terms, texts, self.declared, self.images, self.allowed)
-        self.written = WrittenRanges(self.lanes, self.equality)
-        self.ahead = Ahead(self.memory, self.equality)
-        self.low_bits = LowBits(self.old, self.memory, self._is_lasting)
-        self._known_multiples: dict[tuple[Term, ...], Multiples] = {}
+        declared, texts = Declared(self.terms, self.memory, self.old), (self.old, self.new)
+        self.lanes = KernelLanes(self.terms, texts, declared, self.images, assume)
+        self.starts = Starts(
+            self.equality, self.memory, texts, declared, self.lanes, claims, self.layout
+        )
+        self.questions = Questions(
+            self.equality, self.memory, self.old, declared, self.lanes, assume, self.assumptions
+        )
 
     # ------------------------------------------------------------ the whole
 
@@ -143,7 +126,7 @@ class Validation:
     def _begin(self) -> None:
         """The entry. Where the second text runs something before the image of the first block,
         the first text stands still for it."""
-        if at_label(self.claims, self.old.labels(0)):
+        if self.starts.needs_proof((0, 0)):
             raise GiveUp("a claim stands where the kernel begins")
         places = self.images.get(0)
         if places is None or 0 in places:
@@ -151,14 +134,19 @@ class Validation:
             self._stops |= {0}
             self._come_to((0, 0))
             return
-        cut = self._cut((0, 0))
+        cut = self.starts.cut((0, 0))
         old = self._still(cut)
-        self.view = None
         for new in self._news(cut, (), cut.conditions, lambda _, __: False):
             self._pair(cut, [old], new)
 
     def _come_to(self, pair: Pair) -> None:
         if pair not in self.done:
+            self.work[pair] = None
+
+    def _again(self, pair: Pair) -> None:
+        """Less is known of a pair than when it was proved."""
+        if pair in self.done:
+            self.done.discard(pair)
             self.work[pair] = None
 
     # ------------------------------------------------------------ blocks left alone
@@ -178,14 +166,15 @@ class Validation:
         if self.layout is not None and any(map(self.layout.touches, old)):
             return False
         ends = self._successors(p, q)
-        if ends is None or any(self._needs_proof(end) for end in ends):
+        if ends is None or any(self.starts.needs_proof(end) for end in ends):
             return False
         written = {reg for instruction in old for reg in defs(instruction)}
-        extra = [(end, reg) for end in ends for reg in self._extra(end)]
+        extra = [(end, reg) for end in ends for reg in self.starts.extra(end)]
         if any(reg in written for _, reg in extra):
             return False
         for end, reg in extra:
-            self._carry(end, reg, self.carried.get(pair, {}).get(reg))
+            if self.starts.carry(end, reg, self.starts.carried(pair).get(reg)):
+                self._again(end)
         for at, instruction in enumerate(old):
             if meets(instruction):
                 self._meet(p + at, q + at)
@@ -220,46 +209,6 @@ class Validation:
     def _images_of(self, position: int) -> frozenset[int]:
         return self.images.get(position, frozenset())
 
-    def _needs_proof(self, pair: Pair) -> bool:
-        """Is anything claimed where the texts arrive?"""
-        return bool(at_label(self.claims, self.old.labels(pair[0]))) or bool(self._held(pair))
-
-    def _extra(self, pair: Pair) -> list[Reg]:
-        """Registers that live on in the second text alone and have no equation there."""
-        p, q = pair
-        extra = self.new.live(q) - self.old.live(p)
-        held = self.new.equations.at(q) if extra else 0
-        return [r for r in extra if self.new.equations.writer(held, r) is None]
-
-    def _carry(self, pair: Pair, reg: Reg, value: Term | None) -> None:
-        """Control comes to a pair with a value in a register of the second text alone. A value
-        that is made of what never changes, and with which control always comes, is known there."""
-        if value is not None and not self._is_lasting(value):
-            value = None
-        known = self.carried.setdefault(pair, {})
-        if reg not in known:
-            known[reg] = value
-        elif known[reg] is not None and known[reg] is not value:
-            known[reg] = None
-            if pair in self.done:
-                self.done.discard(pair)
-                self.work[pair] = None
-
-    def _is_lasting(self, value: Term) -> bool:
-        if value.size > MAX_KNOWN:
-            return False
-        names = {p.name for p in self.old.function.params}
-        return all(
-            node.kind not in OPAQUE
-            or (node.kind == "atom" and node.value in SPECIALS)
-            or (
-                node.kind == "atom"
-                and node.variance is Variance.UNIFORM
-                and str(node.value).partition("+")[0] in names
-            )
-            for node in walk(value)
-        )
-
     def _meet(self, old: int, new: int) -> None:
         """Threads that meet at one instruction of the first text meet at one of the second."""
         others = self.met.setdefault(old, set())
@@ -270,102 +219,6 @@ class Validation:
 
     # ------------------------------------------------------------ cuts
 
-    def _runners(self, lenient: bool) -> tuple[Windows, Runner, Runner]:
-        parameters = frozenset(self.declared.parameters) if lenient else frozenset()
-        windows = Windows(self.terms, self.declared.spaces, self.declared.windows, parameters)
-        old, new = (
-            Runner(text.cfg, text.evaluator, self.memory, windows, witness=text is self.old)
-            for text in (self.old, self.new)
-        )
-        return windows, old, new
-
-    def _cut(self, pair: Pair, *, lenient: bool = False, whole: bool = False) -> Cut:
-        """What is known at a pair of places: with `lenient`, parameters are taken to be global;
-        with `whole`, all that a symbolic run of the first kernel knows counts."""
-        p, q = pair
-        self.seen, old_runner, new_runner = self._runners(lenient)
-        live = self.old.live(p)
-        known = self.lanes.known(p, whole=whole)
-        points = self.old.points(p)
-        old = Registers(old_runner, self.old.equations, p, known.get, "register ", points=points)
-        told: dict[Reg, Term] = {}
-        carried = self.carried.get(pair, {})
-
-        def given(reg: Reg) -> Term | None:
-            if reg not in live:
-                return told.get(reg) or carried.get(reg)
-            if self.old.evaluator.width(reg) != self.new.evaluator.width(reg):
-                raise GiveUp(f"register {reg.name} has another width in the second text")
-            return old.get(reg)
-
-        new = Registers(new_runner, self.new.equations, q, given, "new register ")
-        cut = Cut(p, q, old, new)
-        old.note_conversions()
-        for condition in (*self.declared.facts, *self.lanes.conditions(p, whole=whole)):
-            cut.assume(condition)
-        for registers in (old, new):
-            for condition in registers.conditions(self.terms):
-                cut.assume(condition)
-        for claim in at_label(self.claims, self.old.labels(p)):
-            self._assume(cut, claim, told, live)
-        for reg, index in self._held(pair):
-            value = self._loaded(cut, index, reg)
-            if value is not None:
-                told[reg] = value
-                new.values.pop(reg, None)
-        return cut
-
-    def _assume(
-        self, cut: Cut, claim: ReadClaim, told: dict[Reg, Term], live: frozenset[Reg]
-    ) -> None:
-        """Use a claim where it holds."""
-        value = self._claimed(claim, Path(cut.old.get, cut.conditions, 0))
-        if claim.claim.relation == "implies":
-            held = cut.new.get(claim.register)
-            cut.assume(self.terms.or_(self.terms.not_(held), value))
-        elif claim.register in live:
-            cut.assume(self.terms.eq(cut.new.get(claim.register), value))
-        else:
-            told[claim.register] = value
-            cut.new.values.pop(claim.register, None)
-
-    def _claimed(self, claim: ReadClaim, at: Path) -> Term:
-        """The value that a claim speaks of, in a state of the first text."""
-        evaluator = Evaluator(self.terms, self.old.module, claim.function)
-        runner = Runner(
-            build(claim.function.body), evaluator, self.memory, self.seen, witness=False
-        )
-        path = Path(at.get, at.conditions, 0, stores=[list(epoch) for epoch in at.stores])
-        for index, instruction in enumerate(claim.instructions):
-            runner.run(path, instruction, index)
-        return path.get(claim.value)
-
-    def _held(self, pair: Pair) -> list[tuple[Reg, int]]:
-        """Registers of the second text alone that still hold what a load gave: each with that
-        load. That memory still holds the same is a claim that nobody had to write down."""
-        p, q = pair
-        extra = self.new.live(q) - self.old.live(p)
-        found = []
-        held = self.new.equations.at(q) if extra else 0
-        for reg in sorted(extra, key=lambda r: (r.name, r.scope)):
-            writer = self.new.equations.writer(held, reg)
-            if writer is None or (pair, reg) in self.lost:
-                continue
-            instruction = self.new.cfg.instructions[writer]
-            moved = self.layout is not None and self.layout.touches(instruction)
-            if (
-                kind(instruction) is Kind.LOAD
-                and "param" not in instruction.modifiers
-                and not moved
-            ):
-                found.append((reg, writer))
-        return found
-
-    def _loaded(self, cut: Cut, index: int, reg: Reg) -> Term | None:
-        path = Path(cut.new.get, cut.conditions, index)
-        cut.new.runner.run(path, self.new.cfg.instructions[index], index)
-        return path.written.get(reg)
-
     # ------------------------------------------------------------ segments
 
     def _segment(self, pair: Pair) -> None:
@@ -375,20 +228,20 @@ class Validation:
             if lenient and PARAMETERS_ARE_GLOBAL not in self.allowed:
                 continue
             try:
-                self._attempt(pair, lenient, whole)
+                cut = self._attempt(pair, lenient, whole)
             except Differ as differ:
                 first = first or differ
                 continue
-            if self.seen.assumed:
+            if cut.old.runner.windows.assumed:
                 self.assumptions[PARAMETERS_ARE_GLOBAL] = None
-            self.assumptions.update(self.view.assumptions if self.view is not None else {})
+            self.assumptions.update(cut.view.assumptions if cut.view is not None else {})
             return
         assert first is not None
         raise first
 
-    def _attempt(self, pair: Pair, lenient: bool, whole: bool) -> None:
-        cut = self._cut(pair, lenient=lenient, whole=whole)
-        self.view = self.lanes.view(pair)
+    def _attempt(self, pair: Pair, lenient: bool, whole: bool) -> Cut:
+        cut = self.starts.cut(pair, lenient=lenient, whole=whole)
+        cut.view = self.lanes.view(pair)
         begin = Path(cut.old.get, cut.conditions, pair[0])
         olds = cut.old.runner.paths(begin, self.images)
         try:
@@ -403,6 +256,7 @@ class Validation:
             if not empty:
                 raise
             self._pair(cut, olds, self._still(cut, pair[1]))
+        return cut
 
     def _still(self, cut: Cut, position: int | None = None) -> Path:
         """A path of no steps: of the first text, or at a position of the second."""
@@ -420,22 +274,25 @@ class Validation:
         """The paths of the second text."""
         runner = cut.new.runner
         known = Runner(
-            runner.cfg, runner.evaluator, self.memory, self.seen,
-            witness=False, constant=constant or self._constant(olds), warp=self.view,
+            runner.cfg, runner.evaluator, self.memory, runner.windows,
+            witness=False, constant=constant or self._constant(cut, olds), warp=cut.view,
             origin=self._origin(olds),
         )  # fmt: skip
         return known.paths(Path(cut.new.get, given, cut.new_position), self._stops)
 
-    def _constant(self, olds: Sequence[Path]) -> Constant:
+    def _constant(self, cut: Cut, olds: Sequence[Path]) -> Constant:
         """Which bytes does the first text read by `.nc` whichever path it takes, in this lane or
         in another one of a whole warp?"""
         true = self.terms.const(1, 1)
 
-        def read(path: Path, load: Touch, given: Collection[Term]) -> bool:
-            own = [t.target for t in path.touches if t.nc and t.guard in (true, *given)]
-            if _covered(self.memory, load.target, own):
+        def distance(a: Bytes, b: Bytes) -> int | None:
+            return self.memory.distance(a.place, b.place) if a.space == b.space else None
+
+        def read(path: Path, load: Touch, given: Sequence[Term]) -> bool:
+            own = ((t.target, t.guard) for t in path.touches if t.nc)
+            if not uncovered(load.target, own, distance, (true, *given).__contains__):
                 return True
-            lent = self._others_read(path, load, tuple(given)) if load.nc else None
+            lent = self.questions.others_read(cut, path, load, given) if load.nc else None
             return lent is not None and lent.nc
 
         return lambda load, given: bool(olds) and all(read(path, load, given) for path in olds)
@@ -480,8 +337,11 @@ class Validation:
             return
         joint = _together(cut.conditions, more)
         try:
-            met = self._comparison(cut, old, new, joint).compare()
-            self._check_claims(old, new, joint)
+            rules = self.questions.rules(cut, self._images_of)
+            parts = self.terms, self.memory, self.equality, rules
+            met = PathComparison(*parts, old, new, joint).compare()
+            for pair in self.starts.check(cut, old, new, joint):
+                self._again(pair)
         except Differ as differ:
             if again and joint != cut.conditions:
                 self._compare_closer(cut, joint, old, new, differ)
@@ -515,49 +375,6 @@ class Validation:
         """Is it proved that no thread takes these two paths?"""
         return bool(joint) and self.equality.holds(self.terms.not_(joint[-1]), joint[:-1])
 
-    def _comparison(self, cut: Cut, old: Path, new: Path, joint: Sequence[Term]) -> PathComparison:
-        rules = Rules(
-            images=self._images_of,
-            live=self.old.live,
-            reads_later=self._reads_later,
-            read_only=self._read_only,
-            others_read=self._others_read,
-            aligned=lambda place, given: [
-                *self.declared.aligned,
-                *self._low_bits_in(cut, place, given),
-            ],
-            raced=self._raced,
-            beside=self._beside,
-        )
-        return PathComparison(self.terms, self.memory, self.equality, rules, old, new, joint)
-
-    def _low_bits_in(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:
-        """What is known of the low bits of registers that an address is made of."""
-        nodes = {node for node in walk(place) if node.kind == "atom"}
-        asked = {r: v for r, v in cut.old.values.items() if v in nodes}
-        if not self.old.begins(cut.old_position) or not asked:
-            return
-        for multiples in dict.fromkeys(((), self._multiples(tuple(given)))):
-            found = self.low_bits.at(cut.old_position, multiples)
-            for reg, value in asked.items():
-                if reg in found:
-                    low = found[reg]
-                    yield self.terms.eq(self.terms.extract(value, 0, low.width), low)
-
-    def _multiples(self, given: tuple[Term, ...]) -> Multiples:
-        """Parameters that are multiples of powers of two where some conditions hold."""
-        known = self._known_multiples.get(given)
-        if known is None:
-            found = []
-            for value in self.low_bits.parameters:
-                for bits in range(BITS, 0, -1):
-                    low = self.terms.extract(value, 0, bits)
-                    if self.equality.holds(self.terms.eq(low, self.terms.const(0, bits)), given):
-                        found.append((value, bits))
-                        break
-            known = self._known_multiples[given] = tuple(found)
-        return known
-
     def _follow(self, old: Path, new: Path) -> None:
         """The comparison goes on from where two paths end."""
         assert old.end is not None and new.end is not None
@@ -566,99 +383,6 @@ class Validation:
         for pair in zip(old.end.targets, new.end.targets, strict=True):
             self._come_to(pair)
 
-    # ------------------------------------------------------------ claims
-
-    def _check_claims(self, old: Path, new: Path, joint: tuple[Term, ...]) -> None:
-        """What is claimed where two paths end holds there."""
-        assert old.end is not None and new.end is not None
-        pairs = [*zip(old.end.targets, new.end.targets, strict=True)]
-        if old.end.kind == "cut":
-            pairs.append((old.end.position, new.end.position))
-        for pair in pairs:
-            for reg in self._extra(pair):
-                self._carry(pair, reg, new.get(reg))
-            for claim in at_label(self.claims, self.old.labels(pair[0])):
-                self._check_claim(claim, old, new, joint)
-            for reg, index in self._held(pair):
-                if not self._still_held(reg, index, new, joint):
-                    self.lost.add((pair, reg))
-                    if pair in self.done:
-                        self.done.discard(pair)
-                        self.work[pair] = None
-
-    def _check_claim(self, claim: ReadClaim, old: Path, new: Path, joint: tuple[Term, ...]) -> None:
-        assert old.end is not None and new.end is not None
-        at = Path(old.get, joint, 0, stores=old.stores)
-        value, held = self._claimed(claim, at), new.get(claim.register)
-        if claim.claim.relation == "is":
-            holds = self.equality.same(held, value, joint)
-        else:
-            holds = self.equality.holds(value, (*joint, held))
-        if not holds:
-            what = f"it is not shown that {claim.register.name} {claim.claim.relation}"
-            raise Differ(
-                f"{what} what is claimed at {claim.claim.label}",
-                old.end.index, new.end.index, self.equality.example,
-            )  # fmt: skip
-
-    def _still_held(self, reg: Reg, index: int, new: Path, joint: tuple[Term, ...]) -> bool:
-        """Does memory, behind a path of the second text, hold at a load's address what its
-        register holds?"""
-        _, _, runner = self._runners(lenient=False)
-        runner.windows = self.seen
-        path = Path(new.get, joint, index, stores=[list(epoch) for epoch in new.stores])
-        runner.run(path, self.new.cfg.instructions[index], index)
-        return self.equality.same(path.get(reg), new.get(reg), joint)
-
-    # ------------------------------------------------------------ what is asked of the kernel
-
-    def _reads_later(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
-        runner = self._runners(lenient=False)[1]
-        runner.windows = self.seen
-        return self.ahead.reads(runner, old, touch, given)
-
-    def _others_read(self, old: Path, touch: Touch, given: Sequence[Term]) -> Touch | None:
-        if self.view is None:
-            return None
-        return ReadByOthers(self.terms, self.memory, self.equality, self.view).find(
-            old, touch, given
-        )
-
-    def _beside(self) -> bool:
-        """May bytes be read that lie beside those that the first text reads?"""
-        if NO_FAULT_IN_STRUCT in self.allowed:
-            self.assumptions[NO_FAULT_IN_STRUCT] = None
-        return NO_FAULT_IN_STRUCT in self.allowed
-
-    def _raced(self) -> bool:
-        return self.view is not None and NO_RACE in self.view.assumptions
-
-    def _read_only(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
-        """Does nobody write these bytes while the kernel runs?"""
-        if NO_OUTSIDE_WRITER not in self.allowed or touch.target.space != "global":
-            return False
-        if any(map(may_write, self.old.cfg.instructions)):
-            twins = {t.index for t in old.touches if t.loads and t.target == touch.target}
-            if not self.written.apart(twins, given):
-                base = self.lanes.base(touch.target.place)
-                if NO_ALIAS not in self.allowed or base is None:
-                    return False
-                if not {None, base}.isdisjoint(self.lanes.written_bases):
-                    return False
-                self.assumptions[NO_ALIAS] = None
-        self.assumptions[NO_OUTSIDE_WRITER] = None
-        return True
-
 
 def _together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, ...]:
     return tuple(dict.fromkeys((*conditions, *more)))
-
-
-def _covered(memory: Memory, source: Bytes, reads: Sequence[Bytes]) -> bool:
-    """Are these bytes all among those that are read?"""
-    rest = set(range(source.size))
-    for read in reads:
-        distance = memory.distance(read.place, source.place) if read.space == source.space else None
-        if distance is not None:
-            rest.difference_update(range(distance, distance + read.size))
-    return not rest

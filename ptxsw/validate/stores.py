@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ptxsw.emulator.node import Term
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.memory import Bytes, Memory, Store
+from ptxsw.validate.memory import Bytes, Memory, Store, uncovered
 from ptxsw.validate.outcome import Differ
 
 _MAX_PAIRS = 250_000
@@ -53,13 +53,12 @@ class StoreComparison:
     def _covered(self, store: Store, others: Sequence[Store], reason: str, new: bool) -> None:
         """Every byte of a store is written by one of the others whenever the store is made."""
         given = (*self._given, store.guard)
-        rest = set(range(store.target.size))
-        for other in others:
-            distance = self._distance(other.target, store.target)
-            if distance is None or rest.isdisjoint(range(distance, distance + other.target.size)):
-                continue
-            if self._equality.holds(other.guard, given):
-                rest.difference_update(range(distance, distance + other.target.size))
+        rest = uncovered(
+            store.target,
+            ((other.target, other.guard) for other in others),
+            self._distance,
+            lambda guard: self._equality.holds(guard, given),
+        )
         if rest:
             example = self._equality.example
             raise Differ(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
+from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import liveness
@@ -13,6 +15,9 @@ from ptxsw.ir import Function, Module, Reg
 from ptxsw.validate.cuts import live_at
 from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import Evaluator
+
+MAX_KNOWN = 1000
+"""Nodes of a term that is kept from one place to another."""
 
 
 class Text:
@@ -34,6 +39,23 @@ class Text:
     def live(self, position: int) -> frozenset[Reg]:
         """The registers that live on before an instruction."""
         return live_at(self.cfg, lambda number: self._live.get(number, frozenset()), position)
+
+    def is_lasting(self, value: Term) -> bool:
+        """Does a value mean the same at all times: is it made of parameters and of what a thread
+        is given for good?"""
+        if value.size > MAX_KNOWN:
+            return False
+        names = {p.name for p in self.function.params}
+        return all(
+            node.kind not in OPAQUE
+            or (node.kind == "atom" and node.value in SPECIALS)
+            or (
+                node.kind == "atom"
+                and node.variance is Variance.UNIFORM
+                and str(node.value).partition("+")[0] in names
+            )
+            for node in walk(value)
+        )
 
     def labels(self, position: int) -> tuple[str, ...]:
         return self._labels.get(position, ())

@@ -1,0 +1,118 @@
+"""What the comparison of two paths asks of the kernel around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from ptxsw.emulator.node import Term, walk
+from ptxsw.emulator.terms import Terms
+from ptxsw.validate.ahead import Ahead
+from ptxsw.validate.compare import Rules
+from ptxsw.validate.cuts import Cut
+from ptxsw.validate.declared import Declared
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.lanes import KernelLanes
+from ptxsw.validate.low_bits import BITS, LowBits, Multiples
+from ptxsw.validate.memory import Memory
+from ptxsw.validate.outcome import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER, NO_RACE
+from ptxsw.validate.path import Path, Touch
+from ptxsw.validate.read_by_others import ReadByOthers
+from ptxsw.validate.text import Text
+from ptxsw.validate.writers import may_write
+from ptxsw.validate.written_ranges import WrittenRanges
+
+
+class Questions:
+    """Answers from the first text and its declarations. `assumptions` collects what an answer
+    rests on."""
+
+    def __init__(
+        self,
+        equality: Equality,
+        memory: Memory,
+        old: Text,
+        declared: Declared,
+        lanes: KernelLanes,
+        allowed: frozenset[str],
+        assumptions: dict[str, None],
+    ) -> None:
+        self._terms: Terms = memory.terms
+        self._equality, self._memory = equality, memory
+        self._old, self._declared, self._lanes = old, declared, lanes
+        self._allowed, self._assumptions = allowed, assumptions
+        self._written = WrittenRanges(lanes, equality)
+        self._ahead = Ahead(memory, equality)
+        self._low_bits = LowBits(old, memory, old.is_lasting)
+        self._known_multiples: dict[tuple[Term, ...], Multiples] = {}
+
+    def rules(self, cut: Cut, images: Callable[[int], frozenset[int]]) -> Rules:
+        """The rules of a comparison that begins at a cut."""
+        return Rules(
+            images=images,
+            live=self._old.live,
+            reads_later=partial(self._ahead.reads, cut.old.runner),
+            read_only=self._read_only,
+            others_read=partial(self.others_read, cut),
+            aligned=lambda place, given: [*self._aligned(cut, place, given)],
+            raced=lambda: cut.view is not None and NO_RACE in cut.view.assumptions,
+            beside=self._beside,
+        )
+
+    def _aligned(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:
+        """What is known of alignment, and of the low bits of registers that an address is made
+        of."""
+        yield from self._declared.aligned
+        nodes = {node for node in walk(place) if node.kind == "atom"}
+        asked = {r: v for r, v in cut.old.values.items() if v in nodes}
+        if not self._old.begins(cut.old_position) or not asked:
+            return
+        for multiples in dict.fromkeys(((), self._multiples(tuple(given)))):
+            found = self._low_bits.at(cut.old_position, multiples)
+            for reg, value in asked.items():
+                if reg in found:
+                    low = found[reg]
+                    yield self._terms.eq(self._terms.extract(value, 0, low.width), low)
+
+    def _multiples(self, given: tuple[Term, ...]) -> Multiples:
+        """Parameters that are multiples of powers of two where some conditions hold."""
+        known = self._known_multiples.get(given)
+        if known is None:
+            found = []
+            for value in self._low_bits.parameters:
+                for bits in range(BITS, 0, -1):
+                    low = self._terms.extract(value, 0, bits)
+                    if self._equality.holds(self._terms.eq(low, self._terms.const(0, bits)), given):
+                        found.append((value, bits))
+                        break
+            known = self._known_multiples[given] = tuple(found)
+        return known
+
+    def others_read(self, cut: Cut, old: Path, touch: Touch, given: Sequence[Term]) -> Touch | None:
+        """A load of the first text that reads these bytes in another lane."""
+        if cut.view is None:
+            return None
+        found = ReadByOthers(self._terms, self._memory, self._equality, cut.view)
+        return found.find(old, touch, given)
+
+    def _beside(self) -> bool:
+        """May bytes be read that lie beside those that the first text reads?"""
+        if NO_FAULT_IN_STRUCT in self._allowed:
+            self._assumptions[NO_FAULT_IN_STRUCT] = None
+        return NO_FAULT_IN_STRUCT in self._allowed
+
+    def _read_only(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
+        """Does nobody write these bytes while the kernel runs?"""
+        if NO_OUTSIDE_WRITER not in self._allowed or touch.target.space != "global":
+            return False
+        if any(map(may_write, self._old.cfg.instructions)):
+            twins = {t.index for t in old.touches if t.loads and t.target == touch.target}
+            if not self._written.apart(twins, given):
+                base = self._lanes.base(touch.target.place)
+                if NO_ALIAS not in self._allowed or base is None:
+                    return False
+                if not {None, base}.isdisjoint(self._lanes.written_bases):
+                    return False
+                self._assumptions[NO_ALIAS] = None
+        self._assumptions[NO_OUTSIDE_WRITER] = None
+        return True

@@ -1,0 +1,227 @@
+"""What is known at pairs of places: equal registers, what is claimed, what loads still hold.
+
+A claim is used where a comparison begins, and shown again where one ends. That a register of the
+second text alone still holds what a load gave, or a value that never changes, is a claim that
+nobody had to write down: it is believed until control comes to the place with something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.terms import Terms
+from ptxsw.flow.cfg import build
+from ptxsw.ir import Reg
+from ptxsw.validate.claims import ReadClaim, at_label
+from ptxsw.validate.cuts import Cut, Registers
+from ptxsw.validate.declared import Declared
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.evaluate import Evaluator
+from ptxsw.validate.kinds import Kind, kind
+from ptxsw.validate.lanes import KernelLanes
+from ptxsw.validate.layout import SharedLayout
+from ptxsw.validate.memory import Memory
+from ptxsw.validate.outcome import Differ, GiveUp
+from ptxsw.validate.path import Path, Runner
+from ptxsw.validate.text import Text
+from ptxsw.validate.windows import Windows
+
+Pair = tuple[int, int]
+"""A place in each text."""
+
+
+class Starts:
+    """Begins comparisons of two texts at pairs of places."""
+
+    def __init__(
+        self,
+        equality: Equality,
+        memory: Memory,
+        texts: tuple[Text, Text],
+        declared: Declared,
+        lanes: KernelLanes,
+        claims: Sequence[ReadClaim],
+        layout: SharedLayout | None,
+    ) -> None:
+        self._terms: Terms = memory.terms
+        self._equality, self._memory = equality, memory
+        self.old, self.new = texts
+        self._declared, self._lanes, self._layout = declared, lanes, layout
+        self._claims = claims
+        self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
+        self._carried: dict[Pair, dict[Reg, Term | None]] = {}
+
+    def _runners(self, lenient: bool) -> tuple[Runner, Runner]:
+        parameters = frozenset(self._declared.parameters) if lenient else frozenset()
+        windows = Windows(self._terms, self._declared.spaces, self._declared.windows, parameters)
+        old, new = (
+            Runner(text.cfg, text.evaluator, self._memory, windows, witness=text is self.old)
+            for text in (self.old, self.new)
+        )
+        return old, new
+
+    def cut(self, pair: Pair, *, lenient: bool = False, whole: bool = False) -> Cut:
+        """What is known at a pair of places: with `lenient`, parameters are taken to be global;
+        with `whole`, all that a symbolic run of the first kernel knows counts."""
+        p, q = pair
+        old_runner, new_runner = self._runners(lenient)
+        live = self.old.live(p)
+        known = self._lanes.known(p, whole=whole)
+        points = self.old.points(p)
+        old = Registers(old_runner, self.old.equations, p, known.get, "register ", points=points)
+        told: dict[Reg, Term] = {}
+        carried = self.carried(pair)
+
+        def given(reg: Reg) -> Term | None:
+            if reg not in live:
+                return told.get(reg) or carried.get(reg)
+            if self.old.evaluator.width(reg) != self.new.evaluator.width(reg):
+                raise GiveUp(f"register {reg.name} has another width in the second text")
+            return old.get(reg)
+
+        new = Registers(new_runner, self.new.equations, q, given, "new register ")
+        cut = Cut(p, q, old, new)
+        old.note_conversions()
+        for condition in (*self._declared.facts, *self._lanes.conditions(p, whole=whole)):
+            cut.assume(condition)
+        for registers in (old, new):
+            for condition in registers.conditions(self._terms):
+                cut.assume(condition)
+        for claim in at_label(self._claims, self.old.labels(p)):
+            self._assume(cut, claim, told, live)
+        for reg, index in self._held(pair):
+            value = self._loaded(cut, index, reg)
+            if value is not None:
+                told[reg] = value
+                new.values.pop(reg, None)
+        return cut
+
+    def _assume(
+        self, cut: Cut, claim: ReadClaim, told: dict[Reg, Term], live: frozenset[Reg]
+    ) -> None:
+        """Use a claim where it holds."""
+        value = self._claimed(claim, Path(cut.old.get, cut.conditions, 0), cut)
+        if claim.claim.relation == "implies":
+            held = cut.new.get(claim.register)
+            cut.assume(self._terms.or_(self._terms.not_(held), value))
+        elif claim.register in live:
+            cut.assume(self._terms.eq(cut.new.get(claim.register), value))
+        else:
+            told[claim.register] = value
+            cut.new.values.pop(claim.register, None)
+
+    def _claimed(self, claim: ReadClaim, at: Path, cut: Cut) -> Term:
+        """The value that a claim speaks of, in a state of the first text."""
+        evaluator = Evaluator(self._terms, self.old.module, claim.function)
+        runner = Runner(
+            build(claim.function.body),
+            evaluator,
+            self._memory,
+            cut.old.runner.windows,
+            witness=False,
+        )
+        path = Path(at.get, at.conditions, 0, stores=[list(epoch) for epoch in at.stores])
+        for index, instruction in enumerate(claim.instructions):
+            runner.run(path, instruction, index)
+        return path.get(claim.value)
+
+    def _held(self, pair: Pair) -> list[tuple[Reg, int]]:
+        """Registers of the second text alone that still hold what a load gave: each with that
+        load. That memory still holds the same is a claim that nobody had to write down."""
+        p, q = pair
+        extra = self.new.live(q) - self.old.live(p)
+        found = []
+        held = self.new.equations.at(q) if extra else 0
+        for reg in sorted(extra, key=lambda r: (r.name, r.scope)):
+            writer = self.new.equations.writer(held, reg)
+            if writer is None or (pair, reg) in self._lost:
+                continue
+            instruction = self.new.cfg.instructions[writer]
+            moved = self._layout is not None and self._layout.touches(instruction)
+            if (
+                kind(instruction) is Kind.LOAD
+                and "param" not in instruction.modifiers
+                and not moved
+            ):
+                found.append((reg, writer))
+        return found
+
+    def _loaded(self, cut: Cut, index: int, reg: Reg) -> Term | None:
+        path = Path(cut.new.get, cut.conditions, index)
+        cut.new.runner.run(path, self.new.cfg.instructions[index], index)
+        return path.written.get(reg)
+
+    def needs_proof(self, pair: Pair) -> bool:
+        """Is anything claimed where the texts arrive?"""
+        return bool(at_label(self._claims, self.old.labels(pair[0]))) or bool(self._held(pair))
+
+    def extra(self, pair: Pair) -> list[Reg]:
+        """Registers that live on in the second text alone and have no equation there."""
+        p, q = pair
+        extra = self.new.live(q) - self.old.live(p)
+        held = self.new.equations.at(q) if extra else 0
+        return [r for r in extra if self.new.equations.writer(held, r) is None]
+
+    def carry(self, pair: Pair, reg: Reg, value: Term | None) -> bool:
+        """Control comes to a pair with a value in a register of the second text alone. A value
+        that is made of what never changes, and with which control always comes, is known there.
+        Is less known than before?"""
+        if value is not None and not self.old.is_lasting(value):
+            value = None
+        known = self._carried.setdefault(pair, {})
+        less = known.get(reg) is not None and known[reg] is not value
+        if reg not in known or less:
+            known[reg] = None if less else value
+        return less
+
+    def carried(self, pair: Pair) -> Mapping[Reg, Term | None]:
+        """Values of registers of the second text alone with which control always comes to a pair;
+        None: not always the same."""
+        return self._carried.get(pair, {})
+
+    # ------------------------------------------------------------ claims
+
+    def check(self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]) -> Iterator[Pair]:
+        """What is claimed where two paths end holds there: raises Differ. Gives the pairs of which
+        less is known than before."""
+        assert old.end is not None and new.end is not None
+        pairs = [*zip(old.end.targets, new.end.targets, strict=True)]
+        if old.end.kind == "cut":
+            pairs.append((old.end.position, new.end.position))
+        for pair in pairs:
+            for reg in self.extra(pair):
+                if self.carry(pair, reg, new.get(reg)):
+                    yield pair
+            for claim in at_label(self._claims, self.old.labels(pair[0])):
+                self._check_claim(claim, cut, old, new, joint)
+            for reg, index in self._held(pair):
+                if not self._still_held(cut, reg, index, new, joint):
+                    self._lost.add((pair, reg))
+                    yield pair
+
+    def _check_claim(
+        self, claim: ReadClaim, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
+    ) -> None:
+        assert old.end is not None and new.end is not None
+        at = Path(old.get, joint, 0, stores=old.stores)
+        value, held = self._claimed(claim, at, cut), new.get(claim.register)
+        if claim.claim.relation == "is":
+            holds = self._equality.same(held, value, joint)
+        else:
+            holds = self._equality.holds(value, (*joint, held))
+        if not holds:
+            what = f"it is not shown that {claim.register.name} {claim.claim.relation}"
+            raise Differ(
+                f"{what} what is claimed at {claim.claim.label}",
+                old.end.index, new.end.index, self._equality.example,
+            )  # fmt: skip
+
+    def _still_held(
+        self, cut: Cut, reg: Reg, index: int, new: Path, joint: tuple[Term, ...]
+    ) -> bool:
+        """Does memory, behind a path of the second text, hold at a load's address what its
+        register holds?"""
+        path = Path(new.get, joint, index, stores=[list(epoch) for epoch in new.stores])
+        cut.new.runner.run(path, self.new.cfg.instructions[index], index)
+        return self._equality.same(path.get(reg), new.get(reg), joint)
