@@ -120,6 +120,10 @@ def _effects(effects: tuple[Effect, ...]) -> Iterator[str]:
         before, after = effect.registers
         registers = "" if before is None or after is None else f", registers {before} -> {after}"
         yield (
-            f"{effect.rewrite:{width}}  {effect.changes} changes: at least {low}, "
+            f"{effect.rewrite:{width}}  {_changes(effect.changes)}: at least {low}, "
             f"at most {high} {effect.unit}{registers}"
         )
+
+
+def _changes(count: int) -> str:
+    return "1 change" if count == 1 else f"{count} changes"
