@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, as_json, read
+from ptxsw.cli.files import CommandError, as_json, read_kernels
 from ptxsw.cli.options import BlockOption, File, JobsOption, KernelOption
 from ptxsw.cli.progress import counting
 from ptxsw.cli.terminal import paint, show, width
@@ -72,13 +72,14 @@ def analyze(
       ptxsw analyze jacobi.ptx --format json | jq '.kernels[].accesses[]'
       ptxsw analyze jacobi.ptx --kernel jacobi --space global --space shared
       ptxsw analyze matmul.ptx --block 16x16
+      ptxsw analyze jacobi.cu
       nvcc -arch=sm_80 -lineinfo -ptx -o - jacobi.cu | ptxsw analyze -
     """
     from ptxsw import pipeline
     from ptxsw.report.text import analysis_markdown, analysis_text, only_spaces
     from ptxsw.report.weights import ordered
 
-    text, name = read(file)
+    text, name = read_kernels(file)
     shape = None if block is None else block_shape(block)
     try:
         with counting("analyzing") as watch:

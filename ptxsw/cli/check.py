@@ -10,10 +10,10 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, write
-from ptxsw.cli.options import BlockOption
+from ptxsw.cli.options import BlockOption, JobsOption
 from ptxsw.cli.progress import bar
 from ptxsw.cli.terminal import paint, show, width
-from ptxsw.cli.values import block_shape
+from ptxsw.cli.values import block_shape, processes
 
 if TYPE_CHECKING:
     from ptxsw.cli.check_run import Told
@@ -81,9 +81,7 @@ def check(
     ptxas: Annotated[
         bool, typer.Option(help="Ask ptxas for registers and spills, if there is one.")
     ] = True,
-    jobs: Annotated[
-        int, typer.Option("-j", "--jobs", min=0, metavar="N", help="Processes; 0: one a core.")
-    ] = 0,
+    jobs: JobsOption = None,
     help_uri: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Where findings.html is; SARIF links each rule there."),
@@ -120,7 +118,7 @@ def check(
     except (ValueError, Unreadable) as error:
         raise CommandError(str(error)) from error
     with bar("checking", len(every)) as step:
-        answers = run.answers(every, task, jobs, step)
+        answers = run.answers(every, task, processes(jobs), step)
     told = run.told(answers, known, drift / 100)
     for problem in told.problems:
         sys.stderr.write(f"{problem}\n")

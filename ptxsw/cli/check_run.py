@@ -16,7 +16,7 @@ from ptxsw.report.located import Located, located
 from ptxsw.report.model import Finding, Report
 from ptxsw.report.sarif import RulePage
 from ptxsw.toolchain import inputs
-from ptxsw.workers import cores, spread
+from ptxsw.workers import spread
 
 Block = tuple[int, int, int]
 
@@ -150,7 +150,7 @@ def answers(
     tasks = [replace(task, path=path) for path in paths]
     found: dict[int, Answer] = {}
     step(0, "")
-    for number, one in spread(range(len(tasks)), lambda n: answer(tasks[n]), jobs or cores()):
+    for number, one in spread(range(len(tasks)), lambda n: answer(tasks[n]), jobs):
         found[number] = one
         step(len(found), paths[number])
     return tuple(found[number] for number in range(len(tasks)))

@@ -32,6 +32,34 @@ def read(path: str) -> tuple[str, str]:
         raise CommandError(f"{name}: not a text: byte {error.start} is no UTF-8") from error
 
 
+def read_kernels(path: str) -> tuple[str, str]:
+    """As `read`; but a CUDA source is compiled, and of an object or a program the one PTX text is
+    taken that it holds."""
+    if path == "-" or not _made_elsewhere(path):
+        return read(path)
+    from ptxsw.toolchain.inputs import Unreadable, ptx_of
+
+    try:
+        texts = ptx_of(path)
+    except Unreadable as error:
+        raise CommandError(str(error)) from error
+    if len(texts) > 1:
+        names = ", ".join(each.name.removeprefix(f"{path}:") for each in texts[:3])
+        raise CommandError(
+            f"{path}: it holds {len(texts)} texts ({names}, …), and one is wanted; "
+            "`cuobjdump -xptx all` writes them into files"
+        )
+    return texts[0].text, texts[0].name
+
+
+def _made_elsewhere(path: str) -> bool:
+    """Is it a CUDA source, or the object, library or program that was made of one?"""
+    if path.endswith((".cu", ".cuh")):
+        return True
+    with open(path, "rb") as file:
+        return file.read(8).startswith((b"\x7fELF", b"!<arch>", b"\x50\xed\x55\xba"))
+
+
 def _stdin() -> bytes:
     if sys.stdin is None:
         raise CommandError("standard input is closed")

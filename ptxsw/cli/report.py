@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ptxsw.cli.app import app
-from ptxsw.cli.files import BAD_INPUT, CommandError, read, write
+from ptxsw.cli.files import BAD_INPUT, CommandError, read_kernels, write
 from ptxsw.cli.options import BlockOption, Form, JobsOption, RewritesOption, Scheme
 from ptxsw.cli.progress import counting
 from ptxsw.cli.terminal import paint, show, width
@@ -24,7 +24,8 @@ def report(
     path: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|DIR", help="PTX, a report of optimize, or the directory of PTXSW_REPORT."
+            metavar="FILE|DIR",
+            help="PTX, .cu, a report of optimize, or the directory of PTXSW_REPORT.",
         ),
     ],
     html: Annotated[
@@ -58,7 +59,7 @@ def report(
 
         _sum_up(load(Path(path)), path, html)
         return
-    text, name = read(path)
+    text, name = read_kernels(path)
     if text.lstrip().startswith("{"):  # no PTX begins so
         from ptxsw.report.build import load_one
 

@@ -34,7 +34,7 @@ BLOCK = Row("block", ("--block",), "Threads of a block. Default: rows of whole w
 JOBS = Row(
     "jobs",
     ("-j", "--jobs"),
-    "Processes among which the kernels of a long file are divided. Default: the cores.",
+    "Processes that share files, or the kernels of a long one. Default: the cores.",
     "N",
     int,
     least=1,

@@ -113,3 +113,22 @@ def test_sources_objects_libraries_and_programs(tmp_path: Path) -> None:
         first = done.stdout.decode().splitlines()[0]
         assert first.startswith("tile.cu:16:5: warning: ")
         assert first.endswith("[ptxsw-bank-conflicts]")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NVCC is None or CUOBJDUMP is None, reason="no nvcc, or no cuobjdump")
+def test_analyze_and_report_take_them_too(tmp_path: Path) -> None:
+    shutil.copy(FAULTS / "cuda" / "sampled.cu", tmp_path)
+    assert NVCC is not None
+    for source in ("sampled", "second"):
+        shutil.copy(FAULTS / "cuda" / "sampled.cu", tmp_path / f"{source}.cu")
+        subprocess.run([NVCC, "-lineinfo", "-c", f"{source}.cu"], cwd=tmp_path, check=True)
+    subprocess.run(["ar", "rcs", "lib.a", "sampled.o", "second.o"], cwd=tmp_path, check=True)
+    shown = [ptxsw("analyze", name, cwd=tmp_path) for name in ("sampled.cu", "sampled.o")]
+    assert [done.returncode for done in shown] == [0, 0]
+    assert shown[0].stdout == shown[1].stdout != b""
+    assert ptxsw("report", "sampled.o", "--html", "k.html", cwd=tmp_path).returncode == 0
+    assert "2.0f * in[i * STEP]" in (tmp_path / "k.html").read_text()  # the source beside it
+    done = ptxsw("analyze", "lib.a", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"lib.a: it holds 2 texts (sampled.sm_")
