@@ -1,6 +1,7 @@
 """What mode auto changes, and on which figures: each kernel before and after.
 
-    python -m benchmarks.auto [FILE.ptx ...] [--corpus DIR] [--jobs N] [--seconds S]
+    python -m benchmarks.auto [FILE.ptx ...] [--corpus DIR] [--largest BYTES] [--jobs N]
+        [--seconds S]
 
 Without files: `benchmarks/programs`, KernelGen's operators, and the corpus, where one is given or
 `PTXSW_CORPUS` names it. Each file is taken for its own target, or for sm_80 where that is older
@@ -147,19 +148,19 @@ def show(found: Sequence[Outcome]) -> Iterator[str]:
 # ---------------------------------------------------------------- all of them
 
 
-def files(corpus: Path | None) -> list[Path]:
-    """The files that are taken where none is named."""
+def files(corpus: Path | None, largest: float) -> list[Path]:
+    """The files that are taken where none is named; of the corpus those up to a size in bytes."""
     found = sorted((HERE / "programs" / "ptx").glob("*.ptx"))
     found += sorted((HERE / "kernelgen" / "ptx").rglob("*.ptx"))
     if corpus is not None:
-        found += sorted(corpus.rglob("*.ptx"))
+        found += [p for p in sorted(corpus.rglob("*.ptx")) if p.stat().st_size <= largest]
     return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(argv)
     work = partial(outcomes, seconds=asked.seconds)
-    paths = asked.file or files(asked.corpus)
+    paths = asked.file or files(asked.corpus, asked.largest)
     with ProcessPoolExecutor(asked.jobs) as pool:
         found = [one for part in pool.map(work, paths) for one in part]
     print("\n".join(show(found)))
@@ -177,6 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", nargs="*", type=Path, metavar="FILE.ptx")
     parser.add_argument("--corpus", type=Path, default=Path(named) if named else None)
+    parser.add_argument("--largest", type=float, default=float("inf"), help="file of the corpus")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seconds", type=float, default=10.0, help="CPU time for a kernel")
     return parser

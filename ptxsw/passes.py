@@ -8,6 +8,7 @@ Each kernel is taken out of its module first: kernels know nothing of each other
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Refusal
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.splice import Edit, Origins, apply, compose
-from ptxsw.cost.decide import Decision
+from ptxsw.cost.decide import TUNED, Decision
 from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME, PLANNING, Budget, OutOfTime
 from ptxsw.emulator.run import emulate
@@ -32,6 +33,9 @@ from ptxsw.rewrites.registers import Registers
 from ptxsw.rewrites.weighing import Scales, Text, cannot_count
 from ptxsw.source import Source
 from ptxsw.validate import ASSUMPTIONS, Proved, validate
+
+if TYPE_CHECKING:
+    from ptxsw.toolchain.tuned import Tuned
 
 _UNWEIGHED = frozenset({*joint.TOGETHER, Registers.name})  # they choose by figures of their own
 UNCHECKED = "what was written for it could not be shown to be right"
@@ -95,12 +99,42 @@ class Passes:
 
     def run(self, excerpt: Excerpt) -> Progress:
         """One kernel, and what was made of it. Raises ParseError."""
+        best = self._tuned(excerpt)
+        if best is None or not best.measured:
+            return self._run(excerpt, self._rewrites)
+        if best.rewrites:
+            chosen = replace(
+                self._options, mode="force", min_gain=None, scheme="auto", form="auto",
+                rewrites=best.rewrites,
+            )  # fmt: skip
+            each = Passes(chosen, self._arch, self._block).run(excerpt)
+        else:
+            left = (one for one in self._rewrites if one.name not in best.measured)
+            each = self._run(excerpt, tuple(left))
+        each.decision = each.decision or Decision(bool(each.since), TUNED, str(best))
+        return each
+
+    def _tuned(self, excerpt: Excerpt) -> Tuned | None:
+        """What `ptxsw tune` found out about a kernel, where mode auto may choose what to make of
+        it: a measurement wins over all models."""
+        options = self._options
+        asked = options.rewrites is not None or (options.scheme, options.form) != ("auto", "auto")
+        if options.mode != "auto" or self._arch is None or asked:
+            return None
+        from ptxsw.toolchain import tuned
+
+        found = tuned.find(excerpt.module.source.slice(excerpt.function.span), self._arch)
+        known = {one.name for one in every()}
+        return found if found is not None and known.issuperset(found.rewrites) else None
+
+    def _run(self, excerpt: Excerpt, rewrites: tuple[Rewrite, ...]) -> Progress:
+        """One kernel sent through some rewrites."""
         with Budget(self._options.budget_s) as budget:
             solver, module, function = Solver(), excerpt.module, excerpt.function
             trace = emulate(module, function, budget_s=budget.seconds, solver=solver)
             each = Progress(trace, excerpt, module, function, trace, solver, budget)
             auto = self._options.mode == "auto"
-            for one in self._rewrites:
+            for one in rewrites:
                 if auto and one.name == Registers.name:  # for the text that is kept
                     self._weigh(each)
                 made = self._find(one, each)

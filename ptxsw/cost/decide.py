@@ -9,18 +9,21 @@ by more than 1 %, no fewer warps are resident, and nothing more is spilled to lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from ptxsw.cost import pipes
-from ptxsw.cost.counted import Counted
 from ptxsw.cost.dominance import Ends, dominates
 from ptxsw.cost.occupancy import WARP, limits, occupancy
-from ptxsw.cost.wavefronts import Wavefronts
 
-PTXAS, COUNTS = "ptxas", "counts"
-"""What a decision rests on: the machine code, or what the rewrites counted themselves."""
+if TYPE_CHECKING:
+    from ptxsw.cost.counted import Counted
+    from ptxsw.cost.wavefronts import Wavefronts
+
+PTXAS, COUNTS, TUNED = "ptxas", "counts", "tuned"
+"""What a decision rests on: the machine code, what the rewrites counted themselves, or what
+`ptxsw tune` measured."""
 
 _USUAL_BLOCKS: Final = (64, 128, 256, 512, 1024)
 

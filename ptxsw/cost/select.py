@@ -102,6 +102,9 @@ def _as_tuned(rows: Sequence[Row], tuned: Tuned, min_gain: float | None) -> Choi
     gain = tuned.speedup - 1
     if (tuned.scheme, tuned.form) == ("keep", "keep"):
         return Choice(nothing, TUNED, 0.0, f"{place}: nothing is faster than the original")
+    if not tuned.form:
+        said = f"{place}: {tuned.speedup:.3f} times as fast with {tuned.scheme}"
+        return Choice(nothing, TUNED, 0.0, said)
     way = _named(tuned)
     faster = f"{place}: {tuned.speedup:.3f} times as fast with {way}"
     if min_gain is not None and gain * 100 < min_gain:

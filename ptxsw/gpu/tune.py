@@ -23,6 +23,8 @@ from ptxsw.gpu.problem import Problem, from_launch
 from ptxsw.ir import Function, Module
 from ptxsw.options import BOUNDS
 from ptxsw.parser import parse
+from ptxsw.rewrites import every
+from ptxsw.rewrites.joint import TOGETHER
 from ptxsw.toolchain.ptxas import AssemblyError
 from ptxsw.toolchain.tuned import Tuned, same_arch, store
 from ptxsw.verify.launches import Launch
@@ -68,16 +70,30 @@ def _fit(scheme: str, form: str) -> bool:
 
 
 def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:
-    """The original and what each scheme in each form makes of it, equal texts once. Raises
-    ParseError."""
+    """The original; what each scheme in each form makes of it; what each other rewrite makes of it,
+    and all of these that change it together. Equal texts once. A rewrite stands in place of the
+    scheme, several with "+" between; there is no form then. Raises ParseError."""
     made = [Variant(ORIGINAL, "", text)]
     texts = {text}
-    for scheme, form in combinations():
-        asked = replace(options, mode="force", scheme=scheme, form=form)
+
+    def add(scheme: str, form: str, asked: pipeline.Options) -> bool:
         result = pipeline.optimize(text, asked, name)
-        if result.text not in texts:
+        is_new = result.text not in texts
+        if is_new:
             texts.add(result.text)
             made.append(Variant(scheme, form, result.text))
+        return is_new
+
+    for scheme, form in combinations():
+        add(scheme, form, replace(options, mode="force", scheme=scheme, form=form))
+    changing = [
+        one.name
+        for one in every()
+        if one.name not in TOGETHER
+        and add(one.name, "", replace(options, mode="force", rewrites=(one.name,)))
+    ]
+    if len(changing) > 1:
+        add("+".join(changing), "", replace(options, mode="force", rewrites=tuple(changing)))
     return made
 
 
@@ -148,7 +164,7 @@ def _tune_one(
     step: Callable[[str], None],
 ) -> Outcome:
     if len(made) == 1:
-        return Outcome(function.name, problem="no scheme changes it")
+        return Outcome(function.name, problem="no scheme and no rewrite changes it")
     try:
         problems = _problems(module, function, driver, request)
     except NoLaunch as error:

@@ -200,7 +200,7 @@ class Decision(Struct, frozen=True):
     """Whether mode auto keeps what was made of a kernel, and why."""
 
     kept: bool
-    by: str  # "ptxas" (what it makes of both texts), or "counts" (of the rewrites alone)
+    by: str  # "ptxas" (what it makes of both texts), "counts" (of the rewrites alone), "tuned"
     reason: str
     before: Cost | None = None  # None: ptxas could not be asked
     after: Cost | None = None  # of what is kept; where nothing is, of what was not

@@ -44,7 +44,7 @@ class Tuned(Struct, frozen=True):
     """The best that was found for a kernel on a device.
 
     `scheme` "keep": leave the loads as they are; with `form` "keep", too, the text as it is, but
-    for loads that become copies.
+    for loads that become copies. Without a form `scheme` names rewrites, with "+" between them.
     `speedup` is the original's time divided by that of the choice: 1.0 where the text is kept.
     """
 
@@ -57,6 +57,27 @@ class Tuned(Struct, frozen=True):
     driver: str = ""
     ptxsw: str = ""  # the version that measured
     timings: tuple[Timing, ...] = ()
+
+    @property
+    def rewrites(self) -> tuple[str, ...]:
+        """The rewrites that were chosen; none where a scheme was."""
+        return () if self.form else tuple(self.scheme.split("+"))
+
+    @property
+    def measured(self) -> frozenset[str]:
+        """The rewrites that were measured, chosen or not."""
+        return frozenset(
+            name
+            for timing in self.timings
+            if not timing.form and timing.scheme != "original"
+            for name in timing.scheme.split("+")
+        )
+
+    def __str__(self) -> str:
+        place = f"measured on {self.device} ({self.date})"
+        if (self.scheme, self.form) == (KEEP, KEEP):
+            return f"{place}: nothing is faster than the original"
+        return f"{place}: {self.speedup:.3f} times as fast with {self.scheme} {self.form}".rstrip()
 
 
 # ---------------------------------------------------------------- names of results

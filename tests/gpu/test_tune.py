@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,54 @@ def test_a_loop_can_gain_without_shuffles(file: str, said: list[str]) -> None:
     assert cost(rewritten) == 1e-4
 
 
+CHUNKS = (PTX.parents[1] / "programs" / "ptx" / "chunks.ptx").read_text()
+OF_CHUNKS = tuning.Request(
+    launches=from_json(
+        '[{"grid": [2, 1, 1], "block": [128, 1, 1],'
+        ' "args": [2008, "random:2008:f32:1", "zeros:2008:f32"]}]'
+    ),
+    effort=Effort(1, 3),
+)
+
+
+def tuned_chunks(cost: Callable[[str], float]) -> tuple[str, ...]:
+    """Tunes the sums of eight floats a thread; what was measured."""
+    (outcome,) = tuning.tune(CHUNKS, "chunks.ptx", FakeDriver(cost=cost), OF_CHUNKS)
+    assert tuning.save(CHUNKS, "sm_80", outcome)
+    return tuple(row.name for row in outcome.rows)
+
+
+def test_other_rewrites_are_measured_and_chosen(file: str) -> None:
+    """By their own names, without a form; `optimize` then makes the text that was timed."""
+    names = tuned_chunks(lambda text: 1e-4 if ".v4." in text else 2e-4)
+    assert names[0] == ORIGINAL and "vectorize" in names
+    found = find(kernel(CHUNKS), "sm_80")
+    assert found is not None and found.rewrites == ("vectorize",)
+    options = pipeline.Options(arch="sm_80")
+    timed = {v.name: v.text for v in tuning.variants(CHUNKS, options)}
+    result = pipeline.optimize(CHUNKS, options)
+    assert result.text == timed["vectorize"]
+    (made,) = result.report.kernels
+    assert made.decision is not None and (made.decision.kept, made.decision.by) == (True, "tuned")
+    assert made.decision.reason.endswith("2.000 times as fast with vectorize")
+
+
+def test_a_measurement_wins_over_what_ptxas_makes_of_it(file: str) -> None:
+    """By counts the vectors pay; where they were measured to be slower they are not made."""
+    tuned_chunks(lambda text: 2e-4 if ".v4." in text else 1e-4)
+    result = pipeline.optimize(CHUNKS, pipeline.Options(arch="sm_80"))
+    assert result.text == CHUNKS
+    (made,) = result.report.kernels
+    assert made.decision is not None and not made.decision.kept
+    assert made.decision.reason.endswith("nothing is faster than the original")
+
+
+def test_all_that_change_a_kernel_are_measured_together(file: str) -> None:
+    text = (PTX.parents[1] / "programs" / "ptx" / "matmul-float.ptx").read_text()
+    names = [variant.name for variant in tuning.variants(text, pipeline.Options())]
+    assert {"read-only-loads", "bank-conflicts", "read-only-loads+bank-conflicts"} <= set(names)
+
+
 def test_a_wrong_variant_is_an_answer(file: str, said: list[str]) -> None:
     def spoil(text: str, memory: dict[int, object]) -> None:
         if "shfl" in text:
@@ -228,7 +277,7 @@ def test_requests_that_make_no_sense(said: list[str]) -> None:
 def test_a_kernel_nothing_can_be_done_for(said: list[str]) -> None:
     text = (PTX / "vecadd.ptx").read_text().replace(".target sm_80", ".target sm_60")
     (outcome,) = tuning.tune(text, "t.ptx", FakeDriver(), tuning.Request())
-    assert outcome.problem == "no scheme changes it"
+    assert outcome.problem == "no scheme and no rewrite changes it"
     assert tuning.save(text, "sm_80", outcome) is None
 
 
