@@ -75,8 +75,9 @@ def considered(options: Options) -> tuple[Rewrite, ...]:
     names = None if options.rewrites is None else named(options.rewrites)
     if options.rewrites is None and (options.scheme, options.form) != ("auto", "auto"):
         names = joint.TOGETHER
-    if names is None:
-        names = named(["all"])
+    if names is None:  # by force all are made at once, what pays and what does not
+        unsure = {one.name for one in every() if one.needs_ptxas and options.mode == "force"}
+        names = tuple(name for name in named(["all"]) if name not in unsure)
     return tuple(one for one in every() if one.name in names)
 
 
@@ -167,6 +168,8 @@ class Passes:
             found = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
         changes = tuple(item for item in found if isinstance(item, Change))
         refusals = tuple(item for item in found if isinstance(item, Refusal))
+        if one.needs_ptxas and self._options.rewrites is None:
+            refusals = ()  # of nearly every load; they are told where it is asked for
         reason = self._not_weighed(one, each) if changes else None
         if reason is not None:
             refusals += tuple(Refusal(one.name, change.at, reason) for change in changes)
