@@ -8,7 +8,7 @@ from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit, insert_lines
 from ptxsw.codegen.splice import apply as splice
-from ptxsw.ir import Float, Function, Instruction, Int, Operand, Reg, Special
+from ptxsw.ir import Float, Function, Instruction, Int, Label, Operand, Reg, Special
 from ptxsw.source import Span
 
 
@@ -62,6 +62,11 @@ class Builder:
             start, f"@{slow_if} bra {slow};", *own_first, copy, f"bra.uni {done};", f"{slow}:"
         )
         self.lines.put_after(end, f"{done}:")
+
+    def label_offset(self, name: str) -> int:
+        """Where in the text the only label of a name stands."""
+        labels = (s for s in self._function.body.statements if isinstance(s, Label))
+        return next(label.span.start for label in labels if label.name == name)
 
     def width(self, register: Reg) -> int:
         """The width of a register of the body, in bits."""

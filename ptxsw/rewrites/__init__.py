@@ -12,6 +12,7 @@ from ptxsw.rewrites.narrowing import Narrowing
 from ptxsw.rewrites.read_only_loads import ReadOnlyLoads
 from ptxsw.rewrites.registers import Registers
 from ptxsw.rewrites.shuffle import Shuffle
+from ptxsw.rewrites.strength_reduction import StrengthReduction
 from ptxsw.rewrites.uniform_loops import UniformLoops
 from ptxsw.rewrites.vectorize import Vectorize
 
@@ -24,6 +25,7 @@ REWRITES: tuple[Rewrite, ...] = (
     ReadOnlyLoads(),
     Vectorize(),
     BankConflicts(),
+    StrengthReduction(),  # behind others, from which a loop that stands twice hides its accesses
     Registers(),
 )
 """Those that are part of ptxsw."""

@@ -23,7 +23,7 @@ def may_contain_candidates(ptx: bytes) -> bool:
         return False
     if any(word in ptx for word in WIDE) or _generic(ptx) or b".shared" in ptx:
         return True
-    if any(_vectors(part) for part in _functions(ptx)):
+    if any(_vectors(part) or _extends_in_loops(part) for part in _functions(ptx)):
         return True
     return version(ptx) >= OLDEST and any(_loads(part) > 1 for part in _functions(ptx))
 
@@ -39,6 +39,13 @@ def _generic(ptx: bytes) -> bool:
 def _vectors(part: bytes) -> bool:
     """Are there two stores, or two loads of local memory, which `vectorize` may join?"""
     return part.count(b"st.") - part.count(b"const.") > 1 or part.count(b"ld.local") > 1
+
+
+def _extends_in_loops(part: bytes) -> bool:
+    """Are there branches, accesses and products of 64 bits, as in the loops that
+    `strength-reduction` looks at?"""
+    accesses = _loads(part) + part.count(b"st.") + part.count(b"atom.") + part.count(b"red.")
+    return accesses > 1 and b"bra" in part and (b".wide." in part or b"cvt.s64.s32" in part)
 
 
 def version(ptx: bytes) -> tuple[int, int]:

@@ -51,3 +51,8 @@ def _declaration(variable: Variable) -> str:
 def at_label(claims: Sequence[ReadClaim], labels: Sequence[str]) -> list[ReadClaim]:
     """The claims that hold where a block with these labels begins."""
     return [c for c in claims if c.claim.label in labels]
+
+
+def is_inequality(claim: ReadClaim) -> bool:
+    """May a claim say how large a value is?"""
+    return claim.claim.relation == "implies"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split, unknowns, walk
 from ptxsw.emulator.solver import Proved, Refuted, Solver
@@ -10,10 +11,12 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.validate.extensions import vanishes, written_out
 from ptxsw.validate.known import Known
 from ptxsw.validate.memory import CONSTANT
+from ptxsw.validate.numbers import Numbers
 
 _MAX_SIZE = 3000
 _MAX_DEPTH = 32
 _DEEP = 200  # nodes
+_SMALL = 60  # nodes
 
 
 def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tuple[Term, ...]:
@@ -33,16 +36,19 @@ def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tupl
 
 class Equality:
     """Compares terms of one table. `example` holds values for which the last terms that were
-    compared differ, where the solver found some."""
+    compared differ, where the solver found some. `exact`: read values as whole numbers, too, as
+    claims about inequalities want it."""
 
-    def __init__(self, terms: Terms, solver: Solver) -> None:
+    def __init__(self, terms: Terms, solver: Solver, *, exact: bool = False) -> None:
         self._terms = terms
         self._solver = solver
         self._facts: dict[tuple[Term, ...], Known] = {}
         self._spoken: dict[tuple[Term, ...], frozenset[Term]] = {}
+        self._exact = exact
         self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._known: dict[tuple[Term, Term, tuple[Term, ...]], bool] = {}
+        self._numbers: dict[tuple[Term, ...], Numbers] = {}
         self.example: Mapping[str, int] = {}
 
     def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
@@ -81,6 +87,8 @@ class Equality:
             return bool(claim.value)
         if claim.kind == "and":
             return all(self.holds(part, given) for part in claim.args)
+        if self._exact and self._numbers_of(tuple(given)).holds(claim):
+            return True
         return self._proved(claim, given)
 
     def contradictory(self, given: Sequence[Term], more: Sequence[Term]) -> bool:
@@ -150,6 +158,8 @@ class Equality:
             return True
         if self._written_out(a, given) is self._written_out(b, given):
             return True
+        if self._exact and self._numbers_of(given).same(a, b):
+            return True
         parted = self._split(a, b, given, depth) if depth < _MAX_DEPTH else None
         return parted or (parted is None and self._proved(self._terms.eq(a, b), given))
 
@@ -169,6 +179,18 @@ class Equality:
         return vanishes(
             self._terms, difference, lambda claim, index: self._fits(claim, index, given)
         )
+
+    def numbers(self, given: tuple[Term, ...]) -> Callable[[Term], Term] | None:
+        """Writes values in a form that equal ones share, where some conditions hold."""
+        found = self._numbers_of(given)
+        return None if found.tells_nothing else found.written_out
+
+    def _numbers_of(self, given: tuple[Term, ...]) -> Numbers:
+        found = self._numbers.get(given)
+        if found is None:
+            ask = partial(self._proved, given=[c for c in given if _is_small(c)])
+            found = self._numbers[given] = Numbers(self._terms, given, ask)
+        return found
 
     def _written_out(self, term: Term, given: tuple[Term, ...]) -> Term:
         """A term with a product, of which the solver can tell little, with sums written out."""
@@ -242,6 +264,13 @@ class Equality:
         if isinstance(verdict, Refuted):
             self.example = verdict.example
         return isinstance(verdict, Proved)
+
+
+def _is_small(condition: Term) -> bool:
+    """Can the solver say much of it in little time? Conjunctions are given in parts as well."""
+    if condition.size > _SMALL or condition.kind == "and":
+        return False
+    return not any(node.kind == "mul" and node.width > 32 for node in walk(condition))
 
 
 def _is_constant_load(a: Term, b: Term) -> bool:

@@ -116,7 +116,8 @@ class Runner:
     """Runs the instructions of one text. `constant` tells which bytes the first text reads by
     `.nc`, so that nobody writes them. A `witness` shows by what it does where addresses lie.
     `origin` gives the bytes of the first text that correspond to those of an access, from these,
-    what is known on the path, the instruction and the size of the access."""
+    what is known on the path, the instruction and the size of the access. `written` gives a place
+    in a form that equal ones share."""
 
     def __init__(
         self,
@@ -129,6 +130,7 @@ class Runner:
         constant: Constant = lambda _, __: False,
         warp: WarpQuestions | None = None,
         origin: Callable[[Bytes, Sequence[Term], int, int], Bytes] | None = None,
+        written: Callable[[Term], Term] | None = None,
     ) -> None:
         self.cfg = cfg
         self.evaluator = evaluator
@@ -139,6 +141,7 @@ class Runner:
         self._constant = constant
         self._warp = warp
         self._origin = origin
+        self.written = written
         self._true = self._terms.const(1, 1)
         self._besides = 0  # loads of bytes beside those that are read by `.nc`
 
@@ -284,6 +287,8 @@ class Runner:
         if self._witness and instruction.guard is None and not path.forked:
             self.windows.shows(address, space)
         target = self.windows.resolve(space, address, size)
+        if self.written is not None:
+            target = Bytes(target.space, self.written(target.place), target.size)
         if self._origin is None:
             return target
         type_name = isa.access_type(instruction) or ""

@@ -18,7 +18,7 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Function, Instruction, Module, Reg
 from ptxsw.permutation import Permutation
-from ptxsw.validate.claims import ReadClaim
+from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
 from ptxsw.validate.compare import PathComparison
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.declared import Declared
@@ -56,10 +56,11 @@ class Validation:
         self.terms = Terms()
         self.solver = Solver(budget_s=10.0)
         self.memory = Memory(self.terms, self.solver)
-        self.equality = Equality(self.terms, self.solver)
+        self.equality = Equality(self.terms, self.solver, exact=any(map(is_inequality, claims)))
         self.old, self.new = Text(self.terms, *old), Text(self.terms, *new)
         starts = {block.start for block in self.old.cfg.blocks}
         self.images = {o: n for o, n in edits.images.items() if o in starts}
+        self._claim_labels(claims)
         self.allowed = assume
         self.assumptions: dict[str, None] = {}
         self.met: dict[int, set[int]] = {}
@@ -80,6 +81,15 @@ class Validation:
         self.questions = Questions(
             self.equality, self.memory, self.old, declared, self.lanes, assume, self.assumptions
         )
+
+    def _claim_labels(self, claims: Sequence[ReadClaim]) -> None:
+        """A claim holds where its label stands in the second text, too, and not yet where control
+        comes out of a branch to what a rewrite has put before the label."""
+        for place in self.images:
+            for claim in at_label(claims, self.old.labels(place)):
+                own = {q for q in self.images[place] if at_label([claim], self.new.labels(q))}
+                if own:
+                    self.images[place] = frozenset(own)
 
     # ------------------------------------------------------------ the whole
 
@@ -253,10 +263,27 @@ class Validation:
                 e.kind == "cut" and e.position > pair[0] and pair[1] in self._images_of(e.position)
                 for e in ends
             )
-            if not empty:
+            if empty:
+                self._pair(cut, olds, self._still(cut, pair[1]))
+            elif not self._comes_to_itself(cut):
                 raise
-            self._pair(cut, olds, self._still(cut, pair[1]))
         return cut
+
+    def _comes_to_itself(self, cut: Cut) -> bool:
+        """Does the second text only go on to another image of the place, further down, while the
+        first stands still? Behind a loop that stands twice it does."""
+        images = self._images_of(cut.old_position)
+        if not any(place > cut.new_position for place in images):
+            return False
+        news = self._news(cut, (), cut.conditions)
+        for new in news:
+            end = new.end
+            assert end is not None
+            if end.kind != "cut" or end.position not in images or end.position <= cut.new_position:
+                return False
+        for new in news:
+            self._pair(cut, [self._still(cut)], new)
+        return True
 
     def _still(self, cut: Cut, position: int | None = None) -> Path:
         """A path of no steps: of the first text, or at a position of the second."""
@@ -276,7 +303,7 @@ class Validation:
         known = Runner(
             runner.cfg, runner.evaluator, self.memory, runner.windows,
             witness=False, constant=constant or self._constant(cut, olds), warp=cut.view,
-            origin=self._origin(olds),
+            origin=self._origin(olds), written=runner.written,
         )  # fmt: skip
         return known.paths(Path(cut.new.get, given, cut.new_position), self._stops)
 

@@ -13,10 +13,10 @@ from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
 from ptxsw.ir import Reg
-from ptxsw.validate.claims import ReadClaim, at_label
+from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.declared import Declared
-from ptxsw.validate.equality import Equality
+from ptxsw.validate.equality import Equality, assumed
 from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.lanes import KernelLanes
@@ -95,6 +95,8 @@ class Starts:
             if value is not None:
                 told[reg] = value
                 new.values.pop(reg, None)
+        if any(map(is_inequality, at_label(self._claims, self.old.labels(p)))):
+            old_runner.written = new_runner.written = self._equality.numbers(cut.conditions)
         return cut
 
     def _assume(
@@ -104,7 +106,8 @@ class Starts:
         value = self._claimed(claim, Path(cut.old.get, cut.conditions, 0), cut)
         if claim.claim.relation == "implies":
             held = cut.new.get(claim.register)
-            cut.assume(self._terms.or_(self._terms.not_(held), value))
+            known = held in cut.conditions
+            cut.assume(value if known else self._terms.or_(self._terms.not_(held), value))
         elif claim.register in live:
             cut.assume(self._terms.eq(cut.new.get(claim.register), value))
         else:
@@ -209,7 +212,8 @@ class Starts:
         if claim.claim.relation == "is":
             holds = self._equality.same(held, value, joint)
         else:
-            holds = self._equality.holds(value, (*joint, held))
+            never = self._terms.not_(held) in joint
+            holds = never or self._equality.holds(value, assumed(joint, held, self._terms))
         if not holds:
             what = f"it is not shown that {claim.register.name} {claim.claim.relation}"
             raise Differ(

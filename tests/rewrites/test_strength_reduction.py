@@ -1,0 +1,345 @@
+"""Strength reduction: addresses in loops from few bases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ptxsw.cost import sass
+from ptxsw.cost.sass import Sass
+from ptxsw.parser import parse
+from ptxsw.pipeline import Result
+from ptxsw.simt import RunError, launch
+from ptxsw.validate import Claim, Outcome, Proved, validate
+from tests.cost.conftest import made, tools
+from tests.rewrites.pair import new_lines, reasons, rewritten
+
+__all__ = ["made", "tools"]  # fixtures
+
+# What nvcc 13.0 makes of, with unsigned i, n and m,
+#     for (; i < m; i += n) out[i] = a[i - 1] + a[i + 1];
+# and the like. `counter` is what the loop tests, `index` what it goes through the arrays with.
+LOOP = """.version 8.0
+.target {arch}
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u64 a, .param .u32 n, .param .u32 m, .param .u32 start)
+{{
+	.reg .pred %p<5>;
+	.reg .b32 %r<20>;
+	.reg .f32 %f<20>;
+	.reg .b64 %rd<30>;
+	ld.param.u64 %rd1, [out];
+	ld.param.u64 %rd2, [a];
+	ld.param.u32 %r1, [n];
+	ld.param.u32 %r2, [m];
+	ld.param.u32 %r3, [start];
+	mov.u32 %r4, %tid.x;
+	add.s32 %r5, %r4, %r3;
+	{before}
+LOOP:
+	{body}
+	@%p1 bra LOOP;
+	{after}
+	ret;
+}}
+"""
+GUARD = "setp.ge.u32 %p2, %r5, %r2;\n\t@%p2 bra DONE;"
+NEXT = "add.s32 %r5, %r5, %r1;\n\tsetp.lt.u32 %p1, %r5, %r2;"
+
+
+def access(index: str, at: int, base: str = "%rd2", sign: str = "u") -> str:
+    """Lines that load `base[index]` into `%f{at}`, as nvcc writes them."""
+    add = ""
+    if "+" in index:
+        left, right = index.split("+")
+        add, index = f"add.s32 %r1{at}, {left}, {right};\n\t", f"%r1{at}"
+    wide = f"mul.wide.{sign}32 %rd1{at}, {index}, 4;\n\tadd.s64 %rd2{at}, {base}, %rd1{at};\n\t"
+    return f"{add}{wide}ld.global.f32 %f{at}, [%rd2{at}];"
+
+
+def store(index: str) -> str:
+    return (
+        f"mul.wide.u32 %rd19, {index}, 4;\n\tadd.s64 %rd29, %rd1, %rd19;\n\t"
+        "add.f32 %f9, %f1, %f2;\n\tst.global.f32 [%rd29], %f9;"
+    )
+
+
+def loop(
+    *body: str, before: str = GUARD, after: str = "DONE:", step: str = NEXT, arch: str = "sm_80"
+) -> str:
+    lines = "\n\t".join((*body, step))
+    return LOOP.format(body=lines, before=before, after=after, arch=arch)
+
+
+PAIR = loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"))
+THREE = loop(access("%r5+-1", 1), access("%r5+1", 2), access("%r5", 3), store("%r5"))
+
+
+def made_of(text: str) -> str:
+    result = rewritten("strength-reduction", text)
+    assert result.text != text, reasons(result)
+    return result.text
+
+
+# ---------------------------------------------------------------- before and after
+
+
+def test_neighbours_share_one_base() -> None:
+    assert new_lines(PAIR, rewritten("strength-reduction", PAIR)) == [
+        # No index wraps: the counter gets to its end, and no index farther than it.
+        "setp.lt.u32 %sw_so_far1, %r5, %r2;",
+        "setp.le.and.u32 %sw_so_far2, %r2, 1073741824, %sw_so_far1;",
+        "setp.le.and.u32 %sw_so_far3, %r1, 1073741824, %sw_so_far2;",
+        "setp.le.and.u32 %sw_so_far4, %r5, 1073741824, %sw_so_far3;",
+        "cvt.u64.u32 %sw_start1, %r5;",
+        "sub.s32 %sw_sum1, %r2, %r5;",
+        "mad.wide.u32 %sw_end1, %sw_sum1, 1, %sw_start1;",
+        "setp.le.and.u64 %sw_so_far5, %sw_end1, 1073741824, %sw_so_far4;",
+        "cvt.u64.u32 %sw_start2, %r5;",
+        "setp.ge.and.s64 %sw_exact1, %sw_start2, 1, %sw_so_far5;",
+        "@!%sw_exact1 bra $sw_slow1;",
+        "mul.wide.u32 %sw_far1, %r5, 4;",
+        "add.s64 %sw_address1, %rd2, %sw_far1;",
+        "mul.wide.u32 %sw_far2, %r5, 4;",
+        "add.s64 %sw_address2, %rd1, %sw_far2;",
+        "ld.global.f32 %f1, [%sw_address1+-4];",
+        "ld.global.f32 %f2, [%sw_address1+4];",
+        "st.global.f32 [%sw_address2], %f9;",
+        "bra.uni $sw_done1;",
+        "$sw_slow1:",
+        "$sw_done1:",
+    ]
+
+
+def test_the_report_names_the_test_and_the_lines() -> None:
+    (kernel,) = rewritten("strength-reduction", PAIR).report.kernels
+    (change,) = kernel.rewrites or ()
+    assert change.rewrite == "strength-reduction"
+    assert change.detail == {"lines": [23, 27, 31], "bases": 2}
+
+
+def test_what_is_added_to_an_index_and_stays_is_computed_before_the_loop() -> None:
+    """A row above and one below: the bases are `a - 4·n` and `a + 4·n`."""
+    rows = "sub.s32 %r6, 0, %r1;\n\t" + GUARD
+    text = loop(
+        access("%r5+%r6", 1), access("%r5+%r1", 2), access("%r5", 3), store("%r5"), before=rows
+    )
+    new = made_of(text)
+    assert "mad.wide.s32 %sw_base1, %sw_sum" in new
+    assert "mad.wide.s32 %sw_base2, %r1, 4, %rd2;" in new
+
+
+def test_auto_leaves_it_until_registers_are_counted() -> None:
+    from ptxsw.pipeline import Options, optimize
+
+    result = optimize(PAIR, Options(mode="auto", rewrites=("strength-reduction",)))
+    assert result.text == PAIR
+    assert reasons(result) == ["auto makes it only where ptxas has counted its registers"]
+
+
+# ---------------------------------------------------------------- what is left alone
+
+UNKNOWN = "how often the loop goes round is not known"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        # The loop ends when a load says so.
+        (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"),
+              step="setp.lt.f32 %p1, %f1, %f2;\n\tadd.s32 %r5, %r5, %r1;"), UNKNOWN),
+        # Its end changes.
+        (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"),
+              step="ld.global.u32 %r2, [%rd2];\n\t" + NEXT), UNKNOWN),
+        # It steps over its end.
+        (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"),
+              step="add.s32 %r5, %r5, 3;\n\tsetp.ne.s32 %p1, %r5, %r2;"),
+         "the loop's counter has no step that is a power of two"),
+        # The index falls while the counter grows.
+        (loop(access("%r6+-1", 1), access("%r6+1", 2), store("%r6"),
+              before="mov.u32 %r6, %r5;\n\t" + GUARD,
+              step="add.s32 %r6, %r6, -1;\n\tadd.s32 %r5, %r5, 1;\n\tsetp.lt.u32 %p1, %r5, %r2;"),
+         "an index falls from turn to turn"),
+        # Threads meet in the loop.
+        (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"), "bar.sync 0;"),
+         "bar.sync stands in the loop, which would stand twice"),
+        # Somebody asks which lanes are together.
+        (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"),
+              after="DONE:\n\tactivemask.b32 %r9;\n\tst.global.u32 [%rd1], %r9;"),
+         "it would take a branch, and the kernel asks which lanes are together"),
+        # Control comes to the loop in two ways.
+        (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"),
+              before="setp.eq.u32 %p3, %r1, 7;\n\t@%p3 bra LOOP;\n\tadd.s32 %r5, %r5, 1;"),
+         "control comes to the loop from several places"),
+    ],
+)  # fmt: skip
+def test_what_stays(text: str, reason: str) -> None:
+    result = rewritten("strength-reduction", text)
+    assert result.text == text
+    assert reasons(result) == [reason]
+
+
+def test_nothing_is_said_where_nothing_can_be_gained() -> None:
+    """Signed neighbours, as nvcc writes them: one address already."""
+    text = loop(access("%r5", 1), "ld.global.f32 %f2, [%rd21+4];", store("%r5"))
+    result = rewritten("strength-reduction", text)
+    assert (result.text, reasons(result)) == (text, [])
+
+
+# ---------------------------------------------------------------- bit for bit
+
+BASE, OUT = 1 << 44, 1 << 45
+TOP = 4 << 32  # bytes from an array's begin to where an index wraps
+SIZE = 4096
+
+
+def run(text: str, n: int, m: int, start: int, threads: int = 3) -> dict[int, bytes] | str:
+    """What memory holds behind a launch. There is some at each end of 2^32 elements, and where an
+    index that is negative as a signed number would lead."""
+    random = np.random.default_rng(1)
+    memory = {
+        origin + offset: random.random(SIZE, "f4")
+        for origin in (BASE, OUT)
+        for offset in (-2 * SIZE, TOP // 4 * 2 - 2 * SIZE, TOP - 2 * SIZE)
+    }
+    arguments = [OUT, BASE, n & 0xFFFFFFFF, m & 0xFFFFFFFF, start & 0xFFFFFFFF]
+    try:
+        done = launch(parse(text), "k", (1,), threads, arguments, memory=memory)
+    except RunError as error:
+        return type(error).__name__
+    return {at: bytes(array.tobytes()) for at, array in done.memory.items()}
+
+
+LAUNCHES = [
+    (3, 100, 1), (3, 100, 0), (1, 3, 1), (7, 2, 1), (100, 400, 5),  # from 0 on, and none at all
+    (3, -1, -100), (1, -2, -40), (3, 100, -50), (1, 4, -4),  # wraps, the loop's index or a + 1
+    (-3, 100, 90), (0x7FFFFFFF, 200, 9), (-1, 50, 40),  # steps that are negative numbers
+    (2, (1 << 31) + 90, (1 << 31) - 90),  # signed numbers wrap here
+    (1, (1 << 30) + 7, (1 << 30) - 7),  # beyond what the test lets pass
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("launched", LAUNCHES, ids=str)
+@pytest.mark.parametrize("text", [PAIR, THREE], ids=["two", "three"])
+def test_at_each_end_of_the_indices(text: str, launched: tuple[int, int, int]) -> None:
+    assert run(made_of(text), *launched) == run(text, *launched)
+
+
+COUNTED = "sub.s32 %r6, 0, %r2;"
+UP = "add.s32 %r5, %r5, %r1;\n\tadd.s32 %r6, %r6, 1;\n\tsetp.ne.s32 %p1, %r6, 0;"
+FOURS = "and.b32 %r7, %r2, -4;\n\tsub.s32 %r6, 0, %r7;\n\tshl.b32 %r8, %r1, 2;"
+UP_BY_FOUR = "add.s32 %r5, %r5, %r8;\n\tadd.s32 %r6, %r6, 4;\n\tsetp.ne.s32 %p1, %r6, 0;"
+SIGNED = "setp.ge.s32 %p2, %r5, %r2;\n\t@%p2 bra DONE;"
+SIGNED_NEXT = "add.s32 %r5, %r5, %r1;\n\tsetp.lt.s32 %p1, %r5, %r2;"
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "launches"),
+    [
+        (COUNTED, UP, [(1, 5, 1), (0, 3, 7), (-1, 4, 30), (1, 4, -2), (300, 3, 0)]),
+        (FOURS, UP_BY_FOUR, [(1, 8, 1), (2, 4, 9), (-1, 4, 30), (1, 8, -9), (3, 8, 0)]),
+        (SIGNED, SIGNED_NEXT, [(1, 9, 1), (3, 50, -20), (-1, 9, 8), (1, -3, -30), (5, 5, 0)]),
+    ],
+    ids=["counted", "by fours", "signed"],
+)
+@pytest.mark.parametrize("sign", ["u", "s"])
+def test_other_loops(
+    before: str, step: str, launches: list[tuple[int, int, int]], sign: str
+) -> None:
+    body = (access("%r5+-1", 1, sign=sign), access("%r5+1", 2, sign=sign), store("%r5"))
+    text = loop(*body, before=before, step=step)
+    new = made_of(text)
+    for launched in launches:
+        assert run(new, *launched) == run(text, *launched), launched
+
+
+# ---------------------------------------------------------------- wrong ones
+
+
+def proved(before: str, after: str, result: Result | None = None, claim: str = "") -> Outcome:
+    """The check, with the claim that the test goes on holding."""
+    code = [
+        line.strip()
+        for line in (claim or after).splitlines()
+        if line.strip().startswith(
+            ("setp", "cvt", "mad", "sub", "add.s32 %sw", "add.s64 %sw_start")
+        )
+        and "%sw_" in line.split(",")[0]
+    ]
+    registers = {"pred": [], "b32": [], "b64": []}  # type: dict[str, list[str]]
+    renamed = []
+    for line in code[: next(n for n, one in enumerate(code) if "%sw_exact1" in one) + 1]:
+        name = line.split()[1].rstrip(",")
+        kind = {"setp": "pred", "cvt.": "b64"}.get(line[:4], "b32")
+        if kind != "pred" and ("wide" in line or "s64" in line.split()[0]):
+            kind = "b64"
+        registers[kind].append(name.replace("%sw_", "%c_"))
+        renamed.append(line.replace("%sw_", "%c_"))
+    declared = " ".join(f".reg .{kind} {', '.join(names)};" for kind, names in registers.items())
+    claims = [Claim("LOOP", "%sw_exact1", "\n".join(renamed), "%c_exact1", declared, "implies")]
+    old, new = parse(before), parse(after)
+    return validate((old, old.kernels[0]), (new, new.kernels[0]), claims=claims)
+
+
+def test_the_check_stands_on_its_own() -> None:
+    assert isinstance(proved(PAIR, made_of(PAIR)), Proved)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("[%sw_address1+4]", "[%sw_address1+8]"),
+        ("[%sw_address2], %f9", "[%sw_address2+4], %f9"),
+        ("add.s64 %sw_address1, %rd2", "add.s64 %sw_address1, %rd1"),
+        ("mul.wide.u32 %sw_far1, %r5, 4", "mul.wide.u32 %sw_far1, %r5, 8"),
+        # The lowest index may be -1.
+        (
+            "setp.ge.and.s64 %sw_exact1, %sw_start2, 1,",
+            "setp.ge.and.s64 %sw_exact1, %sw_start2, 0,",
+        ),
+        # The way is the wrong one.
+        ("@!%sw_exact1 bra", "@%sw_exact1 bra"),
+    ],
+)
+def test_mutants_are_found_by_the_check_and_by_running(right: str, wrong: str) -> None:
+    new = made_of(PAIR)
+    assert right in new
+    mutant = new.replace(right, wrong)
+    assert not isinstance(proved(PAIR, mutant), Proved)
+    assert any(run(mutant, *launched) != run(PAIR, *launched) for launched in LAUNCHES)
+
+
+def test_a_weaker_test_is_found_by_the_check() -> None:
+    """A step of 2^31 makes an index wrap: no launch above goes so far."""
+    new = made_of(PAIR)
+    right = "setp.le.and.u32 %sw_so_far3, %r1, 1073741824"
+    assert right in new
+    weaker = new.replace(right, "setp.ne.and.u32 %sw_so_far3, %r1, 3")
+    assert not isinstance(proved(PAIR, weaker), Proved)
+
+
+def test_a_claim_that_does_not_hold_proves_nothing() -> None:
+    """A claim that promises more than the test has found."""
+    new = made_of(PAIR)
+    stronger = new.replace("%r2, 1073741824", "%r2, 1000")
+    assert not isinstance(proved(PAIR, new, claim=stronger), Proved)
+
+
+# ---------------------------------------------------------------- what ptxas makes of it
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+def test_instructions_of_a_turn(made: Callable[[str, str], Sass], arch: str) -> None:
+    body = [access(f"%r5+{n}" if n else "%r5", n + 3) for n in (-2, -1, 0, 1, 2)]
+    sums = "\n\t".join(f"add.f32 %f1, %f1, %f{n};" for n in (2, 3, 4))
+    text = loop(*body, sums, store("%r5"), arch=arch).replace("8.0", "8.7")
+
+    def turn(source: str) -> int:
+        loops = made(source, arch).kernel("k").inner_loops
+        return min(sass.count(each).instructions for each in loops)
+
+    before, after = turn(text), turn(made_of(text))
+    assert before >= 21
+    assert after <= 17
