@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ptxsw.errors import ParseError
 from ptxsw.ir import Guard, Instruction, Loc, Operand, Reg
 from ptxsw.parser import grammar
 from ptxsw.parser.operands import BLANKS, Builder, Misread
 from ptxsw.parser.scan import blank_comments
+from ptxsw.parser.scope import Scope
 from ptxsw.parser.variables import BadDeclaration, Declared
 from ptxsw.parser.variables import declaration as quick
 from ptxsw.source import Source, Span
 
 if TYPE_CHECKING:
     from lark import Token, Tree
-
-    from ptxsw.parser.statements import Reader
 
 _GAP = r"(?:[ \t\r\n\f\v]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*"
 _LABEL = re.compile(rf"([A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+){_GAP}:(?!:)", re.ASCII)
@@ -57,6 +56,15 @@ def file_end(text: str, at: int, end: int) -> int | None:
     """The offset after the `.file` at `at`, which has no semicolon, or None if it is none."""
     match = _FILE.match(text, at, end)
     return match.end() if match is not None else None
+
+
+class Reader(Protocol):
+    """Reads one body: what surrounds an instruction."""
+
+    source: Source
+    scope: Scope
+
+    def element_bytes(self, name: str) -> int: ...
 
 
 def instruction(reader: Reader, at: int, end: int) -> Instruction:

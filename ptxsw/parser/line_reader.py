@@ -9,15 +9,14 @@ their own above an instruction are read by `Reader.side`, all else by `Reader.re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias
 
-from ptxsw.ir import Instruction
+from ptxsw.ir import Guard, Instruction, Statement
 from ptxsw.parser.node_factory import make_label, make_span
-from ptxsw.parser.operands import BLANKS, Unreadable, is_name, split
-
-if TYPE_CHECKING:
-    from ptxsw.parser.statements import Reader
+from ptxsw.parser.operands import BLANKS, Operands, Unreadable, is_name, split
+from ptxsw.parser.scope import Scope
+from ptxsw.source import Source
 
 Head: TypeAlias = tuple[str, tuple[str, ...], str | None, int]
 Cut: TypeAlias = Callable[[str, str], tuple[str, str, str]]
@@ -42,6 +41,21 @@ declared = re.compile(
 _ONE_TAB = re.compile(r"[a-z0-9]\t[%\[$]", re.ASCII)
 _SHORT = 16  # characters of texts that are no heads, but worth remembering
 _new: Any = tuple.__new__
+
+
+class Reader(Protocol):
+    """Reads one body; what is no instruction on a line of its own, too."""
+
+    source: Source
+    scope: Scope
+    statements: list[Statement]
+    table: Operands
+
+    @property
+    def guards(self) -> Mapping[str, Guard]: ...
+    def declare_plain(self, match: re.Match[str], at: int) -> None: ...
+    def region(self, at: int, stop: int, end: int) -> int: ...
+    def side(self, at: int, stop: int) -> int: ...
 
 
 class Opcodes(dict[str, tuple[str, tuple[str, ...]]]):
@@ -88,7 +102,7 @@ def _separators(text: str) -> tuple[Cut, str, str]:
     return str.partition, " ", comma
 
 
-def read_lines(reader: Reader, at: int, end: int) -> None:
+def read_lines(reader: Reader, heads: Heads, opcodes: Opcodes, at: int, end: int) -> None:
     """Read all statements between `at` and `end`. Raises ParseError."""
     text = reader.source.text
     line_end = ";\r\n" if text.find(";\r\n", at, end) >= 0 else ";\n"
@@ -97,7 +111,6 @@ def read_lines(reader: Reader, at: int, end: int) -> None:
     cut, gap, comma = _separators(text[at:end])
     del pieces[-1]  # what follows the last semicolon
     append = reader.statements.append
-    heads, opcodes = reader.surroundings.heads, reader.surroundings.opcodes
     table, guards = reader.table, reader.guards
     read = table.__getitem__
     lines = iter(pieces)

@@ -173,7 +173,8 @@ class Reader:
     def read(self) -> tuple[Statement, ...]:
         """All statements. Raises ParseError."""
         end = self._span.end - 1
-        read_lines(self, self._span.start + 1, end)
+        heads, opcodes = self.surroundings.heads, self.surroundings.opcodes
+        read_lines(self, heads, opcodes, self._span.start + 1, end)
         if self._around:
             raise ParseError("expected '}' to close the scope", self.source, Span(end, end + 1))
         return tuple(self.statements)

@@ -11,7 +11,6 @@ are no number have one pattern per type: 0x7fffffff, 0x7fff, 0x7ff8000000000000.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -335,7 +334,7 @@ def _mixed(opcode: str, brain: bool, shape: Shape) -> Function:
     return compute
 
 
-def _arithmetic(opcode: str, modifiers: list[str]) -> Function:
+def arithmetic(opcode: str, modifiers: list[str]) -> Function:
     mode = next((m for m in modifiers if m in _MODES), "rn")
     shape = Shape(
         mode, "ftz" in modifiers, "sat" in modifiers, "relu" in modifiers, "NaN" in modifiers
@@ -366,7 +365,7 @@ _READ: dict[str, Callable[[Array], Array]] = {
 }  # fmt: skip
 
 
-def _comparison(modifiers: list[str]) -> Function:
+def comparison(modifiers: list[str]) -> Function:
     operator, type_ = modifiers[0], modifiers[-1]
     ftz = "ftz" in modifiers and type_ == "f32"
     read = (lambda bits: read32(flush(bits))) if ftz else _READ[type_]
@@ -385,7 +384,7 @@ def _comparison(modifiers: list[str]) -> Function:
     return compute
 
 
-def _property(modifiers: list[str]) -> Function:
+def float_property(modifiers: list[str]) -> Function:
     kind, type_ = modifiers
     read = _READ[type_]
     least = np.finfo(np.float32 if type_ == "f32" else np.float64).tiny
@@ -398,18 +397,3 @@ def _property(modifiers: list[str]) -> Function:
         "subnormal": lambda x: (x != 0) & (np.abs(x) < least),
     }
     return lambda a: tests[kind](read(a))
-
-
-@cache
-def function(name: str) -> Function:
-    """The function over arrays of bits that an instruction computes. Raises NoFunction."""
-    from ptxsw.simt.conversion import conversion  # it stands on the formats above
-
-    opcode, *modifiers = name.split(".")
-    if opcode == "cvt":
-        return conversion(modifiers)
-    if opcode == "setp":
-        return _comparison(modifiers)
-    if opcode == "testp":
-        return _property(modifiers)
-    return _arithmetic(opcode, modifiers)

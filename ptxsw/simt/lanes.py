@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsw.simt.floats import function
+from ptxsw.simt.float_functions import function
 
 Array = NDArray[Any]
 

@@ -62,7 +62,7 @@ def test_instructions(path: Path) -> None:
         assert slow == quick
 
 
-def _by_grammar(reader: Reader, at: int, end: int) -> None:
+def _by_grammar(reader: Reader, heads: object, opcodes: object, at: int, end: int) -> None:
     """Read all statements between two offsets one by one, instructions by the grammar alone."""
     text = reader.source.text
     while (at := skip_blank(text, at, end)) < end:

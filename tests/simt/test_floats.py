@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxsw.simt.floats import NoFunction, function
+from ptxsw.simt.float_functions import function
+from ptxsw.simt.floats import NoFunction
 from tests.simt.exact import rounded
 
 # Significant bits, exponent of the least bit, exponent of the first number too large, dtype.
