@@ -41,6 +41,7 @@ PRINTED = {
     "emulator": ("benchmarks.emulate", "--growth"),
     "parser": ("benchmarks.parse",),
     "rewrites": ("benchmarks.rewrites",),
+    "auto": ("benchmarks.auto",),
     "predict": ("benchmarks.predict",),
 }
 """What else is recorded: the name of the file, the module and its arguments."""

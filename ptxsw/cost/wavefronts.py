@@ -61,4 +61,7 @@ def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
 
 
 def _stride(affine: Affine, access: Access) -> int | None:
-    return 0 if is_uniform(access) else lane_stride(affine, access)
+    """Bytes from lane to lane. In local memory the words of one address lie side by side."""
+    if is_uniform(access):
+        return access.bytes if access.space == "local" else 0
+    return lane_stride(affine, access)

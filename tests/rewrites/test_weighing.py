@@ -246,6 +246,16 @@ def test_figures_are_those_of_all_resources() -> None:
     assert found.occupancy == {256: 0.75}
 
 
+@pytest.mark.parametrize(
+    ("stride", "width", "count"),
+    [(0, 4, 1), (4, 4, 1), (8, 8, 2), (32, 4, 8), (32, 16, 8), (128, 4, 32), (None, 4, 32)],
+)
+def test_wavefronts_of_global_memory(stride: int | None, width: int, count: int) -> None:
+    """A line of 128 bytes at a time; what is not known asks for one with each lane."""
+    assert Wavefronts({}, {3: stride}).of(3, width) == count
+    assert Wavefronts({}, {3: stride}).of(4, width) == 0  # parameters and constants
+
+
 def test_one_run_serves_texts_that_differ_in_the_kernel(programs: None) -> None:
     """And gives what runs of their own give, the names of the copies aside."""
     other = LOOP.replace("mul.f32 %f3, %f1, %f2;", "add.f32 %f3, %f1, %f2;")
