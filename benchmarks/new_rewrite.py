@@ -1,0 +1,100 @@
+"""What a rewrite costs the house: the lines that are there for it alone, and who else names it.
+
+    python -m benchmarks.new_rewrite
+
+For each rewrite: its own files of code with their lines, other files of the package that import
+these, its lines of tests, and of the page of rewrites. A new one should cost two files, two lines
+in the tuple's file, one test file and one section. Load elimination, uniform loops and shuffles
+are planned together (`ptxsw/rewrites/joint.py`) and left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from ptxsw.rewrites import REWRITES
+from ptxsw.rewrites.joint import TOGETHER
+
+ROOT = Path(__file__).parents[1]
+HELPERS = {
+    "bank-conflicts": ("rewrites/bank_choice.py",),
+    "vectorize": ("rewrites/vector_cover.py",),
+    "registers": ("rewrites/register_trials.py",),
+}
+"""Files of one rewrite beside the two that each has."""
+
+
+class Price(Struct, frozen=True):
+    """Lines by file, and the files elsewhere that import one of the rewrite's own."""
+
+    name: str
+    code: dict[str, int]
+    tests: dict[str, int]
+    page: int
+    elsewhere: tuple[str, ...]
+
+
+def prices() -> Iterator[Price]:
+    """One for each rewrite that is found and lowered by itself."""
+    for one in REWRITES:
+        if one.name not in TOGETHER:
+            yield price(one.name)
+
+
+def price(name: str) -> Price:
+    """What is there for one rewrite."""
+    stem = name.replace("-", "_")
+    own = [f"rewrites/{stem}.py", f"codegen/lower_{stem}.py", *HELPERS.get(name, ())]
+    code = {file: lines(ROOT / "ptxsw" / file) for file in own}
+    stems = {Path(file).stem for file in own if file.startswith("rewrites/")}
+    tests = {
+        str(path.relative_to(ROOT)): lines(path)
+        for path in sorted((ROOT / "tests" / "rewrites").glob("test_*.py"))
+        if any(path.stem.startswith(f"test_{each}") for each in stems)
+    }
+    return Price(name, code, tests, section(name), tuple(sorted(elsewhere(own))))
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+def section(name: str) -> int:
+    """The lines of a rewrite's section in the page of rewrites."""
+    text = (ROOT / "docs" / "rewrites.md").read_text()
+    found = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    return 0 if found is None else found[0].count("\n")
+
+
+def elsewhere(own: list[str]) -> Iterator[str]:
+    """Other files of the package that import the rewrite's, the tuple's file apart."""
+    modules = {"ptxsw." + file.removesuffix(".py").replace("/", ".") for file in own}
+    for path in (ROOT / "ptxsw").rglob("*.py"):
+        file = str(path.relative_to(ROOT / "ptxsw"))
+        if file in (*own, "rewrites/__init__.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+                if names & modules:
+                    yield file
+                    break
+
+
+def main() -> None:
+    for one in prices():
+        print(f"{one.name}: {sum(one.code.values())} lines of code, "
+              f"{sum(one.tests.values())} of tests, {one.page} of docs")  # fmt: skip
+        for file, count in (*one.code.items(), *one.tests.items()):
+            print(f"    {file:44} {count:5}")
+        for file in one.elsewhere:
+            print(f"    imported by {file}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""A rewrite is two files of code, a line in the tuple, tests and a section of docs: nothing else
+of the house has to know it."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.new_rewrite import Price, prices
+
+PRICES = tuple(prices())
+
+
+@pytest.mark.parametrize("one", PRICES, ids=lambda one: one.name)
+def test_what_is_there_for_a_rewrite(one: Price) -> None:
+    """`passes` alone asks two of them for what the check and the last pricing need."""
+    assert all(one.code.values())
+    assert one.tests
+    assert one.page >= 5
+    assert set(one.elsewhere) <= {"passes.py"}
+
+
+def test_narrowing_costs_two_files() -> None:
+    (one,) = (p for p in PRICES if p.name == "narrowing")
+    assert [*one.code] == ["rewrites/narrowing.py", "codegen/lower_narrowing.py"]
+    assert len(one.tests) == 1
+    assert not one.elsewhere
