@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from ptxsw.cost.occupancy import limits
 from ptxsw.cost.occupancy import occupancy as resident_blocks
 from ptxsw.cxx_names import chosen, readable
 from ptxsw.emulator.run import emulate
+from ptxsw.excerpt import Excerpts
 from ptxsw.ir import Function, Module
 from ptxsw.options import Options, block_shape
 from ptxsw.parser import parse
@@ -41,6 +43,9 @@ _VOLTA = ("sm_70", "sm_72")
 _TURING = "sm_75"
 """Turing's machine code has Volta's form (Z. Jia et al., arXiv:1903.07486, 2019, chapter 2)."""
 _TIMEOUT = 60.0  # seconds of one run of ptxas
+FEW = 8
+"""Kernels of a text up to which it is said what rewrites would change."""
+_LEFT_OUT = f"more than {FEW} kernels: what rewrites would change is told of one, or by --rewrites"
 _NO_LAUNCH = "no launch is given: how often loops turn and what caches hold is not known"
 _NO_BLOCK = "the block is not known: no occupancy; name one, or a launch"
 
@@ -56,7 +61,7 @@ def predict(
     kernel: str | None = None,
     block: int | Sequence[int] | None = None,
     registers: int | None = None,
-    rewrites: bool = True,
+    rewrites: bool | None = None,
     step: Callable[[int, str], None] = lambda *_: None,
 ) -> Prediction:
     """What bounds the kernels of a text, on the GPU named or the one that stands for `arch`
@@ -65,8 +70,8 @@ def predict(
     `launch` is one of `ptxsw.verify.launches`, or an object of the form that `--launch` takes; it
     needs `kernel` where there are several. `against` is another text whose kernels have the same
     names. `block`: threads along x, y and z, for occupancy without a launch. `registers` of a
-    thread stand for what ptxas says. `rewrites`: say what each would change. `step` is told
-    how many kernels are done, and which is next.
+    thread stand for what ptxas says. `rewrites`: say what each would change
+    (None: of up to `FEW` kernels). `step` is told how many kernels are done, and which is next.
 
     Raises ParseError; Unsupported or RunError where the launch cannot be run; ValueError for a
     kernel, GPU or launch that is not there or makes no sense.
@@ -83,16 +88,19 @@ def predict(
     other = None
     if against is not None:
         other = _Text(against, parse(against, "the other text"), machine, registers)
+    few = len(functions) <= FEW
+    told = few if rewrites is None else rewrites
     kernels = []
     for number, function in enumerate(functions):
         step(number, readable(function.name) or function.name)
         found = one.kernel(function, given, shape)
         if other is not None:
             found = replace(found, against=other.like(function, given, shape))
-        if rewrites:
+        if told:
             found = replace(found, effects=one.effects(function, shape, found))
         kernels.append(found)
-    notes = tuple(filter(None, (one.note, _stands_for(machine, module, arch, gpu))))
+    left_out = "" if few or rewrites is not None else _LEFT_OUT
+    notes = tuple(filter(None, (one.note, _stands_for(machine, module, arch, gpu), left_out)))
     return Prediction(name, machine.name, machine.arch, tuple(kernels), notes)
 
 
@@ -124,6 +132,10 @@ class _Text:
     def __init__(self, text: str, module: Module, machine: Gpu, registers: int | None) -> None:
         self._text, self._module, self._gpu, self._registers = text, module, machine, registers
         self._code, self.note = _machine_code(text, module, machine.arch)
+
+    @cached_property
+    def _excerpts(self) -> Excerpts:
+        return Excerpts(self._module)
 
     def like(
         self, function: Function, launch: Launch | None, block: tuple[int, int, int] | None
@@ -202,6 +214,7 @@ class _Text:
         before = None if kernel.launch else _longest(kernel.stretches)
         span = function.span
         own = self._text[span.start : span.end]
+        text = self._excerpts.of(function).source.text  # without the other kernels of the file
         considered = named(["all"])
         for one in REWRITES:
             if one.name not in considered or not one.requires.may_apply(own):
@@ -210,7 +223,7 @@ class _Text:
                 mode="force", rewrites=(one.name,), only=function.name, arch=self._gpu.arch,
                 block=block,
             )  # fmt: skip
-            result = pipeline.optimize(self._text, options, self._module.source.name)
+            result = pipeline.optimize(text, options, self._module.source.name)
             if not result.edits:
                 continue
             made = result.report.kernels[0]

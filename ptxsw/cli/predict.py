@@ -44,8 +44,13 @@ def predict(
         typer.Option(min=1, max=255, metavar="N", help="Of a thread. Default: what ptxas says."),
     ] = None,
     rewrites: Annotated[
-        bool, typer.Option("--rewrites/--no-rewrites", help="Say what each rewrite would change.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--rewrites/--no-rewrites",
+            show_default=False,
+            help="Say what each rewrite would change. [default: of up to 8 kernels]",
+        ),
+    ] = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
 ) -> None:
     """Predict what bounds each kernel, and for how long, without a GPU.

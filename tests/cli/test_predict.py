@@ -69,6 +69,23 @@ def test_a_launch_has_a_time(spec: Path) -> None:
     assert "one block of 62 was run and counted" in said(ptxsw(*given))
 
 
+def test_a_file_of_many_kernels(tmp_path: Path) -> None:
+    """What rewrites would change is told where it is asked for."""
+    head, entry, body = JACOBI.read_text().partition(".visible .entry")
+    more = (
+        entry + body.replace("jacobi", f"jacobi{n}").replace("$L__BB0", f"$L__BB{n}")
+        for n in range(9)
+    )
+    path = tmp_path / "many.ptx"
+    path.write_text(head + "".join(more))
+    found = json.loads(said(ptxsw("predict", path, "--format", "json")))
+    assert len(found["kernels"]) == 9 and not any(k["effects"] for k in found["kernels"])
+    assert found["notes"][-1].startswith("more than 8 kernels: what rewrites would change is told")
+    named = said(ptxsw("predict", path, "--kernel", "jacobi3", "--format", "json"))
+    [kernel] = json.loads(named)["kernels"]
+    assert "shuffle" in {effect["rewrite"] for effect in kernel["effects"]}
+
+
 def test_two_texts_are_compared(tmp_path: Path) -> None:
     out = tmp_path / "out.ptx"
     said(ptxsw("optimize", JACOBI, "-o", out, "--mode", "force", "--scheme", "paper"))
