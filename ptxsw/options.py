@@ -24,9 +24,11 @@ NO_OUTSIDE_WRITER = "no-outside-writer"
 """Nobody but the kernel writes, while it runs, what is newly read by `.nc`."""
 NO_ALIAS = "no-alias"
 """Memory reached through two parameters is never the same."""
-DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE, GLOBAL_PARAMETERS, NO_OUTSIDE_WRITER})
+FINITE_LOOPS = "finite-loops"
+"""A loop whose stores are put off until it ends does end."""
+DEFAULT_ASSUME = frozenset({LOCKSTEP, NO_RACE, GLOBAL_PARAMETERS, NO_OUTSIDE_WRITER, FINITE_LOOPS})
 KNOWN_ASSUME = ASSUMPTIONS | {
-    GLOBAL_PARAMETERS, NO_OUTSIDE_WRITER, NO_ALIAS, NO_FAULT_IN_STRUCT,
+    GLOBAL_PARAMETERS, NO_OUTSIDE_WRITER, NO_ALIAS, NO_FAULT_IN_STRUCT, FINITE_LOOPS,
 }  # fmt: skip
 
 _MOST_THREADS = 1024  # of a block

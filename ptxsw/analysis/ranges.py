@@ -154,10 +154,12 @@ class Grid:
         variance, bits = SPECIALS[name]
         return self.terms.atom(name, 32, variance, bits)
 
-    def reading(self, term: Term) -> tuple[Polynomial, frozenset[Polynomial]]:
-        """A term as a signed number of its width, and what that needs. Raises Unbounded."""
-        path = _Path(self, ())
-        return path.number(term, signed=True), frozenset(path.needs)
+    def reading(
+        self, term: Term, *, signed: bool = True, given: Iterable[Term] = ()
+    ) -> tuple[Polynomial, frozenset[Polynomial]]:
+        """A term as a number where some conditions hold, and what that needs. Raises Unbounded."""
+        path = _Path(self, given)
+        return path.number(term, signed=signed), frozenset(path.needs)
 
 
 def comparisons(conditions: Iterable[Term], terms: Terms) -> Iterator[Comparison]:

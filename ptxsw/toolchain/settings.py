@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from typing import Final
 
 DEFAULT_ASSUME = frozenset({
-    "lockstep-iterations", "no-lane-race", "no-outside-writer", "parameters-are-global",
+    "finite-loops", "lockstep-iterations", "no-lane-race", "no-outside-writer",
+    "parameters-are-global",
 })  # fmt: skip
 KNOWN_ASSUME = DEFAULT_ASSUME | {"no-alias", "no-fault-in-struct", "no-index-wrap"}
 KNOWN_SCHEMES = ("auto", "keep", "paper", "early", "halo")

@@ -26,16 +26,23 @@ class Ahead:
 
     def reads(self, runner: Runner, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
         """Does the first text, from the end of its path on, surely read these bytes, by an
-        access at least as wide, before anything that may wait or end?"""
-        assert old.end is not None
-        if old.end.kind != "cut":
+        access at least as wide, before anything that may wait or end? Addresses are most often
+        the same as they stand: others are compared only where that does not do."""
+        if old.end is None or old.end.kind != "cut":
             return False
+        ways = (False,) if touch.nc else (False, True)
+        return any(self._reads(runner, old, touch, given, closely=how) for how in ways)
+
+    def _reads(
+        self, runner: Runner, old: Path, touch: Touch, given: Sequence[Term], *, closely: bool
+    ) -> bool:
+        assert old.end is not None
         start = Path(old.get, tuple(given), old.end.position, forked=True)
         work, steps, paths = [start], 0, 0
         while work:
             path = work.pop()
             paths += 1
-            while not self._reached(path, touch):
+            while not self._reached(path, touch, closely=closely):
                 steps += 1
                 at_end = path.position >= len(runner.cfg.instructions)
                 if path.end is not None or path.events or at_end:
@@ -53,18 +60,20 @@ class Ahead:
     def _goes_nowhere(self, path: Path, given: Sequence[Term]) -> bool:
         return self.equality.contradictory(given, path.conditions)
 
-    def _reached(self, path: Path, touch: Touch) -> bool:
+    def _reached(self, path: Path, touch: Touch, *, closely: bool) -> bool:
         if not path.touches:
             return False
         last = path.touches[-1]
         if last.guard.kind != "const" or last.target.space != touch.target.space:
             return False
         distance = self.memory.distance(touch.target.place, last.target.place)
-        if distance is None and last.target.size == touch.target.size:
+        if closely and distance is None and last.target.size == touch.target.size:
             same = last.target.place.width == touch.target.place.width and self.equality.same(
                 last.target.place, touch.target.place, path.conditions
             )
             distance = 0 if same else None
+        if touch.nc and not last.nc:
+            return False
         size = touch.target.size
         if distance is None or last.target.size % size or distance % size:
             return False

@@ -37,15 +37,22 @@ def read_claim(claim: Claim, module: Module, old: Function) -> ReadClaim:
         instructions = function.body.instructions
     except ParseError as error:
         raise ValueError(f"a claim cannot be read: {error}") from error
-    for instruction in instructions:
+    computed = instructions[:-1] if claim.about_memory else instructions
+    for instruction in computed:
         if kind(instruction) not in (Kind.COMPUTE, Kind.LOAD):
             raise ValueError(f"a claim may not hold {instruction.name}")
+    if claim.about_memory and (not instructions or not _is_store(instructions[-1])):
+        raise ValueError("a claim about memory does not end with a plain store")
     return ReadClaim(claim, Reg(claim.register), Reg(claim.value), function, instructions)
 
 
 def _declaration(variable: Variable) -> str:
     count = "" if variable.count is None else f"<{variable.count}>"
     return f".reg .{variable.type} {variable.name}{count};" if not variable.scope else ""
+
+
+def _is_store(instruction: Instruction) -> bool:
+    return kind(instruction) is Kind.STORE and instruction.guard is None
 
 
 def at_label(claims: Sequence[ReadClaim], labels: Sequence[str]) -> list[ReadClaim]:

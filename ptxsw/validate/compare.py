@@ -10,11 +10,14 @@ from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.memory import Bytes, Memory, uncovered
+from ptxsw.validate.memory import Bytes, Memory, Store, uncovered
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path, Touch
 from ptxsw.validate.stores import StoreComparison
 
+PutOff = tuple[Sequence[Store], Sequence[Store]]
+"""Stores by which the first text's memory, and the second's, differs from a common one."""
+NOTHING: PutOff = ((), ())
 _MAX_FACTS = 32
 _MAX_VECTOR = 32  # bytes
 
@@ -53,8 +56,11 @@ class PathComparison:
         old: Path,
         new: Path,
         given: Sequence[Term],
+        pending: PutOff = NOTHING,
     ) -> None:
+        """`pending` is by what the memories of the two texts differ behind the paths."""
         self._terms, self._memory, self._equality = terms, memory, equality
+        self._pending = pending
         self._rules = rules
         self._old, self._new = old, new
         self._given = tuple(given)
@@ -64,8 +70,10 @@ class PathComparison:
         self._ends()
         met = self._events()
         stores = StoreComparison(self._memory, self._equality, self._given)
+        last = len(self._old.stores) - 1
         for epoch, (old, new) in enumerate(zip(self._old.stores, self._new.stores, strict=True)):
-            stores.compare(old, new, epoch)
+            first, second = self._pending if epoch == last else NOTHING
+            stores.compare([*old, *first], [*new, *second], epoch)
         for touch in self._new.touches:
             self._touch(touch)
         if self._rules.raced():

@@ -21,7 +21,8 @@ from ptxsw.validate.equality import assumed
 from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import is_integer_division
 from ptxsw.validate.kinds import Kind, kind
-from ptxsw.validate.path import Path, Runner
+from ptxsw.validate.memory import Store
+from ptxsw.validate.path import End, Path, Runner
 from ptxsw.validate.warp import WarpView
 
 # Values are written out over this many instructions, and conditions kept from as many branches.
@@ -142,7 +143,8 @@ def live_at(cfg: Cfg, live: Callable[[int], frozenset[Reg]], position: int) -> f
 
 
 class Cut(Struct):
-    """One place in each text, and what is known there. `view`: the other lanes of the warp."""
+    """One place in each text, and what is known there. `view`: the other lanes of the warp. The
+    first text's memory is the second's behind `stores`, which the second has put off."""
 
     old_position: int
     new_position: int
@@ -150,6 +152,11 @@ class Cut(Struct):
     new: Registers
     conditions: tuple[Term, ...] = ()
     view: WarpView | None = None
+    stores: tuple[Store, ...] = ()
+
+    def start(self, position: int, conditions: tuple[Term, ...], end: End | None = None) -> Path:
+        """A path of the first text that begins here."""
+        return Path(self.old.get, conditions, position, stores=[list(self.stores)], end=end)
 
     def assume(self, condition: Term) -> None:
         if condition.kind != "const":

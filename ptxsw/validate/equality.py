@@ -18,6 +18,9 @@ _MAX_DEPTH = 32
 _DEEP = 200  # nodes
 _SMALL = 60  # nodes
 
+Exact = Callable[[Term, Term, tuple[Term, ...]], bool]
+"""Are two sums the same where some conditions hold?"""
+
 
 def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tuple[Term, ...]:
     """Conditions and one more; of a conjunction the parts are known, too."""
@@ -37,7 +40,7 @@ def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tupl
 class Equality:
     """Compares terms of one table. `example` holds values for which the last terms that were
     compared differ, where the solver found some. `exact`: read values as whole numbers, too, as
-    claims about inequalities want it."""
+    claims about inequalities want it. `alike` tells more of sums, while it is set."""
 
     def __init__(self, terms: Terms, solver: Solver, *, exact: bool = False) -> None:
         self._terms = terms
@@ -47,9 +50,10 @@ class Equality:
         self._exact = exact
         self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
-        self._known: dict[tuple[Term, Term, tuple[Term, ...]], bool] = {}
+        self._known: dict[tuple[object, ...], bool] = {}
         self._numbers: dict[tuple[Term, ...], Numbers] = {}
         self.example: Mapping[str, int] = {}
+        self.alike: Exact | None = None
 
     def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
         """Are the values equal wherever all of `given` hold? A no may mean that it is not known."""
@@ -134,7 +138,7 @@ class Equality:
             return True
         if a.width != b.width:
             return False
-        key = (a, b, given)
+        key = (a, b, given, self.alike)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._compared(a, b, given, depth)
@@ -143,6 +147,9 @@ class Equality:
     def _compared(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
         a, b = self.simplified(a, given), self.simplified(b, given)
         if a is b:
+            return True
+        sums = a.width == 64 and "sum" in (a.kind, b.kind)
+        if sums and self.alike is not None and self.alike(a, b, given):
             return True
         if self._alike(a, b) and depth < _MAX_DEPTH:
             pairs = zip(a.args, b.args, strict=True)

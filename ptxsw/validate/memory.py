@@ -28,6 +28,8 @@ _MAX_DEPTH = 64
 
 CONSTANT = -1
 """The epoch of what nobody writes: parameters, constants, and what is read by `.nc`."""
+CLAIMED = -1
+"""The instruction of a store that tells how the memories of the two texts differ."""
 
 
 class Bytes(Struct, frozen=True):

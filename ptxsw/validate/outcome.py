@@ -13,6 +13,7 @@ NO_ALIAS = "no-alias"
 LOCKSTEP = "lockstep-iterations"
 NO_RACE = "no-lane-race"
 NO_FAULT_IN_STRUCT = "no-fault-in-struct"
+FINITE_LOOPS = "finite-loops"
 
 ASSUMPTIONS: Mapping[str, str] = {
     PARAMETERS_ARE_GLOBAL: "pointers among a kernel's parameters point to global memory",
@@ -21,10 +22,11 @@ ASSUMPTIONS: Mapping[str, str] = {
     LOCKSTEP: "lanes that one activemask reports inside a loop are in the same turn of it",
     NO_RACE: "no thread writes, unordered, bytes that a source load of this kernel reads",
     NO_FAULT_IN_STRUCT: "global bytes beside those read, in one aligned vector, can be read, too",
+    FINITE_LOOPS: "a loop whose stores are put off until it ends does end",
 }
 """What a proof may rest on, by name, and what each says of the program."""
 
-DEFAULT = frozenset({PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, LOCKSTEP, NO_RACE})
+DEFAULT = frozenset({PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, LOCKSTEP, NO_RACE, FINITE_LOOPS})
 
 
 class Proved(Struct, frozen=True):

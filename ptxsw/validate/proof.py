@@ -24,6 +24,7 @@ from ptxsw.validate.cuts import Cut
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.equality import Equality
+from ptxsw.validate.indices import Indices
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets, uniform_registers
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
@@ -61,6 +62,7 @@ class Validation:
         starts = {block.start for block in self.old.cfg.blocks}
         self.images = {o: n for o, n in edits.images.items() if o in starts}
         self._claim_labels(claims)
+        self._uncut_loops(claims)
         self.allowed = assume
         self.assumptions: dict[str, None] = {}
         self.met: dict[int, set[int]] = {}
@@ -76,8 +78,11 @@ class Validation:
         declared, texts = Declared(self.terms, self.memory, self.old), (self.old, self.new)
         self.lanes = KernelLanes(self.terms, texts, declared, self.images, assume)
         self.starts = Starts(
-            self.equality, self.memory, texts, declared, self.lanes, claims, self.layout
-        )
+            self.equality, self.memory, texts, declared, self.lanes, claims, self.layout, assume,
+            self.assumptions,
+        )  # fmt: skip
+        self.indices = Indices(self.lanes, self.equality)
+        self._whole = False
         self.questions = Questions(
             self.equality, self.memory, self.old, declared, self.lanes, assume, self.assumptions
         )
@@ -90,6 +95,17 @@ class Validation:
                 own = {q for q in self.images[place] if at_label([claim], self.new.labels(q))}
                 if own:
                     self.images[place] = frozenset(own)
+
+    def _uncut_loops(self, claims: Sequence[ReadClaim]) -> None:
+        """Inside a loop of which something is claimed, that is known at its header alone. So a
+        comparison goes on from there to the next loop, or out of this one, past what stands on
+        the edge."""
+        cfg = self.old.cfg
+        for header, loop in cfg.loops.items():
+            if at_label(claims, self.old.labels(cfg.blocks[header].start)):
+                edges = {b for _, b in loop.exits if len(cfg.predecessors[b]) == 1}
+                for number in (loop.blocks | edges) - cfg.loops.keys():
+                    self.images.pop(cfg.blocks[number].start, None)
 
     # ------------------------------------------------------------ the whole
 
@@ -175,6 +191,8 @@ class Validation:
             return False
         if self.layout is not None and any(map(self.layout.touches, old)):
             return False
+        if self.starts.puts_off(p):
+            return False
         ends = self._successors(p, q)
         if ends is None or any(self.starts.needs_proof(end) for end in ends):
             return False
@@ -234,7 +252,8 @@ class Validation:
     def _segment(self, pair: Pair) -> None:
         """Compare the texts from one pair of places to the next ones."""
         first: Differ | None = None
-        for whole, lenient in product((False, True), repeat=2):
+        claimed = self.starts.needs_proof(pair)
+        for whole, lenient in product((claimed, not claimed), (False, True)):
             if lenient and PARAMETERS_ARE_GLOBAL not in self.allowed:
                 continue
             try:
@@ -250,10 +269,10 @@ class Validation:
         raise first
 
     def _attempt(self, pair: Pair, lenient: bool, whole: bool) -> Cut:
+        self._whole, self.equality.alike = whole, self.indices.within(None) if whole else None
         cut = self.starts.cut(pair, lenient=lenient, whole=whole)
         cut.view = self.lanes.view(pair)
-        begin = Path(cut.old.get, cut.conditions, pair[0])
-        olds = cut.old.runner.paths(begin, self.images)
+        olds = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self.images)
         try:
             for new in self._news(cut, olds, cut.conditions):
                 self._pair(cut, olds, new)
@@ -287,9 +306,10 @@ class Validation:
 
     def _still(self, cut: Cut, position: int | None = None) -> Path:
         """A path of no steps: of the first text, or at a position of the second."""
-        at = cut.old_position if position is None else position
-        get = cut.old.get if position is None else cut.new.get
-        return Path(get, cut.conditions, at, end=End("cut", at, at))
+        if position is None:
+            at = cut.old_position
+            return cut.start(at, cut.conditions, End("cut", at, at))
+        return Path(cut.new.get, cut.conditions, position, end=End("cut", position, position))
 
     def _news(
         self,
@@ -309,7 +329,7 @@ class Validation:
 
     def _constant(self, cut: Cut, olds: Sequence[Path]) -> Constant:
         """Which bytes does the first text read by `.nc` whichever path it takes, in this lane or
-        in another one of a whole warp?"""
+        in another one of a whole warp, or right behind the path?"""
         true = self.terms.const(1, 1)
 
         def distance(a: Bytes, b: Bytes) -> int | None:
@@ -320,9 +340,22 @@ class Validation:
             if not uncovered(load.target, own, distance, (true, *given).__contains__):
                 return True
             lent = self.questions.others_read(cut, path, load, given) if load.nc else None
-            return lent is not None and lent.nc
+            if lent is not None and lent.nc:
+                return True
+            return load.nc and self._has_nc and self._later(cut, path, load, given)
 
         return lambda load, given: bool(olds) and all(read(path, load, given) for path in olds)
+
+    @cached_property
+    def _has_nc(self) -> bool:
+        """Does the first text read anything by `.nc`?"""
+        return any("nc" in i.modifiers for i in self.old.cfg.instructions if i.opcode == "ld")
+
+    def _later(self, cut: Cut, path: Path, load: Touch, given: Sequence[Term]) -> bool:
+        """Does a path of the first text go on to read these bytes by `.nc`, if it is taken?"""
+        if self.equality.contradictory(given, path.conditions):
+            return True
+        return self.questions.reads_later(cut, path, load, given)
 
     def _origin(
         self, olds: Sequence[Path]
@@ -366,7 +399,12 @@ class Validation:
         try:
             rules = self.questions.rules(cut, self._images_of)
             parts = self.terms, self.memory, self.equality, rules
-            met = PathComparison(*parts, old, new, joint).compare()
+            pending = self.starts.put_off(cut, old, new, joint)
+            if self._whole:
+                self.equality.alike = self.indices.within(None)
+            met = PathComparison(*parts, old, new, joint, pending).compare()
+            if self._whole:
+                self.equality.alike = self.indices.within(self._turn(cut, old))
             for pair in self.starts.check(cut, old, new, joint):
                 self._again(pair)
         except Differ as differ:
@@ -381,6 +419,13 @@ class Validation:
                 self._meet(a, b)
         self._follow(old, new)
 
+    def _turn(self, cut: Cut, old: Path) -> int | None:
+        """The loop of which a path is one turn, that is followed by another."""
+        assert old.end is not None
+        if old.end.kind != "cut" or old.end.position != cut.old_position:
+            return None
+        return self.old.block(cut.old_position) if self.old.begins(cut.old_position) else None
+
     def _compare_closer(
         self, cut: Cut, joint: tuple[Term, ...], old: Path, new: Path, differ: Differ
     ) -> None:
@@ -388,8 +433,7 @@ class Validation:
         assert old.end is not None and new.end is not None
         if old.position == cut.old_position and old.end.kind == "cut" and not old.touches:
             raise differ
-        begin = Path(cut.old.get, joint, cut.old_position)
-        olds = cut.old.runner.paths(begin, self.images)
+        olds = cut.old.runner.paths(cut.start(cut.old_position, joint), self.images)
         news = self._news(cut, olds, joint)
         for a in olds:
             for b in news:

@@ -51,7 +51,7 @@ class Questions:
         return Rules(
             images=images,
             live=self._old.live,
-            reads_later=partial(self._ahead.reads, cut.old.runner),
+            reads_later=partial(self.reads_later, cut),
             read_only=self._read_only,
             others_read=partial(self.others_read, cut),
             aligned=lambda place, given: [*self._aligned(cut, place, given)],
@@ -87,6 +87,10 @@ class Questions:
                         break
             known = self._known_multiples[given] = tuple(found)
         return known
+
+    def reads_later(self, cut: Cut, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
+        """Does the first text surely read these bytes right behind a path?"""
+        return self._ahead.reads(cut.old.runner, old, touch, given)
 
     def others_read(self, cut: Cut, old: Path, touch: Touch, given: Sequence[Term]) -> Touch | None:
         """A load of the first text that reads these bytes in another lane."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ptxsw.emulator.node import Term
+from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
 from ptxsw.ir import Reg
 from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
+from ptxsw.validate.compare import NOTHING, PutOff
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.equality import Equality, assumed
@@ -21,8 +22,8 @@ from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
-from ptxsw.validate.memory import Memory
-from ptxsw.validate.outcome import Differ, GiveUp
+from ptxsw.validate.memory import CLAIMED, Memory, Store
+from ptxsw.validate.outcome import FINITE_LOOPS, Differ, GiveUp
 from ptxsw.validate.path import Path, Runner
 from ptxsw.validate.text import Text
 from ptxsw.validate.windows import Windows
@@ -43,12 +44,15 @@ class Starts:
         lanes: KernelLanes,
         claims: Sequence[ReadClaim],
         layout: SharedLayout | None,
+        allowed: frozenset[str],
+        assumptions: dict[str, None],
     ) -> None:
         self._terms: Terms = memory.terms
         self._equality, self._memory = equality, memory
         self.old, self.new = texts
         self._declared, self._lanes, self._layout = declared, lanes, layout
         self._claims = claims
+        self._allowed, self._assumptions = allowed, assumptions
         self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
         self._carried: dict[Pair, dict[Reg, Term | None]] = {}
 
@@ -88,7 +92,8 @@ class Starts:
         for registers in (old, new):
             for condition in registers.conditions(self._terms):
                 cut.assume(condition)
-        for claim in at_label(self._claims, self.old.labels(p)):
+        claims = at_label(self._claims, self.old.labels(p))
+        for claim in sorted(claims, key=lambda c: not c.claim.about_memory):
             self._assume(cut, claim, told, live)
         for reg, index in self._held(pair):
             value = self._loaded(cut, index, reg)
@@ -103,7 +108,12 @@ class Starts:
         self, cut: Cut, claim: ReadClaim, told: dict[Reg, Term], live: frozenset[Reg]
     ) -> None:
         """Use a claim where it holds."""
-        value = self._claimed(claim, Path(cut.old.get, cut.conditions, 0), cut)
+        at = cut.start(0, cut.conditions)
+        if claim.claim.about_memory:
+            store = self._difference(claim, at, cut, cut.new.get(claim.register))
+            cut.stores = (*cut.stores, store)
+            return
+        value = self._claimed(claim, at, cut)
         if claim.claim.relation == "implies":
             held = cut.new.get(claim.register)
             known = held in cut.conditions
@@ -116,24 +126,66 @@ class Starts:
 
     def _claimed(self, claim: ReadClaim, at: Path, cut: Cut) -> Term:
         """The value that a claim speaks of, in a state of the first text."""
+        return self._run_claim(claim, at, cut).get(claim.value)
+
+    def _run_claim(self, claim: ReadClaim, at: Path, cut: Cut, held: Term | None = None) -> Path:
+        """A claim's code in a state of the first text. What it reads by `.nc` is what the first
+        text reads so: of other bytes that says nothing."""
         evaluator = Evaluator(self._terms, self.old.module, claim.function)
         runner = Runner(
-            build(claim.function.body),
-            evaluator,
-            self._memory,
-            cut.old.runner.windows,
-            witness=False,
-        )
+            build(claim.function.body), evaluator, self._memory, cut.old.runner.windows,
+            witness=False, constant=lambda load, _: load.nc,
+        )  # fmt: skip
         path = Path(at.get, at.conditions, 0, stores=[list(epoch) for epoch in at.stores])
+        if held is not None:
+            path.written[claim.value] = held
         for index, instruction in enumerate(claim.instructions):
             runner.run(path, instruction, index)
-        return path.get(claim.value)
+        return path
+
+    # ------------------------------------------------------------ stores that are put off
+
+    def puts_off(self, position: int) -> bool:
+        """Is it claimed that the memories of the two texts differ where a block begins?"""
+        claims = at_label(self._claims, self.old.labels(position))
+        return any(claim.claim.about_memory for claim in claims)
+
+    def put_off(self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]) -> PutOff:
+        """By what the memories differ behind two paths, as claims say."""
+        assert old.end is not None
+        if old.end.kind != "cut":
+            if any(map(self.puts_off, old.end.targets)):
+                raise GiveUp("memory is claimed to differ behind an indirect branch")
+            return NOTHING
+        both: tuple[list[Store], list[Store]] = [], []
+        for claim in at_label(self._claims, self.old.labels(old.end.position)):
+            if claim.claim.about_memory:
+                at = Path(old.get, joint, 0, stores=old.stores)
+                store = self._difference(claim, at, cut, new.get(claim.register))
+                both[1].append(store)
+                if claim.claim.relation == "overwritten":
+                    both[0].append(store)
+        return both
+
+    def _difference(self, claim: ReadClaim, at: Path, cut: Cut, held: Term) -> Store:
+        """By what the first text's memory differs from the second's, in a state of the first,
+        where the claim's register holds `held`. What is to be overwritten may be anything."""
+        if FINITE_LOOPS not in self._allowed:
+            raise GiveUp(f"{FINITE_LOOPS} is not assumed, and stores are put off until a loop ends")
+        self._assumptions[FINITE_LOOPS] = None
+        store = self._run_claim(claim, at, cut, held).stores[-1][-1]
+        value = store.value
+        if claim.claim.relation == "overwritten":
+            name = f"overwritten {self._claims.index(claim)}"
+            value = self._terms.atom(name, value.width, Variance.LANE)
+        return Store(store.target, value, store.guard, CLAIMED)
 
     def _held(self, pair: Pair) -> list[tuple[Reg, int]]:
         """Registers of the second text alone that still hold what a load gave: each with that
         load. That memory still holds the same is a claim that nobody had to write down."""
         p, q = pair
-        extra = self.new.live(q) - self.old.live(p)
+        claimed = {c.register for c in at_label(self._claims, self.old.labels(p))}
+        extra = self.new.live(q) - self.old.live(p) - claimed
         found = []
         held = self.new.equations.at(q) if extra else 0
         for reg in sorted(extra, key=lambda r: (r.name, r.scope)):
@@ -197,7 +249,8 @@ class Starts:
                 if self.carry(pair, reg, new.get(reg)):
                     yield pair
             for claim in at_label(self._claims, self.old.labels(pair[0])):
-                self._check_claim(claim, cut, old, new, joint)
+                if not claim.claim.about_memory:
+                    self._check_claim(claim, cut, old, new, joint)
             for reg, index in self._held(pair):
                 if not self._still_held(cut, reg, index, new, joint):
                     self._lost.add((pair, reg))

@@ -2,6 +2,10 @@
 
 Stores of one epoch may change places, merge or be split: what counts is that both lists write the
 same bytes, under the same conditions, and that each of these bytes holds the same in the end.
+
+Where the second text has put stores off, the memories differ at either end of a path by what a
+claim says. Such a store counts for what memory holds. It is not made: it stands for one that the
+first text makes, but allows none of the second.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from collections.abc import Sequence
 
 from ptxsw.emulator.node import Term
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.memory import Bytes, Memory, Store, uncovered
+from ptxsw.validate.memory import CLAIMED, Bytes, Memory, Store, uncovered
 from ptxsw.validate.outcome import Differ
 
 _MAX_PAIRS = 250_000
@@ -24,25 +28,29 @@ class StoreComparison:
 
     def compare(self, old: Sequence[Store], new: Sequence[Store], epoch: int) -> None:
         """Raises Differ where the lists may leave different bytes."""
-        old, new = self._made(old), self._made(new)
+        old, new = self._possible(old), self._possible(new)
         if len(old) == len(new) and all(map(self._identical, old, new)):
             return
         if len(old) * len(new) > _MAX_PAIRS:
             raise Differ("too many stores stand in another order")
-        for store in new:
-            self._covered(store, old, "bytes are stored that the first text does not store", True)
-        for store in old:
+        made = [[s for s in stores if s.index != CLAIMED] for stores in (old, new)]
+        for store in made[1]:
+            reason = "bytes are stored that the first text does not store"
+            self._covered(store, made[0], reason, True)
+        for store in made[0]:
             self._covered(store, new, "bytes that the first text stores are not stored", False)
         for store in new:
             self._left(store, old, new, epoch, True)
         for store in old:
             self._left(store, old, new, epoch, False)
 
-    def _made(self, stores: Sequence[Store]) -> list[Store]:
+    def _possible(self, stores: Sequence[Store]) -> list[Store]:
         never = self._memory.terms.not_
         return [s for s in stores if never(s.guard) not in self._given]
 
     def _identical(self, a: Store, b: Store) -> bool:
+        if (a.index == CLAIMED) != (b.index == CLAIMED):
+            return False
         if a.target.space != b.target.space or a.target.size != b.target.size:
             return False
         pairs = (a.target.place, b.target.place), (a.guard, b.guard), (a.value, b.value)

@@ -58,11 +58,12 @@ class Text:
         )
 
     def labels(self, position: int) -> tuple[str, ...]:
+        """What the block that begins at a position is called: its labels, and its name."""
         return self._labels.get(position, ())
 
     @cached_property
     def _labels(self) -> Mapping[int, tuple[str, ...]]:
-        return {b.start: b.labels for b in self.cfg.blocks}
+        return {b.start: (*b.labels, self.cfg.name(b.number)) for b in self.cfg.blocks}
 
     def points(self, position: int) -> Mapping[Reg, Points]:
         """Where registers point at the start of a block; nothing is told of other positions."""

@@ -15,6 +15,7 @@ def test_defaults() -> None:
         settings.assume
         == DEFAULT_ASSUME
         == {
+            "finite-loops",
             "lockstep-iterations",
             "no-lane-race",
             "no-outside-writer",

@@ -1,0 +1,102 @@
+"""Values as polynomials, with indices that are extended from 32 bits written out.
+
+`base + 4·sext(i + 4·n)` and `base + 4·sext(i) + 16·sext(n)` are one polynomial where neither index
+wraps. That it does not is read off the bounds of the index over the grid and over the turns of
+loops (`ranges`), under what is known of the values that all threads share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from ptxsw.analysis.disjoint import Facts, facts, proved, upper_limits
+from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.ranges import Grid, Holds, Unbounded
+from ptxsw.bits import wrapped
+from ptxsw.emulator.node import Term, split, walk
+from ptxsw.emulator.terms import Terms
+from ptxsw.emulator.trace import Trace
+
+_MAX_SIZE = 2000  # nodes of a value
+
+
+class ExactSums(Struct):
+    """Polynomials of values where the conditions `given` hold. `ahead` is the count of a loop whose
+    next turn is sure to come: an index that does not wrap there does not wrap."""
+
+    terms: Terms
+    grid: Grid
+    known: Facts
+    given: tuple[Term, ...]
+    ahead: Term | None = None
+    _numbers: dict[Term, Polynomial | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, trace: Trace, given: Iterable[Term], holds: Holds, ahead: Term | None = None
+    ) -> ExactSums:
+        """Those of a kernel that was run symbolically."""
+        conditions = tuple(given)
+        grid = Grid.of(trace, upper_limits(conditions, trace.terms), holds)
+        return cls(trace.terms, grid, facts(conditions, grid), conditions, ahead)
+
+    def same(self, a: Term, b: Term) -> bool:
+        """Are two values of one width equal? A no may mean that it is not known."""
+        if a.width != b.width or max(a.size, b.size) > _MAX_SIZE:
+            return False
+        rest = self.polynomial(a) - self.polynomial(b)
+        return all(factor % (1 << a.width) == 0 for _, factor in rest)
+
+    def polynomial(self, term: Term) -> Polynomial:
+        """A polynomial equal to a value modulo 2^width."""
+        match term.kind:
+            case "const" | "sum":
+                constant, items = split(term)
+                total = Polynomial.constant(wrapped(constant, term.width))
+                for part, factor in items:
+                    total += self.polynomial(part) * wrapped(factor, term.width)
+                return total
+            case "mul":
+                product = Polynomial.constant(1)
+                for part in term.args:
+                    product *= self.polynomial(part)
+                return product
+            case "extract" if term.value == 0:
+                return self.polynomial(term.args[0])
+            case "zext" | "sext":
+                number = self._number(term)
+                if number is not None:
+                    return number
+        return Polynomial.atom(term)
+
+    def _number(self, extended: Term) -> Polynomial | None:
+        """What an extended index is as a number; None where it may wrap."""
+        if extended not in self._numbers:
+            (index,) = extended.args
+            number = self._fitting(index, signed=extended.kind == "sext")
+            if number is None and self.ahead is not None:
+                number = self._next(index, self.ahead, signed=extended.kind == "sext")
+            self._numbers[extended] = number
+        return self._numbers[extended]
+
+    def _fitting(self, index: Term, *, signed: bool) -> Polynomial | None:
+        try:
+            number, needs = self.grid.reading(index, signed=signed, given=self.given)
+        except Unbounded:
+            return None
+        return number if all(proved(need, self.known, self.grid) for need in needs) else None
+
+    def _next(self, index: Term, count: Term, *, signed: bool) -> Polynomial | None:
+        """An index of the next turn of a loop, in the count of this one."""
+        terms = self.terms
+        before = terms.sub(count, terms.const(1, count.width))
+        if count not in walk(index):
+            return None
+        earlier = terms.substitute(index, lambda node: before if node is count else None)
+        number = self._fitting(earlier, signed=signed)
+        parted = None if number is None else number.parted(count)
+        if parted is None:
+            return None
+        return parted[0] * (Polynomial.atom(count) + 1) + parted[1]
