@@ -22,6 +22,7 @@ class Builder:
         self.names = Names(fresh_prefix(text))
         self.lines = Insertions()
         self._tail: list[str] = []
+        self._more: list[Edit] = []
 
     def register(self, stem: str, kind: str) -> str:
         """A register of type `.kind` that nothing else uses."""
@@ -42,6 +43,10 @@ class Builder:
     def at_end(self, *lines: str) -> None:
         """Lines behind the last instruction of the body, reached by branches alone."""
         self._tail.extend(lines)
+
+    def also(self, edit: Edit) -> None:
+        """An edit that stands at no instruction."""
+        self._more.append(edit)
 
     def in_two_ways(self, start: int, end: int, fast: Insertions, slow_if: str) -> None:
         """Have the instructions from `start` to `end`, the last included, twice: with the lines of
@@ -81,6 +86,7 @@ class Builder:
     def edits(self) -> tuple[Edit, ...]:
         """The edits of the module's text."""
         head = self.names.head(self._text, self._function.body) if self.names.registers else ()
+        head = (*head, *self._more)
         return (*head, *self.lines.edits(self._text, self.instructions), *self._end())
 
     def _end(self) -> Iterator[Edit]:

@@ -37,6 +37,10 @@ class Names(Struct):
         self.registers.setdefault(kind, []).append(name)
         return name
 
+    def kind(self, name: str) -> str:
+        """The type, without its dot, of a register that was made here."""
+        return next(kind for kind, names in self.registers.items() if name in names)
+
     def label(self, stem: str) -> str:
         """A label that nothing else uses."""
         return f"${self.prefix[1:]}{self._number(stem)}"

@@ -37,7 +37,7 @@ def backward_slice(plan: Plan, reg: Reg, index: int, at: int) -> tuple[int, ...]
         instruction = plan.instructions[position]
         if wanted.isdisjoint(isa.defs(instruction)):
             continue
-        if not _computes(instruction) or len(found) == _LONGEST:
+        if not computes(instruction) or len(found) == _LONGEST:
             return None
         found.append(position)
         wanted -= set(isa.defs(instruction))
@@ -47,7 +47,7 @@ def backward_slice(plan: Plan, reg: Reg, index: int, at: int) -> tuple[int, ...]
     return tuple(reversed(found))
 
 
-def _computes(instruction: Instruction) -> bool:
+def computes(instruction: Instruction) -> bool:
     """Can it be written again with other registers? Those of a vector go by several names."""
     effects = isa.effects(instruction.opcode, instruction.modifiers)
     return (

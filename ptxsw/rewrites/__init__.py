@@ -11,6 +11,7 @@ from ptxsw.rewrites.memory_spaces import MemorySpaces
 from ptxsw.rewrites.narrowing import Narrowing
 from ptxsw.rewrites.read_only_loads import ReadOnlyLoads
 from ptxsw.rewrites.registers import Registers
+from ptxsw.rewrites.scalar_replacement import ScalarReplacement
 from ptxsw.rewrites.shuffle import Shuffle
 from ptxsw.rewrites.strength_reduction import StrengthReduction
 from ptxsw.rewrites.uniform_loops import UniformLoops
@@ -18,11 +19,12 @@ from ptxsw.rewrites.vectorize import Vectorize
 
 REWRITES: tuple[Rewrite, ...] = (
     MemorySpaces(),
+    Narrowing(),
+    ReadOnlyLoads(),
+    ScalarReplacement(),
     LoadElimination(),
     UniformLoops(),
     Shuffle(),
-    Narrowing(),
-    ReadOnlyLoads(),
     Vectorize(),
     BankConflicts(),
     StrengthReduction(),  # behind others, from which a loop that stands twice hides its accesses

@@ -1,0 +1,374 @@
+"""Values that go from one turn of a loop to the next in registers; `rewrites/scalar_replacement.py`
+has the lines before and after. What is needed before the first turn is loaded in front of the
+loop's label, where only control comes that goes into the loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from ptxsw import isa
+from ptxsw.change import Change, Line
+from ptxsw.claim import Claim, Relation
+from ptxsw.codegen.builder import Builder, written
+from ptxsw.codegen.splice import insert_lines
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Function, Instruction, Label, Mem, Operand, Reg, Symbol, Vec, type_width
+from ptxsw.parser import operand_spans
+from ptxsw.parser.scan import blank_comments
+from ptxsw.source import Source
+
+_WORD = re.compile(r"[%$\w]+")
+
+
+class Carried(Struct, frozen=True):
+    """Load `at` takes what a register holds since the turn before, in which load `source` read the
+    same bytes (None: it reads the same in every turn). `computed` are the instructions of a turn
+    that make its address."""
+
+    header: int
+    at: int
+    computed: tuple[int, ...]
+    source: int | None
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        source = None if self.source is None else line(self.source)
+        return {"kind": "invariant" if source is None else "rotated", "source_line": source}
+
+
+class Repeated(Struct, frozen=True):
+    """Load `at` takes what load `source` has read in this turn."""
+
+    header: int
+    at: int
+    source: int
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        return {"kind": "repeated", "source_line": line(self.source)}
+
+
+class PutOff(Struct, frozen=True):
+    """Stores to one address are made once, behind the loop; loads of it take the register. With
+    `loaded`, the first of all is a load."""
+
+    header: int
+    stores: tuple[int, ...]
+    loads: tuple[int, ...]
+    computed: tuple[int, ...]
+    loaded: bool
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        return {"kind": "promoted", "store_lines": list(map(line, self.stores))}
+
+
+def elements(instruction: Instruction) -> tuple[Operand, ...]:
+    """The registers that a load writes, or the values that a store writes, in order."""
+    operand = instruction.operands[0 if instruction.opcode == "ld" else 1]
+    return operand.elements if isinstance(operand, Vec) else (operand,)
+
+
+def address(instruction: Instruction) -> Mem:
+    """Where an access goes to."""
+    return next(o for o in instruction.operands if isinstance(o, Mem))
+
+
+def obstacle(function: Function, cfg: Cfg, loop: Loop) -> str | None:
+    """Why nothing can stand in front of a loop; None where it can."""
+    block = cfg.blocks[loop.header]
+    if not block.labels:
+        return "the loop has no label"
+    if loop.header == 0:
+        return "the kernel begins with the loop"
+    before = cfg.blocks[loop.header - 1]
+    last = cfg.instructions[before.end - 1]
+    falls = not (last.guard is None and last.opcode in ("bra", "brx", "ret", "exit", "trap"))
+    if falls and before.number in loop.blocks:
+        return "the loop's end falls into its begin"
+    for number in cfg.predecessors[loop.header]:
+        if (
+            number not in loop.blocks
+            and cfg.instructions[cfg.blocks[number].end - 1].opcode == "brx"
+        ):
+            return "an indirect branch enters the loop"
+    return None
+
+
+class _Copies(Struct):
+    """Instructions written again with other registers."""
+
+    text: str
+    function: Function
+    instructions: Sequence[Instruction]
+
+    def copy(self, positions: Iterable[int], at: Mem, new: Any) -> tuple[list[str], str]:
+        """Lines that compute an address again, and that address. `new(type)` names registers."""
+        now: dict[str, str] = {}
+        lines = []
+        for position in positions:
+            instruction = self.instructions[position]
+            text = blank_comments(self.text[instruction.start : instruction.end])
+            behind = operand_spans(Source(self.text), instruction)[0].end - instruction.start
+            rest = _renamed(text[behind:], now)
+            for reg in isa.defs(instruction):
+                declared = self.function.body.declaration(reg)
+                assert declared is not None, reg
+                now[reg.name] = new(declared.type.removeprefix("."))
+            lines.append(_renamed(text[:behind], now) + rest)
+        return lines, _renamed(_place(at), now)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return _WORD.sub(lambda word: names.get(word[0], word[0]), text)
+
+
+def _place(operand: Mem) -> str:
+    base = operand.base
+    name = base.name if isinstance(base, (Reg, Symbol)) else written(base)
+    offset = operand.offset + (base.offset if isinstance(base, Symbol) else 0)
+    return f"[{name}+{offset}]" if offset else f"[{name}]"
+
+
+class _Claims(Struct):
+    """Names of a claim's own registers."""
+
+    types: list[str] = field(default_factory=list)
+
+    def new(self, kind: str) -> str:
+        self.types.append(kind)
+        return f"%claimed{len(self.types)}"
+
+    @property
+    def declared(self) -> str:
+        return "".join(f".reg .{t} %claimed{n};\n" for n, t in enumerate(self.types, 1))
+
+
+class Lowering:
+    """Writes the changes of one kernel."""
+
+    def __init__(self, builder: Builder, text: str, function: Function, cfg: Cfg) -> None:
+        self.builder, self.text, self.function, self.cfg = builder, text, function, cfg
+        self.copies = _Copies(text, function, cfg.instructions)
+        self.carried: dict[int, tuple[str, ...]] = {}  # registers by the load they stand for
+        self.sources: dict[int, int] = {}
+        self.saved: dict[int, tuple[str, ...]] = {}
+        self.front: dict[int, list[str]] = {}  # lines in front of loops
+
+    def lower(self, changes: Sequence[Change]) -> None:
+        """Write them all."""
+        details = [change.detail for change in changes]
+        for detail in details:
+            if isinstance(detail, Carried):
+                self._carry(detail)
+            elif isinstance(detail, Repeated):
+                self.sources[detail.at] = detail.source
+            elif isinstance(detail, PutOff):
+                self._put_off(detail)
+        for detail in details:
+            if isinstance(detail, (Carried, Repeated)):
+                held = self.values(detail.at, detail.header)
+                dests = elements(self.cfg.instructions[detail.at])
+                self.builder.replace(detail.at, *self._moves(dests, held))
+        for header in dict.fromkeys(d.header for d in details if isinstance(d, Carried)):
+            self._rotate([d for d in details if isinstance(d, Carried) and d.header == header])
+        for header, lines in self.front.items():
+            self._in_front(header, lines)
+
+    def names(self, at: int) -> tuple[str, ...]:
+        """New registers as wide as those of an access."""
+        found = []
+        for operand in elements(self.cfg.instructions[at]):
+            found.append(self.builder.register("held", f"b{element_width(self, at, operand)}"))
+        return tuple(found)
+
+    def _carry(self, detail: Carried) -> None:
+        held = self.carried[detail.at] = self.names(detail.at)
+        instruction = self.cfg.instructions[detail.at]
+        self._load_in_front(detail.header, instruction, detail.computed, held)
+
+    def _load_in_front(
+        self, header: int, instruction: Instruction, computed: Iterable[int], held: Sequence[str]
+    ) -> None:
+        lines, place = self.copies.copy(
+            computed, address(instruction), lambda kind: self.builder.register("ahead", kind)
+        )
+        dest = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
+        found = self.front.setdefault(header, [])
+        found += [*lines, f"{instruction.name} {dest}, {place};"]
+
+    def _moves(self, dests: Sequence[Operand], held: Sequence[str]) -> list[str]:
+        return [
+            f"mov.b{self.builder.width(dest)} {dest.name}, {value};"
+            for dest, value in zip(dests, held, strict=True)
+            if isinstance(dest, Reg) and dest.name != value
+        ]
+
+    def values(self, at: int, header: int) -> tuple[str, ...]:
+        """The registers that hold what a load gave, until its turn ends."""
+        if at in self.carried:
+            return self.carried[at]
+        if at in self.sources:
+            return self.values(self.sources[at], header)
+        if at not in self.saved:
+            dests = elements(self.cfg.instructions[at])
+            if all(isinstance(d, Reg) and self._written_once(d, header) for d in dests):
+                self.saved[at] = tuple(d.name for d in dests if isinstance(d, Reg))
+            else:
+                held = self.saved[at] = self.names(at)
+                self.builder.lines.put_after(
+                    at,
+                    *(f"mov.b{self.builder.width(d)} {name}, {d.name};"
+                      for name, d in zip(held, dests, strict=True) if isinstance(d, Reg)),
+                )  # fmt: skip
+        return self.saved[at]
+
+    def _written_once(self, reg: Reg, header: int) -> bool:
+        blocks = (self.cfg.blocks[n] for n in self.cfg.loops[header].blocks)
+        found = (defs(i) for b in blocks for i in self.cfg.instructions[b.start : b.end])
+        return sum(reg in written_ for written_ in found) == 1
+
+    def _rotate(self, details: Sequence[Carried]) -> None:
+        """At the end of a turn each register takes the value of the next one: those first that
+        nobody has yet to read."""
+        header = details[0].header
+        (latch,) = self.cfg.loops[header].latches
+        end = self.cfg.blocks[latch].end - 1
+        left = {
+            self.carried[d.at]: self.values(d.source, header)
+            for d in details
+            if d.source is not None
+        }
+        while left:
+            read = {name for held in left.values() for name in held}
+            slot = next(slot for slot in left if read.isdisjoint(slot))
+            widths = (self.builder.names.kind(name) for name in slot)
+            self.builder.before(
+                end,
+                *(f"mov.{width} {a}, {b};"
+                  for width, a, b in zip(widths, slot, left.pop(slot), strict=True)),
+            )  # fmt: skip
+
+    # ------------------------------------------------------------ stores
+
+    def _put_off(self, detail: PutOff) -> None:
+        held = self.names(detail.stores[-1])
+        instructions = self.cfg.instructions
+        if detail.loaded:
+            load = instructions[detail.loads[0]]
+            self._load_in_front(detail.header, load, detail.computed, held)
+        for at in detail.stores[:-1] if not detail.loads else ():
+            self.builder.replace(at)
+        for at in detail.stores if detail.loads else detail.stores[-1:]:
+            values = elements(instructions[at])
+            self.builder.replace(
+                at,
+                *(f"mov.{self.builder.names.kind(name)} {name}, {written(value)};"
+                  for name, value in zip(held, values, strict=True)),
+            )  # fmt: skip
+        for at in detail.loads:
+            self.builder.replace(at, *self._moves(elements(instructions[at]), held))
+        last = instructions[detail.stores[-1]]
+        value = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
+        store = f"{last.name} {_place(address(last))}, {value};"
+        loop = self.cfg.loops[detail.header]
+        for source, target in loop.exits:
+            end = self.cfg.blocks[source].end - 1
+            taken = self.cfg.blocks[source].successors[0] == target
+            if taken:
+                self.builder.before(end, f"{self.builder.guard(end)}{store}")
+            else:
+                self.builder.lines.put_after(end, store)
+
+    # ------------------------------------------------------------ in front of the loop
+
+    def _in_front(self, header: int, lines: Sequence[str]) -> None:
+        """Put lines where control enters a loop."""
+        labels = set(self.cfg.blocks[header].labels)
+        loop = self.cfg.loops[header]
+        entering = None
+        for number in self.cfg.predecessors[header]:
+            end = self.cfg.blocks[number].end - 1
+            branch = self.cfg.instructions[end]
+            symbols = [o for o in branch.operands if isinstance(o, Symbol)]
+            if number in loop.blocks or branch.opcode != "bra" or symbols[0].name not in labels:
+                continue
+            entering = entering or self.builder.names.label("enter")
+            line = self.text[branch.span.start : branch.span.end]
+            self.builder.replace(end, _renamed(line, {symbols[0].name: entering}))
+        first = self._first_label(header)
+        lines = [f"{entering}:", *lines] if entering else lines
+        self.builder.also(insert_lines(self.text, first, lines))
+
+    def _first_label(self, header: int) -> int:
+        """Where in the text the labels of a block begin."""
+        position, start = 0, None
+        for statement in self.function.body.statements:
+            if isinstance(statement, Instruction):
+                if position == self.cfg.blocks[header].start:
+                    break
+                position, start = position + 1, None
+            elif isinstance(statement, Label) and start is None:
+                start = statement.span.start
+        assert start is not None
+        return start
+
+
+def element_width(lowering: Lowering, at: int, operand: Operand) -> int:
+    """The width in bits of the register that stands for one element of an access."""
+    if isinstance(operand, Reg):
+        return lowering.builder.width(operand)
+    return max(16, type_width(isa.access_type(lowering.cfg.instructions[at]) or ""))
+
+
+def lower(
+    builder: Builder, text: str, function: Function, cfg: Cfg, changes: Sequence[Change]
+) -> None:
+    """Write all changes; `text` is that of the whole module."""
+    Lowering(builder, text, function, cfg).lower(changes)
+
+
+def claims(
+    text: str, function: Function, cfg: Cfg, builder: Builder, details: Sequence[Any]
+) -> Mapping[Any, tuple[Claim, ...]]:
+    """What has to hold where the loops begin, by detail: in the names that `lower` gives to the
+    same details in the same order."""
+    lowering = Lowering(builder, text, function, cfg)
+    found: dict[Any, tuple[Claim, ...]] = {}
+    for detail in details:
+        if isinstance(detail, Carried):
+            found[detail] = tuple(_held(lowering, detail, lowering.names(detail.at)))
+        elif isinstance(detail, PutOff):
+            found[detail] = tuple(_stored(lowering, detail, lowering.names(detail.stores[-1])))
+    return found
+
+
+def _held(lowering: Lowering, detail: Carried, names: Sequence[str]) -> Iterable[Claim]:
+    """Each register is what the load would give."""
+    instruction = lowering.cfg.instructions[detail.at]
+    for number, name in enumerate(names):
+        own = _Claims()
+        lines, place = lowering.copies.copy(detail.computed, address(instruction), own.new)
+        values = [own.new(lowering.builder.names.kind(other)) for other in names]
+        dest = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
+        code = "\n".join([*lines, f"{instruction.name} {dest}, {place};"])
+        yield Claim(lowering.cfg.name(detail.header), name, code, values[number], own.declared)
+
+
+def _stored(lowering: Lowering, detail: PutOff, names: Sequence[str]) -> Iterable[Claim]:
+    """Each register is what is still to be stored."""
+    instruction = lowering.cfg.instructions[detail.stores[-1]]
+    kind = isa.access_type(instruction) or ""
+    space = isa.space(instruction)
+    where = address(instruction)
+    relation: Relation = "stored" if detail.loaded else "overwritten"
+    for number, name in enumerate(names):
+        own = _Claims()
+        place = where._replace(offset=where.offset + number * type_width(kind) // 8)
+        lines, at = lowering.copies.copy(detail.computed, place, own.new)
+        value = own.new(lowering.builder.names.kind(name))
+        code = "\n".join([*lines, f"st.{space}.{kind} {at}, {value};"])
+        label = lowering.cfg.name(detail.header)
+        yield Claim(label, name, code, value, own.declared, relation)

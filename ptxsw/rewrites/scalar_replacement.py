@@ -1,0 +1,515 @@
+"""Scalar replacement (NVCUDA, 3.4): values that a loop carries from turn to turn stay in registers.
+
+    LOOP:                                      ld.global.nc.f32 %sw_held1, [%rd4];
+      ld.global.nc.f32 %f1, [%rd4];      =>  LOOP:
+      ld.global.nc.f32 %f2, [%rd4+4];          mov.b32 %f1, %sw_held1;
+      ...                                      ld.global.nc.f32 %f2, [%rd4+4];
+      add.s64 %rd4, %rd4, 4;                   ...
+      @%p1 bra LOOP;                           mov.b32 %sw_held1, %f2;
+                                               @%p1 bra LOOP;
+
+A load whose address stays, or that reads what another load has read a turn before, takes a
+register; what the first turn needs is loaded in front of the loop. Stores to an address that stays
+are made once, behind the loop:
+
+    LOOP:                                    LOOP:
+      ...                                      ...
+      st.global.f32 [%rd4], %f3;         =>    mov.b32 %sw_held1, %f3;
+      @%p1 bra LOOP;                           @%p1 bra LOOP;
+                                               st.global.f32 [%rd4], %sw_held1;
+
+No store of the loop may touch what is carried: loads by `.nc` are safe, others where addresses are
+known to differ. That the values are those of memory is claimed at the loop's begin, and checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import ClassVar
+
+from msgspec import Struct
+
+from ptxsw import isa
+from ptxsw.analysis.disjoint import apart
+from ptxsw.analysis.exact_sums import ExactSums
+from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.ranges import Range, Unbounded
+from ptxsw.change import Change, Detail, Refusal
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.lower_scalar_replacement import (
+    Carried,
+    PutOff,
+    Repeated,
+    address,
+    claims,
+    elements,
+    lower,
+    obstacle,
+)
+from ptxsw.codegen.rematerialize import computes
+from ptxsw.codegen.splice import Edit
+from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.solver import Proved
+from ptxsw.emulator.trace import Access
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.dataflow import defs, uses
+from ptxsw.ir import Instruction, Reg, type_width
+from ptxsw.isa import Effect
+from ptxsw.options import FINITE_LOOPS
+from ptxsw.plan import Proof
+from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.shuffle.legality import NO_RACE
+
+_SPACES = frozenset({"global", "shared"})
+_PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | _SPACES
+_MOST_ACCESSES = 256  # of one loop
+_LONGEST = 24  # instructions that make an address
+
+
+class ScalarReplacement:
+    """See above."""
+
+    name: ClassVar[str] = "scalar-replacement"
+    summary: ClassVar[str] = "What a loop loads or stores again in every turn stays in registers."
+    requires: ClassVar[Requires] = Requires(words=("ld.global", "ld.shared", "st."))
+    needs_ptxas: ClassVar[bool] = True
+    follows: ClassVar[frozenset[str]] = frozenset()
+
+    def find(self, kernel: Kernel) -> Iterator[Found]:
+        """Loads and stores of innermost loops whose values stay in registers."""
+        cfg = kernel.trace.cfg
+        if kernel.trace.statistics.timed_out:
+            return
+        details: list[tuple[Detail, Proof]] = []
+        for header, loop in cfg.loops.items():
+            innermost = not any(n in cfg.loops for n in loop.blocks if n != header)
+            if innermost and header not in cfg.irreducible and not _is_copy(cfg, header):
+                for found in _InLoop(kernel, header, loop).find():
+                    if isinstance(found, Refusal):
+                        yield found
+                    else:
+                        details.append(found)
+        yield from self._changes(kernel, details)
+
+    def _changes(self, kernel: Kernel, details: Sequence[tuple[Detail, Proof]]) -> Iterator[Change]:
+        function, cfg = kernel.function, kernel.trace.cfg
+        told = claims(
+            kernel.text, function, cfg, self._builder(kernel), [detail for detail, _ in details]
+        )
+        for detail, proof in details:
+            if isinstance(detail, PutOff):
+                at, others = detail.stores[-1], frozenset((*detail.stores, *detail.loads))
+            else:
+                assert isinstance(detail, (Carried, Repeated))
+                at, others = detail.at, frozenset({detail.at})
+            source = None if isinstance(detail, PutOff) else detail.source
+            kept = frozenset() if source is None else frozenset({source})
+            yield Change(
+                self.name, at, others, proof, detail, kept, source, claims=told.get(detail, ())
+            )
+
+    def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
+        """The edits that make the changes."""
+        builder = self._builder(kernel)
+        lower(builder, kernel.text, kernel.function, kernel.trace.cfg, changes)
+        return builder.edits()
+
+    def _builder(self, kernel: Kernel) -> Builder:
+        return Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
+
+
+class _Stream(Struct, frozen=True):
+    """An access that every turn makes, at `place`, which grows by `growth` from turn to turn. Only
+    accesses of one `shape` can stand for each other."""
+
+    access: Access
+    place: Polynomial
+    growth: Polynomial
+    computed: tuple[int, ...]
+
+    @property
+    def index(self) -> int:
+        return self.access.index
+
+    @property
+    def stays(self) -> bool:
+        return not self.growth.items
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        instruction = self.access.instruction
+        kind = isa.access_type(instruction)
+        return self.access.space, kind, self.access.elements, "nc" in instruction.modifiers
+
+
+class _InLoop:
+    """Decides about one innermost loop."""
+
+    def __init__(self, kernel: Kernel, header: int, loop: Loop) -> None:
+        self.kernel, self.header, self.loop = kernel, header, loop
+        self.cfg, self.trace = kernel.trace.cfg, kernel.trace
+        inside = [a for a in self.trace.accesses if self._block(a) in loop.blocks]
+        self.accesses = [a for a in inside if a.space not in ("param", "const")]
+        self.stores = [a for a in self.accesses if a.kind != "load"]
+        self.reasons: dict[int, str] = {}
+
+    def _block(self, access: Access) -> int:
+        return self.cfg.block_of[access.index]
+
+    def find(self) -> Iterator[tuple[Detail, Proof] | Refusal]:
+        """What can stay in registers, and why other reuse is left alone."""
+        if not self.accesses or len(self.accesses) > _MOST_ACCESSES:
+            return
+        put_off = list(self._put_off())
+        taken = {at for detail in put_off for at in (*detail.loads, *detail.stores)}
+        reused = list(self._reused(taken))
+        reason = self._obstacle() if put_off or reused or self.reasons else None
+        for detail in (*put_off, *reused):
+            if reason is not None:
+                at = detail.stores[-1] if isinstance(detail, PutOff) else detail.at
+                yield Refusal(ScalarReplacement.name, at, reason)
+            elif isinstance(detail, PutOff):
+                yield detail, Proof(assumptions=(FINITE_LOOPS, NO_RACE))
+            else:
+                yield detail, Proof()
+        for at, told in self.reasons.items():
+            yield Refusal(ScalarReplacement.name, at, reason or told)
+
+    def _obstacle(self) -> str | None:
+        """Why nothing is carried over the turns of this loop."""
+        if len(self.loop.latches) != 1:
+            return "the loop goes back from several places"
+        known = {access.index for access in self.accesses}
+        for number in self.loop.blocks:
+            block = self.cfg.blocks[number]
+            for index in range(block.start, block.end):
+                reason = _hazard(self.cfg.instructions[index], index in known)
+                if reason is not None:
+                    named = self.cfg.instructions[index].name
+                    return f"{named} (line {self.kernel.line(index)}) {reason}"
+        return obstacle(self.kernel.function, self.cfg, self.loop)
+
+    # ------------------------------------------------------------ what is known of addresses
+
+    @cached_property
+    def sums(self) -> ExactSums:
+        """Exact values where the conditions hold that all accesses of the loop share."""
+        solver = self.kernel.solver
+
+        def holds(claim: Term, given: Iterable[Term]) -> bool:
+            return isinstance(solver.prove(claim, given), Proved)
+
+        variants = [v.conditions for a in self.accesses for v in a.variants]
+        given = frozenset.intersection(*variants) if variants else frozenset()
+        return ExactSums.of(self.trace, sorted(given, key=lambda t: t.id), holds)
+
+    @cached_property
+    def count(self) -> Term:
+        name = f"iter({self.cfg.name(self.header)})"
+        return self.trace.terms.atom(name, 64, Variance.UNIFORM)
+
+    @cached_property
+    def always(self) -> frozenset[int]:
+        """The blocks that every turn passes, before it ends or leaves the loop."""
+        ends = {*self.loop.latches, *(source for source, _ in self.loop.exits)}
+        return frozenset(
+            n for n in self.loop.blocks if all(self.cfg.dominates(n, end) for end in ends)
+        )
+
+    @cached_property
+    def streams(self) -> dict[int, _Stream]:
+        """The accesses that can be followed from turn to turn."""
+        found = (self._stream(access) for access in self.accesses)
+        return {stream.index: stream for stream in found if stream is not None}
+
+    def _stream(self, access: Access) -> _Stream | None:
+        instruction = access.instruction
+        if not _is_plain(instruction) or self._block(access) not in self.always:
+            return None
+        split = self._place(access)
+        computed = self._computed(access)
+        if split is None or computed is None:
+            if split is None and self._wraps(access):
+                self.reasons[access.index] = "its index may wrap"
+            return None
+        return _Stream(access, *split, computed)
+
+    def _place(self, access: Access) -> tuple[Polynomial, Polynomial] | None:
+        """The address in this turn, and what it grows by; None where it is no such sum."""
+        addresses = {variant.address for variant in access.variants}
+        if len(addresses) != 1:
+            return None
+        (place,) = addresses
+        own = f"loop({self.cfg.name(self.header)},"
+        if any(n.kind == "atom" and str(n.value).startswith(own) for n in walk(place)):
+            return None
+        whole = self.sums.polynomial(place)
+        parted = whole.parted(self.count)
+        if parted is None or self.count in parted[0].atoms:
+            return None
+        for atom in whole.atoms - {self.count}:
+            if self.count in walk(atom):
+                return None  # an index that may wrap
+        return whole, parted[0]
+
+    def _wraps(self, access: Access) -> bool:
+        """Is an index that grows from turn to turn extended, and may overflow before?"""
+        places = (variant.address for variant in access.variants)
+        atoms = (atom for place in places for atom in self.sums.polynomial(place).atoms)
+        return any(a.kind in ("sext", "zext") and self.count in walk(a) for a in atoms)
+
+    def _computed(self, access: Access) -> tuple[int, ...] | None:
+        """The instructions of a turn that make an address, in order; None where they do more than
+        compute, or do not always stand before it."""
+        base = address(access.instruction).base
+        wanted = {base} if isinstance(base, Reg) else set()
+        found: list[int] = []
+        order = sorted(self.always, key=self.cfg.rank.__getitem__)
+        before = [
+            i for n in order for i in range(self.cfg.blocks[n].start, self.cfg.blocks[n].end)
+            if self.cfg.rank[n] < self.cfg.rank[self._block(access)] or i < access.index
+        ]  # fmt: skip
+        before = [i for i in before if self.cfg.rank[self.cfg.block_of[i]] <= self.cfg.rank[
+            self._block(access)]]  # fmt: skip
+        for index in reversed(before):
+            instruction = self.cfg.instructions[index]
+            if wanted.isdisjoint(defs(instruction)):
+                continue
+            if not computes(instruction) or len(found) == _LONGEST:
+                return None
+            found.append(index)
+            wanted = (wanted - set(defs(instruction))) | uses(instruction)
+        elsewhere = {reg for reg in wanted if any(reg in d for d in self._sometimes)}
+        if elsewhere or any(reg.scope for reg in wanted):
+            return None
+        return tuple(reversed(found))
+
+    @cached_property
+    def _sometimes(self) -> list[tuple[Reg, ...]]:
+        """What is written in blocks that not every turn passes."""
+        blocks = [self.cfg.blocks[n] for n in self.loop.blocks - self.always]
+        return [defs(i) for b in blocks for i in self.cfg.instructions[b.start : b.end]]
+
+    # ------------------------------------------------------------ who may write
+
+    def _writer(self, carried: _Stream, *, turns: int, but: Iterable[int] = ()) -> Access | None:
+        """A store that may write what an access touches, in the same turn or `turns` later."""
+        if "nc" in carried.access.instruction.modifiers:
+            return None
+        others = (s for s in self.stores if s.index not in frozenset(but))
+        return next((s for s in others if not self._apart(carried, s, turns)), None)
+
+    def _apart(self, one: _Stream, store: Access, turns: int) -> bool:
+        if {one.access.space, store.space} == _SPACES or store.space == "local":
+            return True
+        other = self._place(store)
+        if other is not None and one.access.space == store.space:
+            place, growth = other
+            later = [place + growth * turn for turn in range(turns + 1)]
+            width = store.variants[0].address.width
+            if one.stays and growth.items:
+                later = []
+            distances = [_distance(one.place - there, width) for there in later]
+            if later and all(
+                d is not None and (d >= store.bytes or -d >= one.access.bytes) for d in distances
+            ):
+                return True
+        return self._apart_in_grid(one.access, store)
+
+    def _apart_in_grid(self, a: Access, b: Access) -> bool:
+        mine, theirs = self._ranges(a), self._ranges(b)
+        return bool(mine and theirs) and all(
+            apart(x, y, self.sums.known, self.sums.grid) for x in mine for y in theirs
+        )
+
+    def _ranges(self, access: Access) -> tuple[Range, ...]:
+        try:
+            return self.sums.grid.ranges(access) if access.space == "global" else ()
+        except Unbounded:
+            return ()
+
+    def _refuse(self, stream: _Stream, writer: Access) -> None:
+        name, line = writer.instruction.name, self.kernel.line(writer.index)
+        self.reasons[stream.index] = f"{name} at line {line} may write these bytes"
+
+    # ------------------------------------------------------------ loads
+
+    def _reused(self, taken: set[int]) -> Iterator[Carried | Repeated]:
+        """Loads that take what is in a register."""
+        loads = [
+            s for s in self._in_order()
+            if s.access.kind == "load" and s.index not in taken and self._has_registers(s)
+        ]  # fmt: skip
+        for at, load in enumerate(loads):
+            alike = [o for o in loads if o.shape == load.shape and self._as_wide(o, load)]
+            earlier = [o for o in alike if o in loads[:at] and o.place == load.place]
+            before = [o for o in alike if o.place == load.place + load.growth]
+            if earlier and self._free(earlier[0], load, 0):
+                yield Repeated(self.header, load.index, earlier[0].index)
+            elif load.stays and self._free(load, load, 1):
+                yield Carried(self.header, load.index, load.computed, None)
+            elif before and not load.stays and self._free(before[0], load, 1):
+                yield Carried(self.header, load.index, load.computed, before[0].index)
+
+    def _in_order(self) -> list[_Stream]:
+        """By the place in a turn."""
+        rank = self.cfg.rank
+        return sorted(self.streams.values(), key=lambda s: (rank[self._block(s.access)], s.index))
+
+    def _has_registers(self, stream: _Stream) -> bool:
+        return all(isinstance(o, Reg) and not o.scope for o in elements(stream.access.instruction))
+
+    def _as_wide(self, a: _Stream, b: _Stream) -> bool:
+        """Do two loads write registers of the same widths?"""
+        width = self.kernel.function.body.width
+        one, other = (
+            [width(o) for o in elements(s.access.instruction) if isinstance(o, Reg)] for s in (a, b)
+        )
+        return one == other
+
+    def _free(self, source: _Stream, load: _Stream, turns: int) -> bool:
+        """Does no store touch what is carried? Notes the one that may."""
+        writer = self._writer(source, turns=turns)
+        if writer is None and load is not source:
+            writer = self._writer(load, turns=0)
+        if writer is not None:
+            self._refuse(load, writer)
+        return writer is None
+
+    # ------------------------------------------------------------ stores
+
+    def _put_off(self) -> Iterator[PutOff]:
+        """Stores to one address that stays, which are made behind the loop."""
+        for group in self._store_groups():
+            if not {FINITE_LOOPS, NO_RACE} <= self.kernel.options.assume:
+                missing = sorted({FINITE_LOOPS, NO_RACE} - self.kernel.options.assume)
+                self.reasons[group[0].index] = f"{missing[0]} is not assumed"
+                continue
+            detail = self._group(group)
+            if detail is not None:
+                yield detail
+
+    def _store_groups(self) -> Iterator[list[_Stream]]:
+        groups: dict[object, list[_Stream]] = {}
+        for stream in self._in_order():
+            if stream.access.kind == "store" and stream.stays:
+                groups.setdefault((stream.access.space, stream.place), []).append(stream)
+        yield from groups.values()
+
+    def _group(self, stores: Sequence[_Stream]) -> PutOff | None:
+        last = stores[-1]
+        loads = [
+            s for s in self._in_order()
+            if s.access.kind == "load" and s.place == last.place
+            and s.access.space == last.access.space and "nc" not in s.access.instruction.modifiers
+        ]  # fmt: skip
+        members = [*stores, *loads]
+        if len({(isa.access_type(s.access.instruction), s.access.elements) for s in members}) > 1:
+            self.reasons[last.index] = "it is accessed in several types"
+            return None
+        reason = self._widths(stores, loads) or self._leaving(last)
+        own = {s.index for s in members}
+        for other in () if reason else self.accesses:
+            reads_constant = "nc" in other.instruction.modifiers
+            if other.index not in own and not reads_constant and not self._apart(last, other, 1):
+                name, line = other.instruction.name, self.kernel.line(other.index)
+                does = "read" if other.kind == "load" else "write"
+                reason = f"{name} at line {line} may {does} these bytes"
+                break
+        if reason is not None:
+            self.reasons[last.index] = reason
+            return None
+        for stream in members:
+            self.reasons.pop(stream.index, None)
+        order = [s.index for s in self._in_order() if s.index in own]
+        loaded = bool(loads) and order[0] == loads[0].index
+        computed = last.computed
+        if loaded and loads[0].computed != last.computed:
+            computed = loads[0].computed
+            if address(loads[0].access.instruction) != address(last.access.instruction):
+                self.reasons[last.index] = "its address is computed in several ways"
+                return None
+        return PutOff(
+            self.header, tuple(s.index for s in stores), tuple(s.index for s in loads),
+            computed, loaded,
+        )  # fmt: skip
+
+    def _widths(self, stores: Sequence[_Stream], loads: Sequence[_Stream]) -> str | None:
+        """Why one register cannot hold what all of these store and load."""
+        width = self.kernel.function.body.width
+        kind = type_width(isa.access_type(stores[0].access.instruction) or "")
+        found: set[int] = set()
+        for stream in chain(stores if loads else stores[-1:], loads):
+            for operand in elements(stream.access.instruction):
+                if isinstance(operand, Reg):
+                    found.add(width(operand) or 0)
+                    if operand.scope:
+                        return "a register of an inner scope is accessed"
+                elif stream.access.kind == "load":
+                    return "a part of it is not loaded"
+        if len(found) > 1 or (loads and found != {kind}):
+            return "it is accessed by registers of several widths"
+        return None
+
+    def _leaving(self, store: _Stream) -> str | None:
+        """Why a store cannot be made where the loop is left."""
+        base = address(store.access.instruction).base
+        instructions = self.cfg.instructions
+        blocks = [self.cfg.blocks[n] for n in self.loop.blocks]
+        inside = [i for b in blocks for i in range(b.start, b.end)]
+        if isinstance(base, Reg):
+            writers = [i for i in inside if base in defs(instructions[i])]
+            if len(writers) > 1 or any(self.cfg.block_of[i] not in self.always for i in writers):
+                return "its address register is written more than once"
+        for source, _ in self.loop.exits:
+            end = instructions[self.cfg.blocks[source].end - 1]
+            if end.opcode != "bra" or end.guard is None:
+                return "the loop is left by other than a branch"
+        return None
+
+
+def _is_copy(cfg: Cfg, header: int) -> bool:
+    """Does a loop stand there once more, as it was: where arrays overlap?"""
+    labels = cfg.blocks[header].labels
+    return any(label in block.labels for block in cfg.blocks[:header] for label in labels)
+
+
+def _distance(difference: Polynomial, width: int) -> int | None:
+    """A difference of two addresses in bytes, where it is one number."""
+    left = [(m, c) for m, c in difference if c % (1 << width)]
+    if any(m for m, _ in left):
+        return None
+    number = int(left[0][1]) if left else 0
+    half = 1 << width - 1
+    return (number + half) % (1 << width) - half
+
+
+def _is_plain(instruction: Instruction) -> bool:
+    """A weak, unguarded access to global or shared memory?"""
+    if instruction.opcode not in ("ld", "st") or instruction.guard is not None:
+        return False
+    *words, kind = instruction.modifiers or ("",)
+    named = sum(word in _SPACES for word in words)
+    return named == 1 and _PLAIN.issuperset(words) and type_width(kind) >= 8
+
+
+def _hazard(instruction: Instruction, followed: bool) -> str | None:
+    """Why nothing may be carried past an instruction."""
+    if not isa.known(instruction):
+        return "is not known, and may do anything"
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    if instruction.opcode in ("ret", "exit", "trap"):
+        return "may end the thread inside the loop"
+    if effects & Effect.CALL:
+        return "may call what accesses these bytes"
+    if instruction.opcode in ("griddepcontrol", "brx"):
+        return "stands in the loop"
+    waits = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC
+    if effects & waits:
+        return "orders memory, or waits for others"
+    private = isa.space(instruction) in ("param", "const")
+    if effects & (Effect.READ | Effect.WRITE) and not followed and not private:
+        return "may access anything"
+    return None

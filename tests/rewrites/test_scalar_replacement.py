@@ -1,0 +1,369 @@
+"""Scalar replacement: what a loop loads or stores again in every turn stays in registers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ptxsw.claim import Claim
+from ptxsw.cost import sass
+from ptxsw.excerpt import Excerpts
+from ptxsw.options import DEFAULT_ASSUME
+from ptxsw.parser import parse
+from ptxsw.passes import Passes
+from ptxsw.pipeline import Options, Result, optimize
+from ptxsw.simt import RunError, launch
+from ptxsw.toolchain.find import real_ptxas
+from ptxsw.validate import Mismatch, Proved, Unproved, validate
+from tests.rewrites.pair import kernel, lines, new_lines, reasons, rewritten
+
+PROGRAMS = Path(__file__).parent / "programs" / "carried.ptx"
+NAME = "scalar-replacement"
+WHERE, SIZE = 1 << 44, 1 << 13
+
+ROTATED = """
+    mov.u32 %r3, 0;
+LOOP:
+    ld.global.nc.f32 %f1, [%rd4];
+    ld.global.nc.f32 %f2, [%rd4+4];
+    add.f32 %f3, %f1, %f2;
+    st.global.f32 [%rd5], %f3;
+    add.s64 %rd4, %rd4, 4;
+    add.s64 %rd5, %rd5, 4;
+    add.u32 %r3, %r3, 1;
+    setp.lt.u32 %p1, %r3, %r1;
+    @%p1 bra LOOP;
+"""
+PROMOTED = """
+    mov.u32 %r3, 0;
+    setp.eq.u32 %p2, %r1, 0;
+    @%p2 bra END;
+LOOP:
+    ld.global.nc.f32 %f1, [%rd4];
+    ld.global.f32 %f2, [%rd5];
+    add.f32 %f3, %f1, %f2;
+    st.global.f32 [%rd5], %f3;
+    add.s64 %rd4, %rd4, 4;
+    add.u32 %r3, %r3, 1;
+    setp.lt.u32 %p1, %r3, %r1;
+    @%p1 bra LOOP;
+    mov.u32 %r3, 7;
+END:
+"""
+
+
+def made(text: str, **options: object) -> Result:
+    return rewritten(NAME, text, **options)
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def test_a_load_of_what_the_turn_before_has_read_is_a_register() -> None:
+    text = kernel(ROTATED)
+    assert new_lines(text, made(text)) == [
+        "ld.global.nc.f32 %sw_held1, [%rd4];",
+        "mov.b32 %f1, %sw_held1;",
+        "mov.b32 %sw_held1, %f2;",
+    ]
+
+
+def test_an_address_that_stays_is_loaded_once_and_stored_once() -> None:
+    text = kernel(PROMOTED)
+    result = made(text)
+    assert new_lines(text, result) == [
+        "ld.global.f32 %sw_held1, [%rd5];",
+        "mov.b32 %f2, %sw_held1;",
+        "mov.b32 %sw_held1, %f3;",
+        "st.global.f32 [%rd5], %sw_held1;",
+    ]
+    (entry,) = result.report.kernels[0].rewrites or ()
+    assert entry.proof.assumptions == ("finite-loops", "no-lane-race")
+    written = lines(result.text)
+    assert written.index("@%p1 bra LOOP;") + 1 == written.index("st.global.f32 [%rd5], %sw_held1;")
+
+
+def test_a_store_that_comes_first_needs_no_load() -> None:
+    text = kernel(PROMOTED.replace("ld.global.f32 %f2, [%rd5];", "mov.f32 %f2, %f1;"))
+    assert new_lines(text, made(text)) == [
+        "mov.b32 %sw_held1, %f3;",
+        "st.global.f32 [%rd5], %sw_held1;",
+    ]
+
+
+def test_shared_memory_vectors_and_several_exits() -> None:
+    body = PROMOTED.replace("global.f32", "shared.v2.f32").replace("global.nc", "shared.nc")
+    body = body.replace("ld.shared.nc.f32 %f1, [%rd4];", "ld.shared.f32 %f1, [%r2+64];")
+    body = body.replace("%f2, [%rd5]", "{%f2, %f5}, [%r2]").replace(
+        "[%rd5], %f3", "[%r2], {%f3, %f5}"
+    )
+    body = body.replace("add.s64 %rd4", "setp.gt.f32 %p3, %f3, %f5;\n@%p3 bra END;\nadd.s64 %rd4")
+    text = kernel(body).replace("{\n\t.reg", "{\n\t.shared .align 16 .b8 room[128];\n\t.reg", 1)
+    text = text.replace("mov.u32 %r2, %tid.x;", "mov.u32 %r2, room;")
+    assert new_lines(text, made(text)) == [
+        "ld.shared.v2.f32 {%sw_held1, %sw_held2}, [%r2];",
+        "ld.shared.f32 %sw_held3, [%r2+64];",
+        "mov.b32 %f1, %sw_held3;",
+        "mov.b32 %f2, %sw_held1;",
+        "mov.b32 %f5, %sw_held2;",
+        "mov.b32 %sw_held1, %f3;",
+        "mov.b32 %sw_held2, %f5;",
+        "@%p3 st.shared.v2.f32 [%r2], {%sw_held1, %sw_held2};",
+        "st.shared.v2.f32 [%r2], {%sw_held1, %sw_held2};",
+    ]
+
+
+def test_branches_into_the_loop_pass_what_stands_before_it() -> None:
+    text = kernel(ROTATED.replace("LOOP:", "@%p2 bra LOOP;\nmov.u32 %r3, 1;\nLOOP:", 1))
+    assert new_lines(text, made(text))[:3] == [
+        "@%p2 bra $sw_enter1;",
+        "$sw_enter1:",
+        "ld.global.nc.f32 %sw_held1, [%rd4];",
+    ]
+
+
+# ---------------------------------------------------------------- what stays
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("bar.sync 0;", "bar.sync (line 27) orders memory, or waits for others"),
+        ("membar.gl;", "membar.gl (line 27) orders memory"),
+        ("fence.acq_rel.gpu;", "fence.acq_rel.gpu (line 27) orders memory"),
+        ("ld.volatile.global.u32 %r9, [%rd1];", "ld.volatile.global.u32 (line 27) orders memory"),
+        ("ld.acquire.gpu.global.u32 %r9, [%rd1];", "ld.acquire.gpu.global.u32 (line 27) orders"),
+        ("griddepcontrol.wait;", "griddepcontrol.wait (line 27) "),
+        ("atom.global.add.u32 %r9, [%rd5], 1;", "atom.global.add.u32 "),
+        ("red.global.add.u32 [%rd5], 1;", "red.global.add.u32 "),
+        ("call.uni f;", "call.uni (line 28) may call what accesses these bytes"),
+        ("@%p3 ret;", "ret (line 27) may end the thread inside the loop"),
+        ("st.global.f32 [%rd1], %f1;", "ld.global.f32 at line 24 may read these bytes"),
+        ("ld.global.f32 %f9, [%rd1];", "ld.global.f32 at line 27 may read these bytes"),
+        ("@%p3 st.global.f32 [%rd5], %f1;", "st.global.f32 at line 27 may write these bytes"),
+    ],
+)
+def test_what_forbids_it(line: str, reason: str) -> None:
+    text = kernel(PROMOTED.replace("add.s64 %rd4", f"{line}\nadd.s64 %rd4"))
+    if "call" in line:
+        text = text.replace(".visible", ".func f() { ret; }\n.visible", 1)
+    result = made(text)
+    assert result.text == text
+    assert any(found.startswith(reason) for found in reasons(result)), reasons(result)
+
+
+def test_what_is_not_made_in_every_turn_stays() -> None:
+    body = PROMOTED.replace(
+        "st.global.f32 [%rd5], %f3;", "@%p3 bra NEXT;\nst.global.f32 [%rd5], %f3;\nNEXT:"
+    )
+    text = kernel(body)
+    assert made(text).text == text
+    # A loop that tests before its first load may make none.
+    early = ROTATED.replace("LOOP:\n", "LOOP:\nsetp.ge.u32 %p1, %r3, %r1;\n@%p1 bra END;\n")
+    text = kernel(early.replace("@%p1 bra LOOP;", "bra LOOP;\nEND:"))
+    assert made(text).text == text
+
+
+@pytest.mark.parametrize("missing", ["finite-loops", "no-lane-race"])
+def test_nobody_says_that_the_loop_ends(missing: str) -> None:
+    text = kernel(PROMOTED)
+    result = made(text, assume=DEFAULT_ASSUME - {missing})
+    assert result.text == text and reasons(result)[0] == f"{missing} is not assumed"
+
+
+def test_a_store_a_turn_later_is_seen() -> None:
+    """It writes what the load of the next turn reads."""
+    plain = ROTATED.replace("ld.global.nc", "ld.global")
+    text = kernel(plain.replace("[%rd5], %f3", "[%rd4+4], %f3"))  # next turn's `[%rd4]`
+    assert made(text).text == text
+    assert "st.global.f32 at line 24 may write these bytes" in reasons(made(text))
+    for other in ("[%rd4+-4]", "[%rd4+8]"):  # nobody reads it again, or the other load does
+        text = kernel(plain.replace("[%rd5], %f3", f"{other}, %f3"))
+        assert len(new_lines(text, made(text))) == 3
+
+
+# ---------------------------------------------------------------- real programs
+
+
+@cache
+def program(name: str) -> str:
+    text = PROGRAMS.read_text()
+    start = text.index(f".visible .entry {name}(")
+    return text[: text.index(".visible")] + text[start : text.index("\n}\n", start) + 3]
+
+
+@cache
+def replaced(name: str) -> str:
+    """With `read-only-loads` before it, which tests once where arrays lie."""
+    options = Options(mode="force", rewrites=("read-only-loads", NAME))
+    return optimize(program(name), options).text
+
+
+ARGUMENTS: dict[str, tuple[int, tuple[int, ...], int, int | tuple[int, int]]] = {
+    # name: bytes of an element, numbers, blocks, threads of each
+    "z_march": (4, (6, 3, 9), 1, (8, 4)),
+    "float_sums": (4, (20, 5), 2, 16),
+    "byte_sums": (1, (20, 7), 2, 16),
+    "downwards": (8, (5,), 1, 8),
+    "forces": (4, (20, 6), 2, 16),
+}
+SLOWLY = pytest.param("forces", marks=pytest.mark.slow)
+NAMES = [name for name in ARGUMENTS if name != "forces"] + [SLOWLY]
+
+
+def run(text: str, name: str, distance: int, numbers: tuple[int, ...]) -> bytes:
+    """What is in memory behind a launch with two pointers so many bytes apart."""
+    size, _, grid, block = ARGUMENTS[name]
+    kind = {1: "u1", 4: "f4", 8: "f8"}[size]
+    memory = (np.arange(SIZE // size) % 13).astype(kind).view("u1")
+    first = WHERE + SIZE // 2
+    arguments = [first, first + distance, *(n & 0xFFFFFFFF for n in numbers)]
+    result = launch(parse(text), name, grid, block, arguments, memory={WHERE: memory})
+    return bytes(result.memory[WHERE].tobytes())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_agree_wherever_the_arrays_lie(name: str) -> None:
+    size, numbers, *_ = ARGUMENTS[name]
+    assert "_held1" in replaced(name)
+    for elements in (0, 1, -1, 20, 300, -300):
+        old = run(program(name), name, size * elements, numbers)
+        assert old == run(replaced(name), name, size * elements, numbers), elements
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_agree_for_few_turns_and_negative_numbers(name: str) -> None:
+    *most, _ = ARGUMENTS[name][1]
+    for last in (-3, 0, 1, 2, 3, 4):
+        numbers = (*most, last)
+        for distance in (0, 1600):
+            old = run(program(name), name, distance, numbers)
+            assert old == run(replaced(name), name, distance, numbers), numbers
+
+
+@pytest.mark.parametrize(("name", "turns"), [("z_march", 2), ("float_sums", 0), ("downwards", 2)])
+def test_a_loop_of_no_turns_reads_nothing(name: str, turns: int) -> None:
+    *most, _ = ARGUMENTS[name][1]
+    *_, grid, block = ARGUMENTS[name]
+    for text in (program(name), replaced(name)):
+        launch(parse(text), name, grid, block, [1 << 20, 1 << 30, *most, turns])  # unmapped
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 5])
+def test_lanes_with_different_numbers_of_turns(turns: int) -> None:
+    for body in (ROTATED, PROMOTED):
+        text = kernel(body.replace("mov.u32 %r3, 0;", "min.u32 %r1, %r1, %r2;\nmov.u32 %r3, 0;"))
+        old, new = (
+            launch(
+                parse(one), "k", 1, 40, [WHERE, WHERE + 2048, turns],
+                memory={WHERE: np.arange(1024, dtype="f4").view("u1")},
+            ).memory[WHERE]
+            for one in (text, made(text).text)
+        )  # fmt: skip
+        assert np.array_equal(old, new)
+
+
+# ---------------------------------------------------------------- mutants
+
+
+def _moved_up(text: str) -> str:
+    """The load in front of the loop stands before the test whether there is a turn."""
+    load = next(x for x in lines(text) if x.startswith("ld") and "%sw_held1, [" in x)
+    return text.replace(load, "", 1).replace("setp.eq.u32 %p2", f"{load}\nsetp.eq.u32 %p2")
+
+
+STORED = "st.global.f32 [%rd5], %sw_held1;"
+MUTANTS = {
+    "load before the test": (PROMOTED, _moved_up),
+    "store dropped": (PROMOTED, lambda text: text.replace(STORED, "")),
+    "store behind the join": (
+        PROMOTED,
+        lambda text: text.replace(STORED, "").replace("END:", f"END:\n{STORED}"),
+    ),
+    "another place": (PROMOTED, lambda text: text.replace(STORED, STORED.replace("5]", "5+4]"))),
+    "sum forgotten": (PROMOTED, lambda text: text.replace("mov.b32 %sw_held1, %f3;", "")),
+    "one too few": (ROTATED, lambda text: text.replace("%sw_held1, %f2;", "%sw_held1, %f1;")),
+    "no rotation": (ROTATED, lambda text: text.replace("mov.b32 %sw_held1, %f2;", "")),
+    "first turn short": (
+        ROTATED,
+        lambda text: text.replace("ld.global.nc.f32 %sw_held1, [%rd4];", "mov.b32 %sw_held1, 0;"),
+    ),
+    "wrong first": (ROTATED, lambda text: text.replace("%sw_held1, [%rd4]", "%sw_held1, [%rd4+4]")),
+}
+
+
+def _claims(text: str) -> list[Claim]:
+    """Those of the changes that the rewrite makes."""
+    module = parse(text)
+    passes = Passes(Options("force", rewrites=(NAME,)), "sm_80")
+    (each,) = passes.run(Excerpts(module).of(module.kernels[0])).made
+    return [claim for change in each.changes for claim in change.claims]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_validate_alone_refuses_mutants(mutant: str) -> None:
+    body, change = MUTANTS[mutant]
+    text = kernel(body)
+    claims, good = _claims(text), made(text).text
+    old = parse(text)
+
+    def judged(second: str) -> object:
+        new = parse(second)
+        return validate((old, old.kernels[0]), (new, new.kernels[0]), claims=claims)
+
+    assert isinstance(judged(good), Proved)
+    assert change(good) != good
+    assert isinstance(judged(change(good)), (Mismatch, Unproved))
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_run_alone_catches_mutants(mutant: str) -> None:
+    body, change = MUTANTS[mutant]
+    text = kernel(body)
+    good = made(text).text
+
+    def results(text: str) -> list[bytes]:
+        found = []
+        for turns in (0, 1, 2, 3) if body is PROMOTED else (1, 2, 3):
+            memory = {WHERE: np.arange(1, 257, dtype="f4").view("u1")}
+            given = [WHERE, WHERE + 512, turns]
+            done = launch(parse(text), "k", 1, 8, given, memory=memory)
+            found.append(bytes(done.memory[WHERE].tobytes()))
+        if body is PROMOTED:
+            launch(parse(text), "k", 1, 8, [1 << 20, 1 << 30, 0])  # reads and writes nothing
+        return found
+
+    expected = results(text)
+    assert results(good) == expected
+    with contextlib.suppress(RunError):
+        assert results(change(good)) != expected
+
+
+# ---------------------------------------------------------------- worth
+
+
+@pytest.mark.skipif(real_ptxas(os.environ) is None, reason="no ptxas")
+@pytest.mark.parametrize("arch", ["sm_75", pytest.param("sm_90", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("z_march", (12, 4), (4, 4)),
+        ("float_sums", (32, 16), (32, 0)),
+        ("downwards", (3, 1), (1, 1)),
+    ],
+)
+def test_what_is_left_in_machine_code(
+    name: str, before: tuple[int, int], after: tuple[int, int], arch: str
+) -> None:
+    found = []
+    for text in (program(name), replaced(name)):
+        aimed = re.sub(r"(?m)^\.target\s+sm_\d+", f".target {arch}", text)
+        counts = sass.count(sass.read(aimed, arch, lines=False).kernel(name).inner_loops[0])
+        found.append((counts.of("LDG"), counts.of("STG")))
+    assert found == [before, after]
