@@ -22,6 +22,11 @@ class ReadClaim(Struct, frozen=True):
     function: Function
     instructions: tuple[Instruction, ...]
 
+    @property
+    def is_about_memory(self) -> bool:
+        """Does it say what memory holds, or how the memories of the two texts differ?"""
+        return any(kind(one) in (Kind.LOAD, Kind.STORE) for one in self.instructions)
+
 
 def read_claim(claim: Claim, module: Module, old: Function) -> ReadClaim:
     """Parse the code of a claim. Raises ValueError where it is no code a claim may have."""

@@ -49,22 +49,8 @@ def infer(old: Body, new: Body, more: Iterable[tuple[int, int]] = ()) -> EditMap
     names = [[_without_scope(k) for k, _ in items] for items in (first, copied)]
     places.update((first[a][1], copied[b][1]) for a, b in _aligned(*names))
     labels = {k: at for k, at in second if k[0] == "label"}
-    labelled = {(at, labels[k]) for k, at in first if k[0] == "label" and k in labels}
-    return EditMap(tuple(sorted(_without_edges(places, labelled, first) | labelled)))
-
-
-def _without_edges(
-    places: set[tuple[int, int]], labelled: set[tuple[int, int]], first: list[tuple[_Key, int]]
-) -> set[tuple[int, int]]:
-    """Places less those behind a branch that falls to a label: what the second text has put on
-    that edge comes before the label's image."""
-    named = dict(labelled)
-    behind = {at for key, at in first if key[0] != "label"}
-    return {
-        (old, new)
-        for old, new in places
-        if old not in behind or old not in named or new >= named[old]
-    }
+    places.update((at, labels[k]) for k, at in first if k[0] == "label" and k in labels)
+    return EditMap(tuple(sorted(places)))
 
 
 def _aligned(first: Sequence[_Key], second: Sequence[_Key]) -> Iterator[tuple[int, int]]:

@@ -97,15 +97,26 @@ class Validation:
                     self.images[place] = frozenset(own)
 
     def _uncut_loops(self, claims: Sequence[ReadClaim]) -> None:
-        """Inside a loop of which something is claimed, that is known at its header alone. So a
+        """What is claimed of memory in a loop is known at its header alone. So a
         comparison goes on from there to the next loop, or out of this one, past what stands on
         the edge."""
         cfg = self.old.cfg
         for header, loop in cfg.loops.items():
-            if at_label(claims, self.old.labels(cfg.blocks[header].start)):
+            told = at_label(claims, self.old.labels(cfg.blocks[header].start))
+            if any(claim.is_about_memory for claim in told):
                 edges = {b for _, b in loop.exits if len(cfg.predecessors[b]) == 1}
                 for number in (loop.blocks | edges) - cfg.loops.keys():
                     self.images.pop(cfg.blocks[number].start, None)
+                for _, target in loop.exits:
+                    self._at_label(cfg.blocks[target].start)
+
+    def _at_label(self, place: int) -> None:
+        """Leave a place only those images where its labels stand, if there are any."""
+        labels = self.old.cfg.blocks[self.old.block(place)].labels
+        found = self._images_of(place)
+        own = {q for q in found if not set(labels).isdisjoint(self.new.labels(q))}
+        if own:
+            self.images[place] = frozenset(own)
 
     # ------------------------------------------------------------ the whole
 
@@ -252,7 +263,7 @@ class Validation:
     def _segment(self, pair: Pair) -> None:
         """Compare the texts from one pair of places to the next ones."""
         first: Differ | None = None
-        claimed = self.starts.needs_proof(pair)
+        claimed = self.starts.claims_memory(pair[0])
         for whole, lenient in product((claimed, not claimed), (False, True)):
             if lenient and PARAMETERS_ARE_GLOBAL not in self.allowed:
                 continue

@@ -145,6 +145,11 @@ class Starts:
 
     # ------------------------------------------------------------ stores that are put off
 
+    def claims_memory(self, position: int) -> bool:
+        """Is anything claimed of memory where a block begins?"""
+        claims = at_label(self._claims, self.old.labels(position))
+        return any(claim.is_about_memory for claim in claims)
+
     def puts_off(self, position: int) -> bool:
         """Is it claimed that the memories of the two texts differ where a block begins?"""
         claims = at_label(self._claims, self.old.labels(position))
