@@ -75,9 +75,8 @@ def considered(options: Options) -> tuple[Rewrite, ...]:
     names = None if options.rewrites is None else named(options.rewrites)
     if options.rewrites is None and (options.scheme, options.form) != ("auto", "auto"):
         names = joint.TOGETHER
-    if names is None:  # by force all are made at once, what pays and what does not
-        unsure = {one.name for one in every() if one.needs_ptxas and options.mode == "force"}
-        names = tuple(name for name in named(["all"]) if name not in unsure)
+    if names is None:
+        names = named(["all"])
     return tuple(one for one in every() if one.name in names)
 
 

@@ -7,6 +7,53 @@ from pathlib import Path
 
 import pytest
 
+_LONGEST = (
+    "cli/test_looking.py::test_kernels_by_either_name[app::jacobi",
+    "cost/test_sass.py::test_sizes_are_those_that_ptxas_prints[sm_1",
+    "cost/test_sass.py::test_sizes_are_those_that_ptxas_prints[sm_7",
+    "cost/test_sass.py::test_sizes_are_those_that_ptxas_prints[sm_89",
+    "emulator/test_differential.py::test_random_programs[3",
+    "emulator/test_differential.py::test_random_programs[4",
+    "emulator/test_differential.py::test_random_programs[5",
+    "kernelgen/test_uniform.py::test_operator[tricubic",
+    "rewrites/test_bank_choice.py::test_no_more_is_added_than_estimated[bitonic",
+    "rewrites/test_bank_choice.py::test_no_more_is_added_than_estimated[dynamic",
+    "rewrites/test_bank_choice.py::test_no_more_is_added_than_estimated[lu",
+    "rewrites/test_bank_choice.py::test_no_more_is_added_than_estimated[matmul",
+    "rewrites/test_bank_choice.py::test_no_more_is_added_than_estimated[reduction",
+    "rewrites/test_bank_choice.py::test_no_more_is_added_than_estimated[scan",
+    "rewrites/test_bank_choice.py::test_tiles_of_the_corpus[clang",
+    "rewrites/test_bank_choice.py::test_tiles_of_the_corpus[llvm",
+    "rewrites/test_bank_choice.py::test_tiles_of_the_corpus[nvrtc",
+    "rewrites/test_read_only_loads.py::test_validate_alone_refuses_mutants[z_march",
+    "rewrites/test_read_only_loads.py::test_validate_refuses_what_needs_a_limit_that_is_not_tested[z",
+    "rewrites/test_real.py::test_nothing_is_given_up[nvrtc",
+    "rewrites/test_scalar_replacement.py::test_results_agree_wherever_the_arrays_lie[z_march",
+    "rewrites/test_vectorize_runs.py::test_mutants_of_a_loop[%sw_base2",
+    "shuffle/test_random.py::test_random_kernels[5",
+    "shuffle/test_scopes.py::test_random_kernels_with_scopes[5",
+    "shuffle/test_uniform.py::test_allowed[nested, for some lanes",
+    "test_hard.py::test_a_hard_kernel[hash",
+    "test_hard.py::test_a_hard_kernel[ifs",
+    "test_hard.py::test_bits_values_and_other_lanes_of_a_term[product-5000",
+    "validate/test_text_mutants.py::test_a_mutant_is_refused[gameoflife",
+    "verify/test_kernelgen.py::test_rewritten_operator_runs_equal[tricubic2",
+    "verify/test_matrix.py::test_sample[clang",
+    "verify/test_matrix.py::test_sample[jacobi",
+    "verify/test_more_mutants.py::test_mutants_are_killed[jacobi",
+    "verify/test_verify.py::test_compilers_kernels_run_on_what_is_invented[nvcc",
+    "verify/test_wrap.py::test_without_guards_it_is_wrong[gaussblur",
+)
+"""How the names of tests begin that take longest among those that are alike."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves the longest of equal tests to the slow runs."""
+    for item in items:
+        if item.nodeid.partition("tests/")[2].startswith(_LONGEST):
+            item.add_marker(pytest.mark.slow)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

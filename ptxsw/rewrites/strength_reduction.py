@@ -97,6 +97,8 @@ class StrengthReduction:
             search = _Search(kernel, loop, found + 1)
             outcome = search.change()
             found += isinstance(outcome, Change)
+            if isinstance(outcome, Refusal) and kernel.options.rewrites is None:
+                continue  # nearly every loop has one; they are told where it is asked for
             if outcome is not None:
                 yield outcome
 

@@ -13,6 +13,7 @@ import pytest
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.report.model import Kernel
+from ptxsw.rewrites.joint import TOGETHER
 from ptxsw.simt import launch
 
 PTX = Path(__file__).parent / "ptx"
@@ -62,7 +63,7 @@ ALLOWED = {
 @cache
 def rewritten(name: str) -> tuple[str, Result, dict[str, Kernel]]:
     text = (PTX / f"{name}.ptx").read_text()
-    result = optimize(text, Options(mode="force"), f"{name}.ptx")
+    result = optimize(text, Options(mode="force", rewrites=TOGETHER), f"{name}.ptx")
     return text, result, {kernel.name: kernel for kernel in result.report.kernels}
 
 
@@ -159,7 +160,7 @@ def test_assumed_indices_do_not_wrap() -> None:
 def test_old_modules_are_left_alone(version: str, target: str, reason: str) -> None:
     text, _, _ = rewritten("allowed")
     old = text.replace(".version 9.0", f".version {version}").replace("sm_80", target)
-    result = optimize(old, Options(mode="force"))
+    result = optimize(old, Options(mode="force", rewrites=TOGETHER))
     assert result.text is old
     assert {r.reason for k in result.report.kernels for r in k.refusals or ()} == {reason}
 
