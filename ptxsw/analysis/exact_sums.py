@@ -13,9 +13,8 @@ from msgspec import Struct, field
 
 from ptxsw.analysis.disjoint import Facts, facts, proved, upper_limits
 from ptxsw.analysis.polynomial import Polynomial
-from ptxsw.analysis.ranges import Grid, Holds, Unbounded
-from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, split, walk
+from ptxsw.analysis.ranges import Grid, Holds, Unbounded, sum_or_product
+from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
 
@@ -51,18 +50,10 @@ class ExactSums(Struct):
 
     def polynomial(self, term: Term) -> Polynomial:
         """A polynomial equal to a value modulo 2^width."""
+        arithmetic = sum_or_product(term, self.polynomial)
+        if arithmetic is not None:
+            return arithmetic
         match term.kind:
-            case "const" | "sum":
-                constant, items = split(term)
-                total = Polynomial.constant(wrapped(constant, term.width))
-                for part, factor in items:
-                    total += self.polynomial(part) * wrapped(factor, term.width)
-                return total
-            case "mul":
-                product = Polynomial.constant(1)
-                for part in term.args:
-                    product *= self.polynomial(part)
-                return product
             case "extract" if term.value == 0:
                 return self.polynomial(term.args[0])
             case "zext" | "sext":

@@ -188,6 +188,24 @@ def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:
     return sorted(found, key=lambda term: (term.size, repr(term)))
 
 
+def sum_or_product(term: Term, read: Callable[[Term], Polynomial]) -> Polynomial | None:
+    """A polynomial equal to a number, sum or product modulo 2^width, its parts as `read` has them;
+    None for any other term."""
+    match term.kind:
+        case "const" | "sum":
+            constant, items = split(term)
+            total = Polynomial.constant(wrapped(constant, term.width))
+            for part, factor in items:
+                total += read(part) * wrapped(factor, term.width)
+            return total
+        case "mul":
+            product = Polynomial.constant(1)
+            for part in term.args:
+                product *= read(part)
+            return product
+    return None
+
+
 class _Line(Struct, frozen=True):
     """`start + step · count`, between `low` and `high` in every turn of a loop."""
 
@@ -260,18 +278,10 @@ class _Path:
         return found
 
     def _reading(self, term: Term) -> Polynomial:
+        arithmetic = sum_or_product(term, self.read)
+        if arithmetic is not None:
+            return arithmetic
         match term.kind:
-            case "const" | "sum":
-                constant, items = split(term)
-                total = Polynomial.constant(wrapped(constant, term.width))
-                for part, factor in items:
-                    total += self.read(part) * wrapped(factor, term.width)
-                return total
-            case "mul":
-                product = Polynomial.constant(1)
-                for part in term.args:
-                    product *= self.read(part)
-                return product
             case "zext" | "sext" if term.args[0].width >= _OPAQUE_BITS:
                 return self.number(term.args[0], signed=term.kind == "sext")
             case "zext" if term.args[0].kind == "extract":
