@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from time import perf_counter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field, msgpack
 from msgspec.structs import replace
@@ -22,6 +22,9 @@ from ptxsw.report.describe import describe
 from ptxsw.report.outcome import kernel_report, waiting_report
 from ptxsw.toolchain.jobs import LONG
 from ptxsw.workers import spread
+
+if TYPE_CHECKING:
+    from ptxsw.verify.launches import Launch
 
 __all__ = [
     "DEFAULT_ASSUME", "FORMS", "MODES", "SCHEMES", "Options", "Result", "Watch", "analyze",
@@ -119,19 +122,21 @@ def check(
     block: int | Sequence[int] | None = None,
     rules: Collection[str] | None = None,
     ptxas: bool = True,
+    launches: Mapping[str, Launch] | None = None,
 ) -> model.Report:
     """What rules find in every kernel, without looking for rewrites. `rules` are names; None: all
     of them. Rules that ask what ptxas makes of a kernel are told if `ptxas` is set and there is
-    one. Raises ParseError; ValueError for a rule or a shape that there is not."""
+    one. `launches`, by a kernel's PTX or C++ name ("" for the only one), say how often it executes
+    what. Raises ParseError; ValueError for a rule or a shape that there is not."""
     from ptxsw.findings.judge import Judge
 
     begin = perf_counter()
     module = parse(text, name)
     arch = _arch(module)
     shape = None if block is None else block_shape(block)
-    judge = Judge(module, arch, shape, rules, ptxas)
+    judge = Judge(module, arch, shape, rules, ptxas, launches)
     report = _report(name, arch, begin, [judge.kernel(each) for each in module.kernels])
-    return replace(report, warning=judge.problem)
+    return replace(report, warning="\n".join(judge.problems) or None)
 
 
 class Watch(Protocol):

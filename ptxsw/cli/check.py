@@ -13,7 +13,7 @@ from ptxsw.cli.files import BAD_INPUT, CommandError, write
 from ptxsw.cli.options import BlockOption, JobsOption
 from ptxsw.cli.progress import bar
 from ptxsw.cli.terminal import paint, show, width
-from ptxsw.cli.values import block_shape, processes
+from ptxsw.cli.values import block_shape, named_launches, processes
 
 if TYPE_CHECKING:
     from ptxsw.cli.check_run import Told
@@ -72,6 +72,14 @@ def check(
         ),
     ] = 0,
     block: BlockOption = None,
+    launch: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[KERNEL=]SPEC.json",
+            help="Weigh by what this launch executes; once for each kernel. Default: loops of "
+            "unknown length count 16 times.",
+        ),
+    ] = None,
     arch: Annotated[
         str | None, typer.Option(metavar="sm_XX", help="Compile CUDA sources for this target.")
     ] = None,
@@ -98,6 +106,7 @@ def check(
       ptxsw check build/ lib.a a.out -j8 --format sarif > ptxsw.sarif
       ptxsw check build/ --write-baseline ptxsw.json
       ptxsw check build/ --baseline ptxsw.json --fail-on warning --format github
+      ptxsw check kernels.ptx --launch scale=scale.json --launch sum=sum.json
       ptxsw check lib.a --resources --write-baseline res.json
       ptxsw check lib.a --resources --baseline res.json --drift 5
     """
@@ -107,12 +116,13 @@ def check(
     from ptxsw.toolchain.inputs import Unreadable, files_in
 
     shape = None if block is None else block_shape(block)
+    known_launches = named_launches(launch or ())
     try:
         rules = run.chosen_rules(select, ignore)
         known = run.read_baseline(baseline)
         task = run.Task(
             "", shape, arch, tuple(split(compiler_options)), rules, ptxas, findings=not resources,
-            resources=resources,
+            resources=resources, launches=known_launches,
         )  # fmt: skip
         every = files_in(files)
     except (ValueError, Unreadable) as error:
@@ -120,8 +130,11 @@ def check(
     with bar("checking", len(every)) as step:
         answers = run.answers(every, task, processes(jobs), step)
     told = run.told(answers, known, drift / 100)
-    for problem in told.problems:
+    for problem in (*told.problems, *told.notes):
         sys.stderr.write(f"{problem}\n")
+    missing = run.without_kernel(known_launches, told.reports)
+    if missing and not (told.problems or resources):
+        raise CommandError(f"--launch: no kernel {missing!r} in these files")
     if write_baseline is not None:
         write(write_baseline, run.new_baseline(answers))
         raise typer.Exit(BAD_INPUT if told.problems else 0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ptxsw.cxx_names import readable
+from ptxsw.cxx_names import matches, readable
 from ptxsw.errors import PtxError
 from ptxsw.findings import LEVELS, RULES, baseline, named
 from ptxsw.findings.pages import pages
@@ -17,6 +18,9 @@ from ptxsw.report.model import Finding, Report
 from ptxsw.report.sarif import RulePage
 from ptxsw.toolchain import inputs
 from ptxsw.workers import spread
+
+if TYPE_CHECKING:
+    from ptxsw.verify.launches import Launch
 
 Block = tuple[int, int, int]
 
@@ -41,16 +45,19 @@ class Task(Struct, frozen=True):
     ptxas: bool = True
     findings: bool = True
     resources: bool = False
+    launches: Mapping[str, Launch] = field(default_factory=dict)
 
 
 class Answer(Struct, frozen=True):
-    """What was found in one file; `problems` are messages for the user."""
+    """What was found in one file; `problems` are messages for the user, `notes` say what could not
+    be asked beside."""
 
     path: str
     reports: tuple[Report, ...] = ()
     findings: tuple[Located, ...] = ()
     usages: Mapping[str, Usage] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Told(Struct, frozen=True):
@@ -61,6 +68,7 @@ class Told(Struct, frozen=True):
     findings: tuple[Located, ...]
     usages: Mapping[str, Usage]
     problems: tuple[str, ...]
+    notes: tuple[str, ...]
 
     def fails(self, level: str) -> bool:
         """Is anything of this level told, or of one above? Nothing is of the level "never"."""
@@ -106,11 +114,13 @@ def _findings(task: Task) -> Answer:
     findings: list[Located] = []
     for ptx in inputs.ptx_of(task.path, task.arch, task.options):
         report = pipeline.check(
-            ptx.text, ptx.name, block=task.block, rules=task.rules, ptxas=task.ptxas
-        )
+            ptx.text, ptx.name, block=task.block, rules=task.rules, ptxas=task.ptxas,
+            launches=task.launches,
+        )  # fmt: skip
         reports.append(report)
         findings += located(report, ptx.text, ptx.directory)
-    return Answer(task.path, tuple(reports), tuple(findings))
+    notes = tuple(report.warning for report in reports if report.warning)
+    return Answer(task.path, tuple(reports), tuple(findings), notes=notes)
 
 
 def _usages(task: Task) -> Mapping[str, Usage]:
@@ -171,7 +181,15 @@ def told(every: Sequence[Answer], known: baseline.Baseline | None, drift: float)
         findings,
         used,
         tuple(problem for one in every for problem in one.problems),
+        tuple(dict.fromkeys(note for one in every for note in one.notes)),
     )
+
+
+def without_kernel(launches: Mapping[str, Launch], reports: Sequence[Report]) -> str | None:
+    """The first name of a launch that no kernel of the reports has."""
+    kernels = {kernel.name for report in reports for kernel in report.kernels}
+    named = (name for name in launches if name)
+    return next((name for name in named if not any(matches(k, name) for k in kernels)), None)
 
 
 def _by_name(every: Sequence[Answer]) -> dict[str, tuple[str, Usage]]:

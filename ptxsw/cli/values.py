@@ -3,6 +3,8 @@ thing everywhere. Loads nothing of Typer."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ptxsw.cli.files import CommandError, read
@@ -111,6 +113,26 @@ def launches(path: str | None) -> tuple[Launch, ...] | None:
         return from_json(text)
     except ValueError as error:
         raise CommandError(f"{name}: {error}") from error
+
+
+def named_launches(given: Sequence[str]) -> dict[str, Launch]:
+    """The launches of KERNEL=SPEC.json, by kernel; "" for a file without a name before it."""
+    found: dict[str, Launch] = {}
+    for each in given:
+        name, path = ("", each) if os.path.exists(each) else _parted(each)
+        several = launches(path) or ()
+        if len(several) != 1:
+            raise CommandError(f"{path}: {len(several)} launches; a kernel takes one here")
+        if name in found:
+            what = f"of {name}" if name else "without a kernel's name"
+            raise CommandError(f"--launch: there are two {what}")
+        found[name] = several[0]
+    return found
+
+
+def _parted(given: str) -> tuple[str, str]:
+    name, equals, path = given.rpartition("=")
+    return (name, path) if equals else ("", given)
 
 
 def either(option: str, value: str | None, old: str, given: str | None) -> str | None:

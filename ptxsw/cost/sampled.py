@@ -102,6 +102,24 @@ def _run(module: Module, kernel: str, launch: Launch, only: range, recorder: Any
     )  # fmt: skip
 
 
+def executions(module: Module, kernel: str, launch: Launch) -> dict[int, float]:
+    """How often a warp of a block from the middle of the grid executes each instruction, by the
+    instruction's place in the text. Raises as `sample` does."""
+    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    counted = _Counting(threads)
+    try:
+        _run(module, kernel, launch, range(blocks // 2, blocks)[:1], counted)
+    except Runaway as error:
+        raise TooLong(f"a block executes more than {LIMIT} instructions") from error
+    warps = -(-threads // 32)
+    return {
+        instruction.span.start: times / warps
+        for instruction, times in zip(counted.instructions, counted.warps_executed, strict=True)
+        if times
+    }
+
+
 class _Enough(Exception):
     """As much was seen as is remembered."""
 

@@ -31,6 +31,7 @@ from ptxsw.findings import (
     wide_division,
 )
 from ptxsw.findings.base import LEVELS, Resources, Rule, Scene
+from ptxsw.findings.merging import merged
 from ptxsw.report.model import Finding
 
 __all__ = ["LEVELS", "RULES", "Resources", "Rule", "Scene", "find", "named", "worst_first"]
@@ -60,8 +61,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def find(scene: Scene, rules: Iterable[Rule] = RULES) -> tuple[Finding, ...]:
-    """What rules find in a kernel, the worst first."""
-    return worst_first(finding for rule in rules for finding in rule.find(scene))
+    """What rules find in a kernel, the worst first; of one line and rule once."""
+    return worst_first(merged(finding for rule in rules for finding in rule.find(scene)))
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

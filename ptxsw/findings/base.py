@@ -44,7 +44,7 @@ class Site(Struct, frozen=True):
 
     access: Access
     shown: model.Access
-    times: int
+    times: float
 
     @property
     def index(self) -> int:
@@ -64,6 +64,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     block: Block | None
     arch: str | None
     resources: Resources | None = None
+    executed_in_launch: Mapping[int, float] | None = None  # by an instruction's place in the text
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:
@@ -91,9 +92,11 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         return {}
 
     @cached_property
-    def executed(self) -> int:
+    def executed(self) -> float:
         """The instructions that a warp executes."""
         cfg = self.trace.cfg
+        if self.executed_in_launch is not None:
+            return sum(map(self.times, range(len(cfg.instructions))))
         return sum((b.end - b.start) * self._block_times(b.number) for b in cfg.blocks)
 
     def _place(self, index: int) -> Place | None:
@@ -109,8 +112,12 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
             known = self._trips[header] = counted or TRIPS
         return known
 
-    def times(self, index: int) -> int:
-        """How often a warp that runs once through the kernel makes an instruction."""
+    def times(self, index: int) -> float:
+        """How often a warp that runs once through the kernel makes an instruction: as counted in a
+        launch, or by the loops around it."""
+        if self.executed_in_launch is not None:
+            at = self.trace.cfg.instructions[index].span.start
+            return self.executed_in_launch.get(at, 0.0)
         return self._block_times(self.trace.cfg.block_of[index])
 
     def _block_times(self, number: int) -> int:

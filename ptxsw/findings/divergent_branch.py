@@ -17,7 +17,8 @@ _SHARE = 0.05  # of the kernel's instructions
 def find(scene: Scene) -> Iterator[Finding]:
     for branch, (one, other) in arms(scene.trace).items():
         work = sorted((_instructions(scene, one), _instructions(scene, other)))
-        if work[0] < _FEW * scene.times(branch) or not _splits_warps(scene, branch):
+        few = max(1, _FEW * scene.times(branch))
+        if work[0] < few or not _splits_warps(scene, branch):
             continue
         found = dependence(scene, branch)
         todo = (
@@ -45,7 +46,8 @@ def _splits_warps(scene: Scene, branch: int) -> bool:
 def _instructions(scene: Scene, blocks: frozenset[int]) -> int:
     cfg = scene.trace.cfg
     sizes = ((cfg.blocks[n].start, cfg.blocks[n].end) for n in blocks)
-    return sum((end - start) * scene.times(start) for start, end in sizes if end > start)
+    counted = ((end - start) * scene.times(start) for start, end in sizes if end > start)
+    return round(sum(counted))
 
 
 RULE = Rule(NAME, "The lanes of a warp part, and both ways are long.", find)

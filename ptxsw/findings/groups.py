@@ -29,7 +29,7 @@ class Group(Struct, frozen=True, dict=True):
     growth: int | None
 
     @property
-    def times(self) -> int:
+    def times(self) -> float:
         return self.sites[0].times
 
     @property
@@ -80,7 +80,7 @@ class Group(Struct, frozen=True, dict=True):
         if self.growth is None:
             return count
         if self.growth == 0:
-            return count / self.times
+            return count / max(1.0, self.times)
         return count * min(1.0, abs(self.growth) / SECTOR)
 
 

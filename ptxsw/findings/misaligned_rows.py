@@ -33,8 +33,19 @@ def _pitch(scene: Scene, group: Group) -> int | None:
         uniform = all(t.variance is not Variance.LANE and t.kind == "atom" for t in monomial)
         counts = len(monomial) == 1 and str(monomial[0].value).startswith(_INDICES)
         if uniform and counts and abs(factor) >= _ROW and factor % SECTOR:
-            return abs(factor)
+            by_blocks = str(monomial[0].value).startswith("%ctaid.x")
+            return None if by_blocks and _is_of_block(scene, group, abs(factor)) else abs(factor)
     return None
+
+
+def _is_of_block(scene: Scene, group: Group, pitch: int) -> bool:
+    """Is it what the threads of a block access, one after the other? Then no array has such rows,
+    and the block is what is uneven (`idle_lanes`)."""
+    return (
+        scene.block is not None
+        and group.stride == pitch // scene.block[0]
+        and (pitch % scene.block[0] == 0)
+    )
 
 
 _INDICES = ("iter(", "%ctaid.", "%tid.")

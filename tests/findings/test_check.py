@@ -192,3 +192,113 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path: Path) -> None:
     done = ptxsw("check", tmp_path / "broken.ptx", TILE, FAST)
     assert done.returncode == 2
     assert b"broken.ptx:1:1: " in done.stderr and b"[ptxsw-bank-conflicts]" in done.stdout
+
+
+# ---------------------------------------------------------------- weighed by a launch
+
+COLUMNS = """\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry columns(.param .u32 n, .param .u32 m, .param .u64 a)
+{
+    .reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .f32 %f<3>;
+    ld.param.u32 %r1, [n];
+    ld.param.u32 %r2, [m];
+    ld.param.u64 %rd1, [a];
+    cvta.to.global.u64 %rd1, %rd1;
+    mov.u32 %r3, %tid.x;
+    mul.wide.u32 %rd2, %r3, 64;
+    add.s64 %rd2, %rd1, %rd2;
+    mul.wide.u32 %rd3, %r3, 128;
+    add.s64 %rd3, %rd1, %rd3;
+FIRST:
+    ld.global.f32 %f1, [%rd2];
+    st.global.f32 [%rd2], %f1;
+    add.s32 %r1, %r1, -1;
+    setp.gt.s32 %p1, %r1, 0;
+    @%p1 bra FIRST;
+SECOND:
+    ld.global.f32 %f2, [%rd3];
+    st.global.f32 [%rd3], %f2;
+    add.s32 %r2, %r2, -1;
+    setp.gt.s32 %p1, %r2, 0;
+    @%p1 bra SECOND;
+    ret;
+}
+"""
+
+
+def launch(to: Path, first: int, second: int, size: int = 4096) -> Path:
+    args = [first, second, f"zeros:{size}:f32"]
+    to.write_text(json.dumps({"grid": [2, 1, 1], "block": [32, 1, 1], "args": args}))
+    return to
+
+
+def worst_line(*arguments: str | Path) -> int:
+    done = ptxsw("check", *arguments, FAST, "--format", "json", "--select", "uncoalesced")
+    line: int = json.loads(done.stdout)["findings"][0]["ptx_line"]
+    return line
+
+
+def test_a_launch_says_which_loop_costs_most(tmp_path: Path) -> None:
+    """The same kernel is slow in its first loop or in its second, as it is called."""
+    text = tmp_path / "columns.ptx"
+    text.write_text(COLUMNS)
+    first = launch(tmp_path / "first.json", 50, 2)
+    second = launch(tmp_path / "second.json", 2, 50)
+    assert worst_line(text, "--launch", first) == 17
+    assert worst_line(text, "--launch", f"columns={second}") == 23
+
+
+def test_a_launch_that_faults_is_told_and_loops_count_as_before(tmp_path: Path) -> None:
+    text = tmp_path / "columns.ptx"
+    text.write_text(COLUMNS)
+    done = ptxsw("check", text, "--launch", launch(tmp_path / "l.json", 1, 1, size=4), FAST)
+    assert done.returncode == 1
+    assert b"the launch of columns cannot be run: " in done.stderr
+    assert b"past the end of buffer" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--launch", "nix=l.json"], "--launch: no kernel 'nix' in these files"),
+        (
+            ["--launch", "columns=l.json", "--launch", "columns=l.json"],
+            "--launch: there are two of columns",
+        ),
+        (["--launch", "l.json", "--launch", "l.json"], "there are two without a kernel's name"),
+        (["--launch", "both.json"], "both.json: 2 launches; a kernel takes one here"),
+    ],
+)
+def test_launches_that_fit_nothing(tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "columns.ptx").write_text(COLUMNS)
+    one = launch(tmp_path / "l.json", 1, 1).read_text()
+    (tmp_path / "both.json").write_text(f"[{one}, {one}]")
+    done = ptxsw("check", "columns.ptx", *arguments, FAST, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr.decode()
+
+
+def test_of_several_kernels_the_launched_one_is_named(tmp_path: Path) -> None:
+    text = tmp_path / "two.ptx"
+    body = COLUMNS.partition(".visible")[2]
+    text.write_text(COLUMNS + f".visible{body.replace('columns', 'others')}")
+    spec = launch(tmp_path / "l.json", 1, 1)
+    done = ptxsw("check", text, "--launch", spec, FAST)
+    assert done.returncode == 2
+    assert b"two.ptx has 2 kernels: say which is launched" in done.stderr
+    assert ptxsw("check", text, "--launch", f"others={spec}", FAST).stderr == b""
+
+
+# ---------------------------------------------------------------- one line, one finding
+
+
+def test_what_one_line_became_is_told_once() -> None:
+    """nvcc unrolled the loop by four and left a loop for the rest: one line of the source."""
+    done = ptxsw("check", FAULTS / "ptx" / "gemv.ptx", "--format", "json", FAST)
+    column, uniform = json.loads(done.stdout)["findings"]
+    assert (column["rule"], uniform["rule"]) == ("ptxsw-column", "ptxsw-uniform-loads")
+    assert column["what"].endswith(" The same goes for line 134 of the PTX.")
+    assert column["lines"] == [74, 83, 92, 101, 134]
