@@ -3,15 +3,14 @@
     python -m benchmarks.new_rewrite
 
 For each rewrite: its own files of code with their lines, other files of the package that import
-these, its lines of tests, and of the page of rewrites. A new one should cost two files, two lines
-in the tuple's file, one test file and one section. Load elimination, uniform loops and shuffles
-are planned together (`ptxsw/rewrites/joint.py`) and left out.
+these, its lines of tests, and those of its page. A new one should cost two files, two lines in the
+tuple's file, one test file and one page. Load elimination, uniform loops and shuffles are planned
+together (`ptxsw/rewrites/joint.py`) and left out.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,18 +56,17 @@ def price(name: str) -> Price:
         for path in sorted((ROOT / "tests" / "rewrites").glob("test_*.py"))
         if any(path.stem.startswith(f"test_{each}") for each in stems)
     }
-    return Price(name, code, tests, section(name), tuple(sorted(elsewhere(own))))
+    return Price(
+        name,
+        code,
+        tests,
+        lines(ROOT / "docs" / "rewrites" / f"{name}.md"),
+        tuple(sorted(elsewhere(own))),
+    )
 
 
 def lines(path: Path) -> int:
     return len(path.read_text().splitlines())
-
-
-def section(name: str) -> int:
-    """The lines of a rewrite's section in the page of rewrites."""
-    text = (ROOT / "docs" / "rewrites.md").read_text()
-    found = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
-    return 0 if found is None else found[0].count("\n")
 
 
 def elsewhere(own: list[str]) -> Iterator[str]:

@@ -11,6 +11,8 @@ from ptxsw.cli.app import app
 def rewrites() -> None:
     """List the rewrites: the names that `--rewrites` takes, and what each does.
 
+    docs/rewrites/NAME.md shows PTX before and after, what it is worth, and when it is refused.
+
     \b
       ptxsw rewrites
       ptxsw optimize kernel.ptx -o out.ptx --mode force --rewrites load-elimination

@@ -1,4 +1,4 @@
-"""A rewrite is two files of code, a line in the tuple, tests and a section of docs: nothing else
+"""A rewrite is two files of code, a line in the tuple, tests and a page of docs: nothing else
 of the house has to know it."""
 
 from __future__ import annotations
