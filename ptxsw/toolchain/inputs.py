@@ -16,6 +16,7 @@ from ptxsw.toolchain import programs
 SOURCES = frozenset({".cu", ".cuh"})
 _ELF, _ARCHIVE, _FATBIN = b"\x7fELF", b"!<arch>\n", b"\x50\xed\x55\xba"
 _CUBIN = 190  # e_machine of code for a GPU
+_HEAD = 16  # bytes of the head of a container
 _LOST = re.compile(r"^Extracting (?:PTX|ELF) file.*?\d+: (\S+)", re.MULTILINE)
 
 
@@ -138,7 +139,37 @@ def _compiled(path: str, arch: str | None, options: Sequence[str]) -> str:
 
 
 def _extracted(path: str, option: str, ending: str) -> Iterator[tuple[str, bytes]]:
-    """What cuobjdump extracts of a kind, in the order of names."""
+    """What cuobjdump extracts of a kind, in the order of names. Where it would write several to one
+    name, as it does for every shared library, each container of the file is read by itself."""
+    found, lost = _dumped(path, Path(path), option, ending)
+    if lost is None:
+        yield from found
+        return
+    inside = tuple(_containers(Path(path).read_bytes()))
+    if not inside:
+        raise _overwritten(path, lost)
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        for number, data in enumerate(inside, 1):
+            part = Path(directory, f"{number}.fatbin")
+            part.write_bytes(data)
+            found, still = _dumped(path, part, option, ending)
+            if still is not None:
+                raise _overwritten(path, still)
+            yield from ((f"{number}/{name}", each) for name, each in found)
+
+
+def _overwritten(path: str, name: str) -> Unreadable:
+    return Unreadable(
+        f"{path}: several members are called {name}, and cuobjdump keeps one; "
+        "check the objects by themselves"
+    )
+
+
+def _dumped(
+    path: str, file: Path, option: str, ending: str
+) -> tuple[list[tuple[str, bytes]], str | None]:
+    """What cuobjdump makes of a file, which messages call `path`; and a name that it wrote more
+    than once."""
     try:
         program = programs.locate(
             "cuobjdump", "install nvidia-cuda-cuobjdump with pip, or a CUDA toolkit"
@@ -146,20 +177,31 @@ def _extracted(path: str, option: str, ending: str) -> Iterator[tuple[str, bytes
     except programs.Missing as error:
         raise Unreadable(f"{path}: {error}") from error
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
-        command = [program, option, "all", str(Path(path).resolve())]
         done = subprocess.run(
-            command, cwd=directory, capture_output=True, text=True, errors="replace"
-        )
+            [program, option, "all", str(file.resolve())],
+            cwd=directory, capture_output=True, text=True, errors="replace",
+        )  # fmt: skip
         names = _LOST.findall(done.stdout)
         made = sorted(Path(directory).glob(f"*{ending}"))
         if done.returncode != 0 and not made and "does not contain device code" not in done.stderr:
             said = done.stderr.strip() or f"status {done.returncode}"
             raise Unreadable(f"{path}: cuobjdump could not read it: {said}")
-        if len(names) > len(made):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise Unreadable(
-                f"{path}: several members are called {twice}, and cuobjdump keeps one; "
-                "check the objects by themselves"
-            )
-        for each in made:
-            yield each.name, each.read_bytes()
+        found = [(each.name, each.read_bytes()) for each in made]
+    lost = next((name for name in names if names.count(name) > 1), None)
+    return found, lost if len(names) > len(made) else None
+
+
+def _containers(data: bytes) -> Iterator[bytes]:
+    """The containers of device code that lie in a file. Each has a head of 16 bytes: a number to
+    know it by (4), its version (2), the size of the head (2), the size of what follows (8). NVIDIA
+    does not document this; it was read off what nvcc 13.0 writes."""
+    at = data.find(_FATBIN)
+    while at >= 0:
+        head = int.from_bytes(data[at + 6 : at + 8], "little")
+        size = int.from_bytes(data[at + 8 : at + 16], "little")
+        end = at + head + size
+        if head >= _HEAD and end <= len(data):
+            yield data[at:end]
+        else:
+            end = at + len(_FATBIN)
+        at = data.find(_FATBIN, end)

@@ -117,6 +117,30 @@ def test_sources_objects_libraries_and_programs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(NVCC is None or CUOBJDUMP is None, reason="no nvcc, or no cuobjdump")
+def test_members_of_one_name_are_all_read(tmp_path: Path) -> None:
+    """cuobjdump writes them to one file: in libraries of a build with directories, and in every
+    shared library, where the linker adds a cubin of its own."""
+    flags = [str(NVCC), "-gencode", "arch=compute_90,code=[sm_90,compute_90]"]
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        source = tmp_path / name / "k.cu"
+        source.write_text(f"__global__ void {name}(float *a) {{ a[threadIdx.x] = 0; }}\n")
+        subprocess.run([*flags, "-lineinfo", "-c", "k.cu"], cwd=source.parent, check=True)
+    members = ["first/k.o", "second/k.o"]
+    shared = [*flags, "-shared", "-Xcompiler", "-fPIC", "first/k.cu", "second/k.cu"]
+    subprocess.run(["ar", "rcs", "lib.a", *members], cwd=tmp_path, check=True)
+    subprocess.run([*shared, "-o", "lib.so"], cwd=tmp_path, check=True)
+    for library in ("lib.a", "lib.so"):
+        texts = ptx_of(str(tmp_path / library))
+        assert [name for each in texts for name in ("first", "second") if name in each.text] == [
+            "first", "second",
+        ]  # fmt: skip
+        done = ptxsw("check", library, "--resources", cwd=tmp_path)
+        assert done.returncode == 0 and b"first" in done.stdout and b"second" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NVCC is None or CUOBJDUMP is None, reason="no nvcc, or no cuobjdump")
 def test_analyze_and_report_take_them_too(tmp_path: Path) -> None:
     shutil.copy(FAULTS / "cuda" / "sampled.cu", tmp_path)
     assert NVCC is not None
