@@ -21,13 +21,15 @@ from ptxsw import isa
 from ptxsw.analysis.shared_banks import wavefronts as shared_wavefronts
 from ptxsw.cost import sass
 from ptxsw.ir import Module
-from ptxsw.simt.machine import Geometry, Machine
+from ptxsw.simt.chunk import Chunk, Geometry
+from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import Place
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
 from ptxsw.simt.run import LIMIT, entry
 from ptxsw.simt.schedule import Converging
 from ptxsw.simt.state import Fragment
+from ptxsw.simt.translate import translate_all
 
 _LINE = 128  # bytes
 _CONSTANT = ("param", "const")  # which have a cache of their own
@@ -63,6 +65,7 @@ class Executed:
 def execute(module: Module, kernel: str, run: Run) -> Executed:
     """Runs all blocks of a launch at once. Raises RunError."""
     program = Program(module, entry(module, kernel), run.args, run.shared)
+    translate_all(program)
     geometry = Geometry(run.grid, run.block)
     seen = _Recorder()
     with np.errstate(all="ignore"):
@@ -83,7 +86,7 @@ class _Recorder(Races):
 
     requests: defaultdict[int, list[Request]] = field(default_factory=lambda: defaultdict(list))
 
-    def begin(self, machine: Machine) -> None: ...
+    def begin(self, chunk: Chunk) -> None: ...
 
     def blocks_met(self, *_: object) -> None: ...
 
@@ -94,17 +97,17 @@ class _Recorder(Races):
     def changed(self, *_: object) -> None: ...
 
     def record(
-        self, machine: Machine, fragment: Fragment, place: Place, size: int, write: bool,
+        self, chunk: Chunk, fragment: Fragment, place: Place, size: int, write: bool,
         atomic: bool,
     ) -> None:  # fmt: skip
-        instruction = machine.instruction(fragment)
-        if place.region is machine.local or isa.space(instruction) in _CONSTANT:
+        instruction = chunk.instruction(fragment)
+        if place.region is chunk.local or isa.space(instruction) in _CONSTANT:
             return
         idx = fragment.idx if place.which is None else fragment.idx[place.which]
         offsets = np.broadcast_to(place.offsets, len(idx))
-        shared = place.region is machine.shared
+        shared = place.region is chunk.shared
         if shared:
-            offsets = offsets - machine.block_of(idx) * machine.program.shared_size
+            offsets = offsets - chunk.block_of(idx) * chunk.program.shared_size
         into = self.requests[instruction.span.start]
         for warp in np.unique(idx >> 5):
             into.append(Request(shared, tuple(offsets[idx >> 5 == warp].tolist()), size))

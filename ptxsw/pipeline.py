@@ -20,6 +20,7 @@ from ptxsw.passes import Passes, Progress
 from ptxsw.report import model
 from ptxsw.report.describe import describe
 from ptxsw.report.outcome import kernel_report, waiting_report
+from ptxsw.report.shown import Report
 from ptxsw.toolchain.jobs import LONG
 from ptxsw.workers import spread
 
@@ -48,7 +49,7 @@ class Result(Struct, frozen=True):
     """
 
     text: str
-    report: model.Report
+    report: Report
     smt2: Mapping[str, str] = field(default_factory=dict)
     edits: tuple[Edit, ...] = ()
 
@@ -61,7 +62,7 @@ def analyze(
     block: int | Sequence[int] | None = None,
     watch: Watch | None = None,
     jobs: int = 1,
-) -> model.Report:
+) -> Report:
     """What the memory accesses of every kernel are, and what `optimize` in mode force, scheme
     paper, would do with its loads. `block`: threads along x, y and z (or fewer axes) for
     kernels without `.reqntid`; by default rows of the block hold whole warps. `jobs`: processes
@@ -123,7 +124,7 @@ def check(
     rules: Collection[str] | None = None,
     ptxas: bool = True,
     launches: Mapping[str, Launch] | None = None,
-) -> model.Report:
+) -> Report:
     """What rules find in every kernel, without looking for rewrites. `rules` are names; None: all
     of them. Rules that ask what ptxas makes of a kernel are told if `ptxas` is set and there is
     one. `launches`, by a kernel's PTX or C++ name ("" for the only one), say how often it executes
@@ -142,7 +143,7 @@ def check(
 class Watch(Protocol):
     """Told of an `optimize` on its way."""
 
-    def begin(self, waiting: model.Report) -> None:
+    def begin(self, waiting: Report) -> None:
         """The report were no kernel finished."""
 
     def finished(self, number: int, kernel: model.Kernel, edits: tuple[Edit, ...]) -> None:
@@ -230,9 +231,9 @@ def _shortest_first(functions: Sequence[Function]) -> list[int]:
     return sorted(range(len(functions)), key=length)
 
 
-def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kernel]) -> model.Report:
+def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kernel]) -> Report:
     seconds = round(perf_counter() - begin, 6)
-    return model.Report(ptxsw.__version__, name, arch, seconds, tuple(kernels))
+    return Report(ptxsw.__version__, name, arch, seconds, tuple(kernels))
 
 
 def _outcome(each: Progress, shape: Shape | None, arch: str | None, *, smt2: bool) -> Outcome:

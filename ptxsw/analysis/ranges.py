@@ -21,6 +21,7 @@ from msgspec import Struct
 from ptxsw.analysis.polynomial import Number, Polynomial
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, Variance, ones, split, unknowns
+from ptxsw.emulator.show import show
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
@@ -185,7 +186,7 @@ def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:
             work.extend(map(terms.not_, term.args[0].args))
         elif term.size <= _MAX_SIZE:
             found[term] = None
-    return sorted(found, key=lambda term: (term.size, repr(term)))
+    return sorted(found, key=lambda term: (term.size, show(term)))
 
 
 def sum_or_product(term: Term, read: Callable[[Term], Polynomial]) -> Polynomial | None:

@@ -14,8 +14,9 @@ from ptxsw.findings import LEVELS, RULES, baseline, named
 from ptxsw.findings.pages import pages
 from ptxsw.findings.usage import Usage, free, usages, worse
 from ptxsw.report.located import Located, located
-from ptxsw.report.model import Finding, Report
+from ptxsw.report.model import Finding
 from ptxsw.report.sarif import RulePage
+from ptxsw.report.shown import Report
 from ptxsw.toolchain import inputs
 from ptxsw.workers import spread
 

@@ -26,7 +26,7 @@ from ptxsw.verify.differential import placed
 from ptxsw.verify.launches import Launch
 
 if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
+    from ptxsw.simt.chunk import Chunk
     from ptxsw.simt.memory import Place
     from ptxsw.simt.state import Fragment
 
@@ -169,9 +169,9 @@ class _Counting:
         self._visits[number] = self._visits.get(number, 0.0) + threads / self._threads
 
     def access(
-        self, machine: Machine, fragment: Fragment, place: Place, size: int, write: bool
+        self, chunk: Chunk, fragment: Fragment, place: Place, size: int, write: bool
     ) -> None:
-        if place.region is machine.local:
+        if place.region is chunk.local:
             return
         number = self.number(fragment)
         idx = fragment.idx if place.which is None else fragment.idx[place.which]
@@ -185,7 +185,7 @@ class _Counting:
         if not place.arena:
             found.passes += _passes(warps, place.offsets, size)
             return
-        found.cached = "nc" in machine.instruction(fragment).modifiers
+        found.cached = "nc" in chunk.instruction(fragment).modifiers
         found.lanes += len(idx) * max(1, size // _WORD)
         sectors = np.broadcast_to(place.offsets // SECTOR, len(idx))
         found.sectors += len(np.unique(warps * (1 << 40) + sectors))
@@ -230,19 +230,19 @@ class _Window(_Counting):
         self._columns: list[tuple[Array, Array, int, int, bool, bool]] = []
 
     def access(
-        self, machine: Machine, fragment: Fragment, place: Place, size: int, write: bool
+        self, chunk: Chunk, fragment: Fragment, place: Place, size: int, write: bool
     ) -> None:
         if not place.arena:
             return
         number = self.number(fragment)
         idx = fragment.idx if place.which is None else fragment.idx[place.which]
         self.visit(number, len(idx))
-        instruction = machine.instruction(fragment)
+        instruction = chunk.instruction(fragment)
         if isa.space(instruction) in ("param", "const"):
             return
         self._records += 1
         sectors = np.broadcast_to(place.offsets // SECTOR, len(idx))
-        key = np.unique(machine.block_of(idx) * (1 << 44) + sectors)
+        key = np.unique(chunk.block_of(idx) * (1 << 44) + sectors)
         cached = "nc" in instruction.modifiers
         self._columns.append(
             (key >> 44, key & ((1 << 44) - 1), self._records, number, write, cached)

@@ -46,9 +46,9 @@ class Term:
     _ones: int | None
 
     def __repr__(self) -> str:
-        from ptxsw.emulator.show import show
-
-        return show(self)
+        """Short: a term shares its parts, so written out it may be longer than memory is large.
+        `emulator.show` writes terms for people."""
+        return f"<{self.kind} {self.id}: {self.width} bits>"
 
 
 def split(term: Term) -> tuple[int, tuple[tuple[Term, int], ...]]:

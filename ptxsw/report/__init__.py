@@ -11,7 +11,6 @@ from ptxsw.report.model import (
     Part,
     Proof,
     Refusal,
-    Report,
     Reuse,
     Rewrite,
     Row,
@@ -19,6 +18,7 @@ from ptxsw.report.model import (
     Turn,
 )
 from ptxsw.report.serial import from_json, to_json
+from ptxsw.report.shown import Report
 
 __all__ = [
     "Access", "Carried", "Choice", "Finding", "Kernel", "Loop", "Outlook", "Part", "Proof",

@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from ptxsw.report.layout import Paint, draw_text, plain
-from ptxsw.report.model import Report
 from ptxsw.report.serial import from_json
+from ptxsw.report.shown import Report
 from ptxsw.report.tables import Table
 
 

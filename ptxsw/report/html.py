@@ -20,9 +20,10 @@ from msgspec.structs import replace
 
 from ptxsw.codegen.splice import Edit
 from ptxsw.report.machine_code import MachineCode
-from ptxsw.report.model import Access, Kernel, Report
+from ptxsw.report.model import Access, Kernel
 from ptxsw.report.rewritten_lines import Stretch, changes, stretches
 from ptxsw.report.serial import to_json
+from ptxsw.report.shown import Report
 from ptxsw.report.sources import Sources, short_names
 from ptxsw.report.tables import (
     Table,

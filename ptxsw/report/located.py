@@ -11,7 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ptxsw.report.model import Finding, Report
+from ptxsw.report.model import Finding
+from ptxsw.report.shown import Report
 
 _IGNORE = re.compile(r"ptxsw:\s*ignore(?:\[([^\]]*)\])?")
 

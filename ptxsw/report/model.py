@@ -229,8 +229,8 @@ class Kernel(Struct, frozen=True):
     totals: Totals | None = None
 
 
-class Report(Struct, frozen=True):
-    """One PTX file. None: not known."""
+class Contents(Struct, frozen=True):
+    """What there is to say of one PTX file. None: not known."""
 
     ptxsw: str  # the version that wrote it
     file: str
@@ -239,23 +239,3 @@ class Report(Struct, frozen=True):
     kernels: tuple[Kernel, ...] = ()
     warning: str | None = None  # what a reader must know first: the result is unfit for use, or
     # less was done than could be; absent where there is nothing of the kind
-
-    def __str__(self) -> str:
-        """What `ptxsw analyze` prints."""
-        from ptxsw.report.text import analysis_text
-        from ptxsw.report.weights import ordered
-
-        return analysis_text(ordered(self))
-
-    def _repr_html_(self) -> str:
-        """The same as tables, for a notebook."""
-        from ptxsw.report.notebook import report_html
-
-        return report_html(self)
-
-    def to_dataframe(self) -> Any:
-        """A row for each access, in pandas if it is installed, else in polars. Raises ImportError
-        where neither is."""
-        from ptxsw.report.notebook import dataframe
-
-        return dataframe(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from ptxsw.report.model import Access, Kernel, Report
+from ptxsw.report.model import Access, Contents, Kernel
 from ptxsw.report.tables import Table, access_table, counts, row_table
 from ptxsw.report.weights import ordered, weight
 
@@ -16,7 +16,7 @@ _FIELDS = (
 )  # fmt: skip
 
 
-def report_html(report: Report) -> str:
+def report_html(report: Contents) -> str:
     """A table of accesses and one of rows for each kernel, the most expensive access first."""
     parts = [_kernel(kernel) for kernel in ordered(report).kernels]
     return "".join(parts) or f"<p>{escape(report.file)}: no kernel with a body</p>"
@@ -42,7 +42,7 @@ def _table(table: Table) -> str:
     return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
-def dataframe(report: Report) -> Any:
+def dataframe(report: Contents) -> Any:
     """A row for each access, in program order: its kernel, the fields of `Access` that are plain
     values, and its weight. Raises ImportError without pandas and polars."""
     from importlib import import_module

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from ptxsw.codegen.splice import Edit, apply
-from ptxsw.report.model import Kernel, Report
+from ptxsw.report.model import Kernel
+from ptxsw.report.shown import Report
 from ptxsw.source import Source, Span
 
 

@@ -19,13 +19,13 @@ from ptxsw.report.model import (
     Part,
     Proof,
     Refusal,
-    Report,
     Reuse,
     Rewrite,
     Row,
     Totals,
     Turn,
 )
+from ptxsw.report.shown import Report
 
 Json = dict[str, Any]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ptxsw.report.layout import Paint, draw_text, plain
-from ptxsw.report.model import Kernel, Report
+from ptxsw.report.model import Contents, Kernel
 from ptxsw.report.tables import (
     Table,
     access_table,
@@ -19,6 +20,7 @@ from ptxsw.report.tables import (
     wavefront_table,
 )
 
+Some = TypeVar("Some", bound=Contents)
 Draw = Callable[[Table], list[str]]
 
 _RED, _GREEN, _YELLOW, _CYAN, _DIM, _BOLD = "31", "32", "33", "36", "2", "1"
@@ -67,18 +69,18 @@ def draw_markdown(table: Table) -> list[str]:
     return [draw(table.header), f"|{rule}|", *(draw(row) for row in table.rows)]
 
 
-def analysis_text(report: Report, paint: Paint = plain, width: int | None = None) -> str:
+def analysis_text(report: Contents, paint: Paint = plain, width: int | None = None) -> str:
     """What each kernel accesses, for a terminal of so many characters."""
     draw = _indented(paint, width)
     return _lines(report, lambda kernel: _analysis(kernel, draw, _title(paint)))
 
 
-def analysis_markdown(report: Report) -> str:
+def analysis_markdown(report: Contents) -> str:
     """What each kernel accesses, as Markdown."""
     return _lines(report, lambda kernel: _analysis(kernel, draw_markdown, _heading))
 
 
-def optimization_text(report: Report, paint: Paint = plain, width: int | None = None) -> str:
+def optimization_text(report: Contents, paint: Paint = plain, width: int | None = None) -> str:
     """What was rewritten and what was left alone, for a terminal of so many characters."""
     draw = _indented(paint, width)
     return _warning(report) + _lines(
@@ -86,18 +88,18 @@ def optimization_text(report: Report, paint: Paint = plain, width: int | None = 
     )
 
 
-def optimization_markdown(report: Report) -> str:
+def optimization_markdown(report: Contents) -> str:
     """What was rewritten and what was left alone, as Markdown."""
     return _warning(report) + _lines(
         report, lambda kernel: _optimization(kernel, draw_markdown, _heading)
     )
 
 
-def _warning(report: Report) -> str:
+def _warning(report: Contents) -> str:
     return f"WARNING: {report.warning}\n\n" if report.warning is not None else ""
 
 
-def only_spaces(report: Report, spaces: frozenset[str]) -> Report:
+def only_spaces(report: Some, spaces: frozenset[str]) -> Some:
     """The report without the accesses to other state spaces."""
 
     def reduced(kernel: Kernel) -> Kernel:
@@ -122,7 +124,7 @@ def _heading(line: str) -> str:
     return f"## {line}\n"
 
 
-def _lines(report: Report, section: Callable[[Kernel], Iterator[str]]) -> str:
+def _lines(report: Contents, section: Callable[[Kernel], Iterator[str]]) -> str:
     if not report.kernels:
         return f"{report.file}: no kernel with a body\n"
     return "\n".join("\n".join(section(kernel)) + "\n" for kernel in report.kernels)

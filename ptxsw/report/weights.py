@@ -7,11 +7,12 @@ sectors that a warp moves, times 16 for each loop around the access.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ptxsw.analysis.loop_weight import times_in_loops
-from ptxsw.report.model import Access, Kernel, Report
+from ptxsw.report.model import Access, Contents, Kernel
 
 _SECTORS_OF_WAVEFRONT = 4  # both caches and shared memory move 128 bytes in a pass
 _WORST = 32  # sectors, where the data decides
@@ -57,12 +58,15 @@ def waste(access: Access) -> float:
     return unused * moved * times(access)
 
 
-def worst_first(report: Report) -> list[tuple[Kernel, Access]]:
+Some = TypeVar("Some", bound=Contents)
+
+
+def worst_first(report: Contents) -> list[tuple[Kernel, Access]]:
     """All accesses of a report, the most expensive first; of equals the one that wastes more."""
     return sorted(_accesses(report), key=lambda pair: _order(pair[1]))
 
 
-def ordered(report: Report) -> Report:
+def ordered(report: Some) -> Some:
     """The report with the most expensive access of each kernel first, and first the kernel that
     has the most expensive access of all."""
     kernels = [
@@ -75,7 +79,7 @@ def ordered(report: Report) -> Report:
     return replace(report, kernels=tuple(kernels))
 
 
-def _accesses(report: Report) -> Iterator[tuple[Kernel, Access]]:
+def _accesses(report: Contents) -> Iterator[tuple[Kernel, Access]]:
     for kernel in report.kernels:
         for access in kernel.accesses or ():
             yield kernel, access

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from ptxsw.ir import Instruction, Mem, Operand, Reg, Symbol, type_width
-from ptxsw.simt.code import LANES, Code, Op, destinations, flatten, handles
+from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits
+from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import FIRST, LOCAL, SHARED, WINDOW, Place
 from ptxsw.simt.state import Array, Fragment, MemoryFault, Poison
+from ptxsw.simt.translate import LANES, Op, destinations, flatten, handles, read_operand
 
-if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
-
-Addresses = Callable[["Machine", Fragment], Array]
+Addresses = Callable[[Machine, Fragment], Array]
 SPACES = ("global", "shared", "local", "const", "param")
 
 
@@ -68,7 +67,7 @@ def addresses_of(code: Code, operand: Operand, what: str) -> Addresses:
         raise ValueError("this kind of address is not modelled")
     if not isinstance(operand.base, Reg | Symbol):
         return _fixed(code, operand)
-    read, offset = code.read(operand.base), np.uint64(operand.offset % (1 << 64))
+    read, offset = read_operand(code, operand.base), np.uint64(operand.offset % (1 << 64))
 
     def find(machine: Machine, fragment: Fragment) -> Array:
         value, poison = read(machine, fragment.frame, fragment.exact)
@@ -82,7 +81,7 @@ def addresses_of(code: Code, operand: Operand, what: str) -> Addresses:
 
 
 def _fixed(code: Code, operand: Mem) -> Addresses:
-    value, _ = code.read(operand.base)(None, None, slice(0))  # type: ignore[arg-type]
+    value, _ = read_operand(code, operand.base)(None, None, slice(0))  # type: ignore[arg-type]
     address = np.array([(int(value) + operand.offset) % (1 << 64)], np.uint64)
     return lambda machine, fragment: address
 
@@ -253,7 +252,7 @@ def read_source(
     code: Code, operand: Operand, width: int
 ) -> Callable[[Machine, Fragment], tuple[Array, Poison]]:
     """How a source is read, as `width` bits: one element for each thread, or a single one."""
-    read = code.read(operand)
+    read = read_operand(code, operand)
 
     def find(machine: Machine, fragment: Fragment) -> tuple[Array, Poison]:
         value, poison = read(machine, fragment.frame, fragment.exact)
@@ -330,7 +329,7 @@ def isspacep(code: Code, instruction: Instruction, pc: int) -> Op:
     if space not in ("global", "shared", "local", "const", "param"):
         raise ValueError(f"isspacep.{space}")
     (slot,) = destinations(code, instruction.operands[0])
-    read = code.read(instruction.operands[1])
+    read = read_operand(code, instruction.operands[1])
 
     def run(machine: Machine, fragment: Fragment) -> None:
         value, poison = read(machine, fragment.frame, fragment.exact)

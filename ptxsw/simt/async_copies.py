@@ -5,35 +5,14 @@ A copy reads when it is issued and writes when a thread waits for its group, as 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from msgspec import Struct
 
 from ptxsw.ir import Instruction, Int
 from ptxsw.simt.access import Access, addresses_of, load_values, locate, read_defined
-from ptxsw.simt.code import Code, Op, handles
-from ptxsw.simt.state import Array, Fragment, Index
-
-if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
-
-
-class Copy(Struct, frozen=True):
-    """What some threads have copied but not yet written, and the group it belongs to."""
-
-    idx: Index
-    offsets: Array  # in shared memory
-    columns: list[Array]  # words
-    group: Array
-
-    def split(self, chosen: Array) -> Copy:
-        return Copy(
-            self.idx[chosen],
-            self.offsets[chosen],
-            [column[chosen] for column in self.columns],
-            self.group[chosen],
-        )
+from ptxsw.simt.code import Code
+from ptxsw.simt.machine import Machine
+from ptxsw.simt.state import AsyncCopy, Fragment
+from ptxsw.simt.translate import Op, handles
 
 
 @handles("cp")
@@ -86,7 +65,7 @@ def _issue(code: Code, instruction: Instruction) -> Op:
                 keep = ((np.uint64(1) << bits) - np.uint64(1)).astype(np.uint32)
                 columns[at][reading] = column & keep
         group = machine.committed[fragment.idx].copy()
-        machine.copies.append(Copy(fragment.idx, place.offsets, columns, group))
+        machine.copies.append(AsyncCopy(fragment.idx, place.offsets, columns, group))
 
     return run
 
@@ -100,7 +79,7 @@ def _wait(machine: Machine, fragment: Fragment, left: int) -> None:
     """All but the last `left` groups of each thread are written now; -1: all copies are."""
     waits = np.zeros(machine.threads, np.bool_)
     waits[fragment.idx] = True
-    still: list[Copy] = []
+    still: list[AsyncCopy] = []
     for copy in machine.copies:
         done = waits[copy.idx] & (copy.group < machine.committed[copy.idx] - left)
         if not done.any():

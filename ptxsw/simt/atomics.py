@@ -7,19 +7,18 @@ schedule's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ptxsw.ir import Instruction
 from ptxsw.simt.access import Access, access_of, addresses_of, locate, read_defined
-from ptxsw.simt.code import LANES, Code, Op, destinations, handles
+from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits
+from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import Place, Region
 from ptxsw.simt.state import Array, Fragment, Index
-
-if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
+from ptxsw.simt.translate import LANES, Op, destinations, handles
 
 Update = Callable[[Array, Array, Array | None], Array]
 _OPERATIONS = ("add", "and", "or", "xor", "min", "max", "inc", "dec", "exch", "cas")

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.ir import Args, Instruction, Operand, Reg, Sink, Symbol, Variable
-from ptxsw.simt.code import (
-    DONE,
-    Code,
-    Op,
-    destinations,
-    flatten,
-    handles,
-    header_variables,
-    size_of,
-    taking_part,
-)
+from ptxsw.simt.code import Code, header_variables, size_of
 from ptxsw.simt.library import LIBRARY
+from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import LOCAL
 from ptxsw.simt.program import branch_targets
 from ptxsw.simt.state import Array, Fragment, Frame, Index, Join, Trap
-
-if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
+from ptxsw.simt.translate import DONE, Op, destinations, flatten, handles, read_operand, taking_part
 
 
 def _without(idx: Index, some: Index) -> Index:
@@ -73,7 +60,7 @@ def brx(code: Code, instruction: Instruction, pc: int) -> Op:
         raise ValueError("no table of targets")
     names = branch_targets(code.function)[table.name]
     targets = [_label(code, name, table.scope) for name in names]
-    read = code.read(index)
+    read = read_operand(code, index)
     meet = code.joins.get(pc)
 
     def run(machine: Machine, fragment: Fragment) -> int:
@@ -219,7 +206,7 @@ def _targets(
     """Functions called, and by which threads."""
     if isinstance(target, Symbol):
         return [(target.name, part.idx)]
-    value, poison = code.read(target)(machine, part.frame, part.exact)
+    value, poison = read_operand(code, target)(machine, part.frame, part.exact)
     if poison is not None:
         undefined = poison if isinstance(poison, np.ndarray) else None
         raise machine.poisoned(part, undefined, "decides what to call")
@@ -273,7 +260,7 @@ def _pass(
 ) -> None:
     """An argument to a parameter: bytes to bytes, or register to register."""
     if variable.space == "reg":
-        read = part.frame.code.read(operand)
+        read = read_operand(part.frame.code, operand)
         value, poison = read(machine, part.frame, part.exact)
         slot = frame.code.slot(Reg(variable.name))
         inner = Fragment(frame, 0, part.idx, None)
@@ -296,7 +283,7 @@ def give_results(machine: Machine, frame: Frame, part: Fragment) -> None:
         if isinstance(operand, Sink):
             continue
         if variable.space == "reg":
-            value, poison = frame.code.read(Reg(variable.name))(machine, frame, part.exact)
+            value, poison = read_operand(frame.code, Reg(variable.name))(machine, frame, part.exact)
             if not isinstance(operand, Reg):
                 raise ValueError("result of an unknown kind")
             outer = Fragment(caller, part.pc, part.idx, None)

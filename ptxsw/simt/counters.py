@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
 
 from ptxsw.ir import Instruction
+from ptxsw.simt.code import Code
 from ptxsw.simt.state import Array, Index
-
-if TYPE_CHECKING:
-    from ptxsw.simt.code import Code
 
 SECTOR = 32  # bytes
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ptxsw.ir import Operand, Symbol
+from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import FIRST, LOCAL
 from ptxsw.simt.state import Fragment, Trap
 
-if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
-
-Routine = Callable[["Machine", Fragment, tuple[Operand, ...], tuple[Operand, ...]], None]
+Routine = Callable[[Machine, Fragment, tuple[Operand, ...], tuple[Operand, ...]], None]
 _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\d+|\*)?(?:\.(?P<precision>\d+|\*))?(?P<size>hh|h|ll|l|j|z|t)?"
     r"(?P<kind>[diouxXeEfFgGaAcsp%])"

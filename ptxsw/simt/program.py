@@ -17,7 +17,7 @@ from ptxsw.ir import (
     Variable,
     leaves,
 )
-from ptxsw.simt.code import Code, align_of, size_of, translate
+from ptxsw.simt.code import Code, align_of, size_of
 from ptxsw.simt.initialisers import initialiser, words
 from ptxsw.simt.memory import CODE, GARBAGE, SHARED, WINDOW, Arena, Array, Buffer
 
@@ -43,10 +43,10 @@ class Program:
         self.symbols: dict[str, int] = {}
         self.local_symbols: dict[tuple[str, str], int] = {}
         self.parameters: dict[str, int] = {}
-        self.codes: dict[str, Code] = {}
+        self.codes: dict[str, Code] = {}  # what `translate` makes of `used`
         self.shared_size = 0
         self.static_shared = 0
-        used = self._reachable()
+        self.used = used = self._reachable()
         self._lay_out(used, dynamic_shared)
         self.placed = {
             address: (
@@ -58,9 +58,6 @@ class Program:
         self.heap = self.arena.add("heap", HEAP) if "malloc" in used else None
         self.heap_used = 0
         self._take_arguments(args)
-        for name in used:
-            if self.functions[name].body_span is not None:
-                self.codes[name] = translate(self, self.functions[name])
 
     # ------------------------------------------------------------ what is used
 

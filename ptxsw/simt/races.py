@@ -9,15 +9,11 @@ Memory that is loaded by `.nc` may not be written while the kernel runs, by anyb
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from ptxsw.simt.chunk import Chunk
+from ptxsw.simt.memory import Place
 from ptxsw.simt.state import Array, Fragment, Index, Race
-
-if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
-    from ptxsw.simt.memory import Place
 
 
 class _Track:
@@ -40,31 +36,31 @@ class Races:
         self.epoch: Array = np.zeros(0, np.int64)
         self.warp_epoch: Array = np.zeros(0, np.int64)
 
-    def begin(self, machine: Machine) -> None:
+    def begin(self, chunk: Chunk) -> None:
         """A new chunk of blocks; what its threads do is not ordered with earlier chunks."""
-        self.epoch = np.zeros(machine.threads, np.int64)
-        self.warp_epoch = np.zeros(machine.threads, np.int64)
-        arena = id(machine.program.arena.region)
+        self.epoch = np.zeros(chunk.threads, np.int64)
+        self.warp_epoch = np.zeros(chunk.threads, np.int64)
+        arena = id(chunk.program.arena.region)
         self.shadows = {key: value for key, value in self.shadows.items() if key == arena}
 
-    def blocks_met(self, machine: Machine, idx: Index) -> None:
+    def blocks_met(self, chunk: Chunk, idx: Index) -> None:
         """Threads have passed a barrier of their block."""
         self.epoch[idx] += 1
         # Those that took part in fewer barriers catch up: they are in order from now on.
-        blocks = machine.block_of(idx)
-        highest = np.zeros(machine.blocks, np.int64)
+        blocks = chunk.block_of(idx)
+        highest = np.zeros(chunk.blocks, np.int64)
         np.maximum.at(highest, blocks, self.epoch[idx])
         self.epoch[idx] = highest[blocks]
 
-    def warps_met(self, machine: Machine, idx: Index) -> None:
+    def warps_met(self, chunk: Chunk, idx: Index) -> None:
         """Lanes have passed a barrier of their warp."""
-        highest = np.zeros(machine.threads >> 5, np.int64)
+        highest = np.zeros(chunk.threads >> 5, np.int64)
         np.maximum.at(highest, idx >> 5, self.warp_epoch[idx] + 1)
         self.warp_epoch[idx] = highest[idx >> 5]
 
     def record(
         self,
-        machine: Machine,
+        chunk: Chunk,
         fragment: Fragment,
         place: Place,
         size: int,
@@ -72,7 +68,7 @@ class Races:
         atomic: bool,
     ) -> None:
         """An access of `size` bytes by each thread of a place. Raises Race."""
-        if place.region is machine.local:
+        if place.region is chunk.local:
             return
         key = id(place.region)
         if key not in self.shadows:
@@ -82,24 +78,24 @@ class Races:
         idx = fragment.idx if place.which is None else fragment.idx[place.which]
         offsets = np.broadcast_to(place.offsets, len(idx))
         if write and not atomic:
-            self._together(machine, fragment, idx, offsets, size)
+            self._together(chunk, fragment, idx, offsets, size)
         for byte in range(size):
             at = offsets + byte
-            self._check(machine, fragment, idx, at, writes, atomic)
+            self._check(chunk, fragment, idx, at, writes, atomic)
             if write:
-                self._check(machine, fragment, idx, at, reads, False)
-                self._check(machine, fragment, idx, at, others, False)
-                self._note(machine, fragment, idx, at, writes, atomic)
+                self._check(chunk, fragment, idx, at, reads, False)
+                self._check(chunk, fragment, idx, at, others, False)
+                self._note(chunk, fragment, idx, at, writes, atomic)
             else:
-                own = machine.first * machine.padded + idx
+                own = chunk.first * chunk.padded + idx
                 moved = (reads.thread[at] != own) & (reads.thread[at] >= 0)
                 for name in ("thread", "epoch", "warp_epoch", "line", "atomic"):
                     old, new = getattr(reads, name), getattr(others, name)
                     new[at[moved]] = old[at[moved]]
-                self._note(machine, fragment, idx, at, reads, atomic)
+                self._note(chunk, fragment, idx, at, reads, atomic)
 
     def constant(
-        self, machine: Machine, fragment: Fragment, place: Place, size: int, constant: bool
+        self, chunk: Chunk, fragment: Fragment, place: Place, size: int, constant: bool
     ) -> None:
         """A load; by `.nc` it is one of memory that nobody may write. Raises Race."""
         if not constant:
@@ -114,9 +110,9 @@ class Races:
             if written.any():
                 thread = int(idx[np.argmax(written)])
                 what = "a load by .nc of what this kernel has written"
-                raise machine.error(Race, fragment, thread, what)
+                raise chunk.error(Race, fragment, thread, what)
 
-    def changed(self, machine: Machine, fragment: Fragment, place: Place, size: int) -> None:
+    def changed(self, chunk: Chunk, fragment: Fragment, place: Place, size: int) -> None:
         """A write, which may not be to memory that was loaded by `.nc`. Raises Race."""
         if not place.arena or not len(self.fixed):
             return
@@ -126,42 +122,42 @@ class Races:
             if fixed.any():
                 thread = int(idx[np.argmax(fixed)])
                 what = "a write to memory that this kernel has loaded by .nc"
-                raise machine.error(Race, fragment, thread, what)
+                raise chunk.error(Race, fragment, thread, what)
 
     def _note(
-        self, machine: Machine, fragment: Fragment, idx: Index, at: Index, track: _Track,
+        self, chunk: Chunk, fragment: Fragment, idx: Index, at: Index, track: _Track,
         atomic: bool,
     ) -> None:  # fmt: skip
-        track.thread[at] = machine.first * machine.padded + idx
+        track.thread[at] = chunk.first * chunk.padded + idx
         track.epoch[at], track.warp_epoch[at] = self.epoch[idx], self.warp_epoch[idx]
-        span = machine.instruction(fragment).span
-        track.line[at], track.atomic[at] = machine.program.module.source.line(span.start), atomic
+        span = chunk.instruction(fragment).span
+        track.line[at], track.atomic[at] = chunk.program.module.source.line(span.start), atomic
 
     def _check(
-        self, machine: Machine, fragment: Fragment, idx: Index, at: Index, track: _Track,
+        self, chunk: Chunk, fragment: Fragment, idx: Index, at: Index, track: _Track,
         atomic: bool,
     ) -> None:  # fmt: skip
         other = track.thread[at]
-        own = machine.first * machine.padded + idx
+        own = chunk.first * chunk.padded + idx
         apart = (other >= 0) & (other != own)
         if atomic:
             apart &= ~track.atomic[at]
-        same_block = other // machine.padded == own // machine.padded
+        same_block = other // chunk.padded == own // chunk.padded
         apart &= ~(same_block & (self.epoch[idx] > track.epoch[at]))
         apart &= ~((other >> 5 == own >> 5) & (self.warp_epoch[idx] > track.warp_epoch[at]))
         if apart.any():
             first = int(np.flatnonzero(apart)[0])
-            name = machine.thread_name(int(other[first]) - machine.first * machine.padded)
+            name = chunk.thread_name(int(other[first]) - chunk.first * chunk.padded)
             what = f"a race with {name}, line {int(track.line[at[first]])}"
-            raise machine.error(Race, fragment, int(idx[first]), what)
+            raise chunk.error(Race, fragment, int(idx[first]), what)
 
     def _together(
-        self, machine: Machine, fragment: Fragment, idx: Index, offsets: Index, size: int
+        self, chunk: Chunk, fragment: Fragment, idx: Index, offsets: Index, size: int
     ) -> None:
         """Two threads of one instruction write the same bytes."""
         order = np.argsort(offsets, kind="stable")
         close = np.flatnonzero(np.diff(offsets[order]) < size)
         if len(close):
             one, two = int(idx[order[close[0]]]), int(idx[order[close[0] + 1]])
-            what = f"a race with {machine.thread_name(one)}, the same instruction"
-            raise machine.error(Race, fragment, two, what)
+            what = f"a race with {chunk.thread_name(one)}, the same instruction"
+            raise chunk.error(Race, fragment, two, what)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
 
+from ptxsw.simt.chunk import Chunk
 from ptxsw.simt.state import Array, Fragment, Index, union
-
-if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
+from ptxsw.simt.threads import Threads
 
 Stuck = tuple[Fragment, Index, str]
 
@@ -24,15 +23,15 @@ class WarpCollective(Protocol):
         """The instruction in full: lanes meet at the same one."""
         ...
 
-    def read(self, machine: Machine, fragment: Fragment) -> list[Array]:
+    def read(self, machine: Threads, fragment: Fragment) -> list[Array]:
         """What each thread of a fragment brings; the first array is its membermask."""
         ...
 
-    def perform(self, machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+    def perform(self, machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
         """The results of all threads that have met."""
         ...
 
-    def write(self, machine: Machine, fragment: Fragment, results: list[Array]) -> None:
+    def write(self, machine: Threads, fragment: Fragment, results: list[Array]) -> None:
         """Sets the destinations of a fragment."""
         ...
 
@@ -45,7 +44,7 @@ class Arrival(Struct, eq=False):
     brought: list[Array]
 
 
-def lane_bits(machine: Machine, idx: Index) -> Array:
+def lane_bits(machine: Chunk, idx: Index) -> Array:
     """For each warp of the chunk, which of its lanes are in `idx`."""
     weights = np.float64(1) * (np.int64(1) << (idx & 31))
     bits = np.bincount(idx >> 5, weights=weights, minlength=machine.threads >> 5)
@@ -55,7 +54,7 @@ def lane_bits(machine: Machine, idx: Index) -> Array:
 class WarpRendezvous:
     """Instructions that wait for all living lanes of a mask."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Threads) -> None:
         self.machine = machine
         self.tables: dict[tuple[int, str, int], list[Arrival]] = {}
 
@@ -171,7 +170,7 @@ class _Barrier:
 class Barriers:
     """`bar`, `barrier`: arrivals are counted in whole warps."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Threads) -> None:
         self.machine = machine
         self.barriers: dict[int, _Barrier] = {}
         self.waiters: list[_Waiter] = []

@@ -11,14 +11,16 @@ from msgspec import Struct
 from ptxsw.errors import Unsupported
 from ptxsw.ir import Function, Module
 from ptxsw.simt import access, async_copies, atomics, branches, warp  # noqa: F401  (their handlers)
+from ptxsw.simt.chunk import Geometry
 from ptxsw.simt.counters import Counters
-from ptxsw.simt.machine import Geometry, Machine
+from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import Buffer
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
 from ptxsw.simt.recorder import Recorder
 from ptxsw.simt.schedule import Converging, Fuzzing, Schedule
 from ptxsw.simt.state import Array
+from ptxsw.simt.translate import translate_all
 from ptxsw.source import Span
 
 RESIDENT = 1 << 16
@@ -78,6 +80,7 @@ def launch(
     if schedule is None:
         schedule = Converging() if seed is None else Fuzzing(seed, merge_iterations)
     program = Program(module, function, args, shared, memory)
+    translate_all(program)
     counts = Counters() if counters else None
     watch = Races() if races else None
     printed: list[str] = []

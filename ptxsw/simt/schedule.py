@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
 
 from ptxsw.simt.state import Fragment, Index, union
 
-if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
+
+class Queue(Protocol):
+    """The fragments of a chunk that can run, and those that wait at joins."""
+
+    runnable: list[Fragment]
+
+    def let_others_by(self) -> None:
+        """Makes those that wait at joins runnable."""
+        ...
 
 
 class Schedule(Protocol):
@@ -42,7 +49,7 @@ class Schedule(Protocol):
         """Does a fragment at a join wait for the others?"""
         ...
 
-    def pause(self, machine: Machine, fragment: Fragment) -> None:
+    def pause(self, queue: Queue, fragment: Fragment) -> None:
         """A fragment's turn is over; it goes back among the runnable."""
         ...
 
@@ -69,11 +76,11 @@ class Converging(Struct):
     def waits(self) -> bool:
         return True
 
-    def pause(self, machine: Machine, fragment: Fragment) -> None:
+    def pause(self, queue: Queue, fragment: Fragment) -> None:
         """It may spin for others: all others get their turn, those at joins too."""
-        if not machine.runnable:
-            machine.let_others_by()
-        machine.runnable.insert(0, fragment)
+        if not queue.runnable:
+            queue.let_others_by()
+        queue.runnable.insert(0, fragment)
 
     def order(self, count: int) -> Index | None:
         return None
@@ -123,19 +130,19 @@ class Fuzzing:
     def waits(self) -> bool:
         return self.random.random() < self.wait
 
-    def pause(self, machine: Machine, fragment: Fragment) -> None:
+    def pause(self, queue: Queue, fragment: Fragment) -> None:
         if self.chase is not None and fragment.idx is self.chase[0]:
-            machine.runnable.append(self._caught_up(machine.runnable, fragment, self.chase[1]))
+            queue.runnable.append(self._caught_up(queue.runnable, fragment, self.chase[1]))
             return
         if fragment.count > 1 and self.random.random() < self.split:
             pieces = self._split(fragment)
-            machine.runnable += pieces
+            queue.runnable += pieces
             if self.merge_iterations and len(pieces) == 2 and self.random.random() < 0.5:
                 self.chase, self.chased = (pieces[0].idx, pieces[1].idx), 0
             return
         if self.random.random() < self.merge:
-            fragment = self._merged(machine.runnable, fragment)
-        machine.runnable.append(fragment)
+            fragment = self._merged(queue.runnable, fragment)
+        queue.runnable.append(fragment)
 
     def _caught_up(self, runnable: list[Fragment], fragment: Fragment, others: Index) -> Fragment:
         """The fragment that runs ahead, together with those it left if it is where they are."""

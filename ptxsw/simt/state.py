@@ -8,7 +8,7 @@ place: seen from one warp, a converged group of lanes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from ptxsw.errors import PtxError
 from ptxsw.ir import Operand
-
-if TYPE_CHECKING:
-    from ptxsw.simt.code import Code
+from ptxsw.simt.code import Code
 
 Array = NDArray[Any]
 Index = NDArray[np.int64]
@@ -159,6 +157,23 @@ class Fragment:
     def part(self, idx: Index) -> Fragment:
         """Some of its threads, at the same place."""
         return Fragment(self.frame, self.pc, idx, self.join, self.tag)
+
+
+class AsyncCopy(Struct, frozen=True):
+    """What some threads have copied but not yet written, and the group it belongs to."""
+
+    idx: Index
+    offsets: Array  # in shared memory
+    columns: list[Array]  # words
+    group: Array
+
+    def split(self, chosen: Array) -> AsyncCopy:
+        return AsyncCopy(
+            self.idx[chosen],
+            self.offsets[chosen],
+            [column[chosen] for column in self.columns],
+            self.group[chosen],
+        )
 
 
 def union(pieces: list[Index]) -> Index:

@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from ptxsw.ir import Instruction, Int
-from ptxsw.simt.code import DONE, LANES, Code, Op, Read, destinations, handles, taking_part
+from ptxsw.simt.code import Code
+from ptxsw.simt.machine import Machine
 from ptxsw.simt.rendezvous import lane_bits
 from ptxsw.simt.state import Array, Fragment, Index
+from ptxsw.simt.threads import Threads
+from ptxsw.simt.translate import (
+    DONE,
+    LANES,
+    Op,
+    Read,
+    destinations,
+    handles,
+    read_operand,
+    taking_part,
+)
 
-if TYPE_CHECKING:
-    from ptxsw.simt.machine import Machine
-
-Perform = Callable[["Machine", Index, list[Array]], list[Array]]
+Perform = Callable[[Threads, Index, list[Array]], list[Array]]
 """From the mask, the operands and marks of undefined operands to results and their marks."""
 
 
@@ -36,7 +45,7 @@ class Exchange(Struct, frozen=True):
     slots: tuple[int | None, ...]
     compute: Perform
 
-    def read(self, machine: Machine, fragment: Fragment) -> list[Array]:
+    def read(self, machine: Threads, fragment: Fragment) -> list[Array]:
         if self.mask is None:
             mask = lane_bits(machine, fragment.idx)[fragment.idx >> 5]
         else:
@@ -47,7 +56,7 @@ class Exchange(Struct, frozen=True):
         return [mask, *(value for value, _ in pairs), *(marks for _, marks in pairs)]
 
     def _value(
-        self, machine: Machine, fragment: Fragment, read: Read, width: int
+        self, machine: Threads, fragment: Fragment, read: Read, width: int
     ) -> tuple[Array, Array]:
         value, poison = read(machine, fragment.frame, fragment.exact)
         if isinstance(value, int):
@@ -57,13 +66,13 @@ class Exchange(Struct, frozen=True):
         count = fragment.count
         return np.broadcast_to(array, count).copy(), np.broadcast_to(marks, count)
 
-    def perform(self, machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+    def perform(self, machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
         results = self.compute(machine, idx, brought)
         outside = (brought[0] >> (idx & 31).astype(np.uint32)) & np.uint32(1) == 0
         results[-1] = results[-1] | outside  # a lane that its own mask does not name
         return results
 
-    def write(self, machine: Machine, fragment: Fragment, results: list[Array]) -> None:
+    def write(self, machine: Threads, fragment: Fragment, results: list[Array]) -> None:
         undefined = results[-1]
         poison = undefined if undefined.any() else None
         count = len(self.slots)
@@ -89,7 +98,7 @@ def _meeting(code: Code, instruction: Instruction, pc: int, rite: Exchange) -> O
 
 def _mask(code: Code, instruction: Instruction, at: int) -> Read | None:
     """The membermask of a `.sync` form."""
-    return code.read(instruction.operands[at]) if "sync" in instruction.modifiers else None
+    return read_operand(code, instruction.operands[at]) if "sync" in instruction.modifiers else None
 
 
 # ---------------------------------------------------------------- shuffles
@@ -116,7 +125,7 @@ def _source_lane(mode: str, lane: Array, b: Array, c: Array) -> tuple[Array, Arr
 def shuffle(mode: str) -> Perform:
     """d = a of another lane, own a where that is out of range; p tells which."""
 
-    def compute(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+    def compute(machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
         mask, a, b, c, a_undefined, *others = brought
         undefined = others[0] | others[1]
         lane = idx & 31
@@ -137,7 +146,7 @@ def shfl(code: Code, instruction: Instruction, pc: int) -> Op:
     """PTX ISA 9.7.9.6."""
     mode = next(m for m in instruction.modifiers if m in ("up", "down", "bfly", "idx"))
     slots = (*destinations(code, instruction.operands[0]), None)[:2]
-    operands = tuple((code.read(o), 32) for o in instruction.operands[1:4])
+    operands = tuple((read_operand(code, o), 32) for o in instruction.operands[1:4])
     rite = Exchange(instruction.name, _mask(code, instruction, 4), operands, slots, shuffle(mode))
     return _meeting(code, instruction, pc, rite)
 
@@ -148,7 +157,7 @@ def shfl(code: Code, instruction: Instruction, pc: int) -> Op:
 def vote_of(mode: str) -> Perform:
     """Over the lanes that take part."""
 
-    def compute(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+    def compute(machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
         mask, truth, undefined = brought
         warps = idx >> 5
         named = (mask >> (idx & 31).astype(np.uint32)) & np.uint32(1) == 1
@@ -169,7 +178,7 @@ def vote(code: Code, instruction: Instruction, pc: int) -> Op:
     """PTX ISA 9.7.13.8 and 9.7.13.9."""
     mode = next(m for m in instruction.modifiers if m in ("all", "any", "uni", "ballot"))
     slots = tuple(destinations(code, instruction.operands[0]))
-    operands = ((code.read(instruction.operands[1]), 1),)
+    operands = ((read_operand(code, instruction.operands[1]), 1),)
     rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, vote_of(mode))
     return _meeting(code, instruction, pc, rite)
 
@@ -200,7 +209,7 @@ def _by_warp(idx: Index, brought: list[Array]) -> list[tuple[slice, int]]:
 def match_of(everybody: bool) -> Perform:
     """The lanes that hold the same value; or whether all do."""
 
-    def compute(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+    def compute(machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
         _, values, undefined = brought
         bits = np.zeros(len(idx), np.uint32)
         agreed = np.zeros(len(idx), np.bool_)
@@ -224,7 +233,7 @@ def match(code: Code, instruction: Instruction, pc: int) -> Op:
     """PTX ISA 9.7.13.10."""
     slots = (*destinations(code, instruction.operands[0]), None)[:2]
     width = 64 if "b64" in instruction.modifiers else 32
-    operands = ((code.read(instruction.operands[1]), width),)
+    operands = ((read_operand(code, instruction.operands[1]), width),)
     compute = match_of("all" in instruction.modifiers)
     rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, compute)
     return _meeting(code, instruction, pc, rite)
@@ -237,7 +246,7 @@ def redux_of(operation: str, signed: bool) -> Perform:
         "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     }  # fmt: skip
 
-    def compute(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+    def compute(machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
         _, values, undefined = brought
         view = values.view(np.int32) if signed else values
         out, marks = np.empty_like(view), undefined.copy()
@@ -257,13 +266,13 @@ def redux(code: Code, instruction: Instruction, pc: int) -> Op:
     if operation not in ("add", "min", "max", "and", "or", "xor") or type_ == "f32":
         raise ValueError("floating-point redux is not modelled")
     slots = tuple(destinations(code, instruction.operands[0]))
-    operands = ((code.read(instruction.operands[1]), 32),)
+    operands = ((read_operand(code, instruction.operands[1]), 32),)
     compute = redux_of(operation, type_ == "s32")
     rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, compute)
     return _meeting(code, instruction, pc, rite)
 
 
-def _elect(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+def _elect(machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
     leader = np.zeros(len(idx), np.uint32)
     for stretch, _ in _by_warp(idx, brought):
         order = machine.schedule.order(len(idx[stretch]))
@@ -275,21 +284,23 @@ def _elect(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
 def elect(code: Code, instruction: Instruction, pc: int) -> Op:
     """PTX ISA 9.7.13.14: the lowest lane leads, or the one the schedule likes."""
     slots = tuple(destinations(code, instruction.operands[0]))
-    rite = Exchange(instruction.name, code.read(instruction.operands[1]), (), slots, _elect)
+    rite = Exchange(
+        instruction.name, read_operand(code, instruction.operands[1]), (), slots, _elect
+    )
     return _meeting(code, instruction, pc, rite)
 
 
 # ---------------------------------------------------------------- barriers
 
 
-def _nothing(machine: Machine, idx: Index, brought: list[Array]) -> list[Array]:
+def _nothing(machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
     if machine.races is not None:
         machine.races.warps_met(machine, idx)
     return [np.zeros(len(idx), np.bool_)]
 
 
 def _warp_barrier(code: Code, instruction: Instruction, pc: int) -> Op:
-    rite = Exchange(instruction.name, code.read(instruction.operands[0]), (), (), _nothing)
+    rite = Exchange(instruction.name, read_operand(code, instruction.operands[0]), (), (), _nothing)
     return _meeting(code, instruction, pc, rite)
 
 
@@ -305,9 +316,9 @@ def bar(code: Code, instruction: Instruction, pc: int) -> Op:
     slot, vote_read = None, None
     if "red" in modifiers:
         (slot,) = destinations(code, operands.pop(0))
-        vote_read = code.read(operands.pop())
-    number = code.read(operands[0] if operands else Int(0))
-    expected = code.read(operands[1]) if len(operands) > 1 else None
+        vote_read = read_operand(code, operands.pop())
+    number = read_operand(code, operands[0] if operands else Int(0))
+    expected = read_operand(code, operands[1]) if len(operands) > 1 else None
     kind = next((m for m in modifiers if m in ("popc", "and", "or")), "")
     arrival = _Arrival(code, number, expected, vote_read, slot, kind, "arrive" not in modifiers)
 

@@ -11,6 +11,7 @@ from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.memory import FIRST, Aliasing, Epoch, Store, ended, joined, stored
 from ptxsw.emulator.node import Term, Variance, ones
 from ptxsw.emulator.run import emulate
+from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.parser import parse
@@ -48,7 +49,7 @@ def same(between: str, load: str = GLOBAL) -> bool:
     last = [a for a in trace.accesses if "nc" in a.instruction.modifiers][-1]
     zero = {v.address for v in last.variants} == {trace.terms.atom("b", 64, Variance.UNIFORM)}
     name = load.partition(".")[0] if load.startswith(("atom", "shfl", "ldu")) else "load"
-    assert zero or any(name in repr(v.address) for v in last.variants)
+    assert zero or any(name in show(v.address) for v in last.variants)
     return zero
 
 

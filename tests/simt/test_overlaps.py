@@ -26,8 +26,8 @@ from ptxsw.ir import Instruction, Module, Reg
 from ptxsw.parser import parse
 from ptxsw.semantics import meaning, opcodes
 from ptxsw.simt import launch
-from ptxsw.simt.code import _HANDLERS as HANDLERS
 from ptxsw.simt.lanes import Bits, Lanes, dtype_of
+from ptxsw.simt.translate import _HANDLERS as HANDLERS
 from tests.semantics.reference import FORMS
 from tests.semantics.test_lanes import draw
 

@@ -1,0 +1,188 @@
+"""A chunk of blocks that run at once: their threads, special registers and memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from ptxsw.ir import Instruction
+from ptxsw.simt.lanes import Bits
+from ptxsw.simt.memory import GARBAGE, Place, Region
+from ptxsw.simt.program import Program
+from ptxsw.simt.state import Array, Fragment, Index, Poison, Poisoned, RunError
+
+_ONE = np.uint32(1)
+
+
+class Geometry(Struct, frozen=True):
+    """Grid and block, in blocks and threads, x first."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def padded(self) -> int:
+        """Threads of a block with the missing lanes of its last warp."""
+        return -(-self.threads // 32) * 32
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+class Chunk:
+    """Blocks `first` to `first + blocks - 1` of a launch."""
+
+    def __init__(self, program: Program, geometry: Geometry, first: int, blocks: int) -> None:
+        self.program, self.geometry, self.first, self.blocks = program, geometry, first, blocks
+        self.padded = geometry.padded
+        self.threads = blocks * self.padded
+        self.within = np.arange(self.threads, dtype=np.int64) % self.padded
+        self.shared = Region(program.shared_memory(blocks))
+        self.local = Region(np.zeros(0, np.uint8))
+        self.local_size = 0
+        self.local_marks: Array | None = None  # undefined bytes; None: there are none
+        self.specials: dict[str, Array] = {}
+        self.steps = 0
+
+    # ------------------------------------------------------------ places and messages
+
+    def block_of(self, threads: Index) -> Index:
+        """Block numbers within the chunk."""
+        blocks: Index = threads // self.padded
+        return blocks
+
+    def thread_name(self, thread: int) -> str:
+        """`thread (1,0,0) of block (0,0,0)`"""
+        x, y, _ = self.geometry.block
+        gx, gy, _ = self.geometry.grid
+        block, t = self.first + thread // self.padded, thread % self.padded
+        at = (t % x, t // x % y, t // (x * y))
+        of = (block % gx, block // gx % gy, block // (gx * gy))
+        return f"thread ({at[0]},{at[1]},{at[2]}) of block ({of[0]},{of[1]},{of[2]})"
+
+    def instruction(self, fragment: Fragment) -> Instruction:
+        return fragment.frame.code.instructions[fragment.pc]
+
+    def error(self, kind: type[RunError], fragment: Fragment, thread: int, what: str) -> RunError:
+        """An error of one thread at the fragment's instruction."""
+        name = self.program.kernel.name
+        span = self.instruction(fragment).span
+        return kind(f"{name}: {self.thread_name(thread)}: {what}", self.program.module.source, span)
+
+    def poisoned(self, fragment: Fragment, undefined: Array | None, what: str) -> RunError:
+        """`undefined` marks threads of the fragment; None: all of them."""
+        at = 0 if undefined is None else int(np.flatnonzero(undefined)[0])
+        thread = int(fragment.idx[min(at, fragment.count - 1)])
+        return self.error(Poisoned, fragment, thread, f"a value nobody defined {what}")
+
+    # ------------------------------------------------------------ registers that are given
+
+    def special(self, name: str, sel: slice | Index) -> Bits:
+        """A special register in some threads. Raises ValueError for an unknown one."""
+        if name in ("%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"):
+            wide = name in ("%clock64", "%globaltimer")
+            self.steps += 1
+            value = self.steps >> 32 if name == "%clock_hi" else self.steps
+            dtype = np.uint64 if wide else np.uint32
+            return Bits(
+                np.array([value & (2**64 - 1 if wide else 2**32 - 1)], dtype), 64 if wide else 32
+            )
+        found = self.specials.get(name)
+        if found is None:
+            found = self.specials[name] = self._special(name)
+        width = 64 if found.dtype == np.uint64 else 32
+        return Bits(found if len(found) == 1 else found[sel], width)
+
+    def _special(self, name: str) -> Array:
+        geometry, (x, y, z) = self.geometry, self.geometry.block
+        gx, gy, gz = geometry.grid
+        base, _, part = name.partition(".")
+        lane = np.arange(self.threads, dtype=np.uint32) % np.uint32(32)
+        block = self.first + np.arange(self.threads) // self.padded
+        within = self.within
+        parts: dict[str, tuple[Any, Any, Any]] = {
+            "%tid": (within % x, within // x % y, within // (x * y)),
+            "%ntid": (x, y, z),
+            "%ctaid": (block % gx, block // gx % gy, block // (gx * gy)),
+            "%clusterid": (block % gx, block // gx % gy, block // (gx * gy)),
+            "%nctaid": (gx, gy, gz),
+            "%nclusterid": (gx, gy, gz),
+            "%cluster_ctaid": (0, 0, 0),
+            "%cluster_nctaid": (1, 1, 1),
+        }
+        single: dict[str, Any] = {
+            "%laneid": lane,
+            "%warpid": within >> 5,
+            "%nwarpid": self.padded >> 5,
+            "%lanemask_eq": _ONE << lane,
+            "%lanemask_lt": (_ONE << lane) - _ONE,
+            "%lanemask_le": ((_ONE << lane) << _ONE) - _ONE,
+            "%lanemask_gt": ~(((_ONE << lane) << _ONE) - _ONE),
+            "%lanemask_ge": ~((_ONE << lane) - _ONE),
+            "%smid": 0, "%nsmid": 1, "%gridid": 1, "%WARP_SZ": 32, "WARP_SZ": 32,
+            "%cluster_ctarank": 0, "%cluster_nctarank": 1, "%is_explicit_cluster": 0,
+            "%dynamic_smem_size": self.program.shared_size - self.program.static_shared,
+            "%total_smem_size": self.program.shared_size,
+        }  # fmt: skip
+        if base in parts and part in ("x", "y", "z"):
+            value = parts[base]["xyz".index(part)]
+        elif name in single:
+            value = single[name]
+        elif base.startswith("%envreg"):
+            value = 0
+        else:
+            raise ValueError(f"special register {name}")
+        return np.atleast_1d(np.asarray(value)).astype(
+            np.uint64 if name == "%gridid" else np.uint32
+        )
+
+    # ------------------------------------------------------------ local memory
+
+    def need_local(self, size: int) -> None:
+        """At least `size` bytes of local memory for every thread."""
+        if size <= self.local_size:
+            return
+        new = -(-max(size, 2 * self.local_size) // 16) * 16
+        data = np.full((self.threads, new), GARBAGE, np.uint8)
+        data[:, : self.local_size] = self.local.data.reshape(self.threads, self.local_size)
+        if self.local_marks is not None:
+            marks = np.zeros((self.threads, new), np.bool_)
+            marks[:, : self.local_size] = self.local_marks.reshape(self.threads, self.local_size)
+            self.local_marks = marks.reshape(-1)
+        self.local, self.local_size = Region(data.reshape(-1)), new
+
+    def mark_local(self, place: Place, step: int, size: int, poison: Poison) -> None:
+        """Bytes of local memory now hold what is undefined, or something defined."""
+        if self.local_marks is None:
+            if poison is None:
+                return
+            self.local_marks = np.zeros(len(self.local.data), np.bool_)
+        marks: Any = False if poison is None else poison
+        if place.which is not None and isinstance(marks, np.ndarray):
+            marks = marks[place.which]
+        for byte in range(size):
+            self.local_marks[place.offsets + step + byte] = marks
+
+    def local_poison(self, place: Place, step: int, size: int) -> Array | None:
+        """Which threads would load undefined bytes."""
+        if self.local_marks is None or place.region is not self.local:
+            return None
+        marks = self.local_marks[place.offsets + step]
+        for byte in range(1, size):
+            marks = marks | self.local_marks[place.offsets + step + byte]
+        return marks if marks.any() else None
+
+    def copy_local(self, idx: Index, source: int, target: int, size: int) -> None:
+        """Copies bytes within the local windows of some threads, defined or not."""
+        for flat in (self.local.data, self.local_marks):
+            if flat is not None:
+                table = flat.reshape(self.threads, self.local_size)
+                table[idx, target : target + size] = table[idx, source : source + size]

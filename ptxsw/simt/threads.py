@@ -1,0 +1,122 @@
+"""Threads that part at branches and meet again where their paths join."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptxsw.simt.chunk import Chunk, Geometry
+from ptxsw.simt.code import Code
+from ptxsw.simt.counters import Counters
+from ptxsw.simt.program import Program
+from ptxsw.simt.races import Races
+from ptxsw.simt.recorder import Recorder
+from ptxsw.simt.schedule import Schedule
+from ptxsw.simt.state import Array, AsyncCopy, Fragment, Index, Join, union
+
+
+class Threads(Chunk):
+    """The threads of a chunk that have not ended, in fragments; and who watches them."""
+
+    def __init__(
+        self,
+        program: Program,
+        geometry: Geometry,
+        first: int,
+        blocks: int,
+        schedule: Schedule,
+        counters: Counters | None,
+        races: Races | None,
+    ) -> None:
+        super().__init__(program, geometry, first, blocks)
+        self.schedule, self.counters, self.races = schedule, counters, races
+        self.recorder: Recorder | None = None
+        self.alive = self.within < geometry.threads
+        self.alive_bits = self._alive_bits()
+        self.runnable: list[Fragment] = []
+        self.joins: dict[Join, None] = {}  # with threads that have arrived
+        self.printed: list[str] = []
+        self.copies: list[AsyncCopy] = []
+        self.committed = np.zeros(self.threads, np.int64)  # groups of asynchronous copies
+
+    def go(self, fragment: Fragment, idx: Index, pc: int) -> None:
+        """Some threads of a fragment go on at another place."""
+        tag = fragment.tag
+        if self.schedule.tracking and tag:
+            tag = code_tag(fragment.frame.code, tag, fragment.pc, pc)
+        elif self.schedule.tracking:
+            tag = code_tag(fragment.frame.code, (), fragment.pc, pc)
+        self.runnable.append(Fragment(fragment.frame, pc, idx, fragment.join, tag))
+
+    def part_at(self, fragment: Fragment, meet: int | None) -> None:
+        """The fragment's threads are about to part; those that part meet again at `meet`."""
+        if meet is None:
+            return
+        join = fragment.join
+        if join is not None and join.frame is fragment.frame and join.pc == meet:
+            return  # all of them wait there anyway
+        fragment.join = Join(meet, fragment.frame, fragment.count, join)
+
+    def arrive(self, fragment: Fragment) -> None:
+        """A fragment has come to where it meets the others it parted from."""
+        join = fragment.join
+        assert join is not None
+        join.pending -= fragment.count
+        join.tag = fragment.tag
+        if join.pending and not self.schedule.waits():
+            self.runnable.append(
+                Fragment(join.frame, join.pc, fragment.idx, join.parent, fragment.tag)
+            )
+            return
+        join.arrived.append(fragment.idx)
+        self.joins[join] = None
+        if not join.pending:
+            self.release(join)
+
+    def release(self, join: Join) -> None:
+        """Those that have arrived go on; those that have not will come alone."""
+        self.joins.pop(join, None)
+        if join.arrived:
+            idx = union(join.arrived)
+            join.arrived = []
+            self.runnable.append(Fragment(join.frame, join.pc, idx, join.parent, join.tag))
+
+    def forget(self, join: Join | None, count: int, until: Join | None) -> None:
+        """So many threads will not come to the joins from `join` to before `until`."""
+        while join is not None and join is not until:
+            join.pending -= count
+            if not join.pending:
+                self.release(join)
+            join = join.parent
+
+    def let_others_by(self) -> None:
+        """A fragment has run for long while others wait at joins: they need not wait."""
+        for join in list(self.joins):
+            self.release(join)
+
+    def _alive_bits(self) -> Array:
+        """The lanes of each warp that have not ended."""
+        weights = np.uint32(1) << np.arange(32, dtype=np.uint32)
+        bits: Array = self.alive.reshape(-1, 32) @ weights
+        return bits.astype(np.uint32)
+
+
+def code_tag(
+    code: Code, tag: tuple[tuple[int, int], ...], pc: int, target: int
+) -> tuple[tuple[int, int], ...]:
+    """How often each loop around `target` has been entered anew: the iterations a thread is in."""
+    if target >= len(code.instructions):
+        return ()
+    cfg = code.cfg
+    source, block = cfg.block_of[pc], cfg.block_of[target]
+    known = dict(tag)
+    counts = []
+    for header in reversed(cfg.loops_around(block)):
+        count = known.get(header, 0)
+        if (
+            header == block
+            and target == cfg.blocks[block].start
+            and source in cfg.loops[header].blocks
+        ):
+            count += 1
+        counts.append((header, count))
+    return tuple(counts)
