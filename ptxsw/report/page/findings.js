@@ -61,5 +61,10 @@ class Findings {
 function findingText({ finding }) {
   return node("div", { class: `finding ${finding.level}` },
     node("p", { class: "measure" }, `${SIGNS[finding.level]} ${finding.measure} (${finding.rule})`),
-    node("p", {}, finding.what), node("p", {}, finding.advice));
+    node("p", {}, ...prose(finding.what)), node("p", {}, ...prose(finding.advice)));
+}
+
+// A sentence with `code` in it.
+function prose(text) {
+  return text.split("`").map((part, number) => (number % 2 ? node("code", {}, part) : part));
 }
