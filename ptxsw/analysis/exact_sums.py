@@ -31,6 +31,7 @@ class ExactSums(Struct):
     given: tuple[Term, ...]
     ahead: Term | None = None
     _numbers: dict[Term, Polynomial | None] = field(default_factory=dict)
+    _polynomials: dict[Term, Polynomial] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -50,6 +51,12 @@ class ExactSums(Struct):
 
     def polynomial(self, term: Term) -> Polynomial:
         """A polynomial equal to a value modulo 2^width."""
+        found = self._polynomials.get(term)
+        if found is None:
+            found = self._polynomials[term] = self._polynomial(term)
+        return found
+
+    def _polynomial(self, term: Term) -> Polynomial:
         arithmetic = sum_or_product(term, self.polynomial)
         if arithmetic is not None:
             return arithmetic

@@ -28,29 +28,35 @@ class Polynomial(Struct, frozen=True, dict=True):
         """The sum of some monomials, of which several may be the same."""
         total: dict[Monomial, Number] = {}
         for monomial, coefficient in items:
-            ordered = tuple(sorted(monomial, key=_id))
+            ordered = monomial if len(monomial) < 2 else tuple(sorted(monomial, key=_id))
             total[ordered] = total.get(ordered, 0) + coefficient
-        kept = [(m, c if c.denominator > 1 else int(c)) for m, c in total.items() if c]
-        return Polynomial(tuple(sorted(kept, key=lambda item: tuple(map(_id, item[0])))))
+        return Polynomial(_in_order(total))
 
     @staticmethod
     def constant(value: Number) -> Polynomial:
-        return Polynomial.of([((), value)])
+        return Polynomial((((), _whole(value)),)) if value else Polynomial()
 
     @staticmethod
     def atom(term: Term) -> Polynomial:
-        return Polynomial.of([((term,), 1)])
+        return Polynomial((((term,), 1),))
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
         more = other if isinstance(other, Polynomial) else Polynomial.constant(other)
-        return Polynomial.of((*self.items, *more.items))
+        if not (self.items and more.items):
+            return self if self.items else more
+        total = dict(self.items)
+        for monomial, coefficient in more.items:
+            total[monomial] = total.get(monomial, 0) + coefficient
+        return Polynomial(_in_order(total))
 
     def __sub__(self, other: Polynomial | int) -> Polynomial:
         return self + other * -1
 
     def __mul__(self, other: Polynomial | Number) -> Polynomial:
-        more = other if isinstance(other, Polynomial) else Polynomial.constant(other)
-        return Polynomial.of((m + n, a * b) for m, a in self.items for n, b in more.items)
+        if not isinstance(other, Polynomial):
+            scaled = tuple((m, _whole(c * other)) for m, c in self.items) if other else ()
+            return Polynomial(scaled)
+        return Polynomial.of((m + n, a * b) for m, a in self.items for n, b in other.items)
 
     def __iter__(self) -> Iterator[tuple[Monomial, Number]]:
         return iter(self.items)
@@ -93,3 +99,16 @@ class Polynomial(Struct, frozen=True, dict=True):
 
 def _id(term: Term) -> int:
     return term.id
+
+
+def _ids(item: tuple[Monomial, Number]) -> tuple[int, ...]:
+    return tuple(map(_id, item[0]))
+
+
+def _whole(value: Number) -> Number:
+    """A number as `int` where it is one."""
+    return value if value.denominator > 1 else int(value)
+
+
+def _in_order(total: Mapping[Monomial, Number]) -> tuple[tuple[Monomial, Number], ...]:
+    return tuple(sorted(((m, _whole(c)) for m, c in total.items() if c), key=_ids))

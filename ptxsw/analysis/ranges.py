@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from math import lcm
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -37,6 +39,7 @@ _OPAQUE_BITS = 16
 _MAX_ITEMS = 64
 _MAX_SIZE = 2000  # nodes of an address or a condition
 
+_Value = TypeVar("_Value")
 Bounds = tuple[Polynomial, Polynomial]
 Holds = Callable[[Term, Iterable[Term]], bool]
 
@@ -88,6 +91,7 @@ class Grid:
             f"%ntid.{axis}": n for axis, n in zip(_AXES, shape or (0, 0, 0), strict=True)
         }
         self.numbers: dict[Term, None] = {}  # the parameters and sizes that were met
+        self.found: dict[tuple[object, ...], _Found] = {}  # by paths; most accesses share theirs
 
     @classmethod
     def of(cls, trace: Trace, most: Mapping[Term, int], holds: Holds) -> Grid:
@@ -238,18 +242,43 @@ def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
     return a * (Fraction(1) / b.items[0][1]) if constant else None
 
 
+class _Found(Struct, frozen=True):
+    """What a path has found out about conditions or a loop, and what that needs; or why nothing."""
+
+    value: Any
+    needs: tuple[Polynomial, ...] = ()
+    problem: str | None = None
+
+
 class _Path:
     """Bounds where some conditions hold. `told` are those that bound atoms directly; all serve to
     prove how loops end."""
 
     def __init__(self, grid: Grid, told: Iterable[Term], given: Iterable[Term] = ()) -> None:
         self._grid, self._terms = grid, grid.terms
-        self._told = tuple(told)
-        self._given = (*self._told, *given)
+        self._told, self._more = tuple(told), tuple(given)
+        self._given = (*self._told, *self._more)
         self.needs: dict[Polynomial, None] = {}
         self._bounds: dict[Term, Bounds] = {}
         self._read: dict[Term, Polynomial] = {}
-        self._decided: dict[Term, list[tuple[str, Polynomial, Iterable[Polynomial]]]] | None = None
+
+    def _once(self, what: str, find: Callable[[_Path], _Value], *of: Term) -> _Value:
+        """What any path with these conditions finds, which needs the same of each that asks. Raises
+        Unbounded."""
+        key = (what, self._told, self._more, *of)
+        found = self._grid.found.get(key)
+        if found is None:
+            path = _Path(self._grid, self._told, self._more)
+            try:
+                found = _Found(find(path), tuple(path.needs))
+            except Unbounded as error:
+                found = _Found(None, (), str(error))
+            self._grid.found[key] = found
+        if found.problem is not None:
+            raise Unbounded(found.problem)
+        self.needs.update(dict.fromkeys(found.needs))
+        value: _Value = found.value
+        return value
 
     def range(self, address: Term, size: int) -> Range:
         """The bytes of an access of `size` bytes at an address."""
@@ -373,7 +402,9 @@ class _Path:
         number: it stays below the end of the loop, however large the step is."""
         for atom in sorted(value.atoms, key=lambda a: a.id):
             count, again = self._grid.again.get(_count(atom), (None, frozenset()))
-            line = None if count is None else self._line(count, again)
+            line = None
+            if count is not None:
+                line = self._once("line", partial(_Path._line, count=count, again=again), count)
             parted = value.parted(atom)
             if line is None or parted is None or not _per_thread(line.start.atoms):
                 continue
@@ -393,7 +424,7 @@ class _Path:
         found = self._bounds.get(atom)
         if found is None:
             bounds = dict(zip(("low", "high"), self._default(atom), strict=True))
-            for side, value, needs in self._decisions().get(atom, ()):
+            for side, value, needs in self._once("told", _Path._decisions).get(atom, ()):
                 bounds[side] = value
                 for need in needs:
                     self.needs[need] = None
@@ -411,7 +442,9 @@ class _Path:
             size = self._grid.size(f"%ntid.{axis}") * self._grid.size(f"%nctaid.{axis}")
             return zero, size - 1
         if _count(atom) in self._grid.again:
-            return zero, self._most_turns(*self._grid.again[_count(atom)])
+            count, again = self._grid.again[_count(atom)]
+            turns = partial(_Path._most_turns, count=count, again=again)
+            return zero, self._once("turns", turns, count)
         whole = atom.args[0] if atom.kind == "extract" and atom.value == 0 else None
         if whole is not None and self._grid.is_parameter(whole) and self._grid.is_shared(whole):
             return zero, self.read(whole)  # the rest of a count: no more than the count
@@ -423,20 +456,19 @@ class _Path:
 
     def _decisions(self) -> Mapping[Term, list[tuple[str, Polynomial, Iterable[Polynomial]]]]:
         """What conditions tell of single atoms, of either side the first."""
-        if self._decided is None:
-            self._decided = {}
-            for comparison in comparisons(self._told, self._terms):
-                inner = _Path(self._grid, (), self._given)
-                try:
-                    told = inner.decision(comparison)
-                except Unbounded:
-                    continue
-                if told is not None:
-                    atom, side, value = told
-                    known = self._decided.setdefault(atom, [])
-                    if side not in (other for other, _, _ in known):
-                        known.append((side, value, tuple(inner.needs)))
-        return self._decided
+        decided: dict[Term, list[tuple[str, Polynomial, Iterable[Polynomial]]]] = {}
+        for comparison in comparisons(self._told, self._terms):
+            inner = _Path(self._grid, (), self._given)
+            try:
+                told = inner.decision(comparison)
+            except Unbounded:
+                continue
+            if told is not None:
+                atom, side, value = told
+                known = decided.setdefault(atom, [])
+                if side not in (other for other, _, _ in known):
+                    known.append((side, value, tuple(inner.needs)))
+        return decided
 
     def decision(self, comparison: Comparison) -> tuple[Term, str, Polynomial] | None:
         """The one atom that threads differ in of which a comparison tells a bound."""

@@ -24,6 +24,7 @@ known to differ. That the values are those of memory is claimed at the loop's be
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -154,6 +155,7 @@ class _InLoop:
         self.accesses = [a for a in inside if a.space not in ("param", "const")]
         self.stores = [a for a in self.accesses if a.kind != "load"]
         self.reasons: dict[int, str] = {}
+        self._places: dict[int, tuple[Polynomial, Polynomial] | None] = {}
 
     def _block(self, access: Access) -> int:
         return self.cfg.block_of[access.index]
@@ -238,6 +240,11 @@ class _InLoop:
 
     def _place(self, access: Access) -> tuple[Polynomial, Polynomial] | None:
         """The address in this turn, and what it grows by; None where it is no such sum."""
+        if access.index not in self._places:
+            self._places[access.index] = self._placed(access)
+        return self._places[access.index]
+
+    def _placed(self, access: Access) -> tuple[Polynomial, Polynomial] | None:
         addresses = {variant.address for variant in access.variants}
         if len(addresses) != 1:
             return None
@@ -266,17 +273,10 @@ class _InLoop:
         base = address(access.instruction).base
         wanted = {base} if isinstance(base, Reg) else set()
         found: list[int] = []
-        order = sorted(self.always, key=self.cfg.rank.__getitem__)
-        before = [
-            i for n in order for i in range(self.cfg.blocks[n].start, self.cfg.blocks[n].end)
-            if self.cfg.rank[n] < self.cfg.rank[self._block(access)] or i < access.index
-        ]  # fmt: skip
-        before = [i for i in before if self.cfg.rank[self.cfg.block_of[i]] <= self.cfg.rank[
-            self._block(access)]]  # fmt: skip
-        for index in reversed(before):
+        at = bisect_left(self._turn, self._when(access.index), key=self._when)
+        while (at := max((self._writer_before(reg, at) for reg in wanted), default=-1)) >= 0:
+            index = self._turn[at]
             instruction = self.cfg.instructions[index]
-            if wanted.isdisjoint(defs(instruction)):
-                continue
             if not computes(instruction) or len(found) == _LONGEST:
                 return None
             found.append(index)
@@ -285,6 +285,31 @@ class _InLoop:
         if elsewhere or any(reg.scope for reg in wanted):
             return None
         return tuple(reversed(found))
+
+    def _when(self, index: int) -> tuple[int, int]:
+        """When an instruction comes in a turn that passes it."""
+        return self.cfg.rank[self.cfg.block_of[index]], index
+
+    @cached_property
+    def _turn(self) -> list[int]:
+        """The instructions that every turn passes, in order."""
+        blocks = (self.cfg.blocks[n] for n in sorted(self.always, key=self.cfg.rank.__getitem__))
+        return [i for block in blocks for i in range(block.start, block.end)]
+
+    @cached_property
+    def _writers(self) -> dict[Reg, list[int]]:
+        """Where each register is written: positions in `_turn`."""
+        found: dict[Reg, list[int]] = {}
+        for at, index in enumerate(self._turn):
+            for reg in defs(self.cfg.instructions[index]):
+                found.setdefault(reg, []).append(at)
+        return found
+
+    def _writer_before(self, reg: Reg, at: int) -> int:
+        """The last position before one that writes a register; -1 where there is none."""
+        places = self._writers.get(reg, ())
+        earlier = bisect_left(places, at)
+        return places[earlier - 1] if earlier else -1
 
     @cached_property
     def _sometimes(self) -> list[tuple[Reg, ...]]:
