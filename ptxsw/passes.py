@@ -7,6 +7,7 @@ Each kernel is taken out of its module first: kernels know nothing of each other
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
+from ptxsw.batches import alone
 from ptxsw.change import Change, Refusal
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.splice import Edit, Origins, apply, compose
@@ -30,12 +32,16 @@ from ptxsw.parser import parse
 from ptxsw.rewrites import every, joint, named
 from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
 from ptxsw.rewrites.registers import Registers
-from ptxsw.rewrites.weighing import Scales, Text, cannot_count
+from ptxsw.rewrites.weighing import Asking, Scales, Text, Weighed, cannot_count
 from ptxsw.source import Source
 from ptxsw.validate import ASSUMPTIONS, Proved, validate
 
 if TYPE_CHECKING:
+    from ptxsw.cost.combined import Question
+    from ptxsw.cost.counted import Answered
     from ptxsw.toolchain.tuned import Tuned
+
+    Steps = Generator[Question, Answered, "Progress"]
 
 _UNWEIGHED = frozenset({*joint.TOGETHER, Registers.name})  # they choose by figures of their own
 UNCHECKED = "what was written for it could not be shown to be right"
@@ -99,18 +105,22 @@ class Passes:
 
     def run(self, excerpt: Excerpt) -> Progress:
         """One kernel, and what was made of it. Raises ParseError."""
+        return alone(self.steps(excerpt), answers)
+
+    def steps(self, excerpt: Excerpt) -> Steps:
+        """The same, which yields what ptxas has to be asked, and is sent the answers."""
         best = self._tuned(excerpt)
         if best is None or not best.measured:
-            return self._run(excerpt, self._rewrites)
+            return (yield from self._run(excerpt, self._rewrites))
         if best.rewrites:
             chosen = replace(
                 self._options, mode="force", min_gain=None, scheme="auto", form="auto",
                 rewrites=best.rewrites,
             )  # fmt: skip
-            each = Passes(chosen, self._arch, self._block).run(excerpt)
+            each = yield from Passes(chosen, self._arch, self._block).steps(excerpt)
         else:
             left = (one for one in self._rewrites if one.name not in best.measured)
-            each = self._run(excerpt, tuple(left))
+            each = yield from self._run(excerpt, tuple(left))
         each.decision = each.decision or Decision(bool(each.since), TUNED, str(best))
         return each
 
@@ -127,7 +137,7 @@ class Passes:
         known = {one.name for one in every()}
         return found if found is not None and known.issuperset(found.rewrites) else None
 
-    def _run(self, excerpt: Excerpt, rewrites: tuple[Rewrite, ...]) -> Progress:
+    def _run(self, excerpt: Excerpt, rewrites: tuple[Rewrite, ...]) -> Steps:
         """One kernel sent through some rewrites."""
         with Budget(self._options.budget_s) as budget:
             solver, module, function = Solver(), excerpt.module, excerpt.function
@@ -136,16 +146,16 @@ class Passes:
             auto = self._options.mode == "auto"
             for one in rewrites:
                 if auto and one.name == Registers.name:  # for the text that is kept
-                    self._weigh(each)
+                    yield from self._weigh(each)
                 made = self._find(one, each)
                 if made is not None:
                     each.made.append(made)
                 if made is not None and made.changes:
                     self._write(one, each, made)
                 if one is self._last_unsure:
-                    self._weigh(each)
+                    yield from self._weigh(each)
             if auto:
-                self._weigh(each)
+                yield from self._weigh(each)
         return each
 
     # ------------------------------------------------------------ finding
@@ -257,7 +267,7 @@ class Passes:
         reason = cannot_count(self._arch)
         return None if reason is None else f"what it costs in registers is not known: {reason}"
 
-    def _weigh(self, each: Progress) -> None:
+    def _weigh(self, each: Progress) -> Generator[Question, Answered, None]:
         """Keep what certainly pays. Copies cost nothing, and what was chosen with shuffles stays;
         what is kept of earlier rewrites is not weighed again."""
         new = each.states[each.weighed :]
@@ -271,7 +281,7 @@ class Passes:
         for state in each.states:
             sure = each.made[state.number].rewrite not in unsure
             texts.append(Text(state.module, partial(self._trace, state), sure))
-        weighed = each.scales.choose(texts, each.weighed)
+        weighed = yield from _unhurried(each.scales.choose(texts, each.weighed), each.budget)
         if weighed.kept or each.decision is None:
             each.decision = weighed.decision
         for number in range(weighed.kept + 1, len(texts)):
@@ -296,6 +306,26 @@ class Passes:
             left, refusals = [load.index for load in global_loads(made.kernel.trace)], ()
         refusals += tuple(Refusal(name, at, reason) for at in left)
         each.made[number] = replace(made, changes=(), refusals=refusals, choice=None)
+
+
+def _unhurried(asking: Asking, budget: Budget) -> Asking:
+    """The same questions; the kernel's time stops until each is answered."""
+    try:
+        question = next(asking)
+        while True:
+            with budget.paused():
+                answer = yield question
+            question = asking.send(answer)
+    except StopIteration as end:
+        weighed: Weighed = end.value
+        return weighed
+
+
+def answers(questions: Sequence[Question]) -> Sequence[Answered]:
+    """What ptxas makes of the texts of some kernels."""
+    from ptxsw.cost import counted
+
+    return counted.answers(questions, counted.tools())
 
 
 def _return_to(each: Progress, number: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,27 +10,35 @@ from msgspec import Struct, field, msgpack
 from msgspec.structs import replace
 
 import ptxsw
+from ptxsw.batches import batched
 from ptxsw.codegen.splice import Edit, apply, insert, line_end
 from ptxsw.cxx_names import chosen, readable
 from ptxsw.excerpt import Excerpts
 from ptxsw.ir import Function, Module
 from ptxsw.options import DEFAULT_ASSUME, FORMS, MODES, SCHEMES, Options, block_shape
 from ptxsw.parser import parse
-from ptxsw.passes import Passes, Progress
+from ptxsw.passes import Passes, Progress, answers
 from ptxsw.report import model
 from ptxsw.report.describe import describe
 from ptxsw.report.outcome import kernel_report, waiting_report
 from ptxsw.report.shown import Report
 from ptxsw.toolchain.jobs import LONG
-from ptxsw.workers import spread
+from ptxsw.workers import streamed
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
+
+if TYPE_CHECKING:
+    from ptxsw.cost.combined import Question
+    from ptxsw.cost.counted import Answered
 
 __all__ = [
     "DEFAULT_ASSUME", "FORMS", "MODES", "SCHEMES", "Options", "Result", "Watch", "analyze",
     "check", "inspect", "optimize",
 ]  # fmt: skip
+
+_WAITING = 16
+"""Kernels of a process that wait to be weighed together. All that is known of them is held."""
 
 _WRONG = "made with --unsafe-bound {}: the kernels compute NONSENSE and are for timing only"
 
@@ -185,23 +193,26 @@ def _run(
         watch.begin(_report(name, arch, begin, waiting))
     passes, excerpts = Passes(options, arch, shape.block if shape else None), Excerpts(module)
 
-    def work(number: int) -> Outcome:
+    def task(number: int) -> Generator[Question, Answered, Outcome]:
         excerpt = excerpts.of(functions[number])
         line = module.source.line(functions[number].span.start)
         known = keep.get(excerpt.source.text, line) if keep is not None else None
         if known is not None:
             outcome = msgpack.decode(known, type=Outcome)
         else:
-            outcome = _outcome(passes.run(excerpt), shape, arch, smt2=options.smt2)
+            outcome = _outcome((yield from passes.steps(excerpt)), shape, arch, smt2=options.smt2)
             if keep is not None:
                 keep.put(excerpt.source.text, line, msgpack.encode(outcome))
         return replace(outcome, edits=tuple(map(excerpt.whole, outcome.edits)))
+
+    def work(numbers: Iterator[int]) -> Iterator[tuple[int, Outcome]]:
+        return batched(((number, task(number)) for number in numbers), answers, _WAITING)
 
     if len(functions) == 1:
         keep = None  # whoever keeps the answer for the file has it
     numbered: dict[int, Outcome] = {}
     order = range(len(functions)) if watch is None else _shortest_first(functions)
-    for number, one in spread(order, work, jobs if _characters(functions) > LONG else 1):
+    for number, one in streamed(order, work, jobs if _characters(functions) > LONG else 1):
         numbered[number] = one
         if watch is not None:
             watch.finished(number, one.report, one.edits)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 Result = TypeVar("Result")
+Work = Callable[[Iterator[int]], Iterator[tuple[int, Result]]]
 
 
 def cores() -> int:
@@ -19,51 +24,60 @@ def cores() -> int:
 def spread(
     order: Sequence[int], work: Callable[[int], Result], jobs: int
 ) -> Iterator[tuple[int, Result]]:
+    """The results of `work` for these numbers: `streamed`, each by itself."""
+    return streamed(order, lambda numbers: ((number, work(number)) for number in numbers), jobs)
+
+
+def streamed(order: Sequence[int], work: Work[Result], jobs: int) -> Iterator[tuple[int, Result]]:
     """The results of `work` for these numbers, each as soon as it is there, from at most `jobs`
-    processes. With one job nothing is started and the order is kept.
+    processes. `work` takes numbers when it has time for them, and may hold on to some. With one job
+    nothing is started and the order is kept.
 
     Workers are forks: they see what this process has read, and take a number each time that they
-    are idle, so memory holds one task a worker. What a worker fails at is done again here, and
-    raises here what it raises. Results cross a pipe: they have to be picklable.
+    are idle, so memory holds what one worker works on. What a worker fails at is done again here,
+    and raises here what it raises. Results cross a pipe: they have to be picklable.
     """
     if jobs <= 1 or len(order) <= 1:
-        yield from ((number, work(number)) for number in order)
+        yield from work(iter(order))
         return
     from multiprocessing.connection import wait
 
     waiting = deque(order)
     workers = [_Worker(work) for _ in range(min(jobs, len(order)))]
-    busy: dict[_Worker, int] = {}
-
-    def give(worker: _Worker) -> None:
-        busy[worker] = waiting.popleft()
-        worker.line.send(busy[worker])
-
+    alive = {worker.line: worker for worker in workers}
     try:
-        for worker in workers:
-            give(worker)
-        while busy:
-            ready = wait([worker.line for worker in busy])
-            for worker in [worker for worker in busy if worker.line in ready]:
-                number = busy.pop(worker)
-                done, result = worker.result()
-                if done and waiting:
-                    give(worker)
-                yield number, result if done else work(number)
-        yield from ((number, work(number)) for number in waiting)  # all workers have died
+        while alive:
+            for line in wait(list(alive)):
+                worker = alive[line]  # type: ignore[index]
+                told = worker.told()
+                if told == _IDLE:
+                    worker.give(waiting.popleft() if waiting else None)
+                elif told in (_FAILED, _DIED):
+                    if told == _DIED:
+                        del alive[worker.line]
+                    left, worker.owes = worker.owes, []
+                    yield from work(iter(left))
+                else:
+                    worker.owes.remove(told[0])
+                    yield told
+        yield from work(iter(waiting))  # all workers have died
     finally:
         for worker in workers:
             worker.end()
 
 
+_IDLE, _FAILED, _DIED = "idle", "failed", "died"
+
+
 class _Worker:
     """A fork that takes numbers and gives results until it is ended."""
 
-    def __init__(self, work: Callable[[int], object]) -> None:
+    def __init__(self, work: Work[Any]) -> None:
         from multiprocessing import Pipe
 
         from ptxsw.toolchain.process import end_with_parent
 
+        self.owes: list[int] = []  # the numbers that it has taken and not answered
         self.line, theirs = Pipe()
         end_with_parent(0)  # imports what the child will need
         parent = os.getpid()
@@ -72,19 +86,25 @@ class _Worker:
             theirs.close()
             return
         try:
+            self.line.close()
             end_with_parent(parent)
-            while True:
-                theirs.send(_attempt(work, theirs.recv()))
+            _serve(work, theirs)
         finally:  # never back into the caller's code, whatever was raised
             os._exit(0)
 
-    def result(self) -> tuple[bool, Any]:
-        """Whether the task was finished, and what came of it."""
+    def give(self, number: int | None) -> None:
+        """Hands it a number, or None where there are no more."""
+        if number is not None:
+            self.owes.append(number)
+        with contextlib.suppress(OSError):  # it has died, and is told of next
+            self.line.send(number)
+
+    def told(self) -> Any:
+        """What it says: that it is idle, has failed or died, or a number with its result."""
         try:
-            answer: tuple[bool, Any] = self.line.recv()
+            return self.line.recv()
         except (EOFError, OSError):
-            return False, None
-        return answer
+            return _DIED
 
     def end(self) -> None:
         self.line.close()
@@ -92,8 +112,23 @@ class _Worker:
         os.waitpid(self._process, 0)
 
 
-def _attempt(work: Callable[[int], object], number: int) -> tuple[bool, object]:
-    try:
-        return True, work(number)
-    except Exception:  # the caller meets it, with all that it says, when it tries by itself
-        return False, None
+def _serve(work: Work[Any], line: Connection[Any, Any]) -> None:
+    """Works on what comes until there is no more."""
+    more = True
+
+    def numbers() -> Iterator[int]:
+        nonlocal more
+        while True:
+            line.send(_IDLE)
+            number = line.recv()
+            if number is None:
+                more = False
+                return
+            yield number
+
+    while more:
+        try:
+            for result in work(numbers()):
+                line.send(result)
+        except Exception:  # the caller meets it, with all that it says, when it tries by itself
+            line.send(_FAILED)

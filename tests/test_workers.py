@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator, Iterator, Sequence
 
 import pytest
 
 from benchmarks.scale import many_kernels
 from ptxsw import Options, optimize
-from ptxsw.workers import spread
+from ptxsw.batches import alone, batched
+from ptxsw.workers import spread, streamed
 
 
 def test_results_are_those_of_one_process() -> None:
@@ -42,6 +44,51 @@ def test_the_task_of_a_worker_that_died_is_done_here() -> None:
         return number
 
     assert dict(spread(range(6), work, 2)) == {n: n for n in range(6)}
+
+
+def pairs(numbers: Iterator[int]) -> Iterator[tuple[int, str]]:
+    """Answers two numbers at a time, and one by itself only where it is the last."""
+    for first in numbers:
+        second = next(numbers, None)
+        yield first, str(first)
+        if second is not None:
+            yield second, str(second)
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_work_may_hold_on_to_numbers(jobs: int) -> None:
+    assert dict(streamed(range(7), pairs, jobs)) == {n: str(n) for n in range(7)}
+
+
+def test_what_a_worker_held_on_to_is_not_lost() -> None:
+    here = os.getpid()
+
+    def work(numbers: Iterator[int]) -> Iterator[tuple[int, int]]:
+        taken = list(numbers)
+        if os.getpid() != here:
+            os.kill(os.getpid(), 9)
+        yield from ((n, n) for n in taken)
+
+    assert dict(streamed(range(6), work, 2)) == {n: n for n in range(6)}
+
+
+def test_questions_of_several_tasks_are_answered_together() -> None:
+    asked: list[list[int]] = []
+
+    def task(number: int) -> Generator[int, int, int]:
+        total = 0
+        for turn in range(number % 3):
+            total += yield number * 10 + turn
+        return total
+
+    def answer(questions: Sequence[int]) -> list[int]:
+        asked.append(list(questions))
+        return [question * 2 for question in questions]
+
+    results = dict(batched(((n, task(n)) for n in range(6)), answer, 2))
+    assert results == {0: 0, 1: 20, 2: 82, 3: 0, 4: 80, 5: 202}
+    assert asked == [[10, 20], [21, 40], [50], [51]]
+    assert alone(task(5), answer) == 202
 
 
 def test_nobody_is_left_behind() -> None:

@@ -1,16 +1,19 @@
-"""What ptxas makes of some texts of one kernel, counted, and remembered for the next build.
+"""What ptxas makes of some texts of a kernel, counted, and remembered for the next build.
 
 Texts that differ in the kernel alone go into one file, the kernel once under its name and then
-under others: ptxas and nvdisasm run once for all of them.
+under others, and with them the texts of other kernels (`combined`): ptxas and nvdisasm run once for
+all of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +22,7 @@ from msgspec import Struct
 
 import ptxsw
 from ptxsw.cost import nvdisasm, sass
+from ptxsw.cost.combined import Question, around, combined, together
 from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.pipes import UNKNOWN
 from ptxsw.flow.cfg import build
@@ -69,6 +73,10 @@ class Counted(Struct, frozen=True):
         return sum(self.pipes.values())
 
 
+Answered = tuple[Counted, ...] | NotCounted
+"""Of each text of a question; or why it is not known."""
+
+
 class Tools(Struct, frozen=True):
     """The programs that are run."""
 
@@ -86,57 +94,57 @@ def tools() -> Tools:
 
 def can_be_told_apart(texts: Sequence[Module], name: str) -> bool:
     """Do these texts differ in this kernel alone, so that one run serves all?"""
-    return len({_around(module, _kernel(module, name)) for module in texts}) == 1
+    return len({around(module, name) for module in texts}) == 1
 
 
-def count(texts: Sequence[Module], name: str, arch: str, programs: Tools) -> tuple[Counted, ...]:
-    """What ptxas makes of the kernel in each text, of which all but it are best hollow. The texts
-    differ in this kernel alone. Raises NotCounted."""
-    combined, names = _combined(texts, name)
+def count(question: Question, programs: Tools) -> tuple[Counted, ...]:
+    """The answer to one question. Raises NotCounted."""
+    (found,) = answers([question], programs)
+    if isinstance(found, NotCounted):
+        raise found
+    return found
+
+
+def answers(questions: Sequence[Question], programs: Tools) -> list[Answered]:
+    """What ptxas makes of each text of each question, or why that is not known; the programs are
+    run for many questions at once, and give what they would give for one."""
     store = _store()
-    entry = COUNTED + key(combined.encode(), arch.encode(), _identity(programs).encode())
-    known = store.get(entry) if store is not None else None
-    if known is not None and known.report:
-        return msgspec.json.decode(known.report, type=tuple[Counted, ...])
-    made = _made(combined, names, arch, programs)
-    if store is not None:
-        try:
-            store.put(entry, Answer(None, msgspec.json.encode(made)))
-        except OSError:
-            return made  # next time it is counted again
-    return made
+    entries = [_entry(question, programs) for question in questions]
+    found: dict[int, Answered] = {}
+    for number, entry in enumerate(entries):
+        known = store.get(entry) if store is not None else None
+        if known is not None and known.report:
+            found[number] = msgspec.json.decode(known.report, type=tuple[Counted, ...])
+    missing = [number for number in range(len(questions)) if number not in found]
+    for group in together([questions[number] for number in missing]):
+        asked = [missing[at] for at in group]
+        made = _asked([questions[number] for number in asked], programs)
+        for number, one in zip(asked, made, strict=True):
+            found[number] = one
+            if store is not None and not isinstance(one, NotCounted):
+                answer = Answer(None, msgspec.json.encode(one))
+                with contextlib.suppress(OSError):  # next time it is counted again
+                    store.put(entries[number], answer, trim=number == asked[-1])
+    return [found[number] for number in range(len(questions))]
 
 
-# ---------------------------------------------------------------- one file of several texts
+def _asked(questions: Sequence[Question], programs: Tools) -> list[Answered]:
+    """The answers of the programs. Where they fail for all, each question is asked by itself."""
+    try:
+        return [*_made(questions, programs)]
+    except NotCounted as error:
+        if len(questions) == 1:
+            return [error]
+    return [answer for question in questions for answer in _asked([question], programs)]
 
 
-def _kernel(module: Module, name: str) -> Function:
-    return next(kernel for kernel in module.kernels if kernel.name == name)
-
-
-def _around(module: Module, kernel: Function) -> tuple[str, str]:
-    text, span = module.source.text, kernel.span
-    return text[: span.start], text[span.end :]
-
-
-def _combined(texts: Sequence[Module], name: str) -> tuple[str, list[str]]:
-    """One text with the kernel of each, and their names there."""
-    before, after = _around(texts[0], _kernel(texts[0], name))
-    names, bodies = [], []
-    for number, module in enumerate(texts):
-        own = f"{name}$sw{number}" if number else name
-        span = _kernel(module, name).span
-        head, entry, rest = module.source.text[span.start : span.end].partition(".entry")
-        names.append(own)
-        bodies.append(head + entry + rest.replace(name, own, 1))
-    return before + "\n".join(bodies) + after, names
-
-
-def _made(text: str, names: Sequence[str], arch: str, programs: Tools) -> tuple[Counted, ...]:
+def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Counted, ...]]:
+    whole = combined(questions)
     try:
         made = sass.read(
-            text, arch, compared=False, ptxas=programs.ptxas, disassembler=programs.nvdisasm,
-            options=("-c",) if _EXTERNAL.search(text) else (), timeout=_PATIENCE,
+            whole.text, questions[0].arch, compared=False, ptxas=programs.ptxas,
+            disassembler=programs.nvdisasm, timeout=_PATIENCE,
+            options=("-c",) if _EXTERNAL.search(whole.text) else (),
         )  # fmt: skip
     except ptxas.AssemblyError as error:
         raise Refused(f"ptxas refuses it: {' '.join(str(error).split())[:200]}") from error
@@ -144,8 +152,9 @@ def _made(text: str, names: Sequence[str], arch: str, programs: Tools) -> tuple[
         raise NotCounted(f"ptxas could not be asked: {error}") from error
     if made.note:
         raise NotCounted(made.note)
-    module = parse(text)
-    return tuple(_counted(made, _kernel(module, name)) for name in names)
+    functions = {function.name: function for function in parse(whole.text).kernels}
+    for names in whole.names:
+        yield tuple(_counted(made, functions[name]) for name in names)
 
 
 def _counted(made: sass.Sass, function: Function) -> Counted:
@@ -184,6 +193,13 @@ def _store() -> Cache | None:
     return None if store is None or store.problem is not None else store
 
 
+def _entry(question: Question, programs: Tools) -> str:
+    """The name of what is remembered, however it was asked."""
+    text = combined([question]).text
+    return COUNTED + key(text.encode(), question.arch.encode(), _identity(programs).encode())
+
+
+@cache
 def _identity(programs: Tools) -> str:
     """Changes with the programs, and with ptxsw itself."""
     states = [fingerprint(_PACKAGE)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import inf
 from time import thread_time
 
@@ -41,6 +43,15 @@ class Budget:
     def __exit__(self, *_: object) -> None:
         self._used = self.used
         self._since = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Does not count what others do meanwhile."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     @property
     def used(self) -> float:

@@ -2,13 +2,14 @@
 against one another by what ptxas makes of them (`cost/decide.py`).
 
 Rewrites whose cost only ptxas knows are weighed before others build on them, all others at the end:
-so ptxas is run twice at most, each time for several texts at once. No rewrite takes part in it, and
-all are judged alike.
+so ptxas is asked twice at most, each time for several texts at once. No rewrite takes part in it,
+and all are judged alike. Questions are yielded, so that those of several kernels can be answered
+together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -19,8 +20,10 @@ from ptxsw.ir import Module
 from ptxsw.target import plain_name
 
 if TYPE_CHECKING:
-    from ptxsw.cost.counted import Counted
+    from ptxsw.cost.combined import Question
+    from ptxsw.cost.counted import Answered, Counted
 
+Asking = Generator["Question", "Answered", "Weighed"]
 Block = tuple[int, int, int]
 
 _FIRST_ARCH = 70  # whose machine code is read
@@ -66,7 +69,7 @@ class Scales:
         self._name, self._arch, self._block = name, arch, block
         self._known: dict[int, Figures] = {}
 
-    def choose(self, texts: Sequence[Text], base: int) -> Weighed:
+    def choose(self, texts: Sequence[Text], base: int) -> Asking:
         """Which of the texts behind number `base`, which is kept already, to keep. The first is
         the original."""
         from ptxsw.cost.counted import NotCounted, Refused
@@ -76,7 +79,7 @@ class Scales:
         rest = range(base, len(texts))
         if reason is None:
             try:
-                return self._counted(texts, base)
+                return (yield from self._counted(texts, base))
             except Refused as error:
                 decision = Decision(base > 0, COUNTS, str(error))
                 return Weighed(base, dict.fromkeys(rest, str(error)), decision)
@@ -87,10 +90,10 @@ class Scales:
         why = f"what it costs in registers is not known: {reason}"
         return Weighed(kept, dict.fromkeys(rest, why), Decision(kept > 0, COUNTS, said))
 
-    def _counted(self, texts: Sequence[Text], base: int) -> Weighed:
+    def _counted(self, texts: Sequence[Text], base: int) -> Asking:
         """The same by what ptxas makes of them: each that dominates the one kept before it. Raises
         NotCounted, UnknownTarget."""
-        self._ask(texts, base)
+        yield from self._ask(texts, base)
         kept, reasons = base, dict[int, str]()
         for number in range(base + 1, len(texts)):
             if number in self._known:
@@ -103,12 +106,12 @@ class Scales:
         self._known = {n: known for n, known in self._known.items() if n <= kept}
         return Weighed(kept, why, decision)
 
-    def _ask(self, texts: Sequence[Text], base: int) -> None:
+    def _ask(self, texts: Sequence[Text], base: int) -> Generator[Question, Answered, None]:
         """Learns what ptxas makes of all these texts; where they differ in more than the kernel,
         of the first and the last."""
-        from ptxsw.cost.counted import can_be_told_apart, count, tools
+        from ptxsw.cost.combined import Question
+        from ptxsw.cost.counted import NotCounted, can_be_told_apart
 
-        programs = tools()
         arch = self._arch or ""
         asked = arch if arch.startswith("sm_") else str(plain_name(arch))
         wanted = dict.fromkeys((0, *range(base, len(texts))))
@@ -118,10 +121,11 @@ class Scales:
         else:
             groups = [[n] for n in dict.fromkeys((numbers[0], numbers[-1]))]
         for group in groups:
-            modules = [texts[n].module for n in group]
-            for number, made in zip(
-                group, count(modules, self._name, asked, programs), strict=True
-            ):
+            modules = tuple(texts[n].module for n in group)
+            answer = yield Question(modules, self._name, asked)
+            if isinstance(answer, NotCounted):
+                raise answer
+            for number, made in zip(group, answer, strict=True):
                 self._known[number] = self._figures(texts[number], made)
 
     def _figures(self, text: Text, made: Counted) -> Figures:

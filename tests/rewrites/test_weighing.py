@@ -5,16 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.scale import many_kernels
 from ptxsw.cost import counted, nvdisasm, sass
+from ptxsw.cost.combined import Question, together
 from ptxsw.cost.counted import Counted, NotCounted, Use, can_be_told_apart
 from ptxsw.cost.decide import Figures, decide, figures
 from ptxsw.cost.dominance import Ends
 from ptxsw.cost.wavefronts import Wavefronts
+from ptxsw.excerpt import Excerpts
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.report.model import Decision, Kernel
@@ -262,10 +266,105 @@ def test_one_run_serves_texts_that_differ_in_the_kernel(programs: None) -> None:
     modules = [parse(LOOP), parse(other)]
     assert can_be_told_apart(modules, "k")
     tools = counted.tools()
-    together = counted.count(modules, "k", "sm_80", tools)
-    assert together == tuple(counted.count([m], "k", "sm_80", tools)[0] for m in modules)
+    at_once = counted.count(Question(tuple(modules), "k", "sm_80"), tools)
+    alone = (counted.count(Question((module,), "k", "sm_80"), tools) for module in modules)
+    assert at_once == tuple(each for (each,) in alone)
     moved = parse(LOOP.replace(".visible", ".shared .b32 x[4];\n.visible"))
     assert not can_be_told_apart([modules[0], moved], "k")
+
+
+# ---------------------------------------------------------------- several kernels
+
+
+def module_of(*bodies: str) -> str:
+    """The kernels of some modules as one module, under names of their own."""
+    head = bodies[0][: bodies[0].index(".visible")]
+    renamed = (
+        body[body.index(".visible") :].replace(" k(", f" k{number}(")
+        for number, body in enumerate(bodies)
+    )
+    return head + "\n".join(f"// the next one\n{body}" for body in renamed)
+
+
+LOADS = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .align 16 .u64 .ptr .global .align 16 a)
+{
+	.reg .b32 %r<8>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd1, [a];
+	cvta.to.global.u64 %rd1, %rd1;
+	ld.global.u32 %r1, [%rd1];
+	ld.global.u32 %r2, [%rd1+4];
+	add.s32 %r1, %r1, %r2;
+	st.global.u32 [%rd1+8], %r1;
+	ret;
+}
+"""
+SLOWER = LOOP.replace("mul.f32 %f3, %f1, %f2;", "div.rn.f32 %f3, %f1, %f2;")
+
+
+def questions(text: str) -> list[Question]:
+    """One for each kernel of a text, alone in its module."""
+    excerpts, kernels = Excerpts(parse(text)), parse(text).kernels
+    modules = [(excerpts.of(kernel).module, kernel.name) for kernel in kernels]
+    return [Question((module,), name, "sm_80") for module, name in modules]
+
+
+def test_many_kernels_are_asked_about_at_once(programs: None, runs: Counter[str]) -> None:
+    """What is decided about each is what is decided about it alone."""
+    text = module_of(LOOP, SLOWER, LOADS)
+    whole = optimize(text, Options())
+    assert runs == {"ptxas": 2, "nvdisasm": 2}  # the last kernel is weighed twice
+    for kernel in whole.report.kernels:
+        runs.clear()
+        (alone,) = optimize(text, Options(only=kernel.name)).report.kernels
+        assert not runs  # each is remembered by itself
+        assert alone == kernel
+    assert [k.decision is not None for k in whole.report.kernels] == [True, True, True]
+    assert len({str(k.decision.before) for k in whole.report.kernels if k.decision}) == 3
+
+
+def test_answers_together_are_those_of_each(programs: None, cache: Path) -> None:
+    """On what a compiler wrote."""
+    asked = questions(many_kernels(25))[::5]
+    assert list(together(asked)) == [[*range(5)]]
+    at_once = counted.answers(asked, counted.tools())
+    for path in cache.iterdir():
+        path.unlink()
+    assert at_once == [counted.count(question, counted.tools()) for question in asked]
+
+
+def test_one_that_ptxas_refuses_spoils_no_other(programs: None, runs: Counter[str]) -> None:
+    """All are asked about again, each by itself."""
+    asked = questions(module_of(LOOP, LOADS.replace("st.global.u32 [%rd1+8]", "st.shared.u32 [1]")))
+    good, bad = counted.answers(asked, counted.tools())
+    assert runs == {"ptxas": 3, "nvdisasm": 1}
+    assert not isinstance(good, NotCounted)
+    assert isinstance(bad, counted.Refused) and str(bad).startswith("ptxas refuses it: ")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda text: text.replace(
+            ".visible", ".shared .b32 x[4];\n.visible", 1
+        ),  # it lays these out
+        lambda text: text.replace("ret;", "call.uni f;\n\tret;"),  # and may inline this
+    ],
+)
+def test_some_kernels_are_asked_about_alone(changed: Callable[[str], str]) -> None:
+    text = module_of(LOOP, SLOWER)
+    assert list(together(questions(text))) == [[0, 1]]
+    assert list(together(questions(changed(text)))) == [[0], [1]]
+
+
+def test_a_file_for_ptxas_has_an_end() -> None:
+    body = "\tadd.f32 %f1, %f1, %f1;\n" * 2000
+    long = LOOP.replace("\tret;", f"{body}\tret;")
+    groups = list(together(questions(module_of(*[long] * 5))))
+    assert groups == [[0, 1], [2, 3], [4]]
 
 
 def test_tools_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

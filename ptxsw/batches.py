@@ -1,0 +1,50 @@
+"""Tasks that ask questions on their way, of which those of several tasks are answered together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+
+
+def batched(
+    tasks: Iterable[tuple[int, Generator[Question, Answer, Result]]],
+    answer: Callable[[Sequence[Question]], Sequence[Answer]],
+    most: int,
+) -> Iterator[tuple[int, Result]]:
+    """The results of numbered tasks, each as soon as it is there. A task yields its questions and
+    is sent their answers. Up to `most` tasks wait while others are begun; then all of them are
+    answered at once."""
+    waiting: list[tuple[int, Generator[Question, Answer, Result], Question]] = []
+
+    def answered() -> Iterator[tuple[int, Result]]:
+        asked = waiting[:]
+        waiting.clear()
+        replies = answer([question for _, _, question in asked])
+        for (number, task, _), reply in zip(asked, replies, strict=True):
+            try:
+                waiting.append((number, task, task.send(reply)))
+            except StopIteration as end:
+                yield number, end.value
+
+    for number, task in tasks:
+        try:
+            waiting.append((number, task, next(task)))
+        except StopIteration as end:
+            yield number, end.value
+        if len(waiting) >= most:
+            yield from answered()
+    while waiting:
+        yield from answered()
+
+
+def alone(
+    task: Generator[Question, Answer, Result],
+    answer: Callable[[Sequence[Question]], Sequence[Answer]],
+) -> Result:
+    """The result of one task."""
+    ((_, result),) = batched([(0, task)], answer, 1)
+    return result
