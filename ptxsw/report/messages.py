@@ -47,7 +47,7 @@ def summary(findings: Sequence[Located], kernels: int, files: int) -> str:
     where = f"{kernels:,} kernel{'s' * (kernels != 1)}"
     if files > 1:
         where += f" of {files:,} files"
-    return f"{' and '.join(', '.join(parts).rsplit(', ', 1)) or 'nothing'} in {where}"
+    return f"{' and '.join(', '.join(parts).rsplit(', ', 1)) or 'no findings'} in {where}"
 
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}

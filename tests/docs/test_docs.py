@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import blocks
+
 ROOT = Path(__file__).parents[2]
 INPUTS = Path(__file__).parent / "inputs"
 DOCS = ROOT / "docs"
@@ -52,7 +54,7 @@ def test_the_readme_shows_real_code(tmp_path: Path) -> None:
     """Before and after, line for line, but for our comments."""
     readme = (ROOT / "README.md").read_text()
     section = readme.partition("## Before and after")[2].partition("\n## ")[0]
-    before, after = re.findall(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    before, after = re.findall(r"^```ptx\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     [command] = re.findall(r"`(ptxsw optimize [^`]+)`", section)
     assert ptxsw(command.replace("out.ptx", str(tmp_path / "out.ptx")), ROOT).returncode == 0
     shown = [re.sub(r"\s*//.*", "", line) for line in after.splitlines()]
@@ -118,6 +120,7 @@ a = algebra.atom("a", 32, Variance.LANE)
 def semantics(opcode, section):
     return lambda builder: builder  # it is registered already
 """,
+    "integrations.md": 'ptx = open("kernel.ptx").read()\n',
     "validate.md": """
 from ptxsw.claim import Claim
 before = after = open("kernel.ptx").read()
@@ -149,12 +152,13 @@ SCALE = """.version 8.0
 
 
 def programs() -> dict[str, str]:
-    """The Python of each document, its blocks joined."""
-    found = {}
-    for path in sorted((ROOT / "docs").glob("*.md")):
-        blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
-        if blocks:
-            found[path.name] = "\n".join(blocks)
+    """The Python of each document, its blocks joined, but for those whose packages are missing."""
+    found: dict[str, str] = {}
+    for block in blocks("python"):
+        needs = block.said.split(", ") if block.mark == "needs" else ()
+        if all(map(importlib.util.find_spec, needs)):
+            name = block.page.removeprefix("docs/")
+            found[name] = found.get(name, "") + block.code + "\n"
     return found
 
 

@@ -36,7 +36,7 @@ def block(name: str, language: str) -> str:
 @cache
 def after(name: str) -> str:
     """What the command of the page makes of its kernel, or of KernelGen's tricubic."""
-    (command,) = re.findall(r"^    ptxsw optimize kernel\.ptx -o out\.ptx (.*)$", page(name), re.M)
+    (command,) = re.findall(r"^ptxsw optimize kernel\.ptx -o out\.ptx (.*)$", page(name), re.M)
     parser = argparse.ArgumentParser()
     for option in ("mode", "rewrites", "scheme", "arch"):
         parser.add_argument(f"--{option}")

@@ -37,7 +37,7 @@ def test_text_and_exit_status() -> None:
     assert text.startswith("benchmarks/programs/faults/cuda/tile.cu:16:5: warning: The lanes of ")
     assert "Pad each 128 bytes of the array to 132" in text
     assert text.endswith("\n1 warning in 2 kernels of 2 files\n")
-    assert ptxsw("check", MENDED, FAST).stdout == b"nothing in 1 kernel\n"
+    assert ptxsw("check", MENDED, FAST).stdout == b"no findings in 1 kernel\n"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_comment_silences_its_line(comment: str, tmp_path: Path) -> None:
     assert silent in source.read_text()
     source.write_text(source.read_text().replace(silent, f"{silent}  // ptxsw: {comment}"))
     done = ptxsw("check", "ptx/tile.ptx", FAST, cwd=tmp_path)
-    assert done.stdout == b"nothing in 1 kernel\n"
+    assert done.stdout == b"no findings in 1 kernel\n"
 
 
 def test_a_comment_about_another_rule_does_not(tmp_path: Path) -> None:
