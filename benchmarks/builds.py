@@ -48,7 +48,7 @@ def _copy(name: str, folder: Path) -> None:
     """A program with what it expects to be defined."""
     program = MEMORY[name]
     defined = "".join(f"#define {key} {value}\n" for key, value in program.defines.items())
-    text = (PROGRAMS / f"{program.entry}.cu").read_text()
+    text = (PROGRAMS / f"{program.source}.cu").read_text()
     (folder / f"{name}.cu").write_text(defined + text)
 
 

@@ -1,17 +1,23 @@
 """What each rewrite makes of each program: a row for each target.
 
-    python -m benchmarks.rewrites [PROGRAM ...] [--rewrite NAME ...] [--arch sm_80 ...]
+    python -m benchmarks.rewrites [PROGRAM ...] [--rewrite NAME[+NAME] ...] [--arch sm_80 ...]
         [--mode auto] [--jobs N]
+
+Each rewrite is made alone, some together (`read-only-loads+scalar-replacement`, where that is more
+than one of them makes), and `auto` is what mode auto makes with all of them.
 
 Figures are those before and after. Instructions, loads, stores and registers are counted in SASS by
 ptxas: of the hot loop, that inner loop which has most, and of the whole kernel; what the launch
-does not execute, such as the way of misaligned buffers, counts neither there nor there. Wavefronts
-are those of the launch, for all its warps (`benchmarks/wavefronts.py`). The verdict is that of
+does not execute, such as the way of misaligned buffers, counts neither there nor there. `turns` are
+those of the source's loop for which one of the hot loop stands, where the program tells. `executed`
+are the loads of global memory that the warps of the launch execute, and wavefronts those of the
+launch, for all its warps (`benchmarks/wavefronts.py`). The verdict is that of
 `ptxsw verify`: proved, or tested where only launches were compared. The text is rewritten once, for
 the target that it names, and assembled for all.
 
-Below: why rewrites left programs alone, and which shared accesses still conflict. Exit 0 where
-every rewritten program agrees with its original and with numpy, 1 where one does not.
+Below: why rewrites left programs alone, why mode auto kept what it was given, and which shared
+accesses still conflict. Exit 0 where every rewritten program agrees with its original and with
+numpy, 1 where one does not.
 """
 
 from __future__ import annotations
@@ -29,7 +35,9 @@ from functools import partial
 from benchmarks.kernelgen.cases import Case, Run
 from benchmarks.kernelgen.measure import SEED, as_launch
 from benchmarks.programs.cases import PROGRAMS
-from benchmarks.programs.memory import MEMORY, Program
+from benchmarks.programs.loads import LOADS
+from benchmarks.programs.memory import MEMORY
+from benchmarks.programs.program import Program
 from benchmarks.wavefronts import Executed, execute, wavefronts
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.cost import sass
@@ -38,7 +46,7 @@ from ptxsw.excerpt import Excerpts
 from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.passes import Passes
-from ptxsw.pipeline import MODES, Options, optimize
+from ptxsw.pipeline import MODES, Options, Result, optimize
 from ptxsw.report.model import Kernel as Told
 from ptxsw.rewrites import REWRITES
 from ptxsw.rewrites.bank_choice import conflicts_left
@@ -48,7 +56,10 @@ from ptxsw.verify import verify
 from ptxsw.verify.verdict import Different, Equal
 
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_120")
+TOGETHER = ("read-only-loads+scalar-replacement",)
+AUTO = "auto"
 _ACCESSES = ("LDG", "STG", "LDS", "STS")
+_SUMS = ("FADD", "FMUL", "FFMA")
 
 
 def programs() -> dict[str, Program]:
@@ -57,11 +68,21 @@ def programs() -> dict[str, Program]:
         name: Program(name, case.entry, {}, (partial(_first, case),))
         for name, case in PROGRAMS.items()
     }
-    return MEMORY | further
+    return MEMORY | LOADS | further
 
 
 def _first(case: Case) -> Run:
     return case.runs(case.reals[0])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The hot loop. `turns` of the source's loop stand in it; None where that is not known."""
+
+    instructions: int
+    loads: int  # of global memory
+    stores: int
+    turns: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +91,11 @@ class Figures:
     there is no loop, `wavefronts` where the places of instructions are not known."""
 
     instructions: int
-    loop: int | None
+    loop: Loop | None
     accesses: tuple[int, ...]  # in the order of _ACCESSES
     registers: int
     occupancy: float
+    executed: int  # loads of global memory, by warp
     wavefronts: float | None
 
 
@@ -95,11 +117,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Why a rewrite left something of a program alone, or what remains behind it."""
+    """Why a rewrite left something of a program alone, or what remains behind it. `line` is None
+    where it is about the whole kernel."""
 
     program: str
     rewrite: str
-    line: int
+    line: int | None
     text: str
 
 
@@ -110,22 +133,38 @@ class Subject:
         self.program, self.archs, self.mode = program, archs, mode
         self.text = program.path.read_text()
         self.runs = [run() for run in program.launches]
+        self._made: dict[Options, Result] = {}
         self._before = self._figures(self.text)
 
     def rewritten(self, rewrite: str) -> Iterator[Row | Note]:
-        """The rows of one rewrite, or the reasons why it makes nothing."""
-        shape = self.runs[0].block
-        options = Options(self.mode, rewrites=(rewrite,), only=self.program.entry, block=shape)
-        result = optimize(self.text, options, self.program.path.name)
-        (told,) = result.report.kernels
-        yield from self._refusals(rewrite, told)
-        if result.text == self.text:
+        """The rows of one rewrite, of several joined by +, or of mode auto with all of them; or the
+        reasons why nothing was made."""
+        names, auto = tuple(rewrite.split("+")), rewrite == AUTO
+        text, told, options = self._optimized(None if auto else names, AUTO if auto else self.mode)
+        if len(names) > 1:
+            if text in [self._optimized((name,), self.mode)[0] for name in names]:
+                return
+        elif not auto:
+            yield from self._refusals(rewrite, told)
+        if text == self.text:
+            if auto and told.decision is not None:
+                yield Note(self.program.name, AUTO, None, told.decision.reason)
             return
-        verdict = self._verdict(result.text)
-        for arch, after in self._figures(result.text).items():
+        verdict = self._verdict(text)
+        for arch, after in self._figures(text).items():
             yield Row(self.program.name, rewrite, arch, self._before[arch], after, verdict)
         if rewrite == "bank-conflicts":
             yield from self._conflicts(rewrite, options)
+
+    def _optimized(self, names: tuple[str, ...] | None, mode: str) -> tuple[str, Told, Options]:
+        """What some rewrites make of the text, or all of them."""
+        shape = self.runs[0].block
+        options = Options(mode, rewrites=names, only=self.program.entry, block=shape)
+        if options not in self._made:
+            self._made[options] = optimize(self.text, options, self.program.path.name)
+        result = self._made[options]
+        (told,) = result.report.kernels
+        return result.text, told, options
 
     def _refusals(self, rewrite: str, told: Told) -> Iterator[Note]:
         """Each reason once."""
@@ -147,18 +186,24 @@ class Subject:
         resident = occupancy(
             arch, x * y * z, kernel.registers, kernel.shared + self.runs[0].shared
         ).fraction
-        loops = [_counts(loop, executed) for loop in kernel.inner_loops]
+        loops = [self._loop(_counts(loop, executed)) for loop in kernel.inner_loops]
         whole = _counts(kernel.instructions, executed)
         known = any(i.ptx is not None for i in kernel.instructions)
         asked = sum(wavefronts(executed, kernel.instructions).values()) if known else None
         return Figures(
             whole.instructions,
-            max((loop.instructions for loop in loops), default=None),
+            max(loops, key=lambda loop: loop.instructions, default=None),
             tuple(whole.of(root) for root in _ACCESSES),
             kernel.registers,
             resident,
+            executed.loads,
             asked,
         )
+
+    def _loop(self, counts: sass.Counts) -> Loop:
+        sums = sum(counts.of(root) for root in _SUMS)
+        turns = sums / self.program.sums if self.program.sums else None
+        return Loop(counts.instructions, counts.of("LDG"), counts.of("STG"), turns)
 
     def _conflicts(self, rewrite: str, options: Options) -> Iterator[Note]:
         """The shared accesses that still conflict, as `bank-conflicts` counts them, and why."""
@@ -186,7 +231,7 @@ class Subject:
         module = parse(text)
         if not all(_like_numpy(module, self.program.entry, run) for run in self.runs):
             return "NOT NUMPY'S"
-        launches = tuple(map(as_launch, self.runs))
+        launches = tuple(as_launch(run) for run in self.runs if not run.placed)
         verdict = verify(
             self.text, text, kernel=self.program.entry, launches=launches, seeds=(SEED,)
         )
@@ -201,33 +246,42 @@ def _counts(instructions: Sequence[sass.Instruction], executed: Executed) -> sas
 
 
 def _like_numpy(module: Module, kernel: str, run: Run) -> bool:
-    done = launch(module, kernel, run.grid, run.block, run.args, shared=run.shared)
-    return all(
-        done.buffers[run.arrays.index(name)].tobytes() == expected.tobytes()
-        for name, expected in run.expected.items()
+    done = launch(
+        module, kernel, run.grid, run.block, run.args, shared=run.shared, memory=run.memory
     )
+    return run.wrong(done) is None
 
 
 # ---------------------------------------------------------------- the table
 
 HEAD = (
-    "program", "rewrite", "arch", "loop", "kernel", *_ACCESSES, "regs", "occupancy", "wavefronts",
-    "verdict",
+    "program", "rewrite", "arch", "loop", "turns", "its LDG", "its STG", "kernel", *_ACCESSES,
+    "regs", "occupancy", "executed", "wavefronts", "verdict",
 )  # fmt: skip
 
 
 def cells(row: Row) -> tuple[str, ...]:
     """A line of the table, below `HEAD`."""
     a, b = row.before, row.after
+    loops = zip(_of_loop(a.loop), _of_loop(b.loop), strict=True)
     return (
         row.program, row.rewrite, row.arch,
-        _pair(a.loop, b.loop), _pair(a.instructions, b.instructions),
+        *(_pair(x, y) for x, y in loops), _pair(a.instructions, b.instructions),
         *(_pair(x, y) for x, y in zip(a.accesses, b.accesses, strict=True)),
         _pair(a.registers, b.registers),
         _pair(f"{100 * a.occupancy:.0f}", f"{100 * b.occupancy:.0f}") + " %",
+        _pair(a.executed, b.executed),
         _pair(a.wavefronts and round(a.wavefronts), b.wavefronts and round(b.wavefronts)),
         row.verdict,
     )  # fmt: skip
+
+
+def _of_loop(loop: Loop | None) -> tuple[object, ...]:
+    """Its figures in the order of `HEAD`."""
+    if loop is None:
+        return (None,) * 4
+    turns = None if loop.turns is None else f"{loop.turns:g}"
+    return loop.instructions, turns, loop.loads, loop.stores
 
 
 def _pair(before: object, after: object) -> str:
@@ -249,7 +303,7 @@ def show(found: Sequence[Row | Note]) -> str:
     parts = [[HEAD, *(cells(row) for row in found if isinstance(row, Row))]]
     parts.append([
         ("program", "rewrite", "line", "left alone, or still in conflict"),
-        *((n.program, n.rewrite, str(n.line), n.text) for n in found if isinstance(n, Note)),
+        *((n.program, n.rewrite, str(n.line or "-"), n.text) for n in found if isinstance(n, Note)),
     ])  # fmt: skip
     return "\n\n".join("\n".join(lines(part)) for part in parts if len(part) > 1)
 
@@ -277,7 +331,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    known = [one.name for one in REWRITES]
+    known = [*(one.name for one in REWRITES), *TOGETHER, AUTO]
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.rewrites", description="What rewrites make of programs."
     )

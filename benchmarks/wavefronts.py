@@ -56,15 +56,16 @@ class Request:
 @dataclass(frozen=True)
 class Executed:
     """What a launch did: the requests of each access and which instructions were executed, by
-    their offsets in the text."""
+    their offsets in the text; and how many loads of global memory its warps have executed."""
 
     requests: Mapping[int, Sequence[Request]]
     instructions: Collection[int]
+    loads: int
 
 
 def execute(module: Module, kernel: str, run: Run) -> Executed:
     """Runs all blocks of a launch at once. Raises RunError."""
-    program = Program(module, entry(module, kernel), run.args, run.shared)
+    program = Program(module, entry(module, kernel), run.args, run.shared, run.memory)
     translate_all(program)
     geometry = Geometry(run.grid, run.block)
     seen = _Recorder()
@@ -77,7 +78,7 @@ def execute(module: Module, kernel: str, run: Run) -> Executed:
         for instruction, warps in zip(code.instructions, code.warps, strict=True)
         if warps
     }
-    return Executed(seen.requests, done)
+    return Executed(seen.requests, done, seen.loads)
 
 
 @dataclass
@@ -85,6 +86,7 @@ class _Recorder(Races):
     """Is told of each access, as the race detector is."""
 
     requests: defaultdict[int, list[Request]] = field(default_factory=lambda: defaultdict(list))
+    loads: int = 0
 
     def begin(self, chunk: Chunk) -> None: ...
 
@@ -109,7 +111,9 @@ class _Recorder(Races):
         if shared:
             offsets = offsets - chunk.block_of(idx) * chunk.program.shared_size
         into = self.requests[instruction.span.start]
-        for warp in np.unique(idx >> 5):
+        warps = np.unique(idx >> 5)
+        self.loads += 0 if shared or write or atomic else len(warps)
+        for warp in warps:
             into.append(Request(shared, tuple(offsets[idx >> 5 == warp].tolist()), size))
 
 

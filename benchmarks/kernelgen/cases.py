@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.kernelgen import reference
 from benchmarks.kernelgen.operators import OPERATORS, Array, Operator, make_inputs
+from ptxsw.simt.run import Result
 
 HERE = Path(__file__).parent
 DTYPES = {"float": np.float32, "double": np.float64}
@@ -26,7 +27,8 @@ LARGE: dict[int | str, Size] = {
 @dataclass(frozen=True)
 class Run:
     """One launch and the results it is to have. `arrays` are the array arguments, in order,
-    `shared` the bytes of dynamic shared memory."""
+    `shared` the bytes of dynamic shared memory, `placed` further arrays at addresses that
+    structures hold."""
 
     grid: Size
     block: Size
@@ -34,6 +36,23 @@ class Run:
     arrays: tuple[str, ...]
     expected: Mapping[str, Array]
     shared: int = 0
+    placed: Mapping[str, tuple[int, Array]] = field(default_factory=dict)
+
+    @property
+    def memory(self) -> dict[int, Array]:
+        """The arrays at addresses, as `launch` takes them."""
+        return dict(self.placed.values())
+
+    def wrong(self, done: Result) -> str | None:
+        """The first array that a launch has not left as expected, if there is one."""
+        for name, expected in self.expected.items():
+            if name in self.placed:
+                found = done.memory[self.placed[name][0]]
+            else:
+                found = done.buffers[self.arrays.index(name)]
+            if found.tobytes() != expected.tobytes():
+                return name
+        return None
 
 
 @dataclass(frozen=True)

@@ -36,17 +36,9 @@ def _define(real: str) -> tuple[str, ...]:
     return () if real == "float" else (f"-DREAL={real}",)
 
 
-def compile_operator(nvcc: str, name: str, real: str) -> Path:
-    """Writes the text of nvcc; returns its path. Raises subprocess.CalledProcessError."""
-    out = path(name, real)
-    command = [nvcc, *FLAGS, *_define(real), f"{name}.cu", "-o", str(out)]
-    subprocess.run(command, cwd=HERE / "cuda", check=True)
-    return out
-
-
 CLANG = (
     "-x", "cuda", "--cuda-gpu-arch=sm_80", "--cuda-device-only", "-nocudainc", "-nocudalib",
-    "-O3", "-ffp-contract=off", "-S", "-include", "../clang.h",
+    "-O3", "-ffp-contract=off", "-S", "-include", str(HERE / "clang.h"),
 )  # fmt: skip
 GCC = (
     "-std=gnu11", "-O3", "-ffp-contract=off", "-fopenacc", "-foffload=nvptx-none",
@@ -55,30 +47,42 @@ GCC = (
 )  # fmt: skip
 
 
-def compile_with_clang(clang: str, name: str, real: str) -> Path:
-    """Writes the text of clang; returns its path. Raises subprocess.CalledProcessError."""
-    out = path(name, real, "clang")
-    command = [clang, *CLANG, *_define(real), f"{name}.cu", "-o", str(out)]
-    subprocess.run(command, cwd=HERE / "cuda", check=True, stderr=subprocess.DEVNULL)
+def compile_operator(compiler: str, by: str, name: str, real: str) -> Path:
+    """Writes the text of an operator; returns its path. Raises subprocess.CalledProcessError."""
+    if by == "nvcc":
+        out, source = path(name, real), HERE / "cuda" / f"{name}.cu"
+        command = [compiler, *FLAGS, *_define(real), source.name, "-o", str(out)]
+        subprocess.run(command, cwd=source.parent, check=True)
+    elif by == "clang":
+        out = path(name, real, "clang")
+        compile_with_clang(compiler, HERE / "cuda" / f"{name}.cu", out, *_define(real))
+    else:
+        out = path(name, real, "gcc")
+        compile_with_gcc(compiler, HERE / "openacc" / f"{name}.c", out, *_define(real))
     return out
 
 
-def compile_with_gcc(gcc: str, name: str, real: str) -> Path:
-    """Writes the text of GCC; returns its path. Raises subprocess.CalledProcessError.
+def compile_with_clang(clang: str, source: Path, out: Path, *defines: str) -> None:
+    """Writes the text that clang makes of a CUDA source. Raises subprocess.CalledProcessError."""
+    command = [clang, *CLANG, *defines, source.name, "-o", str(out)]
+    subprocess.run(command, cwd=source.parent, check=True, stderr=subprocess.DEVNULL)
+
+
+def compile_with_gcc(gcc: str, source: Path, out: Path, *defines: str) -> None:
+    """Writes the text that GCC makes of an OpenACC source. Raises subprocess.CalledProcessError.
 
     PATH is cut, since nvptx-as would ask a ptxas found there, and new ones refuse sm_35.
     """
-    out = path(name, real, "gcc")
+    name = source.stem
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as folder:
-        made = ("-dumpdir", f"{folder}/", f"{name}.c", "-o", f"{folder}/{name}.so")
-        command = [gcc, *GCC, *_define(real), *made]
+        made = ("-dumpdir", f"{folder}/", source.name, "-o", f"{folder}/{name}.so")
+        command = [gcc, *GCC, *defines, *made]
         subprocess.run(
-            command, cwd=HERE / "openacc", check=True, env={"PATH": "/usr/bin:/bin"},
+            command, cwd=source.parent, check=True, env={"PATH": "/usr/bin:/bin"},
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
         (ptx,) = Path(folder).glob("*mkoffload.s")
         out.write_text(ptx.read_text())
-    return out
 
 
 def main() -> int:
@@ -90,12 +94,9 @@ def main() -> int:
     if compiler is None:
         print(f"{asked.by} is not on PATH; the committed PTX needs it only to be made anew")
         return 2
-    compile_ = {
-        "nvcc": compile_operator, "clang": compile_with_clang, "gcc-12": compile_with_gcc
-    }[asked.by]  # fmt: skip
     for name in asked.name or names():
         for real in ("float", "double"):
-            print(compile_(compiler, name, real).relative_to(HERE))
+            print(compile_operator(compiler, asked.by, name, real).relative_to(HERE))
     return 0
 
 

@@ -7,58 +7,15 @@ launches, whose results numpy knows bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.kernelgen.cases import Run, Size
+from benchmarks.kernelgen.cases import Run
 from benchmarks.kernelgen.operators import Array
-
-HERE = Path(__file__).parent
-
-Results = dict[str, Array]
-
-
-@dataclass(frozen=True)
-class Program:
-    """One kernel. `entry` names its source, too."""
-
-    name: str
-    entry: str
-    defines: Mapping[str, str]
-    launches: tuple[Callable[[], Run], ...]
-
-    @property
-    def path(self) -> Path:
-        """Of the PTX."""
-        return HERE / "ptx" / f"{self.name}.ptx"
-
-
-def _random(shape: int | tuple[int, ...], dtype: Any = np.float32, seed: int = 0) -> Array:
-    random = np.random.default_rng(seed + np.prod(shape))
-    if np.issubdtype(dtype, np.integer):
-        return random.integers(0, 100, shape).astype(dtype)
-    return (random.random(shape) + 0.1).astype(dtype)
-
-
-def _launch(
-    grid: Size, block: Size, scalars: tuple[Any, ...], inputs: Results, outputs: Results,
-    shared: int = 0,
-) -> Run:  # fmt: skip
-    """Arguments are scalars, inputs and outputs, in this order; an array that is both is an
-    output, with an input of its name as what it holds before."""
-    only = {name: array for name, array in inputs.items() if name not in outputs}
-    blank = {name: np.full_like(array, 9) for name, array in outputs.items()}
-    given = {name: inputs.get(name, blank[name]) for name in outputs}
-    arrays = only | given
-    flat = tuple(array.reshape(-1).copy() for array in arrays.values())
-    expected = {name: array.reshape(-1) for name, array in outputs.items()}
-    return Run(grid, block, (*scalars, *flat), tuple(arrays), expected, shared)
-
+from benchmarks.programs.program import Program, launched, noise
 
 # ---------------------------------------------------------------- what one thread loads whole
 
@@ -68,16 +25,16 @@ _ACROSS = ((2, 1, 1), (_THREADS, 1, 1))
 
 
 def _particles(fields: int, dims: int) -> Run:
-    before = _random((_COUNT, fields))
+    before = noise((_COUNT, fields))
     dt, drag = np.float32(0.125), np.float32(0.9)
     after = before.copy()
     after[:, dims : 2 * dims] *= drag
     after[:, :dims] += dt * after[:, dims : 2 * dims]
-    return _launch(*_ACROSS, (_COUNT, dt, drag), {"all": before}, {"all": after})
+    return launched(*_ACROSS, (_COUNT, dt, drag), {"all": before}, {"all": after})
 
 
 def _quaternions() -> Run:
-    a, b = _random((_COUNT, 4), seed=1), _random((_COUNT, 4), seed=2)
+    a, b = noise((_COUNT, 4), seed=1), noise((_COUNT, 4), seed=2)
     (pw, px, py, pz), (qw, qx, qy, qz) = a.T, b.T
     out = np.stack([
         pw * qw - px * qx - py * qy - pz * qz,
@@ -85,54 +42,54 @@ def _quaternions() -> Run:
         pw * qy - px * qz + py * qw + pz * qx,
         pw * qz + px * qy - py * qx + pz * qw,
     ], axis=1)  # fmt: skip
-    return _launch(*_ACROSS, (_COUNT,), {"a": a, "b": b}, {"out": out})
+    return launched(*_ACROSS, (_COUNT,), {"a": a, "b": b}, {"out": out})
 
 
 def _complex() -> Run:
-    a, b, out = (_random((_COUNT, 2), np.float64, seed) for seed in (1, 2, 3))
+    a, b, out = (noise((_COUNT, 2), np.float64, seed) for seed in (1, 2, 3))
     real = out[:, 0] + (a[:, 0] * b[:, 0] - a[:, 1] * b[:, 1])
     imaginary = out[:, 1] + (a[:, 0] * b[:, 1] + a[:, 1] * b[:, 0])
     both = np.stack([real, imaginary], axis=1)
-    return _launch(*_ACROSS, (_COUNT,), {"a": a, "b": b, "out": out}, {"out": both})
+    return launched(*_ACROSS, (_COUNT,), {"a": a, "b": b, "out": out}, {"out": both})
 
 
 def _rgba() -> Run:
-    above, below = (_random((_COUNT, 4), np.uint8, seed) for seed in (1, 2))
+    above, below = (noise((_COUNT, 4), np.uint8, seed) for seed in (1, 2))
     share = above[:, 3:].astype(int)
     mixed = (above * share + below * (255 - share) + 128) >> 8
     out = np.concatenate([mixed[:, :3], below[:, 3:]], axis=1).astype(np.uint8)
-    return _launch(*_ACROSS, (_COUNT,), {"above": above, "below": below}, {"out": out})
+    return launched(*_ACROSS, (_COUNT,), {"above": above, "below": below}, {"out": out})
 
 
 def _chunks() -> Run:
     count = 8 * _COUNT
-    x = _random((_COUNT, 8))
-    return _launch(*_ACROSS, (count,), {"in": x}, {"out": np.cumsum(x, axis=1, dtype=x.dtype)})
+    x = noise((_COUNT, 8))
+    return launched(*_ACROSS, (count,), {"in": x}, {"out": np.cumsum(x, axis=1, dtype=x.dtype)})
 
 
 # ---------------------------------------------------------------- tiles
 
 
 def _transpose(side: int, dtype: Any, shared: int = 0) -> Run:
-    matrix = _random((2 * side, 2 * side), dtype)
+    matrix = noise((2 * side, 2 * side), dtype)
     block = (side, side, 1)
-    return _launch((2, 2, 1), block, (2,), {"in": matrix}, {"out": matrix.T}, shared)
+    return launched((2, 2, 1), block, (2,), {"in": matrix}, {"out": matrix.T}, shared)
 
 
 def _matmul(side: int, dtype: Any) -> Run:
     width = 2 * side
-    a, b = _random((width, width), dtype, 1), _random((width, width), dtype, 2)
+    a, b = noise((width, width), dtype, 1), noise((width, width), dtype, 2)
     c = np.zeros_like(a)
     for k in range(width):
         c = c + a[:, k, None] * b[None, :, k]
-    return _launch((2, 2, 1), (side, side, 1), (2,), {"a": a, "b": b}, {"c": c})
+    return launched((2, 2, 1), (side, side, 1), (2,), {"a": a, "b": b}, {"c": c})
 
 
 def _dct() -> Run:
     """Rows, then columns, each sum in the order of its points."""
     k = np.arange(8)
     cosines = (np.cos(np.pi * (2 * k[None] + 1) * k[:, None] / 16) / 2).astype(np.float32)
-    points = _random((8, 8, 8))
+    points = noise((8, 8, 8))
 
     def along(x: Array) -> Array:
         total = np.zeros_like(x)
@@ -142,11 +99,11 @@ def _dct() -> Run:
 
     rows = along(points)
     out = along(rows.swapaxes(1, 2)).swapaxes(1, 2)
-    return _launch((2, 1, 1), (32, 1, 1), (), {"cosines": cosines, "in": points}, {"out": out})
+    return launched((2, 1, 1), (32, 1, 1), (), {"cosines": cosines, "in": points}, {"out": out})
 
 
 def _lu(dtype: Any) -> Run:
-    before = _random((2, 16, 16), dtype) + 16 * np.eye(16, dtype=dtype)
+    before = noise((2, 16, 16), dtype) + 16 * np.eye(16, dtype=dtype)
     after = before.copy()
     for a in after:
         for i in range(15):
@@ -155,12 +112,12 @@ def _lu(dtype: Any) -> Run:
             a[i + 1 :, i] /= a[i, i]
             for k in range(i + 1):
                 a[i + 1, i + 1 :] -= a[i + 1, k] * a[k, i + 1 :]
-    return _launch((2, 1, 1), (16, 1, 1), (), {"blocks": before}, {"blocks": after})
+    return launched((2, 1, 1), (16, 1, 1), (), {"blocks": before}, {"blocks": after})
 
 
 def _alignment() -> Run:
     gap = 3
-    reward = _random((2, 16, 16), np.int32) - 50
+    reward = noise((2, 16, 16), np.int32) - 50
     best = np.zeros((2, 17, 17), np.int32)
     best[:, 0] = best[:, :, 0] = -gap * np.arange(17)
     for i in range(16):
@@ -169,7 +126,7 @@ def _alignment() -> Run:
             beside = np.maximum(best[:, i + 1, j], best[:, i, j + 1]) - gap
             best[:, i + 1, j + 1] = np.maximum(across, beside)
     inside = best[:, 1:, 1:]
-    return _launch((2, 1, 1), (16, 1, 1), (gap,), {"reward": reward}, {"scores": inside})
+    return launched((2, 1, 1), (16, 1, 1), (gap,), {"reward": reward}, {"scores": inside})
 
 
 # ---------------------------------------------------------------- trees and exchanges
@@ -179,21 +136,21 @@ _BITS = 10
 
 
 def _reduction(dtype: Any) -> Run:
-    parts = _random((2, _SIZE), dtype)
+    parts = noise((2, _SIZE), dtype)
     total = parts
     while total.shape[1] > 1:
         total = total[:, ::2] + total[:, 1::2]
-    return _launch((2, 1, 1), (_SIZE, 1, 1), (), {"in": parts}, {"out": total})
+    return launched((2, 1, 1), (_SIZE, 1, 1), (), {"in": parts}, {"out": total})
 
 
 def _bitreversal() -> Run:
-    x = _random((2, 1 << _BITS))
+    x = noise((2, 1 << _BITS))
     order = [int(f"{n:0{_BITS}b}"[::-1], 2) for n in range(1 << _BITS)]
-    return _launch((2, 1, 1), (1 << _BITS, 1, 1), (), {"in": x}, {"out": x[:, order]})
+    return launched((2, 1, 1), (1 << _BITS, 1, 1), (), {"in": x}, {"out": x[:, order]})
 
 
 def _scan(dtype: Any) -> Run:
-    x = _random((2, _SIZE), dtype)
+    x = noise((2, _SIZE), dtype)
     tree, step = x.copy(), 1
     while step < _SIZE:
         tree[:, 2 * step - 1 :: 2 * step] += tree[:, step - 1 :: 2 * step]
@@ -203,13 +160,13 @@ def _scan(dtype: Any) -> Run:
         step //= 2
         left, right = tree[:, step - 1 :: 2 * step], tree[:, 2 * step - 1 :: 2 * step]
         left[:], right[:] = right.copy(), right + left
-    return _launch((2, 1, 1), (_SIZE // 2, 1, 1), (), {"in": x}, {"out": tree})
+    return launched((2, 1, 1), (_SIZE // 2, 1, 1), (), {"in": x}, {"out": tree})
 
 
 def _bitonic() -> Run:
     x = np.random.default_rng(1).integers(0, 1 << 32, (2, _SIZE), np.uint32)
     out = np.sort(x, axis=1)
-    return _launch((2, 1, 1), (_SIZE // 2, 1, 1), (), {"in": x}, {"out": out})
+    return launched((2, 1, 1), (_SIZE // 2, 1, 1), (), {"in": x}, {"out": out})
 
 
 # ---------------------------------------------------------------- all of them

@@ -16,7 +16,7 @@ Other kernels and the host are the assumption `no-outside-writer`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.analysis.disjoint import Facts, apart, proved
-from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.polynomial import Number, Polynomial
 from ptxsw.analysis.ranges import BLOCKS, FARTHEST, Grid, Range, Unbounded
 from ptxsw.analysis.reaching_stores import pointers
 from ptxsw.change import Change, Refusal, Worth
@@ -274,26 +274,28 @@ class _Finder:
 
     def _tested(self, loads: Sequence[Access]) -> Iterator[Found]:
         """The loads that a test at entry can show to be read-only, all in one test."""
-        best: tuple[_Sizes, list[Access]] | None = None
+        sizes, served = self._sizes(_LIMITS[0]), list[Access]()
+        test: EntryTest | str = "no test was found"
         for bits in _LIMITS if loads else ():
-            sizes = self._sizes(bits)
-            served = [load for load in loads if self._blocker(load, sizes) is None]
-            if served and (best is None or len(served) > len(best[1])):
-                best = sizes, served
-            if len(served) == len(loads):
+            narrower = self._sizes(bits)
+            found = [load for load in loads if self._blocker(load, narrower) is None]
+            if not found:
+                continue
+            made = self._not_worth(found) or self._test(narrower, found)
+            if (isinstance(made, EntryTest), len(found)) > (
+                isinstance(test, EntryTest),
+                len(served),
+            ):
+                sizes, served, test = narrower, found, made
+            if isinstance(made, EntryTest) and len(found) == len(loads):
                 break
-        sizes, served = best or (self._sizes(_LIMITS[0]), [])
-        reason = self._not_worth(served) if served else None
-        test = None if reason or not served else self._test(sizes, served)
-        if isinstance(test, str):
-            reason = test
         for load in loads:
             if load in served and isinstance(test, EntryTest):
                 told = ("the bytes that are written lie apart from those it reads",)
                 proof = Proof(assumptions=(NO_OUTSIDE_WRITER,), tests=told)
                 yield self._change(load, proof, test)
             else:
-                blocker = self._blocker(load, sizes) or reason or "no test was found"
+                blocker = self._blocker(load, sizes) or str(test)
                 yield Refusal(ReadOnlyLoads.name, load.index, blocker)
 
     def _blocker(self, load: Access, sizes: _Sizes) -> str | None:
@@ -331,14 +333,18 @@ class _Finder:
         ranges = list(dict.fromkeys(one for pair in pairs for one in pair))
         if len(ranges) > _MOST_RANGES:
             return "a test would have to compare too many ranges"
-        hulls = {
-            r.base: _hulls([o for o in ranges if o.base is r.base], sizes.grid) for r in ranges
-        }
-        bases = dict.fromkeys((a.base, b.base) for a, b in pairs)
-        compared = [(x, y) for a, b in bases for x in hulls[a] for y in hulls[b]]
-        if len(compared) > _MOST_PAIRS:
-            return "a test would have to compare too many ranges"
         grid = sizes.grid
+        bases = dict.fromkeys((a.base, b.base) for a, b in pairs)
+        for together in (_hulls, _one_hull):
+            hulls = {
+                base: together([r for r in ranges if r.base is base], grid)
+                for base in dict.fromkeys(r.base for r in ranges)
+            }
+            compared = [(x, y) for a, b in bases for x in hulls[a] for y in hulls[b]]
+            if len(compared) <= _MOST_PAIRS:
+                break
+        else:
+            return "a test would have to compare too many ranges"
         return EntryTest(
             tuple((_shared(t), grid.most[t] + 1) for t in grid.numbers if t in grid.most),
             tuple(map(_sum, _strongest((need for r in ranges for need in r.needs), grid))),
@@ -370,6 +376,25 @@ def _hulls(ranges: Sequence[Range], grid: Grid) -> list[Range]:
         else:
             found.append(Range(one.base, one.low, one.high, frozenset()))
     return found
+
+
+def _one_hull(ranges: Sequence[Range], grid: Grid) -> list[Range]:
+    """One range that holds all of some on one pointer, if a larger one: no product of sizes is
+    negative, so the least factor of each is a bound from below. Needs are left out."""
+    low = _outermost([one.low for one in ranges], min)
+    high = _outermost([one.high for one in ranges], max)
+    if grid.span(low)[0] < -FARTHEST or grid.span(high)[1] > FARTHEST:
+        return _hulls(ranges, grid)
+    return [Range(ranges[0].base, low, high, frozenset())]
+
+
+def _outermost(
+    bounds: Sequence[Polynomial], choose: Callable[[Iterable[Number]], Number]
+) -> Polynomial:
+    """Of each product the least, or the highest, factor that it has in any of the bounds."""
+    factors = [dict(bound.items) for bound in bounds]
+    products = dict.fromkeys(product for each in factors for product in each)
+    return Polynomial.of((p, choose(each.get(p, 0) for each in factors)) for p in products)
 
 
 def _least(a: Polynomial, b: Polynomial, grid: Grid) -> Polynomial | None:

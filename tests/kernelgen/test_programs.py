@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.kernelgen.measure import measure
 from benchmarks.programs.cases import HERE, PROGRAMS
+from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
 from ptxsw.parser import parse
 from ptxsw.simt.run import launch
@@ -24,8 +25,11 @@ FOUND = {
 def test_sources_and_texts_are_there() -> None:
     sources, texts = ({path.stem for path in (HERE / name).iterdir()} for name in ("cuda", "ptx"))
     assert set(PROGRAMS) == set(FOUND)
-    assert sources == {*PROGRAMS, *(program.entry for program in MEMORY.values())}
-    assert texts == {*PROGRAMS, *MEMORY}
+    own = MEMORY | LOADS
+    for_gcc = {program.source for program in own.values() if program.compiler == "gcc-12"}
+    assert sources == {*PROGRAMS, *(program.source for program in own.values())}
+    assert {path.stem for path in (HERE / "openacc").iterdir()} == for_gcc
+    assert texts == {*PROGRAMS, *own}
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -38,12 +42,14 @@ def test_program(name: str) -> None:
     assert rewritten.per_warp.lane_loads <= original.per_warp.lane_loads
 
 
-@pytest.mark.parametrize("name", MEMORY)
-def test_memory_program(name: str) -> None:
-    program = MEMORY[name]
+@pytest.mark.parametrize("name", MEMORY | LOADS)
+def test_program_agrees_with_numpy(name: str) -> None:
+    program = (MEMORY | LOADS)[name]
     module = parse(program.path.read_text())
     for make in program.launches:
         run = make()
-        done = launch(module, program.entry, run.grid, run.block, run.args, shared=run.shared)
-        for array, expected in run.expected.items():
-            assert done.buffers[run.arrays.index(array)].tobytes() == expected.tobytes(), array
+        done = launch(
+            module, program.entry, run.grid, run.block, run.args,
+            shared=run.shared, memory=run.memory,
+        )  # fmt: skip
+        assert run.wrong(done) is None
