@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ptxsw.analysis.hidden_address import cause
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warp_addresses import Warps
-from ptxsw.emulator.affine import Affine, is_lane_atom
-from ptxsw.emulator.node import Term, Variance, unknowns, walk
+from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.trace import Access, Trace
+from ptxsw.emulator.trace import Trace
 from ptxsw.errors import PtxError
 from ptxsw.options import block_shape
 from ptxsw.parser import parse
@@ -32,44 +32,13 @@ DEFAULT = (HERE / "programs" / "ptx", HERE / "kernelgen" / "ptx")
 BUDGET_S = 4.0
 
 
-def cause(access: Access) -> str:
-    """What hides where the lanes of a warp point."""
-    addresses = [variant.address for variant in access.variants]
-    hidden = [node for address in addresses for node in unknowns(address) if _hides(node)]
-    if any(node.kind == "apply" and node.value[0][0] == "load" for node in hidden):
-        return "an index is loaded"
-    names = [str(node.value) for node in hidden if node.kind == "atom"]
-    if any(name.startswith(("loop(", "last loop(")) for name in names):
-        return "a register that a loop changes"
-    if any(name.startswith("last ") for name in names):
-        return "a count of a loop that lanes leave apart"
-    if hidden:
-        return f"{_shown(hidden[0])} gives it"
-    if len(set(addresses)) > 1:
-        return "it differs by the path"
-    kinds = {node.kind for address in addresses for node in walk(address)}
-    if kinds & {"udiv", "urem", "sdiv", "srem"}:
-        return "a division"
-    return "a choice" if "ite" in kinds else "bits of it"
-
-
-def _hides(node: Term) -> bool:
-    return node.variance is Variance.LANE and not is_lane_atom(node)
-
-
-def _shown(node: Term) -> str:
-    """The instruction that a value comes from."""
-    name = node.value[0][0] if node.kind == "apply" else str(node.value)
-    return name.partition("#")[0].partition("(")[0] or "something"
-
-
 def figures(trace: Trace, warps: Warps) -> Iterator[str | None]:
     """For each access to global memory None if it is understood, else the cause."""
     affine = Affine()
     for access in trace.accesses:
         if access.space in ("global", "generic"):
             known = Traffic.of(access, affine, warps).sectors()[0] is not None
-            yield None if known else cause(access)
+            yield None if known else cause(trace, access)
 
 
 def of_directory(directory: Path, block: tuple[int, int, int] | None) -> tuple[Counter[str], int]:
@@ -84,10 +53,15 @@ def of_directory(directory: Path, block: tuple[int, int, int] | None) -> tuple[C
                 skipped += trace.statistics.timed_out
                 if not trace.statistics.timed_out:
                     warps = Warps(kernel.block_shape or block)
-                    found.update(each or "" for each in figures(trace, warps))
+                    found.update(map(_kind, figures(trace, warps)))
         except PtxError:
             skipped += 1
     return found, skipped
+
+
+def _kind(cause: str | None) -> str:
+    """A cause without the lines that it names, "" for none."""
+    return (cause or "").partition(" at line")[0]
 
 
 def row(name: str, found: Counter[str], skipped: int) -> str:

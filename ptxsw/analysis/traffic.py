@@ -25,12 +25,16 @@ class Traffic(Struct, frozen=True):
 
     access: Access
     size: int | None  # bytes at each lane's address; None where the instruction decides itself
-    requests: tuple[lanes.Request, ...]
+    cases: tuple[lanes.Case, ...]  # empty: not known
     warps: lanes.Warps
 
     @classmethod
     def of(cls, access: Access, affine: Affine, warps: lanes.Warps) -> Traffic:
-        return cls(access, _size(access), _requests(access, affine, warps), warps)
+        return cls(access, _size(access), _cases(access, affine, warps), warps)
+
+    @property
+    def requests(self) -> tuple[lanes.Request, ...]:
+        return tuple(request for case in self.cases for request in case)
 
     @property
     def offsets(self) -> lanes.Offsets | None:
@@ -48,13 +52,10 @@ class Traffic(Struct, frozen=True):
             return None, None
         if _is_local(self.access):
             return self._local()
-        counts = [
-            max((lanes.sectors(w, self.size), -lanes.used(w, self.size)) for w in request.warps)
-            for request in self.requests
-        ]
-        if not all(r.exact for r in self.requests) and len(set(counts)) > 1:
+        counts = [{_worst(request, self.size) for request in case} for case in self.cases]
+        if any(len(found) > 1 for found in counts):
             return None, None  # it depends on what only the run knows
-        worst, unused = max(counts)
+        worst, unused = max(count for found in counts for count in found)
         return worst, round(-unused / (worst * SECTOR), 4)
 
     def _local(self) -> tuple[int | None, float | None]:
@@ -107,14 +108,19 @@ def _addressing_lanes(access: Access) -> int:
     return LANES
 
 
-def _requests(access: Access, affine: Affine, warps: lanes.Warps) -> tuple[lanes.Request, ...]:
+def _worst(request: lanes.Request, size: int) -> tuple[int, int]:
+    """Of the warp that touches most: sectors, and bytes of them asked for, negative."""
+    return max((lanes.sectors(w, size), -lanes.used(w, size)) for w in request.warps)
+
+
+def _cases(access: Access, affine: Affine, warps: lanes.Warps) -> tuple[lanes.Case, ...]:
     """What the warps ask for on the paths that lead to the access; empty where that is not known,
     as where lanes on different paths may point to different places."""
     addresses = dict.fromkeys(v.address for v in access.variants)
     if len(addresses) > 1 and access.ways is not Variance.UNIFORM:
         return ()
     found = [lanes.requests(affine, address, warps) for address in addresses]
-    return tuple(r for each in found for r in each) if all(found) else ()
+    return tuple(case for each in found for case in each) if all(found) else ()
 
 
 _T = TypeVar("_T")

@@ -9,28 +9,33 @@ be a multiple of 128 bytes: constants in the address decide where in a line lane
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from random import Random
 
 from msgspec import Struct, field
 
 from ptxsw.analysis.coalescing import LANES, SECTOR, touched
+from ptxsw.analysis.lane_values import LaneValues, aligned, small, usual
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, Variance, bottom_up, unknowns
+from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, unknowns
 
 LINE = 128  # bytes
 _BANKS = 32  # of 4 bytes
-_LARGEST = 2000  # nodes of a term that is evaluated
 _TRIALS = 3  # choices of what is known at run time only
+_TESTS = (*(("small", trial) for trial in range(_TRIALS)), ("usual", 0))
+"""Choices under which lanes must point alike for it to depend on nothing else."""
+_MOST_CONDITIONS = 3  # in an address, of which both sides are looked at
 
 Offsets = tuple[int, ...]
 """Bytes for each lane of a warp: from lane 0's address, or from where a line begins."""
 
 Block = tuple[int, int, int]
+
+Chosen = frozenset[tuple[Term, int]]
+"""Values of terms that are not evaluated."""
 
 
 class Warps(Struct, frozen=True, dict=True):
@@ -38,6 +43,7 @@ class Warps(Struct, frozen=True, dict=True):
 
     block: Block | None
     _uniform: dict[Term, bool] = field(default_factory=dict)
+    _values: dict[Hashable, LaneValues] = field(default_factory=dict)
 
     @cached_property
     def places(self) -> tuple[Mapping[str, Offsets], ...]:
@@ -81,6 +87,42 @@ class Warps(Struct, frozen=True, dict=True):
         """The lanes of each warp."""
         return tuple(len(places["%laneid"]) for places in self.places)
 
+    def distances(self, term: Term, kind: str, trial: int, chosen: Chosen) -> tuple[Offsets, ...]:
+        """Bytes from lane 0's address for each warp, under a choice of values."""
+        half, full = 1 << (term.width - 1), 1 << term.width
+        return tuple(
+            tuple((at - warp[0] + half) % full - half for at in warp)
+            for warp in self.addresses(term, kind, trial, chosen)
+        )
+
+    def starts(self, term: Term, kind: str, trial: int, chosen: Chosen) -> tuple[int, ...]:
+        """Lane 0's address in each warp, under a choice of values."""
+        return tuple(warp[0] for warp in self.addresses(term, kind, trial, chosen))
+
+    def addresses(self, term: Term, kind: str, trial: int, chosen: Chosen) -> Iterator[Offsets]:
+        """The unsigned value of a term in the lanes of each warp, under a choice of values."""
+        key = (kind, trial, chosen)
+        values = self._values.get(key)
+        if values is None:
+            values = self._values[key] = self._chosen(kind, trial, chosen)
+        found = values.of(term)
+        first = 0
+        for count in self.counts:
+            yield (found,) * count if isinstance(found, int) else found[first : first + count]
+            first += count
+
+    def _chosen(self, kind: str, trial: int, chosen: Chosen) -> LaneValues:
+        """Values under a choice. In a row of unknown length, another warp is looked at in each
+        trial."""
+        names = self.places[0]
+        places = {n: tuple(at for warp in self.places for at in warp[n]) for n in names}
+        fixed = self.sizes
+        if self.block is None:
+            places["%tid.x"] = tuple(at + trial * LANES for at in places["%tid.x"])
+            fixed = {"%ntid.x": LANES * (trial + 1)}
+        choice = {"small": small(trial), "aligned": aligned(LINE), "usual": usual(trial, LINE)}
+        return LaneValues(places, fixed, choice[kind], dict(chosen))
+
     def uniform(self, term: Term) -> bool:
         """Is the term the same for all lanes of a warp? What all lanes load from one address is,
         and so is `tid.x / 32`; a variable has one address, also where each thread has its own in
@@ -101,9 +143,7 @@ class Warps(Struct, frozen=True, dict=True):
         """The terms on which it depends whether a term is uniform."""
         if term.kind == "atom" or term.variance <= self._most:
             return ()
-        if term.kind in ("apply", "float"):
-            return term.args
-        return unknowns(term) if term.size <= _LARGEST else ()
+        return term.args if term.kind in ("apply", "float") else unknowns(term)
 
     def _is_uniform(self, term: Term) -> bool:
         if term.kind == "atom" and term.value.startswith(("&", "window(")):
@@ -113,8 +153,16 @@ class Warps(Struct, frozen=True, dict=True):
         if term.kind in ("apply", "float"):
             fixed = term.kind == "float" or term.value[0][0] == "load"
             return fixed and all(self._uniform[arg] for arg in term.args)
-        found = _evaluated(term, self)
-        return found is not None and all(at == warp[0] for warp in found for at in warp)
+        return self._never_moves(term)
+
+    def _never_moves(self, term: Term) -> bool:
+        """Do values for all that is not known never part the lanes?"""
+        if not all(self._uniform[t] or t.value in self.places[0] for t in unknowns(term)):
+            return False
+        return all(
+            not any(any(warp) for warp in self.distances(term, kind, trial, frozenset()))
+            for kind, trial in _TESTS
+        )
 
 
 class Request(Struct, frozen=True):
@@ -140,19 +188,23 @@ class Request(Struct, frozen=True):
         return most if all(most[: len(fewer)] == fewer for fewer in found) else None
 
 
-def requests(affine: Affine, address: Term, warps: Warps) -> tuple[Request, ...]:
-    """What the warps ask for; where that depends on strides that only the run knows, one request
-    for each of several choices of them. Empty where it depends on more than that."""
+Case = tuple[Request, ...]
+"""What the warps ask for on one path: one exact request, or one for each of several choices of
+what only the run knows."""
+
+
+def requests(affine: Affine, address: Term, warps: Warps) -> tuple[Case, ...]:
+    """What the warps ask for: a case for each way to decide conditions in the address that all
+    lanes share. Empty where it depends on more than the places of lanes and on values that they
+    share."""
     moved = _Moved.read(affine.polynomial(address), warps)
     if moved is None or moved.opaque:
         found = _evaluated(address, warps)
-        if found is not None:
-            return (Request(found, True),)
-    if moved is None:
-        return ()
+        if moved is None or all(request.exact for case in found for request in case):
+            return found
     if moved.exact:
-        return (Request(moved.addresses(lambda _: 0), True),)
-    return tuple(Request(moved.addresses(_choice(trial)), False) for trial in range(_TRIALS))
+        return ((Request(moved.addresses(lambda _: 0), True),),)
+    return (tuple(Request(moved.addresses(_choice(t)), False) for t in range(_TRIALS)),)
 
 
 def stride(found: Offsets) -> int | None:
@@ -287,32 +339,16 @@ def _by_lane(term: Term, warps: Warps) -> tuple[Offsets, ...] | None:
     if term.kind == "atom":
         found = [places.get(term.value) for places in warps.places]
         return tuple(at for at in found if at is not None) if all(found) else None
-    if term.size > _LARGEST:
-        return None
-    leaves = unknowns(term)
     if not all(
-        t.kind == "atom" and (t.value in warps.places[0] or t.value in warps.sizes) for t in leaves
+        t.kind == "atom" and (t.value in warps.places[0] or t.value in warps.sizes)
+        for t in unknowns(term)
     ):
         return None
     half, full = 1 << (term.width - 1), 1 << term.width
     return tuple(
-        tuple(
-            (evaluate(term, _values(leaves, lane, places, warps)) + half) % full - half
-            for lane in range(count)
-        )
-        for places, count in zip(warps.places, warps.counts, strict=True)
+        tuple((at + half) % full - half for at in warp)
+        for warp in warps.addresses(term, "small", 0, frozenset())
     )
-
-
-def _values(
-    leaves: Sequence[Term], lane: int, places: Mapping[str, Offsets], warps: Warps
-) -> dict[Term, int]:
-    """The special registers of one lane."""
-    return {
-        t: places[t.value][lane] if t.value in places else warps.sizes[t.value]
-        for t in leaves
-        if t.kind == "atom" and (t.value in places or t.value in warps.sizes)
-    }
 
 
 def _choice(trial: int) -> Callable[[Term], int]:
@@ -323,48 +359,83 @@ def _choice(trial: int) -> Callable[[Term], int]:
 # ---------------------------------------------------------------- addresses that are no sums
 
 
-def _evaluated(address: Term, warps: Warps) -> tuple[Offsets, ...] | None:
-    """Where the lanes point if the address is no sum of what is known of a lane: computed with
-    several values for all else, and kept where these make no difference to their distances."""
-    if address.size > _LARGEST:
-        return None
-    leaves = unknowns(address)
-    if any(not warps.uniform(t) and t.value not in warps.places[0] for t in leaves):
-        return None
-    seen: tuple[Offsets, ...] | None = None
-    for seed, bits in enumerate((3, 7, 10)):
-        random = Random(seed)
-        fixed = {t: random.randint(1, 1 << bits) for t in leaves}
-        values = _Values(leaves, fixed, seed)
-        here = tuple(values.distances(address, at, warps) for at in warps.places)
-        if seen not in (None, here):
-            return None
-        seen = here
-    assert seen is not None
-    aligned = _Values(leaves, {t: LINE << 10 for t in leaves}, 0)
-    first = [aligned.address(address, 0, places, warps) % LINE for places in warps.places]
-    return tuple(tuple(start + at for at in warp) for start, warp in zip(first, seen, strict=True))
+def _evaluated(address: Term, warps: Warps) -> tuple[Case, ...]:
+    """What the warps ask for if the address is no sum of what is known of a lane. It is computed
+    with several values for all else; if these make no difference to how far lanes are from each
+    other, nothing else does. If they do, there is one request for each of several choices of usual
+    values: a quotient of an index by a width does not change in a warp then."""
+    if not all(warps.uniform(t) or t.value in warps.places[0] for t in unknowns(address)):
+        return ()
+    found = [_case(address, warps, arms) for arms in _arms(address, warps)]
+    return tuple(found) if all(found) else ()
 
 
-class _Values(Struct, frozen=True):
-    """Values for the leaves of an address. In a row of unknown length, `warp` says which of its
-    warps is looked at."""
+def _case(address: Term, warps: Warps, arms: Chosen) -> Case:
+    seen = {warps.distances(address, kind, trial, arms) for kind, trial in _TESTS}
+    if len(seen) == 1:
+        starts = warps.starts(address, "aligned", 0, arms)
+        return (Request(_from(starts, seen.pop()), True),)
+    if any(_depends_on_bits(node, warps) for node in _numbers(address)):
+        return ()
+    return tuple(
+        Request(
+            _from(
+                warps.starts(address, "usual", trial, arms),
+                warps.distances(address, "usual", trial, arms),
+            ),
+            False,
+        )
+        for trial in range(_TRIALS)
+    )
 
-    leaves: Sequence[Term]
-    fixed: Mapping[Term, int]
-    warp: int
 
-    def address(self, term: Term, lane: int, places: Mapping[str, Offsets], warps: Warps) -> int:
-        own = _values(self.leaves, lane, places, warps)
-        if warps.block is None:
-            own = {t: v + self.warp * LANES * (t.value == "%tid.x") for t, v in own.items()}
-            width = [t for t in self.leaves if t.value == "%ntid.x" and t not in own]
-            own |= dict.fromkeys(width, LANES * (self.warp + 1))
-        return evaluate(term, {**self.fixed, **own})
+def _from(starts: Sequence[int], distances: Sequence[Offsets]) -> tuple[Offsets, ...]:
+    pairs = zip(starts, distances, strict=True)
+    return tuple(tuple(start % LINE + at for at in warp) for start, warp in pairs)
 
-    def distances(self, term: Term, places: Mapping[str, Offsets], warps: Warps) -> Offsets:
-        """Bytes from lane 0's address."""
-        count = len(places["%laneid"])
-        at = [self.address(term, lane, places, warps) for lane in range(count)]
-        half, full = 1 << (term.width - 1), 1 << term.width
-        return tuple((a - at[0] + half) % full - half for a in at)
+
+def _arms(address: Term, warps: Warps) -> Iterator[Chosen]:
+    """Each way to decide the conditions in an address that all lanes share, as long as they are
+    few."""
+    choices = (node.args[0] for node in _visible(address) if node.kind == "ite")
+    conditions = dict.fromkeys(condition for condition in choices if warps.uniform(condition))
+    if len(conditions) > _MOST_CONDITIONS:
+        yield frozenset()
+        return
+    for sides in product((1, 0), repeat=len(conditions)):
+        yield frozenset(zip(conditions, sides, strict=True))
+
+
+def _visible(term: Term) -> list[Term]:
+    """The terms that a value is computed from, but for those hidden in opaque ones."""
+    seen: dict[Term, None] = {}
+    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, term):
+        seen[node] = None
+    return list(seen)
+
+
+def _numbers(term: Term) -> set[Term]:
+    """The terms that a value is computed from, but for those of which no more than the sign is
+    asked: `(a ^ b) < 0` is how Python's remainders tell whether signs differ."""
+    asked = {term}
+    for node in _visible(term):
+        zero = any(a.kind == "const" and a.value == 0 for a in node.args)
+        if node.kind not in OPAQUE and not (zero and node.kind in ("slt", "sle")):
+            asked.update(node.args)
+    return asked
+
+
+def _depends_on_bits(node: Term, warps: Warps) -> bool:
+    """Are bits of what differs over lanes combined with bits that only the run knows? A multiple
+    of a line is no usual value of a mask or of a distance to shift by."""
+    if node.width == 1 or node.kind not in ("and", "or", "xor", "shl", "lshr", "ashr"):
+        return False
+    if warps.uniform(node) or any(a.kind == "const" or _is_switch(a) for a in node.args):
+        return False
+    leaves = unknowns(node)
+    return not all(t.value in warps.places[0] or t.value in warps.sizes for t in leaves)
+
+
+def _is_switch(term: Term) -> bool:
+    """Is a mask all ones or all zeros?"""
+    return term.kind == "sext" and term.args[0].width == 1

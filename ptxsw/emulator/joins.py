@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from ptxsw.emulator.loops import Entered, last
 from ptxsw.emulator.memory import joined, renamed
+from ptxsw.emulator.narrow_division import widened
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.state import State, SymbolicMachine
 from ptxsw.flow.cfg import Cfg
@@ -18,6 +19,7 @@ from ptxsw.ir import Reg
 
 _MAX_PREDICATES = 8
 _MAX_ARGUMENTS = 500  # nodes
+_MAX_CHOICES = 4  # values of a register
 
 
 class Joins:
@@ -44,6 +46,7 @@ class Joins:
         if len(states) < 2:
             return states
         live = self._live[number]
+        states = widened(states, live, self._terms)
         distinct: dict[tuple[Term | None, ...], State] = {}
         for state in states:
             key = tuple(state.env.get(reg) for reg in live)
@@ -74,10 +77,38 @@ class Joins:
             if all(v is values[0] for v in values):
                 env[reg] = values[0]
                 continue
+            told = self._chosen(states, values)
+            if told is not None:
+                env[reg] = told
+                continue
             if controls is None:
                 controls = self.controlling_predicates(number)
             env[reg] = self._phi(number, reg, values, controls)
         return State(env, result.conditions, result.epochs)
+
+    def _chosen(self, states: Sequence[State], values: Sequence[Term]) -> Term | None:
+        """The value of a register as a choice by conditions that all lanes share, where these
+        tell which of few values it has."""
+        facts: dict[Term, frozenset[Term]] = {}
+        for state, value in zip(states, values, strict=True):
+            shared = frozenset(c for c in state.conditions if c.variance is Variance.UNIFORM)
+            facts[value] = shared & facts.get(value, shared)
+        return self._choice(facts) if len(facts) <= _MAX_CHOICES else None
+
+    def _choice(self, facts: Mapping[Term, frozenset[Term]]) -> Term | None:
+        """One of several values, by what holds where it is the one."""
+        if len(facts) == 1:
+            return next(iter(facts))
+        terms = self._terms
+        for condition in sorted(next(iter(facts.values())), key=lambda c: c.id):
+            contrary = terms.not_(condition)
+            yes = {value: known for value, known in facts.items() if condition in known}
+            no = {value: known for value, known in facts.items() if contrary in known}
+            if no and len(yes) + len(no) == len(facts):
+                sides = self._choice(yes), self._choice(no)
+                if sides[0] is not None and sides[1] is not None:
+                    return terms.ite(condition, sides[0], sides[1])
+        return None
 
     def _phi(
         self, number: int, reg: Reg, values: Sequence[Term], controls: tuple[Term, ...]

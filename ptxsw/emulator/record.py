@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import starmap
 from typing import TypeVar
 
@@ -113,8 +113,15 @@ class Record:
             type_width(isa.access_type(instruction) or ""),
             elements(instruction),
             tuple(Variant(*key, conditions) for key, conditions in variants.items()),
-            self._ways(self._cfg.block_of[index]) if len(variants) > 1 else Variance.UNIFORM,
+            self._apart(index, tuple(variants.values())),
         )
+
+    def _apart(self, index: int, variants: Sequence[frozenset[Term]]) -> Variance:
+        """How much it varies over lanes which of several variants is theirs, of each of which the
+        conditions are given."""
+        if len(variants) < 2 or self._machine.told_apart(variants):
+            return Variance.UNIFORM
+        return self._ways(self._cfg.block_of[index])
 
 
 def _note(seen: dict[_Key, frozenset[Term]], key: _Key, state: State) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from msgspec import Struct
 
@@ -312,6 +313,15 @@ class SymbolicMachine:
         return self._spaces.points(value, "global") if promised else value
 
     # ------------------------------------------------------------ operands
+
+    def told_apart(self, ways: Sequence[frozenset[Term]]) -> bool:
+        """Do all lanes of a warp go the same one of several ways? So it is where of each two there
+        is a condition that all lanes share, and that holds on one and not on the other."""
+        shared = [frozenset(c for c in way if c.variance is Variance.UNIFORM) for way in ways]
+        contrary = [frozenset(map(self.terms.not_, way)) for way in shared]
+        return not any(
+            shared[a].isdisjoint(contrary[b]) for a, b in combinations(range(len(ways)), 2)
+        )
 
     def guard(self, state: State, instruction: Instruction) -> Term:
         if instruction.guard is None:

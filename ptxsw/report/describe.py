@@ -12,6 +12,7 @@ from ptxsw import isa
 from ptxsw.analysis import warp_addresses as lanes
 from ptxsw.analysis.address_text import Writer
 from ptxsw.analysis.coalescing import is_uniform
+from ptxsw.analysis.hidden_address import cause
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.emulator.affine import Affine, constant
 from ptxsw.emulator.show import show
@@ -98,6 +99,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
         changing=None if turning is None else turning.register,
         turns=turning.figures if turning is not None else (),
         loop_depth=_loop_depth(scene.trace, access.index),
+        hidden=_hidden(scene.trace, access, sectors),
     )
     scene.writes.note(access, [writer.affine.polynomial(v.address) for v in access.variants])
     if address is None:
@@ -115,6 +117,12 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     )  # fmt: skip
     again = scene.carried.get(access.index, ())
     return replace(found, row=row.name, offset=offset, reuse=reuse, carried=again)
+
+
+def _hidden(trace: Trace, access: Access, sectors: int | None) -> str | None:
+    if sectors is not None or access.space not in ("global", "generic"):
+        return None
+    return cause(trace, access)
 
 
 def _loop_depth(trace: Trace, index: int) -> int:

@@ -81,6 +81,9 @@ class Access(Struct, frozen=True):
     contention: int | None = None  # shared atomics: lanes that meet in one word; 1: none do
     loop_depth: int | None = None  # loops around it; 0: none
     weight: float | None = None  # what it costs one warp, in the units of `Finding.weight`
+    hidden: str | None = (
+        None  # global memory: why `sectors` is not known, "index loaded at line 40"
+    )
 
 
 class Row(Struct, frozen=True):

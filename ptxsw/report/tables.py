@@ -77,6 +77,7 @@ def access_table(accesses: tuple[Access, ...]) -> Table:
         ("banks", [_banks(a) for a in accesses]),
         ("weight", [f"{weight(a):.0f}" for a in accesses]),
         ("address", [_place(a) for a in accesses]),
+        ("why unknown", [(a.hidden or "") if a.bytes else "" for a in accesses]),
         ("same bytes", [_reuse(a) for a in accesses]),
         ("optimize --mode force", [_outlook(a.optimizer) for a in accesses]),
     ]

@@ -23,7 +23,7 @@ def causes(body: str) -> list[str | None]:
     [
         ("ld.global.f32 %f1, [%rd4];\nst.global.f32 [%rd5], %f1;", [None, None]),
         ("ld.global.s32 %r3, [%rd4];\nmul.wide.s32 %rd6, %r3, 4;\nadd.s64 %rd7, %rd1, %rd6;\n"
-         "ld.global.f32 %f1, [%rd7];", [None, "an index is loaded"]),
+         "ld.global.f32 %f1, [%rd7];", [None, "index loaded at line 19"]),
         ("clz.b32 %r3, %r2;\nshfl.sync.bfly.b32 %r4, %r3, 1, 31, -1;\nmul.wide.s32 %rd6, %r4, 4;\n"
          "add.s64 %rd7, %rd1, %rd6;\nld.global.f32 %f1, [%rd7];", ["shfl gives it"]),
     ],

@@ -145,12 +145,33 @@ class Writer:
                        "mul.wide.s32 %rd3, %r6, 4;", "add.s64 %rd5, %rd2, %rd3;",
                        f"ld.global.u32 {first}, [%rd5];"]  # fmt: skip
 
+    def quotient(self) -> None:
+        """A row and a column of a flat index by a parameter: divided in 64 bits, or in 32 where
+        both operands fit, as compilers do. The parameter is not 0: no quotient by 0 is defined."""
+        index, row, column = self.reg(), self.reg(), self.reg()
+        wide, both = self.label(), self.label()
+        sign = self.source.choice(["u", "s"])
+        self.lines += ["or.b32 %r6, %r7, 1;", f"cvt.{sign}64.{sign}32 %rd6, %r6;",
+                       f"cvt.{sign}64.{sign}32 %rd7, {index};"]  # fmt: skip
+        if self.source.random() < 0.7:
+            field = self.source.choice(["shr.u64 %rd8, %rd8, 32;",
+                                        "and.b64 %rd8, %rd8, -4294967296;"])  # fmt: skip
+            self.lines += ["or.b64 %rd8, %rd7, %rd6;", field, "setp.ne.s64 %p4, %rd8, 0;",
+                           f"@%p4 bra {wide};", f"cvt.u32.u64 {row}, %rd7;",
+                           f"div.u32 {row}, {row}, %r6;", f"cvt.u64.u32 %rd8, {row};",
+                           f"bra {both};", f"{wide}:"]  # fmt: skip
+        self.lines += [f"div.{sign}64 %rd8, %rd7, %rd6;", f"{both}:", f"cvt.u32.u64 {row}, %rd8;",
+                       "mul.lo.s64 %rd8, %rd8, %rd6;", "sub.s64 %rd8, %rd7, %rd8;",
+                       f"cvt.u32.u64 {column}, %rd8;"]  # fmt: skip
+
     def run(self) -> None:
         pick = self.source.random()
         if pick < 0.12:
             self.neighbours()
         elif pick < 0.22:
             self.reread()
+        elif pick < 0.32:
+            self.quotient()
         for _ in range(self.source.randrange(1, 5)):
             pick = self.source.random()
             if pick < 0.6:

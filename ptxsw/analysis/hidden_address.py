@@ -1,0 +1,70 @@
+"""Why it is not known where the lanes of a warp point: that part of an address which differs over
+lanes and is no function of their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.emulator.affine import is_lane_atom
+from ptxsw.emulator.node import Term, Variance, unknowns, walk
+from ptxsw.emulator.trace import Access, Trace
+
+_MOST_LINES = 3
+_DIVISIONS = frozenset({"udiv", "urem", "sdiv", "srem"})
+
+
+def cause(trace: Trace, access: Access) -> str:
+    """What hides it, in a few words: "index loaded at line 40"."""
+    if not access.bytes:
+        return "no address by lane"
+    addresses = list(dict.fromkeys(variant.address for variant in access.variants))
+    hidden = [node for address in addresses for node in unknowns(address) if _hides(node)]
+    lines = sorted({line for node in hidden for line in _loaded(trace, access, node)})
+    if lines:
+        return "index loaded at line " + ", ".join(map(str, lines[:_MOST_LINES]))
+    if any(_is_load(inner) for node in hidden for inner in walk(node)):
+        return "an index is loaded"
+    names = [str(node.value) for node in hidden if node.kind == "atom"]
+    if any(name.startswith(("loop(", "last loop(")) for name in names):
+        return "a register that a loop changes"
+    if any(name.startswith("last ") for name in names):
+        return "a count of a loop that lanes leave apart"
+    if hidden:
+        return f"{_shown(hidden[0])} gives it"
+    if len(addresses) > 1 and access.ways is not Variance.UNIFORM:
+        return "it differs by the path"
+    kinds = {node.kind for address in addresses for node in walk(address)}
+    if kinds & _DIVISIONS:
+        return "a division"
+    return "a choice" if "ite" in kinds else "bits of it"
+
+
+def _hides(node: Term) -> bool:
+    return node.variance is Variance.LANE and not is_lane_atom(node)
+
+
+def _is_load(node: Term) -> bool:
+    return node.kind == "apply" and node.value[0][0] == "load"
+
+
+def _loaded(trace: Trace, access: Access, term: Term) -> Iterator[int]:
+    """The lines of the loads that a value was computed from; where one was made with an address
+    that was loaded, that of the last."""
+    loads = [node for node in walk(term) if _is_load(node)]
+    before = {deep for node in loads for arg in node.args for deep in walk(arg)}
+    for node in loads:
+        if node not in before:
+            made = [a.index for a in trace.accesses if _reads(a, node.args[0])]
+            earlier = [index for index in made if index < access.index]
+            for index in earlier[-1:] or made[:1]:
+                yield trace.module.source.line(trace.cfg.instructions[index].span.start)
+
+
+def _reads(access: Access, address: Term) -> bool:
+    return access.kind == "load" and any(v.address is address for v in access.variants)
+
+
+def _shown(node: Term) -> str:
+    """The instruction that a value comes from."""
+    name = node.value[0][0] if node.kind == "apply" else str(node.value)
+    return name.partition("#")[0].partition("(")[0] or "something"

@@ -1,0 +1,112 @@
+"""Terms evaluated for all lanes of the warps of a block at once, with values chosen for what only
+the run knows.
+
+What is the same for all lanes is one number. Each term is evaluated once for each choice, however
+many addresses it is part of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Protocol
+
+from ptxsw.emulator.evaluate import value_of
+from ptxsw.emulator.node import OPAQUE, Term, bottom_up
+
+Values = int | tuple[int, ...]
+"""Of a term: one number for all lanes, or one for each lane, warp after warp."""
+
+
+class Choice(Protocol):
+    """The value of a term that only the run knows; the same whenever it is asked for."""
+
+    def __call__(self, term: Term, /) -> int: ...
+
+
+class LaneValues:
+    """Values of terms under one choice."""
+
+    def __init__(
+        self,
+        places: Mapping[str, tuple[int, ...]],
+        fixed: Mapping[str, int],
+        choice: Choice,
+        chosen: Mapping[Term, int],
+    ) -> None:
+        """`places`: what each lane reads of each special register that differs over lanes;
+        `fixed`: those that do not differ, where they are known. `chosen` are values of terms that
+        are not evaluated."""
+        self._places, self._fixed, self._choice = places, fixed, choice
+        self._known: dict[Term, Values] = {**chosen}
+
+    def of(self, term: Term) -> Values:
+        """The unsigned values of a term of which all that is not a special register of a lane is
+        the same for all of them."""
+        for node in bottom_up(self._known, _parts, term):
+            self._known[node] = self._value(node)
+        return self._known[term]
+
+    def _value(self, node: Term) -> Values:
+        if node.kind in OPAQUE:
+            mask = (1 << node.width) - 1
+            if node.kind == "atom" and node.value in self._places:
+                return _collapsed([v & mask for v in self._places[node.value]])
+            if node.kind == "atom" and node.value in self._fixed:
+                return self._fixed[node.value] & mask
+            return self._choice(node) & mask
+        args = [self._known[arg] for arg in node.args]
+        lanes = next((len(a) for a in args if isinstance(a, tuple)), 0)
+        if not lanes:
+            return value_of(node, [a for a in args if isinstance(a, int)])
+        if node.kind == "sum":
+            return _collapsed(_sum(node, args, lanes))
+        columns = [a if isinstance(a, tuple) else (a,) * lanes for a in args]
+        return _collapsed([value_of(node, list(row)) for row in zip(*columns, strict=True)])
+
+
+def _sum(node: Term, args: Sequence[Values], lanes: int) -> list[int]:
+    """The most frequent kind of term, without a call for each lane."""
+    total, coefficients = node.value
+    mask = (1 << node.width) - 1
+    found = [0] * lanes
+    for coefficient, value in zip(coefficients, args, strict=True):
+        if isinstance(value, int):
+            total += coefficient * value
+        else:
+            found = [old + coefficient * v for old, v in zip(found, value, strict=True)]
+    return [(total + v) & mask for v in found]
+
+
+def _collapsed(values: Sequence[int]) -> Values:
+    first = values[0]
+    return first if all(v == first for v in values) else tuple(values)
+
+
+def _parts(node: Term) -> tuple[Term, ...]:
+    return () if node.kind in OPAQUE else node.args
+
+
+def small(trial: int) -> Choice:
+    """Any values, larger with each trial: what an address owes to them shows."""
+    bits = (3, 7, 10)[trial]
+    return lambda term: Random(f"{trial} {term.id}").randint(1, 1 << bits)
+
+
+def aligned(unit: int) -> Choice:
+    """One large multiple of a unit for everything."""
+    return lambda _: unit << 10
+
+
+def usual(trial: int, unit: int) -> Choice:
+    """Multiples of a unit as they are at work in the middle of large data: widths of arrays are
+    large beside the numbers of blocks and of the turns of loops."""
+
+    def value(term: Term) -> int:
+        random = Random(f"{trial} {term.id}")
+        name = str(term.value) if term.kind == "atom" else ""
+        if name.startswith(("%ctaid", "%nctaid", "%ntid", "iter(")):
+            return unit * random.randint(1, 3)
+        return unit * (2 * random.randint(2_000, 20_000) + 1)
+
+    return value
