@@ -16,9 +16,9 @@ from msgspec import Struct
 from ptxsw.analysis.lane_reuse import is_thread_bits, thread_bits
 from ptxsw.emulator.affine import is_lane_atom
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, ones, signed, split, walk
+from ptxsw.emulator.origin import NUMBERED, POINTERS, Origin
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
-from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Variant
 
@@ -101,10 +101,10 @@ class ShiftedLane:
             if is_lane_atom(node):
                 return self._moved(node)
             self.unknown.append(node)
-            return self._terms.fresh("other lane", node.width)
+            return self._terms.fresh("other lane", node.width, origin=Origin.OTHER_LANE)
         if node.kind == "apply" and node.value[1] is Variance.LANE:
             self.unknown.append(node)
-            return self._terms.fresh("other lane", node.width)
+            return self._terms.fresh("other lane", node.width, origin=Origin.OTHER_LANE)
         return None
 
     def _moved(self, own: Term) -> Term:
@@ -156,11 +156,14 @@ def _is_thread(term: Term) -> bool:
     return term.kind == "atom" and term.value == "%tid.x"
 
 
+_INDICES = frozenset({"%tid.x", "%tid.y", "%tid.z"})
+
+
 def needs_rows(*addresses: Term) -> bool:
     """Do the addresses say the same of another lane only where rows of the block do not wrap
     inside a warp? Not where of all that tells threads apart only `%laneid` is in them."""
     return any(
-        (t.kind == "atom" and str(t.value).startswith("%tid.")) or t.variance == Variance.ROW
+        (t.kind == "atom" and t.value in _INDICES) or t.variance == Variance.ROW
         for t in walk(*addresses)
     )
 
@@ -191,7 +194,7 @@ def prove_equal(
         equal = difference.value == 0
         return Same(Obligation(claim)) if equal else Different("the addresses differ")
     own = {t for t in walk(difference) if t.kind == "apply" and t.variance == Variance.LANE}
-    if own or any(str(t.value).startswith("other lane") for t in walk(difference)):
+    if own or any(t.origin is Origin.OTHER_LANE for t in walk(difference)):
         unknown = own or (other.unknown if other is not None else ())
         names = ", ".join(sorted({show(t) for t in unknown})[:2])
         return Different(f"the address depends on {names}, which differs from lane to lane")
@@ -265,7 +268,7 @@ class NoOverflowView:
             return total
         if signed and inner.kind == "extract" and inner.value == 0 and inner.width == 32:
             count = inner.args[0]
-            turns = count.kind == "atom" and str(count.value).startswith("iter(")
+            turns = count.origin is Origin.ITERATION
             return count if turns and count.width == width else None
         return None
 
@@ -463,15 +466,14 @@ def pointer_bases(address: Term) -> frozenset[Term]:
     return frozenset(found) if all(map(_is_pointer, found)) else frozenset()
 
 
+_INDEX_ORIGINS = frozenset({Origin.SPECIAL, Origin.ITERATION, Origin.LAST_ITERATION})
+
+
 def _is_index(term: Term) -> bool:
     """Is it surely no pointer: an extended index, a product, a special register, a loop count?"""
-    if term.kind == "atom":
-        name = str(term.value)
-        return name in SPECIALS or name.startswith(("iter(", "last iter("))
-    return term.kind in ("sext", "zext", "mul")
+    return term.kind in ("sext", "zext", "mul") or term.origin in _INDEX_ORIGINS
 
 
 def _is_pointer(term: Term) -> bool:
-    if term.kind == "apply":
-        return bool(term.value[0][0] == "load")
-    return term.kind == "atom" and "(" not in str(term.value) and "#" not in str(term.value)
+    """Is it one value wherever it stands, which may be a pointer?"""
+    return term.origin in POINTERS and term.origin not in NUMBERED

@@ -14,7 +14,9 @@ from msgspec import Struct, field
 from ptxsw.bits import wrapped
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial
 from ptxsw.emulator.node import Term, bottom_up, ones, signed, split
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.show import show
+from ptxsw.emulator.spaces import may_point
 
 _LONGEST = 400  # characters, of every part: see `emulator.show`
 
@@ -171,19 +173,14 @@ def is_pointer(monomial: Monomial) -> bool:
     if len(monomial) != 1:
         return False
     [term] = monomial
-    if term.kind == "apply":
-        return term.width == 64 and term.value[0][0] == "load"
-    if term.kind != "atom":
-        return False
-    name = str(term.value)
-    return name.startswith("&") or (
-        term.width == 64 and "(" not in name and not _SPECIAL.match(name)
-    )
+    if term.origin is Origin.SYMBOL:
+        return True
+    return term.width == 64 and may_point(term) and term.origin is not Origin.VOLATILE
 
 
 def _is_window(monomial: Monomial) -> bool:
     """Where a state space lies among generic addresses."""
-    return len(monomial) == 1 and str(monomial[0].value).startswith("window(")
+    return len(monomial) == 1 and monomial[0].origin is Origin.WINDOW
 
 
 def _bare(text: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ptxsw.emulator.node import Term, Variance, ones, split
+from ptxsw.emulator.origin import Origin
 from ptxsw.ir import Function, Module, type_width
 
 _MOST = 1 << 12
@@ -158,8 +159,8 @@ class Alignment:
                 for factor in term.args:
                     product *= self.known(factor, depth + 1)
                 return min(product, _MOST)
-            case "atom" if str(term.value).startswith("&"):
-                return self._variable(str(term.value)[1:])
+            case "atom" if term.origin is Origin.SYMBOL:
+                return self._variable(term.of[0])
             case _:
                 return min(lowest(ones(term)), _MOST)
 

@@ -23,6 +23,7 @@ from msgspec import Struct
 from ptxsw.analysis.polynomial import Number, Polynomial
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, Variance, ones, split, unknowns
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.show import show
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
@@ -86,7 +87,7 @@ class Grid:
         # What is known of one thread's values says nothing of those of others.
         self.most = {atom: value for atom, value in most.items() if self.is_shared(atom)}
         self._limits = [terms.ule(t, terms.const(n, t.width)) for t, n in self.most.items()]
-        self.again = {count.value: (count, found) for count, found in again.items()}
+        self.again = {_count(count): (count, found) for count, found in again.items()}
         self._sides = {
             f"%ntid.{axis}": n for axis, n in zip(_AXES, shape or (0, 0, 0), strict=True)
         }
@@ -221,14 +222,17 @@ class _Line(Struct, frozen=True):
 
 
 def _count(atom: Term) -> str:
-    """The name of the count of turns that an atom is, in a loop or behind it."""
-    return str(atom.value).removeprefix("last ") if atom.kind == "atom" else ""
+    """The label of the loop whose iterations an atom counts, in the loop or behind it."""
+    counts = atom.origin in (Origin.ITERATION, Origin.LAST_ITERATION)
+    return atom.of[0] if counts else ""
 
 
 def _per_thread(atoms: Iterable[Term]) -> frozenset[Term]:
     """The places in the grid among atoms."""
-    places = ("%tid.", "%ctaid.", "grid index ")
-    return frozenset(a for a in atoms if a.kind == "atom" and str(a.value).startswith(places))
+    return frozenset(a for a in atoms if a.origin is Origin.GRID_INDEX or a.value in _PLACES)
+
+
+_PLACES = frozenset({f"{name}.{axis}" for name in ("%tid", "%ctaid") for axis in "xyz"})
 
 
 def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
@@ -390,7 +394,9 @@ class _Path:
             if block is None or thread is None or (parted := value.parted(thread)) is None:
                 continue
             bits = (1 << 44) - 1
-            index = Polynomial.atom(atom(f"grid index {axis}", 64, Variance.LANE, bits))
+            index = Polynomial.atom(
+                atom(f"grid index {axis}", 64, Variance.LANE, bits, Origin.GRID_INDEX)
+            )
             start = Polynomial.atom(block) * self._grid.size(f"%ntid.{axis}")
             changed = parted[0] * (index - start) + parted[1]
             if block not in changed.atoms:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term, ones, split, walk
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Mem, Reg
@@ -42,7 +43,7 @@ def _in_row(
         return False
     terms = trace.terms
     (whole,) = wholes
-    if any(str(t.value).startswith(("iter(", "loop(")) for t in walk(whole) if t.kind == "atom"):
+    if any(t.origin in (Origin.ITERATION, Origin.LOOP_VALUE) for t in walk(whole)):
         return False
     base = terms.sub(whole, terms.const(address.offset, whole.width))
     return _is_simple(base) and not _may_be_set(base, rows) & (address.offset % ROW)

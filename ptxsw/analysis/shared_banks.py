@@ -19,6 +19,7 @@ from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Int, Reg
@@ -211,7 +212,11 @@ class _Scene:
             chosen = {t: Random(f"{trial} {n}").randint(1, 64) for n, t in enumerate(free)}
             made: list[Addresses] = []
             for turn in turns:
-                now = {t: turn if _counts(t) else 1 << turn for t in every if self._steps(t)}
+                now = {
+                    t: turn if t.origin is Origin.ITERATION else 1 << turn
+                    for t in every
+                    if self._steps(t)
+                }
                 made += self._made(address, tested, chosen | now, every, within=not free)
             counted.add(tuple(wavefronts(a, size) for a in made))
             first = first or made
@@ -261,9 +266,9 @@ class _Scene:
     def _steps(self, leaf: Term) -> bool:
         """Does the turn of a loop decide it: its count, or a register that it doubles or
         halves?"""
-        if leaf.kind != "atom" or not str(leaf.value).startswith("loop("):
-            return _counts(leaf)
-        return str(leaf.value)[5:-1].rpartition(", ")[2] in self._by_two
+        if leaf.origin is Origin.LOOP_VALUE:
+            return leaf.of[1] in self._by_two
+        return leaf.origin is Origin.ITERATION
 
     def _is_known(self, condition: Term, others: Sequence[Term]) -> bool:
         """Does a condition depend on nothing but the place of the lane and what steps in the
@@ -280,11 +285,6 @@ class _Scene:
 _REGISTERS = frozenset({
     "%tid.x", "%tid.y", "%tid.z", "%laneid", "%ntid.x", "%ntid.y", "%ntid.z",
 })  # fmt: skip
-
-
-def _counts(leaf: Term) -> bool:
-    """Is it the number of turns of a loop?"""
-    return leaf.kind == "atom" and str(leaf.value).startswith("iter(")
 
 
 def _is_uniform(term: Term, block: Block) -> bool:

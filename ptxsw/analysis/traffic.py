@@ -11,6 +11,7 @@ from ptxsw.analysis import warp_addresses as lanes
 from ptxsw.analysis.coalescing import LANES, SECTOR
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.node import Variance, walk
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access
 from ptxsw.ir import Int
 
@@ -135,7 +136,7 @@ def _common(values: Iterable[_T | None]) -> _T | None:
 def _is_local(access: Access) -> bool:
     """Is local memory touched, also through a generic address?"""
     return access.space == "local" or any(
-        term.kind == "atom" and term.value == "window(local)"
+        term.origin is Origin.WINDOW and term.of == ("local",)
         for variant in access.variants
         for term in walk(variant.address)
     )

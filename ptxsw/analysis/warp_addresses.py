@@ -21,6 +21,7 @@ from ptxsw.analysis.coalescing import LANES, SECTOR, touched
 from ptxsw.analysis.lane_values import LaneValues, aligned, small, usual
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, unknowns
+from ptxsw.emulator.origin import Origin
 
 LINE = 128  # bytes
 _BANKS = 32  # of 4 bytes
@@ -146,7 +147,7 @@ class Warps(Struct, frozen=True, dict=True):
         return term.args if term.kind in ("apply", "float") else unknowns(term)
 
     def _is_uniform(self, term: Term) -> bool:
-        if term.kind == "atom" and term.value.startswith(("&", "window(")):
+        if term.origin in (Origin.SYMBOL, Origin.WINDOW):
             return True
         if term.variance <= self._most or term.kind == "atom":
             return term.variance <= self._most

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
-from ptxsw.emulator.loops import Entered, last
+from ptxsw.emulator.loops import Entered
 from ptxsw.emulator.memory import joined, renamed
 from ptxsw.emulator.narrow_division import widened
 from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.origin import NUMBERED, Origin
 from ptxsw.emulator.state import State, SymbolicMachine
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg
@@ -120,7 +121,7 @@ class Joins:
         arguments = (*dict.fromkeys(values), *controls)
         if sum(a.size for a in arguments) > _MAX_ARGUMENTS:
             most = max(a.variance for a in arguments)
-            return self._terms.fresh(f"phi({reg.name})", width, most)
+            return self._terms.fresh(f"phi({reg.name})", width, most, Origin.MERGED)
         return self._terms.apply(name, width, arguments, Variance.UNIFORM)
 
     # ------------------------------------------------------------ which way
@@ -200,12 +201,12 @@ class Joins:
         names: dict[Term, Term] = {}
         for header, entered in self.entered.items():
             if header in inside:
-                names.update((a, last(a, self._terms)) for a in entered.atoms)
+                names.update((a, self._terms.behind(a)) for a in entered.atoms)
         memo: dict[Term, Term] = {}
 
         def leaf(node: Term) -> Term | None:
-            if node.variance < Variance.LANE and node.kind == "atom" and "#" in node.value:
-                return last(node, self._terms)
+            if node.variance < Variance.LANE and node.origin in NUMBERED:
+                return self._terms.behind(node)
             return names.get(node)
 
         return lambda term: self._terms.substitute(term, leaf, memo)

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from ptxsw.emulator.memory import ended
 from ptxsw.emulator.node import Term, Variance, walk
-from ptxsw.emulator.state import State
+from ptxsw.emulator.origin import FIXED_IN_LOOPS, Origin
+from ptxsw.emulator.state import State, named, undefined
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 
@@ -90,16 +91,9 @@ def invariant(term: Term, changing: set[Term]) -> bool:
             return False
         if node.kind == "apply" and (node.value[1] is Variance.LANE or node.value[0][0] == "phi"):
             return False
-        if node.kind == "atom" and not _fixed(node):
+        if node.kind == "atom" and node.origin not in FIXED_IN_LOOPS:
             return False
     return True
-
-
-def _fixed(atom: Term) -> bool:
-    """Is the atom the same in every turn? Parameters, special registers and the values of
-    unmodified registers are; numbered atoms and those of inner loops are not."""
-    name = str(atom.value)
-    return "#" not in name and not name.startswith(("iter(", "loop(", "last ", "undefined("))
 
 
 def enter(
@@ -116,7 +110,7 @@ def enter(
     for state in states:
         for reg, most in _variances(facts, state.env).items():
             level[reg] = max(level[reg], most)
-    count = terms.atom(f"iter({facts.label})", 64, Variance.UNIFORM)
+    count = terms.iteration(facts.label)
     turns = _turns(facts, [state.env for state in states], level, terms)
     atoms: dict[Term, None] = {count: None}
     again = frozenset(_again(facts, state.env, count, terms) for state in states)
@@ -124,7 +118,7 @@ def enter(
         atoms.update(dict.fromkeys(_begin(facts, state, count, level, terms)))
     uniform = apart is Variance.UNIFORM and all(_uniform(facts, s, terms) for s in states)
     known = {atom: turns[atom] for atom in atoms if atom in turns}
-    left = {a: a if uniform else last(a, terms) for a in atoms}
+    left = {a: a if uniform else terms.behind(a) for a in atoms}
     return Entered(left, uniform, known, count, again)
 
 
@@ -135,15 +129,6 @@ def _again(facts: LoopFacts, before: Mapping[Reg, Term], count: Term, terms: Ter
         return terms.const(1, 1)
     sides = _Turn(facts, dict(before), count, terms).before_and_now(facts.again)
     return terms.const(1, 1) if sides is None else sides[1]
-
-
-def undefined(terms: Terms, reg: Reg, width: int) -> Term:
-    """What a register holds that nobody has written."""
-    return terms.atom(f"undefined({_named(reg)})", width, Variance.LANE)
-
-
-def _named(reg: Reg) -> str:
-    return f"{reg.name}@{reg.scope}" if reg.scope else reg.name
 
 
 def _begin(
@@ -178,8 +163,9 @@ def _begin(
 
 def _unfollowed(facts: LoopFacts, reg: Reg, level: Mapping[Reg, Variance], terms: Terms) -> Term:
     """What stands for a register of which it is not known how it changes."""
-    name = f"loop({facts.label}, {_named(reg)})"
-    return terms.atom(name, facts.entry[reg].width, level[reg])
+    name, width = f"loop({facts.label}, {named(reg)})", facts.entry[reg].width
+    of = (facts.label, named(reg))
+    return terms.atom(name, width, level[reg], None, Origin.LOOP_VALUE, of)
 
 
 def _turns(
@@ -261,12 +247,6 @@ class _Turn:
         if sides is None or sides[0] is not self._before[reg]:
             return None
         return sides[1]
-
-
-def last(atom: Term, terms: Terms) -> Term:
-    """An atom of a loop as it is named behind it, where lanes that leave after different counts
-    carry different values away."""
-    return terms.atom(f"last {atom.value}", atom.width, Variance.LANE)
 
 
 def _variances(facts: LoopFacts, before: Mapping[Reg, Term]) -> dict[Reg, Variance]:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from ptxsw.bits import wrapped
+from ptxsw.emulator.origin import Origin
 
 OPAQUE = frozenset({"float", "apply", "atom"})
 """Kinds of terms whose values are unknown but for the bits that they may set."""
@@ -30,11 +31,14 @@ class Variance(IntEnum):
 class Term:
     """A node; made by `Terms` only. `value` is the payload of the kind:
 
-    const: the unsigned integer; atom: its name; sum: (constant, coefficients), one for each of
-    `args`; extract: the low bit; float: its name; apply: (its name, its own variance).
+    const: the unsigned integer; atom: its name, for people and to tell it from others; sum:
+    (constant, coefficients), one for each of `args`; extract: the low bit; float:
+    its name; apply: (its name, its own variance).
     """
 
-    __slots__ = ("_ones", "args", "id", "kind", "size", "value", "variance", "width")
+    __slots__ = (
+        "_ones", "args", "id", "kind", "of", "origin", "size", "value", "variance", "width",
+    )  # fmt: skip
 
     id: int
     kind: str
@@ -42,6 +46,8 @@ class Term:
     args: tuple[Term, ...]
     value: Any
     variance: Variance
+    origin: Origin
+    of: tuple[str, ...]
     size: int  # nodes, counted as a tree and capped
     _ones: int | None
 

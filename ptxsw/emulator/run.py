@@ -19,6 +19,7 @@ from ptxsw.emulator.joins import Joins
 from ptxsw.emulator.loops import LoopFacts, enter, find_steps
 from ptxsw.emulator.memory import SPACES, ended
 from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.record import Record
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.state import MemoryAccess, State, Step, SymbolicMachine
@@ -240,6 +241,8 @@ class _Emulation:
                 f"entry({label}, {reg.name}@{reg.scope})",
                 self.machine.width(reg),
                 Variance.LANE,
+                None,
+                Origin.ENTRY,
             )
             for reg in live
         }
@@ -445,7 +448,9 @@ class _Emulation:
         condition about it is kept."""
         env = dict(state.env)
         for reg in self._written(self.cfg.order).intersection(self.live[number]):
-            env[reg] = self.terms.fresh(f"join({reg.name})", self.machine.width(reg))
+            env[reg] = self.terms.fresh(
+                f"join({reg.name})", self.machine.width(reg), origin=Origin.MERGED
+            )
         mark = -1 - len(self.cfg.blocks) - number
         return State(env, (), ended(state.epochs, SPACES, mark))
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ptxsw.emulator.evaluate import value_of
 from ptxsw.emulator.node import OPAQUE, Term, ones, walk_until
+from ptxsw.emulator.origin import POINTERS, Origin
 
 # For each sample the bits that may be set in special registers, in parameters and in all else. A
 # launch has few threads, larger sizes, and loops of few turns; where two numbers are given some
@@ -50,11 +51,19 @@ class Samples:
         return known[term]
 
 
+_COUNTED = frozenset(Origin) - POINTERS - {Origin.COMPUTED, Origin.SPECIAL}
+
+
+def _is_plain(node: Term) -> bool:
+    """Is it a parameter, or something like it, and no value of a loop or of memory?"""
+    return node.kind == "atom" and node.origin not in _COUNTED
+
+
 def _drawn(node: Term, number: int) -> int:
     """The value of an unknown in a sample: anything that fits, the same in every run."""
     special, parameter, other = _SHAPES[number]
-    name = str(node.value) if node.kind == "atom" else "("
-    sizes = special if name[0] == "%" else other if "(" in name else parameter
+    kinds = {Origin.SPECIAL: special, Origin.VOLATILE: special}
+    sizes = kinds.get(node.origin, parameter if _is_plain(node) else other)
     mixed = (node.id * 0x9E3779B97F4A7C15 + number * 0xD1B54A32D192ED03) & _MASK
     mixed = (mixed ^ mixed >> 31) * 0x94D049BB133111EB & _MASK
     bits = sizes[(mixed >> 62) % len(sizes)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, split
-from ptxsw.emulator.specials import SPECIALS
+from ptxsw.emulator.origin import POINTERS, Origin
 from ptxsw.emulator.terms import Terms
 
 _WINDOWS = ("shared", "local", "const")
@@ -37,7 +37,7 @@ class Spaces:
         if space is None:
             return None
         variance = Variance.LANE if space == "local" else Variance.UNIFORM
-        found = self._terms.atom(f"window({space})", width, variance)
+        found = self._terms.atom(f"window({space})", width, variance, None, Origin.WINDOW, (space,))
         self._windows[found] = space
         return found
 
@@ -69,10 +69,7 @@ class Spaces:
 def may_point(term: Term) -> bool:
     """May an item of a sum be a pointer? Numbers that the hardware gives, and counts of turns,
     are none."""
-    if term.kind == "apply":
-        return bool(term.value[0][0] == "load")
-    name = str(term.value)
-    return term.kind == "atom" and name not in SPECIALS and "(" not in name
+    return term.origin in POINTERS
 
 
 def may_hold_pointer(term: Term, numbers: Container[Term] = ()) -> bool:
@@ -93,4 +90,4 @@ def may_hold_pointer(term: Term, numbers: Container[Term] = ()) -> bool:
 
 def _is_count(term: Term) -> bool:
     """Is it the number of an iteration of some loop?"""
-    return term.kind == "atom" and str(term.value).startswith(("iter(", "last iter("))
+    return term.origin in (Origin.ITERATION, Origin.LAST_ITERATION)

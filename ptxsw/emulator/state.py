@@ -10,6 +10,7 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.emulator.memory import FIRST, SPACES, Aliasing, Epochs, Store, ended, stored
 from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.spaces import Spaces
 from ptxsw.emulator.specials import SPECIALS
@@ -195,7 +196,7 @@ class SymbolicMachine:
             if reg is None:
                 continue
             if value.size > _MAX_SIZE:
-                value = self.terms.fresh(f"big({reg.name})", width, value.variance)
+                value = self.terms.fresh(f"big({reg.name})", width, value.variance, Origin.MERGED)
             self._write(state, reg, value, guard)
         if step.meaning is not None and step.meaning.writes_carry:
             self._write(state, CARRY, values[-1], guard)
@@ -308,7 +309,8 @@ class SymbolicMachine:
             return self.terms.fresh("param", bits)
         attributes = () if offset or not entry else self._params[name].attributes
         name = f"{name}+{offset}" if offset else name
-        value = self.terms.atom(name, bits, Variance.UNIFORM if entry else Variance.LANE)
+        variance = Variance.UNIFORM if entry else Variance.LANE
+        value = self.terms.atom(name, bits, variance, None, Origin.PARAMETER)
         promised = "ptr" in attributes and "global" in attributes
         return self._spaces.points(value, "global") if promised else value
 
@@ -342,9 +344,7 @@ class SymbolicMachine:
     def read_reg(self, state: State, reg: Reg) -> Term:
         found = state.env.get(reg)
         if found is None:
-            name = f"{reg.name}@{reg.scope}" if reg.scope else reg.name
-            found = self.terms.atom(f"undefined({name})", self.width(reg), Variance.LANE)
-            state.env[reg] = found
+            found = state.env[reg] = undefined(self.terms, reg, self.width(reg))
         return found
 
     def read(self, state: State, operand: Operand) -> Term | int:
@@ -379,7 +379,8 @@ class SymbolicMachine:
         spaces = {v.space for v in self._body.variables if v.name == name and v.scope == scope}
         shown = f"&{name}@{scope}" if scope and spaces else f"&{name}"
         own = bool(spaces & {"local", "param"}) and (scope > 0 or name not in self._params)
-        base = self.terms.atom(shown, width, Variance.LANE if own else Variance.UNIFORM)
+        variance = Variance.LANE if own else Variance.UNIFORM
+        base = self.terms.atom(shown, width, variance, None, Origin.SYMBOL, (shown[1:],))
         if not spaces:
             entry = self._function.kind == "entry"
             given = {"param"} if name in self._params and entry else set()
@@ -393,7 +394,7 @@ class SymbolicMachine:
         found = self._specials.get(name)
         if found is None:
             if name not in SPECIALS:
-                return self.terms.fresh(name, 64)
+                return self.terms.fresh(name, 64, origin=Origin.VOLATILE)
             variance, ones = SPECIALS[name]
             size = self._launch.get(name)
             if size is not None:
@@ -453,6 +454,17 @@ def elements(instruction: Instruction) -> int:
         if modifier in ("v2", "v4", "v8"):
             return int(modifier[1:])
     return 1
+
+
+def named(reg: Reg) -> str:
+    """A register with its scope; those of nested scopes may share a name."""
+    return f"{reg.name}@{reg.scope}" if reg.scope else reg.name
+
+
+def undefined(terms: Terms, reg: Reg, width: int) -> Term:
+    """What a register holds that nobody has written."""
+    name = f"undefined({named(reg)})"
+    return terms.atom(name, width, Variance.LANE, None, Origin.UNDEFINED)
 
 
 def _named_outside_loads(body: Body) -> frozenset[str]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.origin import Origin, behind
+from ptxsw.emulator.specials import SPECIALS
 
 
 class Table:
@@ -40,6 +42,8 @@ class Table:
                 if arg.variance > variance:
                     variance = arg.variance
         term.variance = variance
+        term.origin = Origin.COMPUTED
+        term.of = ()
         term.size = min(1 + sum(a.size for a in args), 1 << 30)
         term._ones = None
         self._table[key] = term
@@ -48,17 +52,38 @@ class Table:
     def const(self, value: int, width: int) -> Term:
         return self._node("const", width, (), value & ((1 << width) - 1))
 
-    def atom(self, name: str, width: int, variance: Variance, ones: int | None = None) -> Term:
-        """An unknown value. `ones` masks the bits that may be set (default: all)."""
+    def atom(
+        self, name: str, width: int, variance: Variance, ones: int | None = None,
+        origin: Origin = Origin.NAMED, of: tuple[str, ...] = (),
+    ) -> Term:  # fmt: skip
+        """An unknown value. `ones` masks the bits that may be set (default: all). The name tells
+        it from others; what it stands for is `origin`, and `of` what. Names of special registers
+        are theirs alone."""
         term = self._node("atom", width, (), name, variance)
         if ones is not None:
             term._ones = ones & ((1 << width) - 1)
+        if term.origin is Origin.COMPUTED or origin is not Origin.NAMED:
+            term.origin = Origin.SPECIAL if name in SPECIALS else origin
+            term.of = of
         return term
 
-    def fresh(self, name: str, width: int, variance: Variance = Variance.LANE) -> Term:
+    def fresh(
+        self, name: str, width: int, variance: Variance = Variance.LANE,
+        origin: Origin = Origin.UNKNOWN,
+    ) -> Term:  # fmt: skip
         """An unknown value equal to no other."""
         self._fresh += 1
-        return self.atom(f"{name}#{self._fresh}", width, variance)
+        return self.atom(f"{name}#{self._fresh}", width, variance, None, origin)
+
+    def iteration(self, label: str) -> Term:
+        """How often the loop of a label has been gone round before this time."""
+        return self.atom(f"iter({label})", 64, Variance.UNIFORM, None, Origin.ITERATION, (label,))
+
+    def behind(self, atom: Term) -> Term:
+        """An atom of a loop as it is named behind it, where lanes that leave after different
+        counts carry different values away."""
+        name = f"last {atom.value}"
+        return self.atom(name, atom.width, Variance.LANE, None, behind(atom.origin), atom.of)
 
     def apply(
         self, name: tuple[Any, ...], width: int, args: Sequence[Term], variance: Variance
@@ -66,7 +91,10 @@ class Table:
         """An uninterpreted function, such as a load: equal arguments give the equal value. It
         varies as much as `variance` or its arguments do."""
         most = max((variance, *(a.variance for a in args)))
-        return self._node("apply", width, tuple(args), (name, variance), most)
+        term = self._node("apply", width, tuple(args), (name, variance), most)
+        if name[0] == "load":
+            term.origin = Origin.LOAD
+        return term
 
     def floating(self, name: str, width: int, operands: Sequence[Term]) -> Term:
         return self._node("float", width, tuple(operands), name)

@@ -119,5 +119,5 @@ def _growth(scene: Scene, site: Site, polynomial: Polynomial | None) -> int | No
     header = cfg.loop_of.get(cfg.block_of[site.index])
     if header is None or polynomial is None:
         return None
-    parts = over_turns(polynomial, f"iter({cfg.name(header)})", Stable(scene.trace, header))
+    parts = over_turns(polynomial, cfg.name(header), Stable(scene.trace, header))
     return None if parts is None else constant(parts[1])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ptxsw.analysis.coalescing import SECTOR
 from ptxsw.emulator.node import Variance
+from ptxsw.emulator.origin import Origin
 from ptxsw.findings.base import Rule, Scene, these
 from ptxsw.findings.cost import FETCH, dense
 from ptxsw.findings.groups import Group, groups
@@ -31,9 +32,11 @@ def _pitch(scene: Scene, group: Group) -> int | None:
     """Bytes from row to row, where that is a number which is no multiple of a sector."""
     for monomial, factor in (scene.polynomial(group.sites[0].access) or {}).items():
         uniform = all(t.variance is not Variance.LANE and t.kind == "atom" for t in monomial)
-        counts = len(monomial) == 1 and str(monomial[0].value).startswith(_INDICES)
+        counts = len(monomial) == 1 and (
+            monomial[0].origin is Origin.ITERATION or monomial[0].value in _INDICES
+        )
         if uniform and counts and abs(factor) >= _ROW and factor % SECTOR:
-            by_blocks = str(monomial[0].value).startswith("%ctaid.x")
+            by_blocks = monomial[0].value == "%ctaid.x"
             return None if by_blocks and _is_of_block(scene, group, abs(factor)) else abs(factor)
     return None
 
@@ -48,7 +51,7 @@ def _is_of_block(scene: Scene, group: Group, pitch: int) -> bool:
     )
 
 
-_INDICES = ("iter(", "%ctaid.", "%tid.")
+_INDICES = frozenset({f"{name}.{axis}" for name in ("%tid", "%ctaid") for axis in "xyz"})
 
 
 def _shifted(group: Group) -> bool:

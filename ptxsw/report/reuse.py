@@ -18,6 +18,7 @@ from ptxsw.analysis.address_text import is_pointer
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial, constant, without_constant
 from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.origin import FIXED_IN_LOOPS, Origin
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.report import model
 
@@ -205,7 +206,7 @@ def _over(
         if access.kind != "load" or access.space == "param" or address is None:
             continue
         polynomial = affine.polynomial(address)
-        split = over_turns(polynomial, f"iter({label})", stable)
+        split = over_turns(polynomial, label, stable)
         if split is None or written.may_change(access, polynomial):
             continue
         rest, growth = split
@@ -224,14 +225,20 @@ def _address(access: Access) -> Term | None:
     return addresses.pop() if len(addresses) == 1 else None
 
 
+def _counts(term: Term, label: str) -> bool:
+    """Does it count the turns of the loop of a label?"""
+    return term.origin is Origin.ITERATION and term.of == (label,)
+
+
 def over_turns(
-    polynomial: Polynomial, turn: str, stable: Stable
+    polynomial: Polynomial, label: str, stable: Stable
 ) -> tuple[Polynomial, Polynomial] | None:
-    """An address as `rest + growth * turn`; None where it changes from turn to turn otherwise."""
+    """An address as `rest + growth * turn` over the turns of the loop of a label; None where it
+    changes otherwise."""
     rest: dict[Monomial, int] = {}
     growth: dict[Monomial, int] = {}
     for monomial, factor in polynomial.items():
-        others = tuple(t for t in monomial if not (t.kind == "atom" and t.value == turn))
+        others = tuple(t for t in monomial if not _counts(t, label))
         if len(monomial) - len(others) > 1 or not all(map(stable.holds, others)):
             return None
         (growth if len(others) < len(monomial) else rest)[others] = factor
@@ -312,7 +319,7 @@ class Stable(Struct, frozen=True):
     _known: dict[Term, bool] = field(default_factory=dict)
 
     def holds(self, term: Term) -> bool:
-        if term.kind == "atom" and str(term.value).startswith("iter("):
+        if term.origin is Origin.ITERATION:
             return True
         known = self._known.get(term)
         if known is None:
@@ -324,10 +331,9 @@ class Stable(Struct, frozen=True):
             return node.value[1] is not Variance.LANE and node.value[0][0] != "phi"
         if node.kind != "atom":
             return True
-        name = str(node.value)
-        if name.startswith(("iter(", "loop(")):
-            return name[5:].partition(",")[0].rstrip(")") in self._outer()
-        return "#" not in name and not name.startswith(("last ", "undefined("))
+        if node.origin in (Origin.ITERATION, Origin.LOOP_VALUE):
+            return node.of[0] in self._outer()
+        return node.origin in FIXED_IN_LOOPS
 
     def _outer(self) -> set[str]:
         cfg = self.trace.cfg

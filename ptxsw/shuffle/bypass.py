@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.address_equality import Obligation, ShiftedLane, needs_rows
 from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
@@ -194,4 +195,4 @@ class Bypasses:
 
 def _is_undefined(condition: Term) -> bool:
     """Does it speak of a register that nobody has set? Each read may find another value."""
-    return any(n.kind == "atom" and str(n.value).startswith("undefined(") for n in walk(condition))
+    return any(n.origin is Origin.UNDEFINED for n in walk(condition))

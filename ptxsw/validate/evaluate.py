@@ -11,6 +11,7 @@ from typing import Any
 
 from ptxsw import isa
 from ptxsw.emulator.node import OPAQUE, Term, Variance
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.dataflow import CARRY
@@ -98,7 +99,9 @@ class Evaluator:
     def symbol(self, name: str, scope: int = 0, offset: int = 0) -> Term:
         """The address of a variable or parameter, or one some bytes behind it."""
         shown = f"&{name}@{scope}" if scope else f"&{name}"
-        base = self.terms.atom(shown, self._address_size, Variance.LANE)
+        base = self.terms.atom(
+            shown, self._address_size, Variance.LANE, None, Origin.SYMBOL, (shown[1:],)
+        )
         return self.terms.add(base, self.terms.const(offset, base.width))
 
     def address(self, operand: Mem, get: Get) -> Term:
@@ -181,7 +184,9 @@ class Evaluator:
 
     def window(self, space: str, width: int) -> Term:
         """Where a space begins among generic addresses."""
-        return self.terms.atom(f"window({space})", width, Variance.LANE)
+        return self.terms.atom(
+            f"window({space})", width, Variance.LANE, None, Origin.WINDOW, (space,)
+        )
 
     def _uninterpreted(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
         plain = instruction._replace(guard=None)

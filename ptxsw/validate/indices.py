@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptxsw.analysis.exact_sums import ExactSums
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.node import Term
 from ptxsw.validate.equality import Equality, Exact
 from ptxsw.validate.lanes import KernelLanes
 
@@ -38,8 +38,7 @@ class Indices:
         if key not in self._sums:
             count = None
             if header is not None:
-                name = f"iter({trace.cfg.name(header)})"
-                count = self._lanes.terms.atom(name, 64, Variance.UNIFORM)
+                count = self._lanes.terms.iteration(trace.cfg.name(header))
             self._sums[key] = ExactSums.of(trace, given, self._holds, count)
         return self._sums[key].same(a, b)
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from ptxsw.bits import wrapped
 from ptxsw.emulator.memory import Aliasing
 from ptxsw.emulator.node import Term, Variance, split
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.history import Written, joined
@@ -285,7 +286,8 @@ class Memory:
         size = min([source.size, *(e - at + start for e in ends)]) - start
         if time[1] == CONSTANT and len(items) == 1 and items[0][0] in self._parameters:
             name = self._parameters[items[0][0]]
-            return self.terms.atom(f"{name}+{at}" if at else name, 8 * size, Variance.UNIFORM)
+            shown = f"{name}+{at}" if at else name
+            return self.terms.atom(shown, 8 * size, Variance.UNIFORM, None, Origin.PARAMETER)
         place = self.terms.add(source.place, self.terms.const(start, source.place.width))
         flattened = [t for _, place, _, value, guard in stores for t in (place, value, guard)]
         sizes = tuple((space, size) for space, _, size, _, _ in stores)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from ptxsw.emulator.node import Term, Variance, bottom_up, walk
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.terms import Terms
 
 FULL = 0xFFFFFFFF
@@ -42,6 +43,7 @@ class Vote(Struct, frozen=True):
     predicate: Term
 
 
+_HOLES = (Origin.POISON, Origin.UNSET)
 _Place = tuple[Term, int]  # a term and the lane that sees it
 
 
@@ -108,7 +110,9 @@ class Lanes:
 
     def _move(self, term: Term, lane: int) -> Term:
         shuffle, width = self.shuffles[term], term.width
-        poison = self._terms.atom(f"poison of {width} bits", width, Variance.LANE)
+        poison = self._terms.atom(
+            f"poison of {width} bits", width, Variance.LANE, None, Origin.POISON
+        )
         other = self._other(term, lane)
         if other is None:
             return poison
@@ -184,11 +188,11 @@ class Lanes:
 
     def is_poison(self, term: Term) -> bool:
         """Is it, or does it hold, what a shuffle gives where the warp may not be whole?"""
-        return any(str(node.value).startswith("poison") for node in walk(term))
+        return any(node.origin is Origin.POISON for node in walk(term))
 
     def is_unset(self, term: Term) -> bool:
         """Is it, or does it hold, what a register has where nothing that counts has set it?"""
-        return any(" unset in block " in str(node.value) for node in walk(term))
+        return any(node.origin is Origin.UNSET for node in walk(term))
 
     def _leaf(self, lane: int) -> Callable[[Term], Term | None]:
         terms = self._terms
@@ -200,7 +204,8 @@ class Lanes:
                 return terms.const(lane, node.width)
             if node.kind == "atom" or (node.kind == "apply" and node.value[1] is Variance.LANE):
                 shown = node.value if node.kind == "atom" else f"value {node.id}"
-                own = terms.atom(f"{shown} in lane {lane}", node.width, Variance.LANE)
+                kept = node.origin if node.origin in _HOLES else Origin.NAMED
+                own = terms.atom(f"{shown} in lane {lane}", node.width, Variance.LANE, None, kept)
                 self._origin[own] = (node, lane)
                 return own
             return None

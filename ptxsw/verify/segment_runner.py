@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.state import State, SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Block, Cfg, build
@@ -201,11 +202,11 @@ class SegmentRunner:
         """What the code that has run since holds unchanged in a register of the original."""
         return self._value_of(reg, f"in block {self._begun}")
 
-    def _value_of(self, reg: Reg, where: str) -> Term:
+    def _value_of(self, reg: Reg, where: str, origin: Origin = Origin.NAMED) -> Term:
         name = f"{reg.name}@{reg.scope} {where}"
         if where == "joined":
             return self.terms.fresh(name, self.machine.width(reg))
-        return self.terms.atom(name, self.machine.width(reg), Variance.LANE)
+        return self.terms.atom(name, self.machine.width(reg), Variance.LANE, None, origin)
 
     def _is_old(self, reg: Reg) -> bool:
         return reg is CARRY or self.original.declaration(reg) is not None
@@ -285,7 +286,7 @@ class SegmentRunner:
             return None
         if cfg.dominates(last, here):
             return set_in[last]
-        unset = self._value_of(reg, f"unset in block {here}")
+        unset = self._value_of(reg, f"unset in block {here}", Origin.UNSET)
         return self.terms.ite(self._was_run(self._stretch_of[last]), set_in[last], unset)
 
     def _was_run(self, stretch: int) -> Term:
