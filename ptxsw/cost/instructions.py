@@ -30,6 +30,9 @@ _CONTROL: Final = frozenset({"bra", "brx", "call", "ret", "exit", "bar", "barrie
 # Division and correctly rounded roots are routines: two reciprocals' worth of special functions and
 # some ten steps, by what ptxas makes of div.rn.f32 (sm_75 to sm_120, its way without a branch).
 _ROUTINE: Final = Interval(4, 14)
+# Of double precision, its way without a branch: steps of Newton's method behind MUFU.RCP64H, then
+# the quotient and its correction (div), by what ptxas makes of them for sm_75.
+_DOUBLE: Final = {"rcp": 5, "div": 8, "rsqrt": 5, "sqrt": 8}
 
 
 class Mix(Struct, frozen=True):
@@ -84,8 +87,11 @@ def cost(instruction: Instruction) -> Mapping[str, Interval]:
         return {"cbu": Interval(0.5, 1)}
     wide = max((type_width(m) for m in modifiers), default=32) > 32
     if "f64" in modifiers:
-        routine = opcode in ("div", "sqrt", "rcp", "rsqrt")
-        return {"fp64": _ROUTINE if routine else exactly(1)}
+        if opcode == "cvt":  # at the rate of the slower one, by the table of throughputs
+            return {"fp64": exactly(1), "xu": exactly(1)}
+        if opcode in _DOUBLE:
+            return {"fp64": exactly(_DOUBLE[opcode]), "xu": exactly(1)}
+        return {"fp64": exactly(1)}
     if opcode in ("div", "rem") or (opcode == "sqrt" and "rn" in modifiers):
         return {"fma": _ROUTINE, "xu": exactly(1)}
     if opcode in _SPECIAL or opcode == "cvt":

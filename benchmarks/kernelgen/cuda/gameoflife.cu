@@ -11,6 +11,6 @@ extern "C" __global__ void gameoflife(int nx, int ny, const real* __restrict__ w
             real l = at2(w0, i - 1, j) + at2(w0, i + 1, j) + at2(w0, i, j - 1)
                    + at2(w0, i, j + 1) + at2(w0, i - 1, j - 1) + at2(w0, i + 1, j - 1)
                    + at2(w0, i - 1, j + 1) + at2(w0, i + 1, j + 1);
-            at2(w1, i, j) = (real)1 / ((real)1 + (c + l - (real)3) * (l - (real)3) * (real)1e20);
+            at2(w1, i, j) = (literal)1 / ((literal)1 + (c + l - (literal)3) * (l - (literal)3) * (literal)1e20);
         }
 }

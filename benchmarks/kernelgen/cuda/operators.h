@@ -11,6 +11,13 @@ typedef REAL real;
 typedef float real;
 #endif
 
+// The type of the constants. In C `3.` is a double, and so is what is computed with it.
+#ifdef LITERAL
+typedef LITERAL literal;
+#else
+typedef real literal;
+#endif
+
 #define at2(a, i, j) a[(i) + nx * (j)]
 #define at3(a, i, j, k) a[(i) + nx * ((j) + ny * (k))]
 

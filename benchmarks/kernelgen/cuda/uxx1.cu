@@ -10,7 +10,7 @@ extern "C" __global__ void uxx1(int nx, int ny, int nz, real c1, real c2, real d
         for_middle(j, ny, 2, 2)
             for_inner(i, nx, 2, 2) {
                 real d = (at3(d1, i, j, k) + at3(d1, i, j - 1, k)
-                        + at3(d1, i, j, k - 1) + at3(d1, i, j - 1, k - 1)) * (real)0.25;
+                        + at3(d1, i, j, k - 1) + at3(d1, i, j - 1, k - 1)) * (literal)0.25;
                 at3(u1, i, j, k) = at3(u0, i, j, k) + dth / d * (
                       c1 * (at3(xx, i, j, k) - at3(xx, i - 1, j, k))
                     + c2 * (at3(xx, i + 1, j, k) - at3(xx, i - 2, j, k))
