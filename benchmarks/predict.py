@@ -9,10 +9,10 @@ Gonzalo, A. Pena, "A Symbolic Emulator for Shuffle Synthesis on the NVIDIA PTX C
 without all loads that shuffles serve (noload; the last two compute nonsense). `compute_s` are
 seconds of `iterations` launches.
 
-They were made by NVHPC's OpenACC compiler. KernelGen's operators in `benchmarks/kernelgen` stand for
-them, launched in the same shape, with constants that are doubles and loads that are plain ones, as
-NVHPC made them (`kernelgen.make --as-measured`). jacobi alone was Fortran, whose arguments do not
-alias: on the K40 it alone waits for the texture unit (`stall_texture`), so its loads are `.nc`.
+They were made by NVHPC's OpenACC compiler. KernelGen's operators in `benchmarks/kernelgen` stand
+for them, launched in the same shape, with constants that are doubles and loads that are plain ones,
+as NVHPC made them (`kernelgen.make --as-measured`). jacobi alone was Fortran, whose arguments do
+not alias: on the K40 it alone waits for the texture unit (`stall_texture`), so its loads are `.nc`.
 Registers are those that were measured. Nothing else is taken from the table, and no number of the
 model was chosen by it.
 """

@@ -52,10 +52,10 @@ def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
 class Options(Struct, frozen=True):
     """What `optimize` is asked for. Raises ValueError for a value that makes no sense.
 
-    `scheme` and `form` "auto" leave the choice to the model of the target or to what was tuned;
+    `scheme` and `form` "auto" leave the choice to counts or to what was tuned;
     only scheme "paper" in form "auto" is the paper's own, which is "keep". `hoist` None is what
     the scheme wants: yes for "halo", else no. `min_gain` is in percent, and for mode "auto"; None
-    is what the model of the target can tell.
+    is 5.
     `rewrites` names those that are considered; ("all",) is all of them. None is all but those that
     have to be named, or, where a scheme or a form is asked for, the three that have them.
     `block` are the threads along x, y and z of the blocks for which to choose, in kernels that do

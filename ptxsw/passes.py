@@ -20,6 +20,8 @@ from ptxsw.change import Change, Refusal
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.splice import Edit, Origins, apply, compose
 from ptxsw.cost.decide import TUNED, Decision
+from ptxsw.cost.dominance import FALLS
+from ptxsw.cost.select import TUNED as MEASURED
 from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME, PLANNING, Budget, OutOfTime
 from ptxsw.emulator.run import emulate
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
     Steps = Generator[Question, Answered, "Progress"]
 
-_UNWEIGHED = frozenset({*joint.TOGETHER, Registers.name})  # they choose by figures of their own
+_SHUFFLES = frozenset({joint.SHUFFLE, joint.UNIFORM_LOOPS})
 UNCHECKED = "what was written for it could not be shown to be right"
 
 
@@ -259,33 +261,35 @@ class Passes:
 
     def _not_weighed(self, one: Rewrite, each: Progress) -> str | None:
         """Why nothing is made by a rewrite that may cost more than it counts itself: ptxas cannot
-        be asked, or a measurement or a model has chosen shuffles for the kernel without it."""
+        be asked, or a measurement has chosen shuffles for the kernel without it."""
         if self._options.mode != "auto" or not one.needs_ptxas:
             return None
-        if _shuffled(each):
+        if _measured(each):
             return "shuffles were chosen for the kernel without it"
         reason = cannot_count(self._arch)
         return None if reason is None else f"what it costs in registers is not known: {reason}"
 
     def _weigh(self, each: Progress) -> Generator[Question, Answered, None]:
-        """Keep what certainly pays. Copies cost nothing, and what was chosen with shuffles stays;
-        what is kept of earlier rewrites is not weighed again."""
+        """Keep what certainly pays. What was measured stays; what is kept of earlier rewrites is
+        not weighed again."""
         new = each.states[each.weighed :]
-        if {each.made[s.number].rewrite for s in new} <= _UNWEIGHED or _shuffled(each):
+        if {each.made[s.number].rewrite for s in new} <= {Registers.name} or _measured(each):
             return
         if each.scales is None:
             block = each.excerpt.function.block_shape or self._options.block or self._block
-            each.scales = Scales(each.function.name, self._arch, block)
-        unsure = {one.name for one in self._rewrites if one.needs_ptxas}
+            least = self._options.min_gain
+            falls = FALLS if least is None else least / 100
+            each.scales = Scales(each.function.name, self._arch, block, falls)
+        unsure = {one.name for one in self._rewrites if one.needs_ptxas} | _SHUFFLES
         texts = [Text(each.excerpt.module, lambda: each.original)]
         for state in each.states:
-            sure = each.made[state.number].rewrite not in unsure
+            sure = unsure.isdisjoint(c.rewrite for c in each.made[state.number].changes)
             texts.append(Text(state.module, partial(self._trace, state), sure))
         weighed = yield from _unhurried(each.scales.choose(texts, each.weighed), each.budget)
         if weighed.kept or each.decision is None:
             each.decision = weighed.decision
         for number in range(weighed.kept + 1, len(texts)):
-            self._give_up(each, each.states[number - 1].number, weighed.reasons[number])
+            _drop(each, each.states[number - 1].number, weighed.reasons[number])
         if weighed.kept < len(each.states):
             _return_to(each, weighed.kept)
         each.weighed = len(each.states)
@@ -300,12 +304,20 @@ class Passes:
     def _give_up(self, each: Progress, number: int, reason: str) -> None:
         """Take back what a rewrite has made, and say why. What earlier ones made stays."""
         made = each.made[number]
-        name, refusals = made.rewrite, made.refusals
-        left = [change.at for change in made.changes]
-        if name in joint.TOGETHER:
-            left, refusals = [load.index for load in global_loads(made.kernel.trace)], ()
-        refusals += tuple(Refusal(name, at, reason) for at in left)
-        each.made[number] = replace(made, changes=(), refusals=refusals, choice=None)
+        if made.rewrite in joint.TOGETHER:  # what was said of other loads counted on it
+            loads = [load.index for load in global_loads(made.kernel.trace)]
+            refusals = tuple(Refusal(made.rewrite, at, reason) for at in loads)
+            each.made[number] = replace(made, changes=(), refusals=refusals, choice=None)
+        else:
+            _drop(each, number, reason)
+
+
+def _drop(each: Progress, number: int, reason: str) -> None:
+    """Take back the changes of a rewrite, which are right, but not worth it."""
+    made = each.made[number]
+    left = dict.fromkeys((change.rewrite, change.at) for change in made.changes)
+    refusals = tuple(Refusal(name, at, reason) for name, at in left)
+    each.made[number] = replace(made, changes=(), refusals=made.refusals + refusals, choice=None)
 
 
 def _unhurried(asking: Asking, budget: Budget) -> Asking:
@@ -340,12 +352,11 @@ def _return_to(each: Progress, number: int) -> None:
         each.trace = each.original
 
 
-def _shuffled(each: Progress) -> bool:
-    """Has a measurement or a model chosen shuffles for it?"""
+def _measured(each: Progress) -> bool:
+    """Has a measurement chosen shuffles for it?"""
     return any(
-        change.rewrite in (joint.SHUFFLE, joint.UNIFORM_LOOPS)
+        made.choice is not None and made.choice.by == MEASURED and made.changes
         for made in each.made
-        for change in made.changes
     )
 
 

@@ -15,7 +15,7 @@ import ptxsw.rewrites.planning as planning
 from benchmarks.kernelgen import operators
 from ptxsw.codegen.emit import emit
 from ptxsw.codegen.splice import apply
-from ptxsw.cost.machine_model import find_model
+from ptxsw.cost.ranking import of_arch
 from ptxsw.cost.select import Policy, Tuned
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
@@ -25,6 +25,7 @@ from ptxsw.pipeline import analyze, optimize
 from ptxsw.report import from_json, to_json
 from ptxsw.report.model import Kernel
 from ptxsw.report.text import optimization_text
+from ptxsw.rewrites.weighing import cannot_count
 from ptxsw.shuffle.candidate_plan import CandidatePlan, draft, find
 from ptxsw.shuffle.combine import combine, groups
 from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
@@ -131,34 +132,40 @@ def test_force_with_names_does_as_it_is_told() -> None:
     assert styles(kernel_of("gaussblur", mode="force", scheme="paper")) == {("paper", "keep")}
 
 
-def test_force_leaves_the_scheme_to_the_model() -> None:
-    for arch, model in (("sm_60", "Pascal"), ("sm_80", "Ampere")):
+def test_force_leaves_the_scheme_to_the_rating() -> None:
+    for arch, gpu in (("sm_60", "Tesla P100-SXM2-16GB"), ("sm_80", "A100-SXM4-40GB")):
         kernel = kernel_of("gaussblur", mode="force", arch=arch)
         assert kernel.shuffles == 20 and kernel.choice is not None
         assert kernel.choice.gain is not None and kernel.choice.reason.startswith(
-            f"rated best by the model of {model}, which predicts "
+            f"rated best for {gpu}, by counts: "
         )
 
 
+UNKNOWN_COST = "what shuffles cost in registers is not known: "
+
+
 @pytest.mark.parametrize(
-    ("arch", "shuffles", "reason"),
+    ("arch", "reason"),
     [
-        ("sm_35", 0, "the model of Kepler predicts "),
-        ("sm_60", 20, "the model of Pascal predicts +"),
-        ("sm_80", 0, "no measurement shows that a shuffle pays on Ampere; force rewrites it"),
-        ("sm_90a", 0, "no measurement shows that a shuffle pays on Hopper; force rewrites it"),
-        ("sm_999", 0, "there is no cost model of sm_999; force rewrites it"),
+        ("sm_35", f"{UNKNOWN_COST}machine code for sm_35 is not read; force rewrites it"),
+        ("sm_52", f"{UNKNOWN_COST}machine code for sm_52 is not read; force rewrites it"),
+        ("sm_80", "a shuffle takes as many passes of the memory pipe as this load; force rewri"),
+        ("sm_90a", "a shuffle takes as many passes of the memory pipe as this load; force rewri"),
+        ("sm_999", f"{UNKNOWN_COST}no limits are known for 'sm_999'"),
     ],
 )
-def test_auto_asks_the_model(arch: str, shuffles: int, reason: str) -> None:
+def test_auto_makes_no_shuffle_that_may_cost(arch: str, reason: str) -> None:
+    """On the TITAN X (sm_52) jacobi was measured to take 1.15 times as long with shuffles. What
+    ptxas makes of them for it cannot be told any more, so nothing is certain."""
+    if "passes" in reason and cannot_count(arch):
+        pytest.skip("no ptxas")
     kernel = kernel_of("gaussblur", arch=arch)
-    assert kernel.shuffles == shuffles and kernel.choice is not None
+    assert kernel.shuffles == 0 and kernel.choice is not None
     assert kernel.choice.by == "model" and kernel.choice.reason.startswith(reason)
-    if not shuffles:
-        assert {r.reason for r in kernel.refusals or ()} == {kernel.choice.reason}
+    assert {r.reason for r in kernel.refusals or ()} == {kernel.choice.reason}
 
 
-def test_auto_drafts_only_copies_where_no_shuffle_can_come(
+def test_auto_drafts_only_copies_where_no_shuffle_can_pay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[object] = []
@@ -169,23 +176,67 @@ def test_auto_drafts_only_copies_where_no_shuffle_can_come(
         return real(*given, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(planning, "draft", watched)
-    kernel_of("gaussblur", arch="sm_90")
+    kernel_of("gaussblur", arch="sm_60")
     assert asked == [False]
+    monkeypatch.setattr(planning, "_hopeless", lambda *_: None)
     kernel_of("gaussblur", arch="sm_60")
     assert asked[1:] == [False, True, True]  # copies, then once for paper and early, once for halo
 
 
-def test_copies_are_always_made() -> None:
+STRIDED = KERNEL.format(directives="", body="""
+	mul.wide.u32 %rd3, %r3, 8;
+	add.s64 %rd4, %rd1, %rd3;
+	ld.global.nc.f32 %f1, [%rd4];
+	ld.global.nc.f32 %f2, [%rd4+8];
+	ld.global.nc.f32 %f3, [%rd4+16];
+	add.f32 %f3, %f1, %f2;
+	add.s64 %rd5, %rd2, %rd3;
+	st.global.f32 [%rd5], %f3;
+""")  # fmt: skip
+
+
+def test_shuffles_are_weighed_as_all_that_is_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these loads takes two wavefronts, and a shuffle one pass. What ptxas makes of the
+    whole decides."""
+    if cannot_count("sm_80"):
+        pytest.skip("no ptxas")
+    (kernel,) = optimize(STRIDED, Options(scheme="paper", arch="sm_80")).report.kernels
+    assert kernel.shuffles == 0 and kernel.choice is not None
+    assert kernel.choice.reason.startswith("by counts for A100-SXM4-40GB: -")
+    p100 = of_arch("sm_60")
+    monkeypatch.setattr(planning, "of_arch", lambda _: p100)  # for which they are rated better
+    (kernel,) = optimize(STRIDED, Options(scheme="paper", arch="sm_80")).report.kernels
+    assert kernel.decision is not None and not kernel.decision.kept
+    assert kernel.decision.reason.startswith("by what ptxas makes of it, it is not sure to pay: ")
+    assert kernel.shuffles == 0
+    assert {r.reason for r in kernel.refusals or ()} == {kernel.decision.reason}
+
+
+def test_copies_that_ptxas_makes_itself_are_left_to_it() -> None:
+    """It merges two loads of one address where nothing is stored between them."""
+    if cannot_count("sm_80"):
+        pytest.skip("no ptxas")
     again = ARMS.replace("BRANCH", "").replace("[%rd3+4]", "[%rd3]").replace("AGAIN", "")
-    for options in (Options(), Options(scheme="keep"), Options(mode="force", scheme="keep")):
+    (kernel,) = optimize(again, Options(mode="force", scheme="keep")).report.kernels
+    assert (kernel.shuffles, kernel.copies) == (0, 1)
+    for options in (Options(), Options(scheme="keep")):
         (kernel,) = optimize(again, options).report.kernels
-        assert (kernel.shuffles, kernel.copies) == (0, 1)
+        (refusal,) = kernel.refusals or ()
+        assert (kernel.copies, refusal.rewrite) == (0, "load-elimination")
+        assert "it is not sure to pay: instructions 11 to 11" in refusal.reason
 
 
 def test_scheme_keep_says_so() -> None:
     kernel = kernel_of("jacobi", mode="force", scheme="keep")
     assert kernel.shuffles == 0 and kernel.choice is not None
     assert {r.reason for r in kernel.refusals or ()} == {"scheme keep makes copies only"}
+
+
+def weightless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets mode auto draft shuffles wherever they are, and rate them as for a P100."""
+    p100 = of_arch("sm_60")
+    monkeypatch.setattr(planning, "_hopeless", lambda *_: None)
+    monkeypatch.setattr(planning, "of_arch", lambda _: p100)
 
 
 IF = "and.b32 %r3, %r2, 1; setp.eq.u32 %p2, %r3, 0; @%p2 bra $SKIP;"
@@ -197,18 +248,16 @@ IF = "and.b32 %r3, %r2, 1; setp.eq.u32 %p2, %r3, 0; @%p2 bra $SKIP;"
 def test_arms_of_divergent_ifs_are_left_alone_where_shuffles_are_calls(
     arch: str, shuffles: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In mode auto, even if a model predicts a gain; they are right, so force makes them."""
-    pascal = find_model("sm_60")
-    monkeypatch.setattr(planning, "find_model", lambda _: pascal)
+    """In mode auto, even if they are rated better; they are right, so force makes them."""
+    weightless(monkeypatch)
     text = ARMS.replace("BRANCH", IF).replace("AGAIN", "")
     for scheme in ("auto", "paper", "early", "halo"):
         (made,) = optimize(text, Options("force", scheme, arch=arch)).report.kernels
         assert made.shuffles == 1
         (kernel,) = optimize(text, Options(scheme=scheme, arch=arch)).report.kernels
-        (refusal,) = kernel.refusals or ()
-        assert kernel.shuffles == 0 and refusal.delta == 1
         called = f"in an arm of a divergent `if` ptxas would make a call of a shuffle for {arch}"
-        assert (refusal.reason == called) == (not shuffles)
+        assert kernel.shuffles == 0
+        assert (reasons(kernel) == [called]) == (not shuffles)
 
 
 FAR = KERNEL.format(directives="", body="""
@@ -233,8 +282,7 @@ def test_far_lanes_in_two_dimensions_are_a_bad_bet(
     row: str, delta: int, unlikely: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of 16 threads are as usual as rows of 32, and in them no lane would be served."""
-    pascal = find_model("sm_60")
-    monkeypatch.setattr(planning, "find_model", lambda _: pascal)
+    weightless(monkeypatch)
     text = FAR.replace("ROW", row).replace("FAR", str(4 * delta))
     (kernel,) = optimize(text, Options()).report.kernels
     (refusal,) = kernel.refusals or ()
@@ -327,41 +375,6 @@ def test_what_was_tuned_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         "measured on a GPU (2026-01-02): nothing is faster than the original"
     }
     assert kernel_of("gaussblur", mode="force").shuffles == 20
-
-
-@pytest.mark.parametrize(("registers", "shuffles"), [((32, 32), 20), ((32, 255), 20), (None, 20)])
-def test_registers_are_read_back_from_ptxas(
-    registers: tuple[int, int] | None, shuffles: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[str] = []
-
-    def assemble(text: str, arch: str, **_: object) -> ptxas.Assembly:
-        if registers is None:
-            raise ptxas.NoPtxas("none")
-        seen.append(arch)
-        used = ptxas.Resources("gaussblur", registers["shfl" in text], 0, 0, 0)
-        return ptxas.Assembly(b"", (used,), "")
-
-    monkeypatch.setattr(ptxas, "assemble", assemble)
-    kernel = kernel_of("gaussblur", arch="sm_60")
-    assert kernel.shuffles == shuffles and kernel.choice is not None
-    if registers is None:
-        assert "registers" not in kernel.choice.reason
-    else:
-        assert seen == ["sm_60", "sm_60"]
-        assert f"with {registers[1]} registers instead of {registers[0]}" in kernel.choice.reason
-
-
-def test_the_real_ptxas_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that predicts for an architecture which this ptxas knows: Pascal's, for sm_80."""
-    if real_ptxas(os.environ) is None:
-        pytest.skip("no ptxas on this machine")
-    pascal = find_model("sm_60")
-    monkeypatch.setattr(planning, "find_model", lambda _: pascal)
-    kernel = kernel_of("gaussblur", form="keep")
-    assert kernel.choice is not None and kernel.choice.by == "model"
-    before = ptxas.assemble(text_of("gaussblur"), "sm_80").resources[0].registers
-    assert kernel.choice.reason.endswith(f" registers instead of {before}")
 
 
 # ---------------------------------------------------------------- uniform loops

@@ -88,7 +88,7 @@ def time_all(
 
 def conclusion(rows: Sequence[Measured], text: str, arch: str) -> str:
     """What follows from the times of one kernel, beside what mode auto makes of it today: where
-    the two differ, the model of the target is to be corrected, or the result to be stored."""
+    the two differ, the machine model is to be corrected, or the result to be stored."""
     options = pipeline.Options(arch=arch, only=rows[0].kernel)
     (kernel,) = pipeline.optimize(text, options).report.kernels
     ways = {f"{r.scheme} {r.form}" for r in kernel.rewrites or () if r.delta}

@@ -55,9 +55,9 @@ def optimize(
     input, byte for byte.
 
     \b
-    Mode auto makes copies, and shuffles where ptxsw tune measured or the model of the target
-    predicts that they pay; it says for each load why it was left alone. Mode force makes all
-    that are proved: with scheme and form auto those that the model rates best.
+    Mode auto makes what ptxsw tune measured to be fastest, or else what certainly pays by the
+    code that ptxas makes of it; it says for each load why it was left alone. Mode force makes all
+    that are proved: with scheme and form auto those that are rated best by counts.
 
     \b
     Schemes  paper      the shuffle, then the load in lanes without such a neighbour (CC'23)
@@ -70,7 +70,7 @@ def optimize(
 
     \b
       ptxsw optimize jacobi.ptx -o out.ptx
-      ptxsw optimize jacobi.ptx -o out.ptx --arch sm_60 --min-gain 5
+      ptxsw optimize jacobi.ptx -o out.ptx --arch sm_80 --min-gain 10
       ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme paper --report r.json
       ptxsw optimize jacobi.ptx -o out.ptx --mode force --scheme halo --form versioned
       ptxsw optimize a.ptx -o out.ptx --mode force --kernel "void blur<float>" --max-delta 2

@@ -1,4 +1,4 @@
-"""What a kernel makes a warp do, and what a rewrite adds to it: figures for a cost model.
+"""What a kernel makes a warp do, and what a rewrite adds to it: figures to rank variants by.
 
 Counted is the way of a whole warp through the text: every block once, each loop around it
 16 times, of added code the way that a whole warp takes. Of the text's instructions those
@@ -18,7 +18,7 @@ from ptxsw.analysis.address_equality import pointer_bases
 from ptxsw.analysis.coalescing import lane_stride
 from ptxsw.analysis.divergence import divergent_blocks
 from ptxsw.analysis.loop_weight import times_in_loops
-from ptxsw.cost.machine_model import WARP, Figures, Request, Wait
+from ptxsw.cost.ranking import WARP, Figures, Request, Wait
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.plan import Halo, Plan, Rewrite
@@ -28,6 +28,7 @@ _STATEMENT = re.compile(r"\s*(?:[\w$%]+:\s*)*(?:@!?\s*(?P<guard>[\w$%]+)\s+)?(?P
 _LABEL = re.compile(r"\s*(?P<label>[\w$%]+)\s*:(?!:)")
 _TARGET = re.compile(r"bra(?:\.uni)?\s+(?P<label>[\w$%]+)")
 
+_WORD, _LINE = 4, 128  # bytes that a shuffle moves for a lane, and of a wavefront
 _FREE = ("mov", "cvta", "ld.param", "pragma", "loc")
 _LONG = {"div": 12, "rem": 12, "sqrt": 6, "sin": 2, "cos": 2, "mul": 4, "mad": 4}  # of 64 bits
 _SHORT = {"div": 8, "rem": 8, "sqrt": 4}
@@ -88,6 +89,15 @@ class Counter:
             arrays[array] = max(arrays.get(array, 0.0), moved)
         return Figures(issued, 0.0, 0.0, requests, waits, sum(arrays.values()))
 
+    def exceeds_shuffles(self, access: Access) -> bool:
+        """Does a load take more wavefronts than it would take shuffles?"""
+        size = access.bytes
+        stride = lane_stride(self._affine, access)
+        if stride is None:
+            return True
+        lines = _spread(size, WARP, stride, 0).lines
+        return max(lines, -(-WARP * size // _LINE)) > max(1, size // _WORD)
+
     def _request(self, access: Access) -> Request:
         """A full warp's request."""
         stride = lane_stride(self._affine, access)
@@ -107,7 +117,7 @@ class Counter:
         """What some rewrites of a plan add: their shuffles and requests, and the instructions
         that were counted in their lines."""
         rewrites = tuple(rewrites)
-        shuffles, divergent = 0.0, 0.0
+        shuffles = unsure = 0.0
         requests: dict[Request, float] = {}
         waits: dict[int, tuple[float, Wait]] = {}
         for rewrite in rewrites:
@@ -118,7 +128,7 @@ class Counter:
             words = _words(rewrite, load)
             shuffles += times * words
             apart = self._trace.cfg.block_of[rewrite.dest] in self._apart
-            divergent += times * words if apart and rewrite.form != "uniform" else 0.0
+            unsure += times * words if apart and rewrite.form != "uniform" else 0.0
             if words:
                 segment = self._segments[rewrite.dest]
                 wait = Wait(2 if rewrite.scheme == "paper" else 1, 1)
@@ -130,7 +140,7 @@ class Counter:
         for lead in leads:
             part = self._partial(plan.rows[lead])
             requests[part] = requests.get(part, 0.0) + self.times(lead)
-        return Figures(issued, shuffles, divergent, requests, waits, 0.0)
+        return Figures(issued, shuffles, unsure, requests, waits, 0.0)
 
     def _partial(self, halo: Halo) -> Request:
         """The one load of what lies beyond a row's ends."""

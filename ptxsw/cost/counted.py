@@ -21,11 +21,15 @@ import msgspec
 from msgspec import Struct
 
 import ptxsw
+from ptxsw import isa
+from ptxsw.analysis.coalescing import LANES
 from ptxsw.cost import nvdisasm, sass
 from ptxsw.cost.combined import Question, around, combined, together
 from ptxsw.cost.executions import executions, fallback_blocks
+from ptxsw.cost.gpu import UnknownGpu, of_target
 from ptxsw.cost.pipes import UNKNOWN
-from ptxsw.flow.cfg import build
+from ptxsw.cost.stalls import waits
+from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
 from ptxsw.toolchain import ptxas
@@ -33,6 +37,7 @@ from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
 from ptxsw.toolchain.settings import cache_directory
 
 TRIPS: Final = 16.0  # taken for every loop
+_LINE: Final = 128  # bytes of a wavefront
 _PATIENCE: Final = 20.0  # seconds for each program; it is asked for advice only
 _EXTERNAL: Final = re.compile(r"\.extern\s+\.(?!shared)")  # what is linked later
 _PACKAGE: Final = str(Path(ptxsw.__file__).parent)
@@ -58,7 +63,9 @@ class Use(Struct, frozen=True, array_like=True):
 class Counted(Struct, frozen=True):
     """What ptxas made of one text. `local` are bytes that a thread spills, stored and loaded;
     `shared` those of a block, static ones. `pipes` has the instructions that a warp executes, by
-    pipe, where every loop is taken 16 times."""
+    pipe, where every loop is taken 16 times; `spilled` the wavefronts of what it spills; `waits`
+    the cycles that it would take alone, where loads hit in the first-level cache and where they go
+    to memory."""
 
     arch: int
     registers: int
@@ -66,6 +73,8 @@ class Counted(Struct, frozen=True):
     shared: int
     pipes: Mapping[str, float]
     uses: tuple[Use, ...]
+    spilled: float = 0.0
+    waits: tuple[float, float] = (0.0, 0.0)
 
     @property
     def instructions(self) -> float:
@@ -164,7 +173,7 @@ def _counted(made: sass.Sass, function: Function) -> Counted:
     at = {instruction.start: number for number, instruction in enumerate(cfg.instructions)}
     cold = fallback_blocks(cfg)
     pipes: Counter[str] = Counter()
-    uses = []
+    uses, spilled = [], 0.0
     for instruction, often in zip(kernel.instructions, times, strict=True):
         index = None if instruction.ptx is None else at.get(instruction.ptx)
         if index is not None and cfg.block_of[index] in cold:
@@ -174,6 +183,8 @@ def _counted(made: sass.Sass, function: Function) -> Counted:
         width = instruction.width
         if index is not None and (width or instruction.root.startswith(("ATOM", "RED"))):
             uses.append(Use(index, width or 4, often))
+        if instruction.root in ("LDL", "STL") and not _is_local(cfg, index):
+            spilled += often * LANES * (width or 4) / _LINE
     return Counted(
         made.arch,
         kernel.registers,
@@ -181,7 +192,24 @@ def _counted(made: sass.Sass, function: Function) -> Counted:
         kernel.shared,
         dict(pipes),
         tuple(uses),
+        spilled,
+        _waits(made.arch, kernel, times),
     )
+
+
+def _is_local(cfg: Cfg, index: int | None) -> bool:
+    """Is it an access of the text, and not one that ptxas added?"""
+    return index is not None and isa.space(cfg.instructions[index]) in ("local", "generic")
+
+
+def _waits(arch: int, kernel: sass.Kernel, times: Sequence[float]) -> tuple[float, float]:
+    try:
+        gpu = of_target(f"sm_{arch}")
+    except UnknownGpu:
+        return 0.0, 0.0
+    shared = gpu.of("shared_latency")
+    near, far = gpu.of("l1_latency").low, gpu.of("dram_latency").high
+    return waits(kernel, times, shared.low, near), waits(kernel, times, shared.high, far)
 
 
 # ---------------------------------------------------------------- what is remembered

@@ -1,21 +1,30 @@
 """Does a rewritten kernel certainly pay? Decided on what ptxas made of both texts.
 
 A kernel takes at least as long as its busiest resource, and at most as long as all of them one
-after the other. Resources are the issue slots, each pipe, and the wavefronts of memory. A rewritten
-kernel is kept if it dominates: one of these two ends falls by 5 % or more, the other does not rise
-by more than 1 %, no fewer warps are resident, and nothing more is spilled to local memory.
+after the other. Resources are the issue slots, each pipe, and the wavefronts of memory, on the GPU
+that stands for the target (`gpu`). A rewritten kernel is kept
+
+1. if it dominates: one of these two ends falls by 5 % or more, the other does not rise by more than
+   1 %, no fewer warps are resident, and nothing more is spilled to local memory; or
+2. if it gains in spite of that: waiting counts as a resource, too (what a warp alone would wait
+   over the warps that are resident), and the upper end of the new time is below the lower end of
+   the old, by 5 % or more of the old; a resource that is as busy in both cancels.
+
+What is known as a range (how fast a pipe is, where loads hit) is the same for both texts. So both
+ends of the ranges are tried, and each has to give the same answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ptxsw.cost import pipes
-from ptxsw.cost.dominance import Ends, dominates
-from ptxsw.cost.occupancy import WARP, limits, occupancy
+from ptxsw.cost.dominance import FALLS, Ends, dominates, gains
+from ptxsw.cost.gpu import Gpu, UnknownGpu, of_target
+from ptxsw.cost.interval import Interval
+from ptxsw.cost.occupancy import WARP, UnknownTarget, limits, occupancy
 
 if TYPE_CHECKING:
     from ptxsw.cost.counted import Counted
@@ -26,21 +35,46 @@ PTXAS, COUNTS, TUNED = "ptxas", "counts", "tuned"
 `ptxsw tune` measured."""
 
 _USUAL_BLOCKS: Final = (64, 128, 256, 512, 1024)
+_LINE: Final = 128  # bytes of a wavefront
+_WAITING: Final = "waiting"
+
+
+class Case(Struct, frozen=True):
+    """Cycles of a multiprocessor for one warp, by resource, and those that a warp alone would wait:
+    all at one end of what is known of the GPU."""
+
+    cycles: Mapping[str, float]
+    waits: float = 0.0
+
+    @property
+    def ends(self) -> Ends:
+        return Ends(max(self.cycles.values()), sum(self.cycles.values()))
+
+    def beside(self, warps: float) -> Mapping[str, float]:
+        """With waiting as a resource of so many resident warps."""
+        return {**self.cycles, _WAITING: self.waits / warps}
 
 
 class Figures(Struct, frozen=True):
     """What a kernel takes: registers a thread, bytes that a thread spills to local memory and that
-    a block has in shared memory, the share of resident warps by the threads of a block; and what a
-    warp does that runs through it once, each loop taken 16 times: instructions, wavefronts, and the
-    ends of its time in cycles of a multiprocessor."""
+    a block has in shared memory, the share of resident warps by the threads of a block, and how
+    many warps all are; and what a warp does that runs through it once, each loop taken 16 times:
+    instructions, wavefronts, and its time where the GPU is slowest and where it is fastest."""
 
     registers: int
     local: int
     shared: int
     occupancy: Mapping[int, float]
+    warps: int
     instructions: float
     wavefronts: float
-    ends: Ends
+    cases: tuple[Case, Case]
+
+    @property
+    def ends(self) -> Ends:
+        """Of the time, in cycles of a multiprocessor."""
+        slow, fast = (case.ends for case in self.cases)
+        return Ends(fast.busiest, slow.sum)
 
 
 class Decision(Struct, frozen=True):
@@ -58,18 +92,39 @@ def figures(
     counted: Counted, asked: Wavefronts, arch: str, block: tuple[int, int, int] | None
 ) -> Figures:
     """The figures of a text, whose accesses ask for so many wavefronts. Raises UnknownTarget."""
+    try:
+        gpu = of_target(arch)
+    except UnknownGpu as error:
+        raise UnknownTarget(str(error)) from error
     waves = sum(use.executions * asked.of(use.index, use.width) for use in counted.uses)
-    cycles = [waves, counted.instructions * WARP / pipes.ISSUED]
-    cycles += [n * WARP / pipes.lanes(pipe, counted.arch) for pipe, n in counted.pipes.items()
-               if pipes.lanes(pipe, counted.arch) < pipes.ISSUED]  # fmt: skip
+    waves += counted.spilled
     resident = {
         threads: occupancy(arch, threads, counted.registers, counted.shared).fraction
         for threads in _threads(arch, block)
     }
+    near, far = counted.waits
+    slow = Case(_cycles(gpu, counted, waves, lambda rate: rate.low), far)
+    fast = Case(_cycles(gpu, counted, waves, lambda rate: rate.high), near)
     return Figures(
-        counted.registers, counted.local, counted.shared, resident, counted.instructions, waves,
-        Ends(max(cycles), sum(cycles)),
+        counted.registers, counted.local, counted.shared, resident, limits(arch).warps,
+        counted.instructions, waves, (slow, fast),
     )  # fmt: skip
+
+
+def _cycles(
+    gpu: Gpu, counted: Counted, waves: float, rate: Callable[[Interval], float]
+) -> Mapping[str, float]:
+    """Cycles of a multiprocessor for one warp, by resource."""
+    issue = gpu.of("issue")
+    cycles = {
+        "wavefronts": waves * _LINE / rate(gpu.of("shared")),
+        "issue slots": counted.instructions / rate(issue),
+    }
+    for pipe, count in counted.pipes.items():
+        lanes = gpu.lanes(pipe)
+        if rate(lanes) < rate(issue) * WARP:
+            cycles[pipe] = count * WARP / rate(lanes)
+    return cycles
 
 
 def _threads(arch: str, block: tuple[int, int, int] | None) -> Sequence[int]:
@@ -79,16 +134,24 @@ def _threads(arch: str, block: tuple[int, int, int] | None) -> Sequence[int]:
     return tuple(threads for threads in _USUAL_BLOCKS if threads <= most)
 
 
-def decide(before: Figures, after: Figures) -> Decision:
-    """Is the rewritten kernel kept?"""
-    reason = _loss(before, after)
-    if reason is not None:
+def decide(before: Figures, after: Figures, falls: float = FALLS) -> Decision:
+    """Is the rewritten kernel kept? The share `falls` is what it has to gain."""
+    lost = _lost(before, after)
+    change = _change(before, after)
+    if lost is None:
+        pairs = zip(after.cases, before.cases, strict=True)
+        if all(dominates(new.ends, old.ends, falls) for new, old in pairs):
+            return Decision(True, PTXAS, f"by what ptxas makes of it: {change}", before, after)
+        reason = f"by what ptxas makes of it, it is not sure to pay: {change}"
         return Decision(False, PTXAS, reason, before, after)
-    return Decision(True, PTXAS, _gain(before, after), before, after)
+    if _gains(before, after, falls):
+        reason = f"although {lost}. It gains whatever overlaps: {change}"
+        return Decision(True, PTXAS, reason, before, after)
+    return Decision(False, PTXAS, lost, before, after)
 
 
-def _loss(before: Figures, after: Figures) -> str | None:
-    """Why it does not certainly pay."""
+def _lost(before: Figures, after: Figures) -> str | None:
+    """What is given away: resident warps, or registers to local memory."""
     lost = [t for t in before.occupancy if after.occupancy[t] < before.occupancy[t]]
     if lost:
         threads = lost[0]
@@ -99,13 +162,21 @@ def _loss(before: Figures, after: Figures) -> str | None:
         )
     if after.local > before.local:
         return f"ptxas spills {after.local} bytes a thread for it in place of {before.local}"
-    if not dominates(after.ends, before.ends):
-        return f"by what ptxas makes of it, it is not sure to pay: {_change(before, after)}"
     return None
 
 
-def _gain(before: Figures, after: Figures) -> str:
-    return f"by what ptxas makes of it: {_change(before, after)}"
+def _gains(before: Figures, after: Figures, falls: float) -> bool:
+    """Whatever the block, and wherever in its ranges the GPU is."""
+    return all(
+        old > 0 < after.occupancy[threads]
+        and gains(
+            new_case.beside(after.occupancy[threads] * after.warps),
+            old_case.beside(old * before.warps),
+            falls,
+        )
+        for threads, old in before.occupancy.items()
+        for new_case, old_case in zip(after.cases, before.cases, strict=True)
+    )
 
 
 def _change(before: Figures, after: Figures) -> str:

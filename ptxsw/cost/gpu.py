@@ -1,9 +1,10 @@
-"""What a GPU can do, in numbers read from `gpus/*.toml`.
+"""What a GPU can do, in numbers read from `gpus/*.toml`: the machine model of all that is weighed.
 
 Each number stands with its sources, and as a range where they differ. `estimate` computes times
-from them. (How many warps fit is in `limits.toml`; whether shuffles pay, in `models/*.toml`. Both
-are by architecture, these files are by product.) To add a GPU, copy the nearest file and change
-the numbers: `read` says what is wrong with it.
+from them, `decide` what a rewrite is worth, `ranking` which variant of a rewrite is best. A file is
+about one product, which stands for its `architectures`; where one of these is known to differ,
+`deviations` has its numbers. (How many warps fit is in `limits.toml`, by architecture.) To add a
+GPU, copy the nearest file and change the numbers: `read` says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ptxsw.cost.interval import Interval
 from ptxsw.target import plain_name
 
 _HOME: Final = Path(__file__).with_name("gpus")
+_WARP: Final = 32  # lanes
+_PIPES: Final = frozenset({"fma", "alu", "fp64", "xu", "lsu"})
 _LARGEST: Final = 1e6  # of any number in the files: catches a wrong unit
 
 
@@ -52,6 +56,7 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     name: str
     arch: str  # "sm_70"
+    architectures: tuple[str, ...]  # that it stands for, where no product is named
     sms: Figure  # multiprocessors
     clock: Figure  # MHz
     issue: Figure  # warp instructions a cycle and multiprocessor
@@ -60,6 +65,7 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     fp64: Figure  # lanes
     xu: Figure  # lanes: reciprocals, roots, sines, conversions
     lsu: Figure  # lanes: addresses that are taken
+    shfl: Figure  # lanes of a shuffle
     shared: Figure  # bytes a cycle and multiprocessor
     l1_lanes: Figure  # lanes of a global load that the first-level cache serves in a cycle
     l1_bytes: Figure  # that it gives in a cycle
@@ -76,6 +82,8 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     l2_latency: Figure  # cycles of a hit
     dram_latency: Figure  # cycles
     sources: tuple[str, ...]
+    deviations: Mapping[str, Mapping[str, Figure]] = field(default_factory=dict)
+    """Numbers of architectures that differ in them, by architecture and name."""
 
     def of(self, name: str) -> Interval:
         """The range of a number by its name."""
@@ -84,8 +92,17 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
         return figure.interval
 
     def lanes(self, pipe: str) -> Interval:
-        """Threads a cycle and multiprocessor of a pipeline, as `pipes` names them."""
-        return self.of(pipe)
+        """Threads a cycle and multiprocessor of a pipeline, as `pipes` names them: as many as
+        instructions are issued for, where it is not known to serve fewer."""
+        issued = self.of("issue") * _WARP
+        if pipe not in _PIPES:
+            return issued
+        own = self.of(pipe)
+        return Interval(min(own.low, issued.low), min(own.high, issued.high))
+
+    def as_architecture(self, name: str) -> Gpu:
+        """With the numbers of one of its architectures."""
+        return replace(self, arch=name, **self.deviations.get(name, {}))
 
 
 def gpus() -> Mapping[str, Gpu]:
@@ -107,19 +124,24 @@ def find(name: str) -> Gpu:
     raise UnknownGpu(f"no GPU {name!r} is described; there are {known}")
 
 
-_USUAL: Final = {
-    "sm_35": "k40", "sm_52": "titan-x", "sm_60": "p100", "sm_70": "v100", "sm_75": "t4",
-    "sm_80": "a100", "sm_86": "rtx-3090", "sm_89": "rtx-4090", "sm_90": "h100", "sm_100": "b200",
-}  # fmt: skip
-
-
+@lru_cache(maxsize=8)
 def of_target(target: str | None) -> Gpu:
-    """The GPU that stands for an architecture. Raises UnknownGpu where there is none."""
+    """The GPU that stands for an architecture such as "sm_80", "sm_90a" or "compute_75". Raises
+    UnknownGpu where there is none, and BadGpu."""
     name = plain_name(target)
-    if name not in _USUAL:
-        known = ", ".join(_USUAL)
-        raise UnknownGpu(f"no GPU of {target or 'this target'} is described; there are {known}")
-    return find(_USUAL[name])
+    for path in sorted(_HOME.glob("*.toml")) if name else ():
+        if f'"{name}"' in path.read_text(encoding="utf-8"):  # one file is read as TOML, not all
+            gpu = _read(path)
+            if name in gpu.architectures:
+                return gpu.as_architecture(name)
+    known = sorted((a for gpu in gpus().values() for a in gpu.architectures), key=_number)
+    raise UnknownGpu(
+        f"no GPU of {target or 'this target'} is described; there are {', '.join(known)}"
+    )
+
+
+def _number(arch: str) -> int:
+    return int(arch.removeprefix("sm_"))
 
 
 def _plain(name: str) -> str:
@@ -145,11 +167,19 @@ def _read(path: Path) -> Gpu:
 
 
 def _problems(gpu: Gpu) -> list[str]:
-    found = []
-    if plain_name(gpu.arch) != gpu.arch:
-        found.append(f"arch is {gpu.arch!r}; write one such as sm_80")
-    for name in gpu.__struct_fields__:
-        figure = getattr(gpu, name)
+    found = [
+        f"{name!r} is no architecture; write one such as sm_80"
+        for name in (gpu.arch, *gpu.architectures)
+        if plain_name(name) != name
+    ]
+    figures = [(name, getattr(gpu, name)) for name in gpu.__struct_fields__]
+    for arch, own in gpu.deviations.items():
+        if arch not in gpu.architectures:
+            found.append(f"deviations.{arch} is not among the architectures")
+        unknown = [name for name in own if not isinstance(getattr(gpu, name, None), Figure)]
+        found += [f"deviations.{arch}.{name} is not a number of a GPU" for name in unknown]
+        figures += [(f"deviations.{arch}.{name}", figure) for name, figure in own.items()]
+    for name, figure in figures:
         if not isinstance(figure, Figure):
             continue
         if (figure.value is None) == (figure.low is None and figure.high is None):

@@ -2,7 +2,8 @@
 
 The names are those of NVIDIA's profiler: "alu", "fma", "fp16", "fp64", "xu", "lsu", "adu", "cbu",
 "uniform", "tensor", "tc", "tmem", "tex". What NVIDIA's documents do not say is "unknown".
-`pipes.toml` has the opcodes, each group with its source, and how many lanes each pipe serves.
+`pipes.toml` has the opcodes, each group with its source. (How many lanes a pipe serves is in
+`gpus/*.toml`.)
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 UNKNOWN: Final = "unknown"
-ISSUED: Final = 128  # lanes a cycle for which a multiprocessor issues instructions
 _FILE: Final = Path(__file__).with_name("pipes.toml")
 
 
@@ -23,20 +23,6 @@ def pipe(opcode: str, arch: int) -> str:
     root, _, modifiers = opcode.partition(".")
     first = f"{root}.{modifiers.partition('.')[0]}"
     return exceptions.get(first) or by_opcode.get(root, UNKNOWN)
-
-
-def lanes(name: str, arch: int) -> int:
-    """How many lanes of a multiprocessor a pipeline serves in a cycle; `ISSUED` where that is not
-    known to be fewer."""
-    return min(_lanes(arch).get(name, ISSUED), ISSUED)
-
-
-@lru_cache(maxsize=32)
-def _lanes(arch: int) -> Mapping[str, int]:
-    for each in _given()["lanes"]:
-        if each["from"] <= arch < each.get("below", 1000):
-            return dict(each["pipes"])
-    return {}
 
 
 @lru_cache(maxsize=1)

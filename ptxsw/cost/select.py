@@ -4,12 +4,12 @@ A row is a group of loads that no way of rewriting connects with others; a way i
 in one form makes of it. Rows of one unit (a straight stretch of code, or a loop) share a form. What
 decides, in this order:
 
-1. mode force: every row is rewritten, the way that the model rates best of those that rewrite most
+1. mode force: every row is rewritten, the way that is rated best of those that rewrite most
 2. a result of `ptxsw tune` for this kernel and architecture
-3. the model of the architecture, if it predicts at all: rows are taken one by one while the kernel
-   as a whole gets faster, and the kernel is left alone where that is less than is asked for
+3. the rating alone (`ranking`): rows are taken one by one while the kernel as a whole gets faster.
+   What comes of it is weighed like all that is rewritten (`decide`)
 
-Copies are no part of this: they are made always. Nothing is emitted or measured here.
+Copies are no part of this. Nothing is emitted or measured here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from ptxsw.cost.machine_model import KEEP, Bounds, Figures, Model, Request, Wait
+from ptxsw.cost.ranking import Bounds, Figures, Scale, Wait
 
 ASKED, TUNED, MODEL = "asked", "tuned", "model"
 
@@ -51,8 +51,8 @@ class Tuned(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True):
-    """What is asked for. `arch` is for messages; `min_gain` is in percent, None for what the
-    model says that it can tell."""
+    """What is asked for. `arch` is for messages; `min_gain`, in percent, is what a measurement has
+    to have shown."""
 
     force: bool = False
     min_gain: float | None = None
@@ -73,21 +73,22 @@ class Choice(Struct, frozen=True):
     reason: str
 
 
-def choose(rows: Sequence[Row], original: Figures, model: Model | None, policy: Policy) -> Choice:
+def choose(rows: Sequence[Row], original: Figures, scale: Scale | None, policy: Policy) -> Choice:
     """The choice for one kernel, of which `original` are the figures as it is."""
-    nothing = (None,) * len(rows)
     if policy.force:
-        picks, gain = _best(rows, original, model, all_of_them=True)
-        return Choice(picks, ASKED, gain, _forced(rows, picks, model, gain))
+        picks, gain = _best(rows, original, scale, all_of_them=True)
+        return Choice(picks, ASKED, gain, _forced(rows, picks, scale, gain))
     if policy.tuned is not None:
         return _as_tuned(rows, policy.tuned, policy.min_gain)
-    if model is None:
-        where = policy.arch or "an unknown target"
-        return Choice(nothing, MODEL, None, f"there is no cost model of {where}; {_FORCE}")
-    if model.policy == KEEP:
-        return Choice(nothing, MODEL, None, f"{model.reason}; {_FORCE}")
-    picks, gain = _best(rows, original, model, all_of_them=False)
-    return _predicted(rows, picks, gain, original, model, policy.min_gain)
+    if scale is None:
+        return left_alone(f"no GPU of {policy.arch or 'an unknown target'} is described", len(rows))
+    picks, gain = _best(rows, original, scale, all_of_them=False)
+    return _rated(rows, picks, gain, original, scale)
+
+
+def left_alone(reason: str, rows: int = 0) -> Choice:
+    """No row is rewritten, but by force."""
+    return Choice((None,) * rows, MODEL, None, f"{reason}; {_FORCE}")
 
 
 _FORCE = "force rewrites it"
@@ -130,92 +131,35 @@ def _percent(gain: float) -> str:
     return f"{round(100 * gain, 1) + 0.0:+.1f}%"
 
 
-# ---------------------------------------------------------------- what a model says
+# ---------------------------------------------------------------- what counts say
 
 
 def _forced(
-    rows: Sequence[Row], picks: Sequence[int | None], model: Model | None, gain: float | None
+    rows: Sequence[Row], picks: Sequence[int | None], scale: Scale | None, gain: float | None
 ) -> str:
-    if model is None or gain is None or all(len(row.ways) < 2 for row in rows):
+    if scale is None or gain is None or all(len(row.ways) < 2 for row in rows):
         return "asked for by force"
-    return f"rated best by the model of {model.name}, which predicts {_percent(gain)}"
+    return f"rated best for {scale.name}, by counts: {_percent(gain)}"
 
 
-def _predicted(
+def _rated(
     rows: Sequence[Row],
     picks: tuple[int | None, ...],
     gain: float | None,
     original: Figures,
-    model: Model,
-    min_gain: float | None,
+    scale: Scale,
 ) -> Choice:
-    """The picks, where the model expects enough of them; else nothing, and what it expects of
-    rewriting everything."""
-    source = f"the model of {model.name} predicts"
-    if gain is not None and any(p is not None for p in picks):
-        return _enough(picks, gain, f"{source} {_percent(gain)}", model, min_gain)
-    forced, loss = _best(rows, original, model, all_of_them=True)
+    """The picks, where they promise anything; else nothing, and what rewriting everything would
+    give."""
+    source = f"by counts for {scale.name}"
+    if gain is not None and gain > 0 and any(p is not None for p in picks):
+        return Choice(picks, MODEL, gain, f"{source}: {_percent(gain)}")
+    forced, loss = _best(rows, original, scale, all_of_them=True)
     best = next((rows[n].ways[p] for n, p in enumerate(forced) if p is not None), None)
     at_best = "no gain"
     if best is not None and loss is not None:
         at_best = f"{_percent(loss)} at best ({_named(best)})"
-    return Choice((None,) * len(rows), MODEL, loss, f"{source} {at_best}; {_FORCE}")
-
-
-def _enough(
-    picks: tuple[int | None, ...], gain: float, said: str, model: Model, min_gain: float | None
-) -> Choice:
-    """The picks if they promise enough, else none."""
-    if gain > 0 and 100 * gain >= (model.least_gain if min_gain is None else min_gain):
-        return Choice(picks, MODEL, gain, said)
-    if min_gain is not None and gain > 0:
-        said = f"{said}, less than the {min_gain:g}% asked for"
-    elif gain > 0:
-        said = f"{said}, less than the {model.least_gain:g}% that it can tell"
-    return Choice((None,) * len(picks), MODEL, gain, f"{said}; {_FORCE}")
-
-
-class Needs(Struct, frozen=True):
-    """What ptxas says that a thread needs: registers, and bytes of them that it has to keep in
-    local memory, each stored and loaded again."""
-
-    registers: int
-    spilled: int = 0
-
-
-def confirm(
-    choice: Choice,
-    rows: Sequence[Row],
-    original: Figures,
-    model: Model,
-    needs: tuple[Needs, Needs],
-    min_gain: float | None,
-) -> Choice:
-    """A choice by prediction, judged anew with what ptxas says of the original and of the
-    rewritten kernel."""
-    before, after = needs
-    added = [row.ways[p].added for row, p in zip(rows, choice.picks, strict=True) if p is not None]
-    gain = _gain(
-        model.cycles(original.plus(_spilling(before, original)), before.registers),
-        model.cycles(original.plus(*added, _spilling(after, original)), after.registers),
-    )
-    said = f"the model of {model.name} predicts {_percent(gain)}"
-    said = f"{said} with {after.registers} registers instead of {before.registers}"
-    if before.spilled or after.spilled:
-        said = f"{said}, {after.spilled} bytes spilled instead of {before.spilled}"
-    return _enough(choice.picks, gain, said, model, min_gain)
-
-
-_WORD = 4
-_LOCAL = Request(_WORD, 32, 4, 1)  # words of neighbouring lanes are neighbours there
-
-
-def _spilling(needs: Needs, original: Figures) -> Figures:
-    """What spilled registers cost: a store and a load of each word, as often as the kernel's
-    innermost loads are made."""
-    most = max((times for times, _ in original.waits.values()), default=1.0)
-    words = 2 * most * needs.spilled / _WORD
-    return Figures(issued=words, requests={_LOCAL: words})
+    return Choice((None,) * len(rows), MODEL, loss, f"{source}: {at_best}; {_FORCE}")
 
 
 def _gain(before: float, after: float) -> float:
@@ -232,27 +176,27 @@ class _Kernel:
     """The cost of a kernel while rows are being picked. Adding a way and taking it back cost as
     much as the way is long, however long the kernel is."""
 
-    def __init__(self, original: Figures, model: Model) -> None:
-        self._model = model
-        self._bounds = model.bounds(original)
+    def __init__(self, original: Figures, scale: Scale) -> None:
+        self._scale = scale
+        self._bounds = scale.bounds(original)
         self._waits = dict(original.waits)
-        self._waiting = sum(model.waiting(*one) for one in original.waits.values())
+        self._waiting = sum(scale.waiting(*one) for one in original.waits.values())
 
     def cycles(self) -> float:
-        return self._model.total(self._bounds, self._waiting)
+        return self._scale.total(self._bounds, self._waiting)
 
     def add(self, way: Variant) -> _State:
         """Adds a way; `back` with the result takes it out again."""
         before: dict[int, tuple[float, Wait]] = {}
         state = (self._bounds, self._waiting, before)
         a, b, c, d = self._bounds
-        e, f, g, h = self._model.bounds(way.added)
+        e, f, g, h = self._scale.bounds(way.added)
         self._bounds = (a + e, b + f, c + g, d + h)
         for stretch, (times, wait) in way.added.waits.items():
             now = before[stretch] = self._waits.get(stretch, (times, Wait()))
             self._waits[stretch] = (times, now[1] | wait)
-            self._waiting += self._model.waiting(*self._waits[stretch])
-            self._waiting -= self._model.waiting(*now)
+            self._waiting += self._scale.waiting(*self._waits[stretch])
+            self._waiting -= self._scale.waiting(*now)
         return state
 
     def back(self, state: _State) -> None:
@@ -261,15 +205,15 @@ class _Kernel:
 
 
 def _best(
-    rows: Sequence[Row], original: Figures, model: Model | None, *, all_of_them: bool
+    rows: Sequence[Row], original: Figures, scale: Scale | None, *, all_of_them: bool
 ) -> tuple[tuple[int | None, ...], float | None]:
-    """The picks that the model rates best, and the gain it predicts; without a model the first
+    """The picks that are rated best, and the gain they promise; without a scale the first
     way of each row that rewrites most. With `all_of_them` no row stays as it is that has a way."""
     units: dict[int, list[int]] = {}
     for number, row in enumerate(rows):
         units.setdefault(row.unit, []).append(number)
     picks: list[int | None] = [None] * len(rows)
-    kernel = None if model is None else _Kernel(original, model)
+    kernel = None if scale is None else _Kernel(original, scale)
     before = 0.0 if kernel is None else kernel.cycles()
     for numbers in units.values():
         found = _unit([rows[n] for n in numbers], kernel, all_of_them=all_of_them)

@@ -18,10 +18,10 @@ meanwhile: our copy of the paper ends before it says how it compares two occupan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ptxsw.cost import pipes
+from ptxsw.cost.gpu import of_target
 from ptxsw.cost.sass import Instruction, Kernel
 
 LOOP_FACTOR: Final = 10.0
@@ -36,10 +36,33 @@ _LATENCY: Final = {
 def stall_cycles(kernel: Kernel, arch: int, occupancy: float, executed: Sequence[float]) -> float:
     """Cycles for which a warp stalls, at an occupancy of 0 to 1; `executed` says how often each
     instruction is executed (`executions`, with `LOOP_FACTOR`)."""
+    gpu = of_target(f"sm_{arch}")
+    issued = gpu.lanes("").low
+
+    def own(instruction: Instruction) -> float:
+        contention = issued / gpu.lanes(instruction.pipe).low
+        return instruction.control.stall * occupancy * contention
+
+    return _total(kernel, executed, own, _LATENCY)
+
+
+def waits(kernel: Kernel, executed: Sequence[float], shared: float, memory: float) -> float:
+    """Cycles that a warp alone takes: the stalls of control words, and what is left of the latency
+    of loads, in cycles, where it waits for their barriers."""
+    latency = {root: shared if cycles == _SHARED else memory for root, cycles in _LATENCY.items()}
+    return _total(kernel, executed, lambda one: float(max(1, one.control.stall)), latency)
+
+
+def _total(
+    kernel: Kernel,
+    executed: Sequence[float],
+    own: Callable[[Instruction], float],
+    latency: Mapping[str, float],
+) -> float:
     total = 0.0
     for routine in kernel.routines:
         for block in routine.flow.blocks:
-            stalls = _of_block(kernel.of_block(block), arch, occupancy)
+            stalls = _of_block(kernel.of_block(block), own, latency)
             times = executed[block.start : block.end]
             total += sum(stall * often for stall, often in zip(stalls, times, strict=True))
     return total
@@ -51,19 +74,20 @@ def pace(kernel: Kernel, arch: int, occupancy: float, executed: Sequence[float])
     return stall_cycles(kernel, arch, occupancy, executed) / occupancy
 
 
-def _of_block(instructions: Sequence[Instruction], arch: int, occupancy: float) -> list[float]:
+def _of_block(
+    instructions: Sequence[Instruction],
+    own_stall: Callable[[Instruction], float],
+    latency: Mapping[str, float],
+) -> list[float]:
     """The stall of each instruction of a block, executed once."""
     left: dict[int, float] = {}  # of the latency behind each barrier
     stalls = []
     for instruction in instructions:
         control = instruction.control
         waited = max((left.pop(b, 0.0) for b in range(6) if control.wait >> b & 1), default=0.0)
-        contention = pipes.ISSUED / pipes.lanes(instruction.pipe, arch)
-        own = control.stall * occupancy * contention
+        own = own_stall(instruction)
         left = {barrier: cycles - waited - own for barrier, cycles in left.items()}
-        if control.write is not None and instruction.root in _LATENCY:
-            left[control.write] = max(
-                _LATENCY[instruction.root] - own, left.get(control.write, 0.0)
-            )
+        if control.write is not None and instruction.root in latency:
+            left[control.write] = max(latency[instruction.root] - own, left.get(control.write, 0.0))
         stalls.append(max(waited, 0.0) + own)
     return stalls

@@ -2,7 +2,8 @@
 
 Each scheme is drafted, each draft in each form emitted and counted, `choose` picks, and the rows it
 picked are put into one plan. Where only copies can come of it nothing else is drafted: in mode auto
-that is known from what was tuned and from the policy of the target's model.
+that is known from what was tuned, from whether ptxas can be asked what shuffles cost, and from the
+loads themselves.
 """
 
 from __future__ import annotations
@@ -14,27 +15,26 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.divergence import CALLED, divergent_regions
 from ptxsw.codegen.emit import emit
-from ptxsw.codegen.splice import apply
 from ptxsw.cost.count import Added, Counter
-from ptxsw.cost.machine_model import PREDICT, Figures, Model, find_model
+from ptxsw.cost.ranking import Figures, Scale, of_arch
 from ptxsw.cost.select import (
     ASKED,
     MODEL,
     TUNED,
     Choice,
-    Needs,
     Policy,
     Row,
     Tuned,
     Variant,
     choose,
-    confirm,
+    left_alone,
 )
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Special
 from ptxsw.options import FORMS, SCHEMES, Options
 from ptxsw.plan import Plan, Rewrite
+from ptxsw.rewrites.weighing import cannot_count
 from ptxsw.shuffle.candidate_plan import CandidatePlan, Found, Kept, draft, find
 from ptxsw.shuffle.combine import Component, combine, groups, in_uniform_loops, restyled, without
 from ptxsw.shuffle.conflicts import conflicts_with_uniform_loops
@@ -44,6 +44,7 @@ from ptxsw.target import plain_name
 
 UNIFORM = "uniform"
 _UNDECIDED = "not decided yet"
+_NO_WAVEFRONT_LESS = "a shuffle takes as many passes of the memory pipe as this load"
 _COPIES_ONLY = "scheme keep makes copies only"
 _HALF = 16  # lanes: rows of so many threads are as usual as those of a whole warp
 _VOLTA = 70  # from here on lanes have a program counter each
@@ -63,33 +64,51 @@ class Decision(Struct, frozen=True):
 def decide(
     trace: Trace, judge: Legality, options: Options, arch: str | None, *, uniform: bool = True
 ) -> Decision:
-    """The plan for one kernel; without `uniform` no loop becomes uniform. Raises BadModel where
-    the model of the target is wrong."""
+    """The plan for one kernel; without `uniform` no loop becomes uniform. Raises BadGpu where the
+    file of the target's GPU is wrong."""
     policy = _policy(trace, options, arch)
     ways = _variants(options, arch, policy)
     if not uniform:
         ways = [way for way in ways if way[1] != UNIFORM]
-    model = None if policy.tuned or (policy.force and len(ways) < 2) else find_model(arch)
+    weighed = not (policy.force or policy.tuned)
+    scale = None if policy.tuned or (policy.force and len(ways) < 2) else of_arch(arch)
     found = find(trace, options.max_delta, judge.budget)
     copies = _draft(trace, judge, options, "keep", found)
-    predicts = model is not None and model.policy == PREDICT
     if options.scheme == "keep" and not ways:
         return _of_one(copies, Choice((), ASKED, None, _COPIES_ONLY))
-    if not ways or not (policy.force or policy.tuned or predicts):
-        return _of_one(copies, choose((), Figures(), model, policy))
+    if not ways:
+        return _of_one(copies, choose((), Figures(), scale, policy))
+    hopeless = _hopeless(trace, found, arch) if weighed else None
+    if hopeless is not None:
+        return _of_one(copies, left_alone(hopeless))
     loops = _loops(trace, judge, ways)
-    weighed = not (policy.force or policy.tuned)
     drafts, alone = _drafts(trace, judge, options, arch, ways, loops, found, weighed=weighed)
-    if not drafts or (predicts and judge.budget.spent(PLANNING)):
+    if not drafts or (weighed and judge.budget.spent(PLANNING)):
         return _of_one(copies, Choice((), MODEL, None, OUT_OF_TIME))
-    if (len(drafts) > 1 or predicts) and not judge.budget.spent(PLANNING):
-        made = _chosen(trace, copies, drafts, alone, model, policy, judge.budget)
+    if (len(drafts) > 1 or weighed) and not judge.budget.spent(PLANNING):
+        made = _chosen(trace, copies, drafts, alone, scale, policy, judge.budget)
     else:
         made = _only(copies, drafts[0], options, policy)
     choice = made.choice
     if options.form == UNIFORM and _number(arch) < _VOLTA:
         choice = replace(choice, reason=f"{choice.reason}; there is no form uniform before sm_70")
     return replace(made, loops=loops.kept, choice=choice)
+
+
+def _hopeless(trace: Trace, found: Found, arch: str | None) -> str | None:
+    """Why no shuffle can pay, told from the loads alone: nothing is drafted then."""
+    reason = cannot_count(arch)
+    if reason is not None:
+        return f"what shuffles cost in registers is not known: {reason}"
+    counter = Counter(trace, ())
+    wide = any(
+        candidate.delta or candidate.mirror
+        for access, elements in found
+        if counter.exceeds_shuffles(access)
+        for element in elements
+        for candidate in element
+    )
+    return None if wide else _NO_WAVEFRONT_LESS
 
 
 def _loops(trace: Trace, judge: Legality, ways: Sequence[tuple[str, str]]) -> UniformLoops:
@@ -272,12 +291,11 @@ def _chosen(
     copies: CandidatePlan,
     drafts: Sequence[CandidatePlan],
     alone: dict[int, Kept],
-    model: Model | None,
+    scale: Scale | None,
     policy: Policy,
     budget: Budget,
 ) -> Decision:
-    """Counts all ways of all rows, has one picked for each, and puts these together. What a model
-    predicts counts only if there is time to ask ptxas about it."""
+    """Counts all ways of all rows, has one picked for each, and puts these together."""
     found = groups([copies, *drafts])
     rows: list[Row] = []
     homes: list[list[CandidatePlan]] = []  # the draft of each way of each row
@@ -295,14 +313,7 @@ def _chosen(
             own = [(each[number], made) for each, made in zip(ways, drafts, strict=True)]
             rows.append(Row(group.unit, tuple(way for way, _ in own if way is not None)))
             homes.append([made for way, made in own if way is not None])
-    choice = choose(rows, original, model, policy)
-    if model is not None and choice.by == MODEL and any(p is not None for p in choice.picks):
-        if budget.spent(PLANNING):
-            return _of_one(copies, Choice((), MODEL, None, OUT_OF_TIME))
-        plan, _ = combine(copies, _parts(found, homes, choice))
-        needs = _needs(trace, plan, policy.arch)
-        if needs is not None:
-            choice = confirm(choice, rows, original, model, needs, policy.min_gain)
+    choice = choose(rows, original, scale, policy)
     plan, kept = combine(copies, _parts(found, homes, choice))
     # A load of no row is one that no draft rewrites: what these have against it is the reason.
     inside = frozenset[int]().union(*(group.loads for group in found))
@@ -358,25 +369,3 @@ def _ways_of(
         added = counter.added(made.plan, shuffled, issued)
         result[row] = Variant(made.scheme, made.form, len(of_row), added)
     return result
-
-
-def _needs(trace: Trace, plan: Plan, arch: str | None) -> tuple[Needs, Needs] | None:
-    """What the original and the rewritten kernel need, where there is a ptxas that knows
-    the architecture."""
-    import subprocess
-
-    from ptxsw.toolchain import ptxas
-
-    text = trace.module.source.text
-    name = trace.function.name
-    found: list[Needs] = []
-    for each in (text, apply(text, emit(text, plan))):
-        try:
-            made = ptxas.assemble(each, str(plain_name(arch)), timeout=_PATIENCE)
-        except (ptxas.NoPtxas, ptxas.AssemblyError, OSError, subprocess.TimeoutExpired):
-            return None
-        found += [Needs(r.registers, r.spill_stores) for r in made.resources if r.kernel == name]
-    return (found[0], found[1]) if len(found) == 2 else None
-
-
-_PATIENCE = 20.0  # seconds for ptxas, which is asked for advice only

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ptxsw.cost.decide import COUNTS, Decision, Figures, decide, figures
+from ptxsw.cost.dominance import FALLS
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Module
 from ptxsw.target import plain_name
@@ -63,10 +64,13 @@ def cannot_count(arch: str | None) -> str | None:
 
 
 class Scales:
-    """Weighs the texts of one kernel. What is known of a text is kept."""
+    """Weighs the texts of one kernel, each of which has to gain the share `falls`. What is known of
+    a text is kept."""
 
-    def __init__(self, name: str, arch: str | None, block: Block | None) -> None:
-        self._name, self._arch, self._block = name, arch, block
+    def __init__(
+        self, name: str, arch: str | None, block: Block | None, falls: float = FALLS
+    ) -> None:
+        self._name, self._arch, self._block, self._falls = name, arch, block, falls
         self._known: dict[int, Figures] = {}
 
     def choose(self, texts: Sequence[Text], base: int) -> Asking:
@@ -97,12 +101,12 @@ class Scales:
         kept, reasons = base, dict[int, str]()
         for number in range(base + 1, len(texts)):
             if number in self._known:
-                decision = decide(self._known[kept], self._known[number])
+                decision = decide(self._known[kept], self._known[number], self._falls)
                 reasons[number] = decision.reason
                 kept = number if decision.kept else kept
         last = len(texts) - 1
         why = {n: reasons.get(n, reasons[last]) for n in range(base + 1, len(texts))}
-        decision = decide(self._known[0], self._known[kept or last])
+        decision = decide(self._known[0], self._known[kept or last], self._falls)
         self._known = {n: known for n, known in self._known.items() if n <= kept}
         return Weighed(kept, why, decision)
 

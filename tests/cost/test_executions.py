@@ -9,7 +9,7 @@ import pytest
 
 from ptxsw.cost.blocks import Routine
 from ptxsw.cost.executions import executions, fallback_blocks
-from ptxsw.cost.pipes import ISSUED, lanes
+from ptxsw.cost.gpu import of_target
 from ptxsw.cost.sass import Control, Instruction, Kernel, Sass
 from ptxsw.cost.stalls import pace, stall_cycles
 from ptxsw.flow.cfg import Block, FlowGraph, build
@@ -119,7 +119,8 @@ def stalled(*instructions: Instruction, occupancy: float = 1.0) -> float:
 def test_a_stall_grows_with_contention() -> None:
     """The FMA pipe of sm_80 serves half of the lanes for which instructions are issued, the one
     for doubles a quarter."""
-    assert (lanes("fma", 80), lanes("fp64", 80), lanes("unknown", 80)) == (64, 32, ISSUED)
+    a100 = of_target("sm_80")
+    assert [a100.lanes(p).low for p in ("fma", "fp64", "unknown")] == [64, 32, 128]
     assert stalled(instruction("FFMA", "fma", 4)) == 8
     assert stalled(instruction("DFMA", "fp64", 4)) == 16
     assert stalled(instruction("MOV", "unknown", 4), occupancy=0.5) == 2

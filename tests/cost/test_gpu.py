@@ -47,11 +47,31 @@ def test_a_gpu_stands_for_its_architecture() -> None:
     assert of_target("sm_35").name == "Tesla K40"
 
 
+def test_no_architecture_has_two_gpus() -> None:
+    named = [arch for gpu in gpus().values() for arch in gpu.architectures]
+    assert len(named) == len(set(named))
+    assert {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"} <= set(named)
+
+
+def test_an_architecture_has_numbers_of_its_own() -> None:
+    """A P100 stands for sm_61, whose multiprocessors have twice the cores and 4 for doubles."""
+    other = of_target("sm_61")
+    assert (other.arch, other.of("fma").low, other.of("fp64").low) == ("sm_61", 128, 4)
+    assert find("p100").of("fma").low == 64
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pipes_that_are_not_described_are_not_slower_than_issue(name: str) -> None:
+    gpu = find(name)
+    assert gpu.lanes("unknown") == gpu.of("issue") * 32
+    assert all(gpu.lanes(p).high <= gpu.of("issue").high * 32 for p in ("fma", "alu", "lsu"))
+
+
 def test_gpus_that_are_not_there() -> None:
     with pytest.raises(UnknownGpu) as error:
         find("voodoo")
     assert str(error.value) == f"no GPU 'voodoo' is described; there are {', '.join(NAMES)}"
-    with pytest.raises(UnknownGpu, match="no GPU of sm_20 is described; there are sm_35, "):
+    with pytest.raises(UnknownGpu, match="no GPU of sm_20 is described; there are sm_30, sm_35, "):
         of_target("sm_20")
 
 
@@ -64,7 +84,27 @@ def test_gpus_that_are_not_there() -> None:
         ("low = 1245", "low = 1600", "clock has to be above 0, and low no more than high"),
         ("value = 80", "value = 8e7", "sms is too large for its unit"),
         ("source = [1]", "source = [99]", "sms names no source, or one that is not in sources"),
-        ('arch = "sm_70"', 'arch = "volta"', "arch is 'volta'; write one such as sm_80"),
+        ('arch = "sm_70"', 'arch = "volta"', "'volta' is no architecture; write one such as sm_80"),
+        (
+            'architectures = ["sm_70", "sm_72"]',
+            'architectures = ["x"]',
+            "'x' is no architecture; write one such as sm_80",
+        ),
+        (
+            "sources = [",
+            "deviations.sm_99.fma = { value = 1, source = [1] }\nsources = [",
+            "deviations.sm_99 is not among the architectures",
+        ),
+        (
+            "sources = [",
+            "deviations.sm_72.fmm = { value = 1, source = [1] }\nsources = [",
+            "deviations.sm_72.fmm is not a number of a GPU",
+        ),
+        (
+            "sources = [",
+            "deviations.sm_72.fma = { value = 0, source = [1] }\nsources = [",
+            "deviations.sm_72.fma has to be above 0, and low no more than high",
+        ),
         ("high = 869", "high = 901", "dram_copy is above dram_peak"),
         ("sms =", "smx =", "Object contains unknown field `smx`"),
         ("value = 80", 'value = "80"', "Expected `float | null`, got `str` - at `$.sms.value`"),

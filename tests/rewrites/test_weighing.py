@@ -15,8 +15,8 @@ from benchmarks.scale import many_kernels
 from ptxsw.cost import counted, nvdisasm, sass
 from ptxsw.cost.combined import Question, together
 from ptxsw.cost.counted import Counted, NotCounted, Use, can_be_told_apart
-from ptxsw.cost.decide import Figures, decide, figures
-from ptxsw.cost.dominance import Ends
+from ptxsw.cost.decide import Case, Figures, decide, figures
+from ptxsw.cost.dominance import Ends, gains
 from ptxsw.cost.wavefronts import Wavefronts
 from ptxsw.excerpt import Excerpts
 from ptxsw.parser import parse
@@ -86,18 +86,22 @@ def test_vectors_that_pay_are_kept(programs: None) -> None:
     assert decision.after.instructions < decision.before.instructions
 
 
-def test_a_step_of_occupancy_is_not_given_away(programs: None) -> None:
-    """The vectors of dct take registers; force makes them."""
+def test_a_step_of_occupancy_has_to_be_worth_it(programs: None) -> None:
+    """The vectors of dct take registers, and with them resident warps. They take so many wavefronts
+    less that the kernel gains whatever overlaps."""
     text = text_of("dct")
     made, kernel, decision = auto(text, block=(32, 1, 1))
-    assert made == text and not decision.kept
+    assert names(kernel) == {"vectorize"} and decision.kept
     assert decision.before is not None and decision.after is not None
     assert decision.after.occupancy["32"] < decision.before.occupancy["32"]
+    assert decision.after.at_most < decision.before.at_least
+    assert decision.reason.startswith("although ptxas takes ")
+    made, kernel, decision = auto(text, block=(32, 1, 1), min_gain=70.0)
+    assert made == text and not decision.kept
     assert {r.reason for r in kernel.refusals or () if r.rewrite == "vectorize"} >= {
         decision.reason
     }
     assert decision.reason.startswith("ptxas takes ") and "(blocks of 32)" in decision.reason
-    assert optimize(text, Options(mode="force", rewrites=("vectorize",))).text != text
 
 
 def test_what_does_not_pay_is_no_obstacle_to_what_does(programs: None) -> None:
@@ -218,26 +222,54 @@ def test_targets_whose_code_is_not_read(arch: str) -> None:
 # ---------------------------------------------------------------- the rule
 
 
-def cost(**more: object) -> Figures:
-    given = {"registers": 32, "local": 0, "shared": 0, "occupancy": {256: 1.0},
-             "instructions": 400.0, "wavefronts": 100.0, "ends": Ends(100.0, 200.0)}  # fmt: skip
+def cost(
+    memory: float = 100, issue: float = 100, waits: tuple[float, float] = (0, 0), **more: object
+) -> Figures:
+    """Cycles of the memory pipe and of the issue slots, and those that a warp waits."""
+    cases = tuple(Case({"wavefronts": memory, "issue slots": issue}, one) for one in waits)
+    given = {"registers": 32, "local": 0, "shared": 0, "occupancy": {256: 1.0}, "warps": 64,
+             "instructions": 400.0, "wavefronts": 100.0, "cases": cases}  # fmt: skip
     return Figures(**{**given, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("change", "kept"),
     [
-        ({"ends": Ends(90.0, 200.0)}, True),
-        ({"ends": Ends(100.5, 180.0)}, True),
-        ({"ends": Ends(102.0, 150.0)}, False),
-        ({"ends": Ends(96.0, 196.0)}, False),
-        ({"ends": Ends(50.0, 100.0), "occupancy": {256: 0.75}}, False),
-        ({"ends": Ends(50.0, 100.0), "local": 8}, False),
-        ({"ends": Ends(50.0, 100.0), "registers": 30}, True),
+        ({"memory": 90, "issue": 90}, True),
+        ({"memory": 100.5, "issue": 79.5}, True),
+        ({"memory": 102, "issue": 48}, False),  # the busiest takes longer
+        ({"memory": 96, "issue": 96}, False),  # too little
+        ({"memory": 50, "issue": 50, "registers": 30}, True),
+        # With fewer warps, or spills, both are not enough: 50 + 50 cycles are not below 100.
+        ({"memory": 50, "issue": 50, "occupancy": {256: 0.75}}, False),
+        ({"memory": 50, "issue": 50, "local": 8}, False),
+        # The upper end, 20 + 50 cycles, is below the lower end, 100.
+        ({"memory": 20, "issue": 50, "occupancy": {256: 0.75}}, True),
+        ({"memory": 20, "issue": 50, "local": 8}, True),
+        # 640 to 6400 cycles of waiting are shared by 48 warps: 13 to 133 cycles.
+        ({"memory": 20, "issue": 50, "waits": (640, 640), "occupancy": {256: 0.75}}, True),
+        ({"memory": 20, "issue": 50, "waits": (640, 6400), "occupancy": {256: 0.75}}, False),
     ],
 )
 def test_what_is_kept(change: dict[str, object], kept: bool) -> None:
-    assert decide(cost(), cost(**change)).kept is kept
+    decision = decide(cost(), cost(**change))  # type: ignore[arg-type]
+    assert decision.kept is kept
+    if kept and {"occupancy", "local"} & change.keys():
+        assert decision.reason.startswith("although ptxas ")
+
+
+def test_what_cannot_differ_cancels() -> None:
+    """Of two texts that are as busy with memory only the rest is compared."""
+    old = {"memory": 500.0, "banks": 100.0, "issue": 10.0}
+    assert gains({"memory": 500.0, "banks": 10.0, "issue": 15.0}, old)
+    assert not gains({"memory": 501.0, "banks": 10.0, "issue": 15.0}, old)
+    assert not gains({"memory": 500.0, "banks": 80.0, "issue": 10.0}, old)  # 4 % of the whole
+    assert not gains(old, old)
+
+
+def test_min_gain_is_what_has_to_be_gained() -> None:
+    other = cost(memory=90, issue=90)
+    assert decide(cost(), other, 0.1).kept and not decide(cost(), other, 0.11).kept
 
 
 def test_figures_are_those_of_all_resources() -> None:
@@ -247,6 +279,7 @@ def test_figures_are_those_of_all_resources() -> None:
     found = figures(made, Wavefronts({}, {3: 8}), "sm_80", (256, 1, 1))
     assert found.wavefronts == 50
     assert found.ends == Ends(200, 350)
+    assert [case.cycles["fma"] for case in found.cases] == [200, 200]
     assert found.occupancy == {256: 0.75}
 
 

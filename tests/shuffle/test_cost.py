@@ -1,31 +1,18 @@
-"""Cost models: the shipped ones, what is wrong with others, and what they say of KernelGen."""
+"""How variants of a rewrite are put in order: what is counted, and the cycles that it takes."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from functools import cache
-from math import exp, log
 from pathlib import Path
 
 import pytest
 
 from benchmarks.kernelgen import operators
 from ptxsw.analysis.divergence import divergent_regions
-from ptxsw.cost import machine_model
 from ptxsw.cost.count import Added, Counter, issue_slots, slots
-from ptxsw.cost.machine_model import (
-    KEEP,
-    PREDICT,
-    BadModel,
-    Figures,
-    Model,
-    Request,
-    Wait,
-    find_model,
-    read,
-    shipped,
-)
+from ptxsw.cost.ranking import Figures, Request, Scale, Wait, of_arch
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.options import Options
@@ -35,88 +22,18 @@ from ptxsw.shuffle.candidate_plan import find
 from ptxsw.shuffle.combine import groups
 from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
 from ptxsw.shuffle.uniform_loops import UniformLoops
-from ptxsw.target import plain_name
 
 PTX = Path(operators.__file__).parent / "ptx"
-HOME = Path(machine_model.__file__).parent / "models"
-
-# ---------------------------------------------------------------- the files
 
 
-def test_shipped_models_cover_what_has_shuffles() -> None:
-    models = shipped()
-    assert {"sm_35", "sm_52", "sm_61", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90"} <= set(
-        models
-    )
-    assert {"sm_100", "sm_120"} <= set(models)
-    for name, model in models.items():
-        assert find_model(name) == model
-        volta = int(name[3:]) >= 70
-        assert model.policy == (KEEP if volta else PREDICT)
-        assert len(model.sources) >= 3
-
-
-@pytest.mark.parametrize("path", sorted(HOME.glob("*.toml")), ids=lambda path: path.stem)
-def test_each_number_cites_a_source(path: Path) -> None:
-    """A number in brackets behind it, which the list of sources has; or it is a plain choice."""
-    text = path.read_text()
-    sources = "\n".join(read(path).sources)
-    cited = set()
-    for line in text.split("sources = [")[0].splitlines():
-        name, _, value = line.partition(" = ")
-        if value and name not in ("name", "architectures", "policy", "reason", "overlap"):
-            cited |= {f"[{part.split(']')[0]}]" for part in value.partition("#")[2].split("[")[1:]}
-    assert cited and all(mark in sources for mark in cited)
-
-
-@pytest.mark.parametrize(
-    ("arch", "name"),
-    [("sm_90a", "sm_90"), ("compute_75", "sm_75"), ("lto_80", "sm_80"), ("sm_100f", "sm_100"),
-     ("sm_", None), ("gfx90a", None), ("", None), (None, None), ("sm_8x0", None)],
-)  # fmt: skip
-def test_names_of_architectures(arch: str | None, name: str | None) -> None:
-    assert plain_name(arch) == name
-
-
-def test_no_model() -> None:
-    assert find_model("sm_999") is None and find_model(None) is None and find_model("x") is None
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("issue = 2", "issue = 0", "issue is 0; it has to be a number above 0"),
-        ("issue = 2", "issue = true", "issue is True; it has to be a number above 0"),
-        ("overlap = 3", 'overlap = "3"', "overlap is '3'; it has to be a number above 0"),
-        ("overlap = 3", "", "overlap is missing"),
-        ("overlap = 3", "overlap = 3\nspeed = 1", "speed is not a number of a model; those are ar"),
-        ("overlap = 3", "overlap = ", "Invalid value"),
-        ('"predict"', '"guess"', "policy is 'guess'; it can be predict, keep"),
-        ('"predict"', '"keep"', "the policy is to keep, and reason does not say why"),
-        ('"own"', '"alu"', "shuffle_unit is 'alu'; it can be l1, own"),
-        ("8 = 4, ", "", "group has to say how many lanes for 4, 8, 16 bytes"),
-        ("8 = 4, ", "8 = 0, ", "group.8 is 0; it has to be a number above 0"),
-        ('"sm_60", ', '"pascal", ', "architectures: 'pascal' is no name such as sm_80"),
-        ('["sm_60", "sm_61", "sm_62"]', "[]", "architectures has to be a list of texts that is"),
-        ("least_gain = 10", "least_gain = -1", "least_gain is -1; it has to be a number, 0 or mor"),
-    ],
-)
-def test_what_is_wrong_with_a_model_is_said(
-    old: str, new: str, message: str, tmp_path: Path
-) -> None:
-    text = (HOME / "pascal.toml").read_text()
-    assert old in text
-    path = tmp_path / "mine.toml"
-    path.write_text(text.replace(old, new))
-    with pytest.raises(BadModel) as error:
-        read(path)
-    assert str(error.value).startswith(f"mine.toml: {message}")
+def test_no_gpu_stands_for_it() -> None:
+    assert of_arch("sm_999") is None and of_arch(None) is None and of_arch("x") is None
 
 
 def test_only_the_file_that_is_asked_for_is_read() -> None:
     program = (
-        "import sys; from ptxsw.cost.machine_model import find_model;"
-        "print('tomllib' in sys.modules); find_model('sm_80');"
+        "import sys; from ptxsw.cost.ranking import of_arch;"
+        "print('tomllib' in sys.modules); of_arch('sm_80');"
         "print(*sorted({'numpy', 'z3', 'lark'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -126,8 +43,8 @@ def test_only_the_file_that_is_asked_for_is_read() -> None:
 # ---------------------------------------------------------------- cycles
 
 
-def _model(arch: str) -> Model:
-    found = find_model(arch)
+def _scale(arch: str) -> Scale:
+    found = of_arch(arch)
     assert found is not None
     return found
 
@@ -135,40 +52,28 @@ def _model(arch: str) -> Model:
 @pytest.mark.parametrize(
     ("arch", "request_", "passes"),
     [
-        ("sm_60", Request(4, 32, 4, 1), 4),  # 8 lanes at a time
-        ("sm_60", Request(4, 32, 5, 2), 4),  # where they lie does not matter
-        ("sm_60", Request(8, 32, 8, 2), 8),
-        ("sm_60", Request(16, 32, 16, 4), 16),
-        ("sm_60", Request(4, 2, 1, 1), 1),
-        ("sm_80", Request(4, 32, 4, 1), 1),
-        ("sm_80", Request(4, 32, 5, 2), 1.25),  # a misaligned one gets part of a fifth sector
-        ("sm_80", Request(4, 32, 32, 32), 8),
-        ("sm_80", Request(2, 32, 2, 1), 1),
-        ("sm_35", Request(4, 32, 5, 2), 2),  # a line at a time
+        ("sm_52", Request(4, 32, 4, 1), 2.8),  # 8 to 16 lanes at a time
+        ("sm_52", Request(8, 32, 8, 2), 5.7),
+        ("sm_52", Request(4, 1, 1, 1), 0.7),
+        ("sm_80", Request(4, 32, 4, 1), 1.1),  # 108 to 128 bytes
+        ("sm_80", Request(4, 32, 5, 2), 1.4),  # a misaligned one touches a fifth sector
+        ("sm_80", Request(4, 32, 32, 32), 8.7),
+        ("sm_80", Request(2, 32, 2, 1), 1.0),
     ],
 )
 def test_passes_through_the_cache(arch: str, request_: Request, passes: float) -> None:
-    assert _model(arch).passes(request_) == passes
-
-
-@pytest.mark.parametrize(
-    ("registers", "warps"), [(None, 64), (0, 64), (32, 64), (33, 51), (64, 32), (255, 8)]
-)
-def test_resident_warps(registers: int | None, warps: int) -> None:
-    """Units of 256 registers: 33 registers of 32 lanes take five."""
-    assert _model("sm_80").resident(registers) == warps
+    assert _scale(arch).passes(request_) == pytest.approx(passes, abs=0.05)
 
 
 def test_each_bound_counts() -> None:
-    volta = _model("sm_70")
+    volta = _scale("sm_70")
     base = Figures(100, 4, 0, {Request(4, 32, 4, 1): 10.0}, {1: (1.0, Wait(loads=1))}, 256)
     more = [
-        Figures(issued=100), Figures(shuffles=100), Figures(divergent=10), Figures(memory=4096),
+        Figures(issued=100), Figures(shuffles=100), Figures(unsure=10), Figures(memory=4096),
         Figures(requests={Request(4, 32, 4, 1): 50.0}), Figures(waits={2: (99.0, Wait(9, 9))}),
     ]  # fmt: skip
     for one in more:
         assert volta.cycles(base.plus(one)) > volta.cycles(base)
-    assert volta.cycles(base, registers=255) > volta.cycles(base, registers=32)
     assert volta.cycles(Figures()) == 0
 
 
@@ -222,7 +127,7 @@ def test_instruction_names() -> None:
 
 @cache
 def _ratios(name: str) -> dict[tuple[str, str], dict[str, float]]:
-    """By scheme and form, then architecture: how many times as fast the models say it is."""
+    """By scheme and form, then architecture: how many times as fast it is by counts."""
     text = (PTX / f"{name}.ptx").read_text()
     module = parse(text)
     solver = Solver()
@@ -241,14 +146,11 @@ def _ratios(name: str) -> dict[tuple[str, str], dict[str, float]]:
         rows = planning._ways_of(counter, draft, found)
         new = original.plus(*[way.added for way in rows if way is not None])
         result[draft.scheme, draft.form] = {
-            arch: _model(arch).cycles(original) / _model(arch).cycles(new)
-            for arch in ("sm_35", "sm_50", "sm_60", "sm_70", "sm_80", "sm_90")
+            arch: _scale(arch).cycles(original) / _scale(arch).cycles(new)
+            for arch in ("sm_35", "sm_52", "sm_70", "sm_80", "sm_90")
         }
     return result
 
-
-MEASURED = {"sm_35": 0.953, "sm_50": 1.064, "sm_60": 1.017, "sm_70": 0.802}
-"""Geometric means of the speed-ups that CC'23 measured with the paper's scheme."""
 
 OPERATORS = [
     "divergence", "gameoflife", "gaussblur", "gradient", "jacobi", "lapgsrb", "laplacian",
@@ -256,37 +158,15 @@ OPERATORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arch", "measured"), MEASURED.items())
-def test_models_agree_with_cc23(arch: str, measured: float) -> None:
-    """The means come out within an eighth, and on the same side of 1. No number was fitted to
-    these, though that Maxwell has two caches was looked up after a first comparison."""
-    logs = [log(_ratios(name)["paper", "keep"][arch]) for name in OPERATORS]
-    predicted = exp(sum(logs) / len(logs))
-    assert predicted == pytest.approx(measured, rel=0.125)
-    assert (predicted > 1) == (measured > 1)
-
-
-def test_the_document_has_these_figures() -> None:
-    text = (Path(planning.__file__).parents[2] / "docs" / "choosing.md").read_text()
-    means = []
-    for arch in MEASURED:
-        logs = [log(_ratios(name)["paper", "keep"][arch]) for name in OPERATORS]
-        means.append(f"{exp(sum(logs) / len(logs)):.2f}")
-    assert f"| predicted | {' | '.join(means)} |" in text
-    measured = " | ".join(f"{value:.2f}" for value in MEASURED.values())
-    assert f"| measured in CC'23 | {measured} |" in text
-
-
 @pytest.mark.parametrize("arch", ["sm_70", "sm_80", "sm_90"])
-def test_no_model_from_volta_on_sees_a_gain(arch: str) -> None:
+def test_no_gain_is_seen_from_volta_on(arch: str) -> None:
     """As nobody has measured one: a shuffle and the load of the edge take as much as the load."""
     assert all(by[arch] < 1.01 for name in OPERATORS for by in _ratios(name).values())
 
 
-def test_gaussblur_gains_most_on_maxwell_as_measured() -> None:
-    """CC'23: 132% on gaussblur, then 37% on lapgsrb."""
-    best = max(OPERATORS, key=lambda name: _ratios(name)["paper", "keep"]["sm_50"])
-    assert best == "gaussblur"
+def test_gaussblur_gains_on_maxwell_as_measured() -> None:
+    """CC'23: 132%. Loads go 8 to 16 lanes at a time there, and shuffles past them."""
+    assert _ratios("gaussblur")["paper", "keep"]["sm_52"] > 1.2
 
 
 # ---------------------------------------------------------------- divergent flow

@@ -169,8 +169,8 @@ def test_auto_keeps_shuffles_for_a_measurement() -> None:
     text, _, _ = rewritten("allowed")
     result = optimize(text)
     assert result.text is text
-    reasons = {r.reason for k in result.report.kernels for r in k.refusals or ()}
-    assert reasons == {"no measurement shows that a shuffle pays on Ampere; force rewrites it"}
+    choices = [kernel.choice for kernel in result.report.kernels]
+    assert all(c is not None and c.reason.endswith("; force rewrites it") for c in choices)
 
 
 def test_spent_budget_leaves_the_kernel_alone() -> None:
