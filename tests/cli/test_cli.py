@@ -180,16 +180,6 @@ def test_optimize_says_what_decided(tmp_path: Path) -> None:
     assert not kernel["decision"]["kept"] and not kernel["rewrites"]
 
 
-def test_the_choice_is_as_documented(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "choosing.md").read_text()
-    command, _, shown = (
-        text.partition("```console\n$ ptxsw ")[2].partition("```")[0].partition("\n")
-    )
-    (tmp_path / "jacobi.ptx").write_text(JACOBI.read_text())
-    done = ptxsw(*command.split(), cwd=tmp_path)
-    assert done.returncode == 0 and done.stdout.decode() == shown
-
-
 @pytest.mark.parametrize(("option", "mean"), [("--hoist", 1.3333), ("--no-hoist", 2.0)])
 def test_the_middle_of_a_row_is_moved_up(option: str, mean: float, tmp_path: Path) -> None:
     arguments = ("--mode", "force", "--scheme", "early", option, "--report", tmp_path / "r.json")
