@@ -12,6 +12,7 @@ from enum import Flag, auto
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ptxsw.ir import (
     Args,
@@ -43,6 +44,25 @@ class Effect(Flag):
     EXIT = auto()  # ends the function or the thread
 
 
+class Trait(Flag):
+    """What else sets an opcode apart, whatever its modifiers."""
+
+    NONE = 0
+    SCALAR_ACCESS = auto()  # plain or atomic: each lane names one address, and how many elements
+    LOAD = auto()  # of what a lane names
+    STORE = auto()
+    JUMP = auto()  # to a label, by a direct or an indirect branch
+    LEAVE = auto()  # ends the function, the thread or the launch
+    BARRIER = auto()  # of a block, or, by its modifiers, of a warp or a cluster
+    FENCE = auto()  # does nothing but order
+    COLLECTIVE = auto()  # its results depend on other lanes, or on where the lane runs
+    MASKED = auto()  # with `.sync` waits for the lanes of a mask
+    TELLS_LANES = auto()  # its result tells which lanes are there
+    ASKS_WHO_IS_HERE = auto()  # waits for nobody
+    MEETS = auto()  # lanes of a warp act together, or find out about each other
+    IMPURE = auto()  # no effect on memory, and yet no function of the lane's own registers
+
+
 READ, WRITE, BARRIER, FENCE = Effect.READ, Effect.WRITE, Effect.BARRIER, Effect.FENCE
 ATOMIC, ASYNC = Effect.ATOMIC, Effect.ASYNC
 EVERYTHING = READ | WRITE | BARRIER | FENCE
@@ -56,6 +76,7 @@ class Op(Struct, frozen=True):
     effect: Effect = Effect.NONE
     space: str = ""
     updates: bool = False  # destinations are read, too
+    traits: Trait = Trait.NONE
 
 
 _PLAIN = Op()
@@ -165,6 +186,49 @@ OPS: dict[str, Op] = {name: _PLAIN for name in _COMPUTING.split()} | {
     "pmevent": _NOTHING,
     "setmaxnreg": Op(0, BARRIER),
 }
+
+# The column `traits`, by the first word of an opcode.
+_TRAITS = {
+    Trait.SCALAR_ACCESS: "ld st atom red",
+    Trait.LOAD: "ld ldu",
+    Trait.STORE: "st",
+    Trait.JUMP: "bra brx",
+    Trait.LEAVE: "ret exit trap",
+    Trait.BARRIER: "bar barrier",
+    Trait.FENCE: "membar fence",
+    Trait.COLLECTIVE: "activemask alloca elect match mma movmatrix redux shfl vote wmma",
+    Trait.MASKED: "shfl vote match redux elect",
+    Trait.TELLS_LANES: "activemask vote match",
+    Trait.ASKS_WHO_IS_HERE: "activemask",
+    Trait.MEETS: """
+        activemask bar barrier elect ldmatrix match mma movmatrix redux setmaxnreg shfl stmatrix
+        tcgen05 vote wgmma wmma
+    """,
+    Trait.IMPURE: """
+        activemask alloca applypriority clusterlaunchcontrol elect getctarank mapa match mbarrier
+        mma movmatrix nanosleep pmevent prefetch prefetchu redux setmaxnreg shfl stackrestore
+        stacksave vote wmma
+    """,
+}
+
+
+def _with_traits() -> Iterator[tuple[str, Op]]:
+    by_word: dict[str, Trait] = {}
+    for trait, words in _TRAITS.items():
+        for word in words.split():
+            by_word[word] = by_word.get(word, Trait.NONE) | trait
+    for name, op in OPS.items():
+        traits = by_word.get(name.partition(".")[0])
+        yield name, op if traits is None else replace(op, traits=traits)
+
+
+OPS = dict(_with_traits())
+
+
+def opcodes(trait: Trait) -> frozenset[str]:
+    """The first words of all opcodes with a trait."""
+    return frozenset(name.partition(".")[0] for name, op in OPS.items() if trait in op.traits)
+
 
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
 _ORDERING = frozenset({"acquire", "release", "acq_rel", "sc"})

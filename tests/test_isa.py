@@ -9,7 +9,7 @@ import pytest
 
 from ptxsw import isa
 from ptxsw.ir import Instruction, Reg, Special
-from ptxsw.isa import Effect
+from ptxsw.isa import Effect, Trait
 from ptxsw.parser import parse
 from tests.real import CORPUS, CORPUS_FOLDER, FIXTURES, text_of
 
@@ -188,3 +188,21 @@ EFFECTS = {
 def test_effects(name: str) -> None:
     opcode, *modifiers = name.split(".")
     assert isa.effects(opcode, tuple(modifiers)) == EFFECTS[name]
+
+
+def test_every_trait_is_of_opcodes_that_have_rows() -> None:
+    words = {name.partition(".")[0] for name in isa.OPS}
+    for trait, named in isa._TRAITS.items():
+        assert set(named.split()) <= words
+        assert isa.opcodes(trait) == set(named.split()), trait
+
+
+def test_traits_agree_with_effects() -> None:
+    """What ends a function is what leaves it, and jumps are its branches."""
+    for trait, effect in ((Trait.LEAVE, Effect.EXIT), (Trait.JUMP, Effect.BRANCH)):
+        rows = {name for name, op in isa.OPS.items() if effect in op.effect}
+        assert isa.opcodes(trait) == rows
+    for name in isa.opcodes(Trait.BARRIER):
+        assert Effect.BARRIER in isa.OPS[name].effect
+    for name in isa.opcodes(Trait.SCALAR_ACCESS):
+        assert isa.OPS[name].effect & (Effect.READ | Effect.WRITE)

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
+from ptxsw import isa
 from ptxsw.analysis.address_equality import pointer_bases
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.trace import Access, Trace
@@ -120,11 +121,14 @@ class ReachingStores:
         return before
 
 
+_BARRIERS = isa.opcodes(isa.Trait.BARRIER)
+
+
 def is_barrier(instruction: Instruction) -> bool:
     """A barrier of the whole block that every thread comes to."""
     return (
         instruction.guard is None
-        and instruction.opcode in ("bar", "barrier")
+        and instruction.opcode in _BARRIERS
         and "sync" in instruction.modifiers
         and "warp" not in instruction.modifiers
         and len(instruction.operands) == 1

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from ptxsw import isa
 from ptxsw.analysis import warp_addresses as lanes
 from ptxsw.analysis.coalescing import LANES, SECTOR
 from ptxsw.emulator.affine import Affine
@@ -14,9 +15,10 @@ from ptxsw.emulator.node import Variance, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access
 from ptxsw.ir import Int
+from ptxsw.isa import Trait
 
 _SECTOR_SPACES = ("global", "generic", "local")
-_PLAIN = ("ld", "ldu", "st", "atom", "red")
+_PLAIN = isa.opcodes(Trait.SCALAR_ACCESS) | isa.opcodes(Trait.LOAD)
 _MATRIX_ROW = 16  # bytes of a row of a matrix of 8 x 8 halves
 _MATRICES = {"x1": 1, "x2": 2, "x4": 4}
 

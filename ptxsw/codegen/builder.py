@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ptxsw import isa
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit, insert_lines
 from ptxsw.codegen.splice import apply as splice
 from ptxsw.ir import Float, Function, Instruction, Int, Label, Operand, Reg, Special
 from ptxsw.source import Span
+
+_ENDS = isa.opcodes(isa.Trait.LEAVE) | {"bra"}
+"""Nothing behind them is run, where they have no guard."""
 
 
 class Builder:
@@ -93,7 +97,7 @@ class Builder:
         if not self._tail:
             return
         last = self.instructions[-1]
-        ends = last.opcode in ("ret", "exit", "trap", "bra") and last.guard is None
+        ends = last.opcode in _ENDS and last.guard is None
         lines = self._tail if ends else ["ret;", *self._tail]
         yield insert_lines(self._text, self._function.body.span.end - 1, lines)
 

@@ -14,7 +14,10 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg, type_width
 
 _Key = TypeVar("_Key")
-_KINDS = {"ld": "load", "ldu": "load", "st": "store"}
+_KINDS = {
+    **dict.fromkeys(isa.opcodes(isa.Trait.LOAD), "load"),
+    **dict.fromkeys(isa.opcodes(isa.Trait.STORE), "store"),
+}
 
 
 class Record:

@@ -43,7 +43,6 @@ _MAX_TARGETS = 64  # of an indirect branch; of longer tables no condition is kep
 
 _MAX_PREDICATES = 8
 _Key = TypeVar("_Key")
-_KINDS = {"ld": "load", "ldu": "load", "st": "store"}
 
 
 Hook: TypeAlias = Callable[[int, State, MemoryAccess | None], None]

@@ -12,9 +12,12 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from ptxsw import isa
 from ptxsw.ir import Body, Directive, Instruction, Label, Symbol
+from ptxsw.isa import Trait
 
-_EXITS = frozenset({"ret", "exit", "trap"})
+_EXITS = isa.opcodes(Trait.LEAVE)
+_JUMPS = isa.opcodes(Trait.JUMP)
 
 
 class Block(Struct, frozen=True):
@@ -261,7 +264,7 @@ def build(body: Body) -> Cfg:
 
 def ends_block(instruction: Instruction) -> bool:
     """Does control never simply fall into the next instruction?"""
-    return instruction.opcode in _EXITS or instruction.opcode in ("bra", "brx")
+    return instruction.opcode in _EXITS or instruction.opcode in _JUMPS
 
 
 def _targets(

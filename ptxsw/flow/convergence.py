@@ -15,17 +15,15 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.flow.cfg import Block, Cfg, dominators, reverse_postorder
 from ptxsw.ir import Instruction, Int, Operand
-from ptxsw.isa import Effect
+from ptxsw.isa import Effect, Trait
 
 _END = -1
 _WAITS = Effect.BARRIER | Effect.ASYNC | Effect.CALL
-_COLLECTIVE = frozenset({
-    "activemask", "alloca", "elect", "match", "mma", "movmatrix", "redux", "shfl", "vote", "wmma",
-})  # fmt: skip
-
-_ASKING = frozenset({"activemask", "vote", "match"})
-_MASKED = frozenset({"shfl", "vote", "match", "redux", "elect"})
-_LEAVING = frozenset({"bra", "ret", "exit", "trap"})
+_COLLECTIVE = isa.opcodes(Trait.COLLECTIVE)
+_ASKING = isa.opcodes(Trait.TELLS_LANES)
+_MASKED = isa.opcodes(Trait.MASKED)
+_BARRIERS = isa.opcodes(Trait.BARRIER)
+_LEAVING = isa.opcodes(Trait.LEAVE) | {"bra"}
 
 
 class Divergence(Struct, frozen=True):
@@ -62,7 +60,7 @@ def _whom(instruction: Instruction) -> Operand | None:
     """The operand that tells for whom an instruction waits: its member mask, or the number of its
     barrier; None where it has none."""
     operands = instruction.operands
-    if instruction.opcode in ("bar", "barrier") and "warp" not in instruction.modifiers:
+    if instruction.opcode in _BARRIERS and "warp" not in instruction.modifiers:
         number = operands[1:] if "red" in instruction.modifiers else operands
         return number[0] if number else None
     masked = instruction.opcode in _MASKED and "sync" in instruction.modifiers

@@ -23,7 +23,7 @@ from ptxsw.rewrites.base import Kernel
 
 GRANULES = (16, 8, 4)  # bytes
 NONE_HELPS = "no permutation of this kind takes fewer wavefronts"
-SIMPLE = frozenset({"ld", "st", "atom", "red"})
+SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 """Accesses whose address can be permuted."""
 
 _WORD = 4  # bytes

@@ -31,7 +31,7 @@ from ptxsw.options import GLOBAL_PARAMETERS
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
 
-_ACCESSES = frozenset({"ld", "st", "atom", "red"})
+_ACCESSES = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 _WINDOWS = frozenset({"shared", "local"})
 _UNORDERED = isa.Effect.FENCE | isa.Effect.ASYNC
 _KEPT = frozenset({"volatile", "mmio"})

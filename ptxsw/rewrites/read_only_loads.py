@@ -55,7 +55,7 @@ _MOST_RANGES = 256
 _MOST_PAIRS = 8
 _MOST_COMPARED = 1 << 14  # pairs of a load and a store
 _ORDERING = frozenset({"volatile", "mmio", "acquire", "release", "acq_rel", "sc"})
-_FENCES = frozenset({"membar", "fence"})
+_FENCES = isa.opcodes(isa.Trait.FENCE)
 
 
 class ReadOnlyLoads:

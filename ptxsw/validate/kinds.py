@@ -15,6 +15,7 @@ from ptxsw import isa
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.dataflow import CARRY, defs, uses
 from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, type_width
+from ptxsw.isa import Trait
 
 
 class Kind(Enum):
@@ -26,21 +27,11 @@ class Kind(Enum):
 
 
 _SIZES = frozenset(f"%{size}.{axis}" for size in ("ntid", "nctaid") for axis in "xyz")
-_CONTROL = frozenset({"bra", "brx", "ret", "exit", "trap"})
-
-# Opcodes without effects on memory whose results are no function of the lane's own registers:
-# they ask other lanes, or the machine.
-_NOT_FUNCTIONS = frozenset({
-    "activemask", "alloca", "clusterlaunchcontrol", "elect", "getctarank", "mapa", "match",
-    "mbarrier", "mma", "movmatrix", "nanosleep", "pmevent", "prefetch", "prefetchu",
-    "applypriority", "redux", "setmaxnreg", "shfl", "stackrestore", "stacksave", "vote", "wmma",
-})  # fmt: skip
-_MEET = frozenset({
-    "activemask", "bar", "barrier", "elect", "ldmatrix", "match", "mma", "movmatrix", "redux",
-    "setmaxnreg", "shfl", "stmatrix", "tcgen05", "vote", "wgmma", "wmma",
-})  # fmt: skip
-_ASK = frozenset({"activemask"})
-_MAY_ASK = frozenset({"shfl", "vote"})
+_CONTROL = isa.opcodes(Trait.JUMP) | isa.opcodes(Trait.LEAVE)
+_IMPURE = isa.opcodes(Trait.IMPURE)
+_MEET = isa.opcodes(Trait.MEETS)
+_ASK = isa.opcodes(Trait.ASKS_WHO_IS_HERE)
+_MAY_ASK = frozenset({"shfl", "vote"})  # of those that meet, the two that are understood
 
 # Modifiers of plain accesses. Cache operators and hints say how, not what; what is not here
 # (`.volatile`, `.cv`, `.lu`, `.wt`, `.unified`, `shared::cluster`) makes the access an event.
@@ -66,7 +57,7 @@ def kind(instruction: Instruction) -> Kind:
         if effects == plain and _is_plain(instruction, more):
             return Kind.LOAD if opcode == "ld" else Kind.STORE
         return Kind.EVENT
-    if not isa.known(instruction) or effects or opcode in _NOT_FUNCTIONS or _unstable(instruction):
+    if not isa.known(instruction) or effects or opcode in _IMPURE or _unstable(instruction):
         return Kind.EVENT
     if isa.space(instruction) is not None:
         return Kind.EVENT

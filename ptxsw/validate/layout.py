@@ -34,7 +34,7 @@ from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path import Path
 
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
-_SIMPLE = frozenset({"ld", "st", "atom", "red"})
+_SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 _TRIALS = 4
 _ADDRESS = 32  # bits of an address in shared memory
 

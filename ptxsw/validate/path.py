@@ -28,7 +28,7 @@ MAX_STEPS = 20_000
 """Instructions of all paths of one segment, beyond those of one pass over the text."""
 
 # Events whose space may be told by the address instead of a modifier.
-_SPACE_MAY_DIFFER = frozenset({"ld", "st", "atom", "red"})
+_SPACE_MAY_DIFFER = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 
 
 class Touch(Struct, frozen=True):

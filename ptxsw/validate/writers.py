@@ -7,6 +7,7 @@ from ptxsw.ir import Instruction, Mem
 
 _PRIVATE = frozenset({"shared", "local", "param"})
 _WRITES = isa.Effect.WRITE | isa.Effect.CALL
+_WRITERS = isa.opcodes(isa.Trait.SCALAR_ACCESS) - {"ld"}
 
 
 def may_write(instruction: Instruction) -> bool:
@@ -14,7 +15,7 @@ def may_write(instruction: Instruction) -> bool:
     effects = isa.effects(instruction.opcode, instruction.modifiers)
     if instruction.opcode == "griddepcontrol":
         return True
-    plain = instruction.opcode in ("st", "atom", "red")
+    plain = instruction.opcode in _WRITERS
     return bool(effects & _WRITES) and not (plain and isa.space(instruction) in _PRIVATE)
 
 
@@ -22,6 +23,6 @@ def written_address(instruction: Instruction) -> Mem | None:
     """Where a store or atomic writes; None for what may write anywhere."""
     addresses = [o for o in instruction.operands if isinstance(o, Mem)]
     effects = isa.effects(instruction.opcode, instruction.modifiers)
-    single = instruction.opcode in ("st", "atom", "red") and len(addresses) == 1
+    single = instruction.opcode in _WRITERS and len(addresses) == 1
     sized = isa.access_type(instruction) is not None and not effects & isa.Effect.ASYNC
     return addresses[0] if single and sized else None

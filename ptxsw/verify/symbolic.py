@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw import isa
 from ptxsw import plan as planned
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.emulator.run import emulate
@@ -97,14 +98,17 @@ def _claimed(
     return plan if isinstance(plan, Unproved) else _carried_out(plan, b)
 
 
+_JUMPS = isa.opcodes(isa.Trait.JUMP)
+
+
 def _changed_branches(first: Function, second: Function) -> frozenset[int]:
     """The branches of the first kernel that have a new predicate in the second: positions."""
     added = new_labels(first.body, second.body)
-    old = [n for n, ins in enumerate(first.body.instructions) if ins.opcode in ("bra", "brx")]
+    old = [n for n, ins in enumerate(first.body.instructions) if ins.opcode in _JUMPS]
     new = [
         ins
         for ins in second.body.instructions
-        if ins.opcode in ("bra", "brx")
+        if ins.opcode in _JUMPS
         and not any(isinstance(o, Symbol) and o.name in added for o in ins.operands)
     ]
     if len(old) != len(new):

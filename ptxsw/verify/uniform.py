@@ -22,12 +22,15 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ptxsw import isa
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.flow.dataflow import CARRY, Facts, defs, liveness
 from ptxsw.ir import Body, Function, Instruction, Int, Label, Operand, Reg
 from ptxsw.plan import Plan, UniformLoop
 from ptxsw.verify.align import Aligned, Divergence
 from ptxsw.verify.participation import Found, Lanes, Mismatch, is_line, target
+
+_JUMPS = isa.opcodes(isa.Trait.JUMP)
 
 
 class Undone(Struct, frozen=True):
@@ -111,11 +114,11 @@ class _Undoing:
     def _branches(self) -> dict[int, int]:
         """The statement of each branch of the original, by its position there."""
         added = new_labels(self._first, self._second.body)
-        old = [i for i, ins in enumerate(self._first.instructions) if ins.opcode in ("bra", "brx")]
+        old = [i for i, ins in enumerate(self._first.instructions) if ins.opcode in _JUMPS]
         new = [
             n
             for n, s in enumerate(self._statements)
-            if isinstance(s, Instruction) and s.opcode in ("bra", "brx") and target(s) not in added
+            if isinstance(s, Instruction) and s.opcode in _JUMPS and target(s) not in added
         ]
         if len(old) != len(new):
             raise Mismatch("the kernels have different branches")
