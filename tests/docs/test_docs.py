@@ -238,3 +238,16 @@ def test_every_document_is_reached_from_the_index() -> None:
     """Or, the pages of single rewrites, from the table of all."""
     named = set(_LINK.findall((DOCS / "index.md").read_text() + (DOCS / "rewrites.md").read_text()))
     assert {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"index.md"} <= named
+
+
+def test_every_file_that_is_named_exists() -> None:
+    """Code, tests, tables and pages, by their path or by the end of it."""
+    files = [
+        "/" + str(path.relative_to(ROOT))
+        for top in ("ptxsw", "tests", "benchmarks", "docs", "examples")
+        for path in (ROOT / top).rglob("*")
+    ]
+    for document in DOCUMENTS:
+        for name in re.findall(r"`([\w/-]+\.(?:py|toml|lark|md|ipynb))`", document.read_text()):
+            known = any(file.endswith(f"/{name}") for file in files)
+            assert known or "NAME" in name, (document.name, name)
