@@ -139,11 +139,18 @@ class Passes:
         known = {one.name for one in every()}
         return found if found is not None and known.issuperset(found.rewrites) else None
 
-    def _run(self, excerpt: Excerpt, rewrites: tuple[Rewrite, ...]) -> Steps:
+    def run_again(self, excerpt: Excerpt, trace: Trace) -> Steps:
+        """The same of a kernel whose symbolic run is known, whatever was measured."""
+        return (yield from self._run(excerpt, self._rewrites, trace))
+
+    def _run(
+        self, excerpt: Excerpt, rewrites: tuple[Rewrite, ...], trace: Trace | None = None
+    ) -> Steps:
         """One kernel sent through some rewrites."""
         with Budget(self._options.budget_s) as budget:
             solver, module, function = Solver(), excerpt.module, excerpt.function
-            trace = emulate(module, function, budget_s=budget.seconds, solver=solver)
+            if trace is None:
+                trace = emulate(module, function, budget_s=budget.seconds, solver=solver)
             each = Progress(trace, excerpt, module, function, trace, solver, budget)
             auto = self._options.mode == "auto"
             for one in rewrites:

@@ -17,10 +17,11 @@ from ptxsw.excerpt import Excerpts
 from ptxsw.ir import Function, Module
 from ptxsw.options import DEFAULT_ASSUME, FORMS, MODES, SCHEMES, Options, block_shape
 from ptxsw.parser import parse
-from ptxsw.passes import Passes, Progress, answers
+from ptxsw.passes import Passes, Progress, answers, considered
 from ptxsw.report import model
 from ptxsw.report.describe import describe
 from ptxsw.report.outcome import kernel_report, waiting_report
+from ptxsw.report.over_stores import REWRITES, concerned, over_stores
 from ptxsw.report.shown import Report
 from ptxsw.toolchain.jobs import LONG
 from ptxsw.workers import streamed
@@ -192,6 +193,7 @@ def _run(
         waiting = [_named(waiting_report(module, function)) for function in functions]
         watch.begin(_report(name, arch, begin, waiting))
     passes, excerpts = Passes(options, arch, shape.block if shape else None), Excerpts(module)
+    beside = None if shape is None else _beside(options, arch, shape)
 
     def task(number: int) -> Generator[Question, Answered, Outcome]:
         excerpt = excerpts.of(functions[number])
@@ -200,7 +202,11 @@ def _run(
         if known is not None:
             outcome = msgpack.decode(known, type=Outcome)
         else:
-            outcome = _outcome((yield from passes.steps(excerpt)), shape, arch, smt2=options.smt2)
+            each = yield from passes.steps(excerpt)
+            other = None
+            if beside is not None and concerned(each.original):
+                other = yield from beside.run_again(excerpt, each.original)
+            outcome = _outcome(each, other, shape, arch, smt2=options.smt2)
             if keep is not None:
                 keep.put(excerpt.source.text, line, msgpack.encode(outcome))
         return replace(outcome, edits=tuple(map(excerpt.whole, outcome.edits)))
@@ -247,13 +253,25 @@ def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kerne
     return Report(ptxsw.__version__, name, arch, seconds, tuple(kernels))
 
 
-def _outcome(each: Progress, shape: Shape | None, arch: str | None, *, smt2: bool) -> Outcome:
-    """What is kept of a kernel."""
+def _beside(options: Options, arch: str | None, shape: Shape) -> Passes | None:
+    """The rewrites of loads over stores, where others were asked for: what they would do."""
+    if {one.name for one in considered(options)}.issuperset(REWRITES):
+        return None
+    return Passes(replace(options, mode="force", rewrites=REWRITES), arch, shape.block)
+
+
+def _outcome(
+    each: Progress, other: Progress | None, shape: Shape | None, arch: str | None, *, smt2: bool
+) -> Outcome:
+    """What is kept of a kernel. `other` says what becomes of its loads over stores, if `each` does
+    not."""
     kernel = kernel_report(each)
     if shape is not None:
         from ptxsw.findings.judge import judged  # not needed to rewrite
 
         accesses, rows = describe(each.original, kernel, shape.block)
+        served = over_stores(kernel if other is None else kernel_report(other), accesses)
+        accesses = tuple(replace(a, over_stores=served.get(a.line)) for a in accesses)
         block = shape.block and (each.original.function.block_shape or shape.block)
         told = replace(kernel, accesses=accesses, rows=rows, block=block)
         kernel = judged(each.original, told, shape.block, arch)

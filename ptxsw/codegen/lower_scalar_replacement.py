@@ -62,7 +62,11 @@ class PutOff(Struct, frozen=True):
     loaded: bool
 
     def facts(self, line: Line) -> Mapping[str, Any]:
-        return {"kind": "promoted", "store_lines": list(map(line, self.stores))}
+        return {
+            "kind": "promoted",
+            "store_lines": list(map(line, self.stores)),
+            "load_lines": list(map(line, self.loads)),
+        }
 
 
 def elements(instruction: Instruction) -> tuple[Operand, ...]:

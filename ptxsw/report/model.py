@@ -80,6 +80,7 @@ class Access(Struct, frozen=True):
     turns: tuple[Turn, ...] = ()  # where the stride changes; other figures are of the worst turn
     contention: int | None = None  # shared atomics: lanes that meet in one word; 1: none do
     loop_depth: int | None = None  # loops around it; 0: none
+    over_stores: str | None = None  # what force makes of it in a loop, or why a store forbids that
     weight: float | None = None  # what it costs one warp, in the units of `Finding.weight`
     hidden: str | None = (
         None  # global memory: why `sectors` is not known, "index loaded at line 40"

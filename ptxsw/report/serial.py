@@ -104,7 +104,7 @@ def _access_to_json(access: Access) -> Json:
         data["turns"] = [_fields(turn) for turn in access.turns]
     else:
         del data["turns"], data["changing"]
-    for name in ("contention", "loop_depth", "weight", "hidden"):
+    for name in ("contention", "loop_depth", "weight", "hidden", "over_stores"):
         if data[name] is None:
             del data[name]
     if access.optimizer is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.report.model import Access, Carried, Kernel, Outlook, Proof, Row
+from ptxsw.report.model import Access, Carried, Kernel, Proof, Row
 from ptxsw.report.weights import weight
 
 UNKNOWN = "?"
@@ -79,7 +79,7 @@ def access_table(accesses: tuple[Access, ...]) -> Table:
         ("address", [_place(a) for a in accesses]),
         ("why unknown", [(a.hidden or "") if a.bytes else "" for a in accesses]),
         ("same bytes", [_reuse(a) for a in accesses]),
-        ("optimize --mode force", [_outlook(a.optimizer) for a in accesses]),
+        ("optimize --mode force", [_outlook(a) for a in accesses]),
     ]
     kept = [(name, cells) for name, cells in columns if any(cells)]
     rows = tuple(zip(*(cells for _, cells in kept), strict=True))
@@ -175,8 +175,11 @@ def carried_text(access: Access, carried: Carried) -> str:
     return f"{which}{who} {when} of {carried.loop} ago"
 
 
-def _outlook(outlook: Outlook | None) -> str:
-    """As in "shuffle from 70 lane -1, guarded"."""
+def _outlook(access: Access) -> str:
+    """As in "shuffle from 70 lane -1, guarded", "load: read-only, behind a test"."""
+    outlook, told = access.optimizer, access.over_stores
+    if told is not None and (outlook is None or (outlook.action, outlook.reason) == ("keep", None)):
+        return f"{access.kind}: {told}"
     if outlook is None:
         return ""
     if outlook.action in ("shuffle", "copy"):

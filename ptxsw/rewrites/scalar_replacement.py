@@ -65,6 +65,7 @@ from ptxsw.shuffle.legality import NO_RACE
 
 _SPACES = frozenset({"global", "shared"})
 _PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | _SPACES
+WRAPS = "its index may wrap"
 _MOST_ACCESSES = 256  # of one loop
 _LONGEST = 24  # instructions that make an address
 
@@ -234,7 +235,7 @@ class _InLoop:
         computed = self._computed(access)
         if split is None or computed is None:
             if split is None and self._wraps(access):
-                self.reasons[access.index] = "its index may wrap"
+                self.reasons[access.index] = WRAPS
             return None
         return _Stream(access, *split, computed)
 

@@ -49,6 +49,7 @@ function facts(access, cost, total) {
     const when = past.turns === 1 ? "an iteration" : `${past.turns} iterations`;
     say("same bytes", `line ${past.line}${who}, ${when} of ${past.loop} ago`);
   }
+  if (access.over_stores) say("in its loop", access.over_stores);
   if (access.optimizer) {
     const { action, reason, source_line: line, delta, proof } = access.optimizer;
     const lane = delta ? ` by ${server({ delta })}` : "";

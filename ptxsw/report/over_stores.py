@@ -1,0 +1,69 @@
+"""What `read-only-loads` and `scalar-replacement` make of each access of a loop, or why they leave
+it: a few words beside the access that was loaded or stored in the turn before, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ptxsw.emulator.trace import Trace
+from ptxsw.report.model import Access, Kernel, Rewrite
+from ptxsw.rewrites.read_only_loads import ReadOnlyLoads
+from ptxsw.rewrites.scalar_replacement import WRAPS, ScalarReplacement
+
+REWRITES = (ReadOnlyLoads.name, ScalarReplacement.name)
+_SPACES = ("global", "shared")
+
+
+def concerned(trace: Trace) -> bool:
+    """Does a loop of the kernel load from memory that somebody may write?"""
+    cfg = trace.cfg
+    return any(
+        access.kind == "load"
+        and access.space in _SPACES
+        and cfg.loops_around(cfg.block_of[access.index])
+        for access in trace.accesses
+        if cfg.block_of[access.index] in cfg.rank
+    )
+
+
+def over_stores(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
+    """What becomes of accesses, by line, as the report of a kernel tells it that has been sent
+    through `REWRITES`. Of an address that cannot be followed it is told only where the thread is
+    known to have loaded the same bytes a turn ago."""
+    again = {a.line for a in accesses if any(not c.delta for c in a.carried)}
+    rewrites = kernel.rewrites or ()
+    constant = {r.line: r for r in rewrites if r.rewrite == ReadOnlyLoads.name}
+    found = {
+        refusal.line: refusal.reason
+        for refusal in reversed(kernel.refusals or ())
+        if refusal.rewrite == ScalarReplacement.name
+        and refusal.line not in constant
+        and (refusal.reason != WRAPS or refusal.line in again)
+    }
+    found |= {line: _constant(rewrite) for line, rewrite in constant.items()}
+    for rewrite in rewrites:
+        if rewrite.rewrite == ScalarReplacement.name:
+            for line, told in _kept(rewrite.line, rewrite.detail).items():
+                tested = line in constant and constant[line].detail.get("tested")
+                found[line] = f"{told}, behind a test" if tested else told
+    return found
+
+
+def _constant(rewrite: Rewrite) -> str:
+    return f"read-only{', behind a test' if rewrite.detail.get('tested') else ''}"
+
+
+def _kept(line: int, detail: Mapping[str, Any]) -> dict[int, str]:
+    """The accesses of one change of `scalar-replacement`."""
+    match detail.get("kind"):
+        case "invariant":
+            return {line: "once, before the loop"}
+        case "rotated":
+            return {line: f"register of {detail['source_line']}, a turn ago"}
+        case "repeated":
+            return {line: f"register of {detail['source_line']}"}
+        case "promoted":
+            stores = dict.fromkeys(detail["store_lines"], "once, behind the loop")
+            return stores | dict.fromkeys(detail["load_lines"], "in a register during the loop")
+    return {}

@@ -1,0 +1,76 @@
+"""What `analyze` says of loads that a loop makes again, and of stores that it makes in vain."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from benchmarks.programs.loads import LOADS
+from ptxsw.pipeline import Options, analyze, inspect
+from ptxsw.report.serial import from_json, to_json
+from tests.rewrites.pair import kernel
+from tests.rewrites.test_scalar_replacement import PROMOTED, ROTATED
+
+slow = pytest.mark.slow
+
+
+def told(text: str) -> dict[str, str | None]:
+    """By the access with its address, as written."""
+    (found,) = analyze(text).kernels
+    lines = text.splitlines()
+    return {
+        lines[access.line - 1].strip(): access.over_stores for access in found.accesses or ()
+    }  # fmt: skip
+
+
+def test_what_is_kept_in_registers() -> None:
+    assert told(kernel(ROTATED)) == {
+        "ld.global.nc.f32 %f1, [%rd4];": "register of 22, a turn ago",
+        "ld.global.nc.f32 %f2, [%rd4+4];": None,
+        "st.global.f32 [%rd5], %f3;": None,
+    }
+    assert told(kernel(PROMOTED)) == {
+        "ld.global.nc.f32 %f1, [%rd4];": None,
+        "ld.global.f32 %f2, [%rd5];": "in a register during the loop",
+        "st.global.f32 [%rd5], %f3;": "once, behind the loop",
+    }
+
+
+def test_why_a_store_stays() -> None:
+    text = kernel(PROMOTED.replace("add.s64 %rd4", "st.global.f32 [%rd1], %f1;\nadd.s64 %rd4"))
+    found = told(text)
+    assert found["st.global.f32 [%rd5], %f3;"] == "st.global.f32 at line 27 may write these bytes"
+
+
+PROGRAMS = {
+    "column-scale": {"once, before the loop, behind a test": 2, "register of 60, behind a test": 3},
+    "row-sums": {"once, behind the loop": 5, "read-only, behind a test": 10},
+    "fdtd2d": {"read-only, behind a test": 16},
+    "gather": {"read-only, behind a test": 8},
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == "column-scale" else slow) for n in PROGRAMS]
+)
+def test_programs(name: str) -> None:
+    (found,) = analyze(LOADS[name].path.read_text()).kernels
+    counts = Counter(access.over_stores for access in found.accesses or ())
+    assert {text: counts[text] for text in PROGRAMS[name]} == PROGRAMS[name]
+
+
+def test_it_is_told_once_where_the_rewrites_are_made() -> None:
+    """`inspect` with these rewrites makes no second run for it."""
+    text = kernel(PROMOTED)
+    (with_them,) = inspect(text, Options("force")).report.kernels
+    (without,) = analyze(text).kernels
+    assert [a.over_stores for a in with_them.accesses or ()] == [
+        a.over_stores for a in without.accesses or ()
+    ]
+
+
+def test_reports_keep_it() -> None:
+    report = analyze(kernel(PROMOTED))
+    assert from_json(json.loads(json.dumps(to_json(report)))) == report
