@@ -2,12 +2,12 @@
 
     python -m benchmarks.predict [OPERATOR ...] [--csv FILE] [--rows FILE]
 
-`cc23.csv` holds times and registers from the logs published with K. Matsumura, S. Garcia De
-Gonzalo, A. Pena, "A Symbolic Emulator for Shuffle Synthesis on the NVIDIA PTX Code", CC 2023
-(https://github.com/khaki3/ptxas-wrapper, MIT licence): nine operators on three GPUs, each as it was
-(original), with shuffles and the loads of corner lanes (paper), without these loads (nocorner), and
-without all loads that shuffles serve (noload; the last two compute nonsense). `compute_s` are
-seconds of `iterations` launches.
+`cc23.csv` holds times, registers and stall reasons from the logs published with K. Matsumura, S.
+Garcia De Gonzalo, A. Pena, "A Symbolic Emulator for Shuffle Synthesis on the NVIDIA PTX Code", CC
+2023 (https://github.com/khaki3/ptxas-wrapper, MIT licence): nine operators on three GPUs, each as
+it was (original), with shuffles and the loads of corner lanes (paper), without these loads
+(nocorner), and without all loads that shuffles serve (noload; the last two compute nonsense).
+`compute_s` are seconds of `iterations` launches.
 
 They were made by NVHPC's OpenACC compiler. KernelGen's operators in `benchmarks/kernelgen` stand
 for them, launched in the same shape, with constants that are doubles and loads that are plain ones,
@@ -15,6 +15,9 @@ as NVHPC made them (`kernelgen.make --as-measured`). jacobi alone was Fortran, w
 not alias: on the K40 it alone waits for the texture unit (`stall_texture`), so its loads are `.nc`.
 Registers are those that were measured. Nothing else is taken from the table, and no number of the
 model was chosen by it.
+
+Last, each row of which something is not as wanted has its reason: how wide its bounds are and by
+what, and what the profiler saw the warps wait for.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from statistics import median
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from benchmarks.kernelgen.cases import operator_path
 from benchmarks.kernelgen.operators import OPERATORS, Operator
@@ -49,6 +52,7 @@ TEXTURE = ("jacobi",)  # whose loads went through the texture unit of the K40
 GPUS = {"Tesla K40c": "k40", "GeForce GTX TITAN X": "titan-x", "Tesla V100-SXM2-16GB": "v100"}
 VARIANTS = ("original", "noload", "nocorner", "paper")
 BOUNDED = ("original", "noload")  # whose errors are limited
+WIDTH, OFF, RANK = 2.5, 0.35, 0.9  # wanted: at most, at most, at least
 GRID = 65535  # blocks at most, which take rows or planes in turn
 HEAD = "gpu operator variant measured-ms low high likely-low likely-high expected/measured bound"
 
@@ -61,6 +65,8 @@ class Row(Struct, frozen=True):
     variant: str
     measured: float
     predicted: Estimate
+    stalls: Mapping[str, float] = field(default_factory=dict)
+    """Percent of the time in which warps waited, by the reason that the profiler gave."""
 
     @property
     def off(self) -> float:
@@ -117,7 +123,12 @@ class Predictor:
         code = self._code(key) if gpu.arch == "sm_70" else None
         asked = work(gpu, function, self._samples[key], launch.grid[0], fits, 0, code)
         seconds = float(given["compute_s"]) / int(given["iterations"])
-        return Row(given["gpu"], operator.name, variant, seconds, estimate(gpu, asked))
+        stalls = {
+            name.removeprefix("stall_").replace("_", " "): float(value)
+            for name, value in given.items()
+            if name.startswith("stall_") and value
+        }
+        return Row(given["gpu"], operator.name, variant, seconds, estimate(gpu, asked), stalls)
 
     def _text(self, operator: str, variant: str) -> str:
         key = operator, variant
@@ -167,7 +178,7 @@ def figures(rows: Sequence[Row]) -> Iterator[Figure]:
             some = [r for r in rows if (r.gpu, r.variant) == (gpu, variant)]
             if len(some) > 2:
                 found = rank_correlation([(r.measured, r.predicted.expected) for r in some])
-                yield Figure(f"rank correlation, {variant}, {gpu}", found, 0.9, True)
+                yield Figure(f"rank correlation, {variant}, {gpu}", found, RANK, True)
     compared = list(ratios(rows))
     if compared:
         off = median(abs(predicted / measured - 1) for _, measured, predicted in compared)
@@ -188,6 +199,40 @@ def figures(rows: Sequence[Row]) -> Iterator[Figure]:
         yield Figure(
             "right signs of paper against original, beyond 10 %", _share(signs), 0.85, True
         )
+
+
+def reasons(row: Row) -> Iterator[str]:
+    """Why a row is not as wanted: its bounds are wide, or what is expected is off."""
+    found = row.predicted
+    middles = {resource.name: resource.time.middle for resource in found.resources}
+    if found.time.width > WIDTH:
+        overlap = sum(middles.values()) / max(middles.values())
+        much = [name for name, time in middles.items() if time > max(middles.values()) / 4]
+        yield (
+            f"bounds {found.time.width:.1f} apart: {overlap:.1f} between all and no overlap of "
+            f"{', '.join(much)}; {found.time.width / overlap:.1f} by ranges of the GPU and caches"
+        )
+    if abs(row.off - 1) > OFF or not row.inside_likely:
+        waits = sorted(row.stalls.items(), key=lambda item: -item[1])[:3]
+        seen = ", ".join(f"{name} {share:.0f} %" for name, share in waits)
+        yield (
+            f"expected {row.off:.2f} of what was measured, bound by {found.bound}; warps were seen "
+            f"to wait for {seen or 'nothing: it was not profiled'}"
+        )
+
+
+def orders(rows: Sequence[Row]) -> Iterator[str]:
+    """Where ranks are not as wanted: the operators in the order of measured and expected times."""
+    for gpu in dict.fromkeys(row.gpu for row in rows):
+        for variant in BOUNDED:
+            some = [r for r in rows if (r.gpu, r.variant) == (gpu, variant)]
+            pairs = [(r.measured, r.predicted.expected) for r in some]
+            if len(some) > 2 and rank_correlation(pairs) < RANK:
+                measured = sorted(some, key=lambda r: r.measured)
+                named = [f"{r.operator} {r.measured / measured[0].measured:.2f}" for r in measured]
+                expected = sorted(some, key=lambda r: r.predicted.expected)
+                yield f"{gpu}, {variant}: measured {', '.join(named)}"
+                yield f"{gpu}, {variant}: expected {', '.join(r.operator for r in expected)}"
 
 
 def ratios(rows: Sequence[Row]) -> Iterator[tuple[Row, float, float]]:
@@ -272,6 +317,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if shuffles:
             paper = measured.get((gpu, operator), float("nan"))
             print(f"auto makes {shuffles} shuffles: {gpu}, {operator}; paper measured {paper:.2f}")
+    print()
+    for text in orders(rows):
+        print(f"ranks: {text}")
+    for row in rows:
+        for reason in reasons(row):
+            print(f"reason: {row.gpu}, {row.operator}, {row.variant}: {reason}")
     return 0
 
 

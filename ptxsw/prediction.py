@@ -33,6 +33,7 @@ from ptxsw.parser import parse
 from ptxsw.report import prediction as model
 from ptxsw.report.prediction import Prediction
 from ptxsw.rewrites import REWRITES, named
+from ptxsw.rewrites.registers import Registers
 from ptxsw.target import plain_name
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
@@ -45,6 +46,7 @@ _TURING = "sm_75"
 _TIMEOUT = 60.0  # seconds of one run of ptxas
 FEW = 8
 """Kernels of a text up to which it is said what rewrites would change."""
+_REGISTERS = Registers.name
 _LEFT_OUT = f"more than {FEW} kernels: what rewrites would change is told of one, or by --rewrites"
 _NO_LAUNCH = "no launch is given: how often loops turn and what caches hold is not known"
 _NO_BLOCK = "the block is not known: no occupancy; name one, or a launch"
@@ -98,6 +100,7 @@ def predict(
             found = replace(found, against=other.like(function, given, shape))
         if told:
             found = replace(found, effects=one.effects(function, shape, found))
+            found = one.with_candidates(found)
         kernels.append(found)
     left_out = "" if few or rewrites is not None else _LEFT_OUT
     notes = tuple(filter(None, (one.note, _stands_for(machine, module, arch, gpu), left_out)))
@@ -243,6 +246,21 @@ class _Text:
             )  # fmt: skip
         return tuple(found)
 
+    def with_candidates(self, kernel: model.Kernel) -> model.Kernel:
+        """The kernel with what ptxas makes of it under other limits of registers; or with the
+        reason why that cannot be told."""
+        options = Options(
+            mode="force", rewrites=(_REGISTERS,), only=kernel.name, arch=self._gpu.arch
+        )
+        (made,) = pipeline.optimize(self._text, options, self._module.source.name).report.kernels
+        details = [one.detail for one in made.rewrites or ()]
+        details += [one.detail for one in made.refusals or ()]
+        outcomes = [each for detail in details for each in detail.get("outcomes", ())]
+        if not outcomes:
+            reasons = [f"{_REGISTERS}: {refusal.reason}" for refusal in made.refusals or ()]
+            return replace(kernel, notes=(*kernel.notes, *reasons))
+        return replace(kernel, candidates=tuple(map(_candidate, outcomes)))
+
     def _longest(
         self, function: Function, block: tuple[int, int, int] | None
     ) -> model.Stretch | None:
@@ -301,6 +319,13 @@ def _machine_code(text: str, module: Module, arch: str) -> tuple[Mapping[str, sa
 
 def _longest(stretches: Sequence[model.Stretch]) -> model.Stretch | None:
     return max(stretches, key=lambda stretch: stretch.time.high, default=None)
+
+
+def _candidate(outcome: Mapping[str, Any]) -> model.Candidate:
+    return model.Candidate(
+        outcome["maxnreg"], outcome["spills_to_shared"], outcome["registers"], outcome["local"],
+        outcome["shared"], outcome["occupancy"], outcome["pace"],
+    )  # fmt: skip
 
 
 def _shown(stretch: Stretch, found: Estimate) -> model.Stretch:

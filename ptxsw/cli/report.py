@@ -17,6 +17,7 @@ from ptxsw.cli.values import block_shape, named_rewrites, processes
 
 if TYPE_CHECKING:
     from ptxsw.report.build import Build
+    from ptxsw.report.prediction import Prediction
 
 
 @app.command()
@@ -115,4 +116,20 @@ def _show(
     directory = None if name == "<stdin>" else Path(name).parent
     sources = read_sources(parse(text, name), directory)
     code = machine_code(text, result.report.arch)
-    write(html, page(result.report, text, result.edits, result.smt2, sources, code))
+    predicted = _predicted(text, name, block, len(result.report.kernels))
+    write(html, page(result.report, text, result.edits, result.smt2, sources, code, predicted))
+
+
+def _predicted(
+    text: str, name: str, block: tuple[int, int, int] | None, kernels: int
+) -> Prediction | None:
+    """What bounds the kernels of a file of few, on the GPU that stands for its target; None where
+    none does."""
+    from ptxsw.prediction import FEW, predict
+
+    if not 0 < kernels <= FEW:
+        return None
+    try:
+        return predict(text, name, block=block, rewrites=False)
+    except ValueError:
+        return None

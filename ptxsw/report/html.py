@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import PurePath
@@ -21,6 +21,8 @@ from msgspec.structs import replace
 from ptxsw.codegen.splice import Edit
 from ptxsw.report.machine_code import MachineCode
 from ptxsw.report.model import Access, Kernel
+from ptxsw.report.prediction import Prediction
+from ptxsw.report.prediction_tables import prediction_tables
 from ptxsw.report.rewritten_lines import Stretch, changes, stretches
 from ptxsw.report.serial import to_json
 from ptxsw.report.shown import Report
@@ -55,16 +57,19 @@ def page(
     smt2: Mapping[str, str],
     sources: Sources = NO_SOURCES,
     code: MachineCode = NO_MACHINE_CODE,
+    predicted: Prediction | None = None,
 ) -> str:
     """The whole file. `text` is the PTX that was read, `edits` what was done to it, `smt2` the
-    proofs by file name; `sources` and `code` are shown beside the PTX where there are any."""
+    proofs by file name; `sources`, `code` and what is `predicted` are shown beside the PTX where
+    there are any."""
+    costs = {} if predicted is None else prediction_tables(predicted)
     report = _without_paths(report)
     source = Source(text, report.file)
     edited = list(stretches(source, edits))
     data = {
         "report": _without_terms(to_json(report)),
         "costs": [_cost(access) for _, access in worst_first(report)],
-        "tables": [_tables(kernel) for kernel in report.kernels],
+        "tables": [_tables(kernel, costs.get(kernel.name, ())) for kernel in report.kernels],
         "changes": {c.line: [c.before, c.after] for c in changes(report, source, edited)},
         "proofs": _proofs(smt2),
         "ptx": list(_listing(source, edited)),
@@ -180,9 +185,10 @@ def _routines(code: MachineCode) -> list[list[Any]]:
 # ---------------------------------------------------------------- the tables
 
 
-def _tables(kernel: Kernel) -> dict[str, Any]:
+def _tables(kernel: Kernel, predicted: Sequence[tuple[str, Table]]) -> dict[str, Any]:
     """What is said of a whole kernel: its figures, why it was rewritten so, and its tables."""
     titled = (
+        *predicted,
         ("Accesses", access_table(kernel.accesses or ())),
         ("Rows: addresses that differ by constants", row_table(kernel.rows or ())),
         ("Rewrites", rewrite_table(kernel)),

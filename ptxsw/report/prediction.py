@@ -77,6 +77,21 @@ class Effect(Struct, frozen=True):
     unit: str = "cycles"
 
 
+class Candidate(Struct, frozen=True):
+    """What ptxas makes of a kernel under a limit of registers (`limit` None: as it is): registers a
+    thread, bytes that a thread spills, bytes of a block in shared memory, the share of resident
+    warps, and stall cycles of a warp over that share, of which the fewest are predicted to be
+    best."""
+
+    limit: int | None
+    spills_to_shared: bool
+    registers: int
+    local: int
+    shared: int
+    fraction: float
+    pace: float
+
+
 class Kernel(Struct, frozen=True):
     """One kernel. `notes` say what is not known, and what it would take to know it."""
 
@@ -88,6 +103,7 @@ class Kernel(Struct, frozen=True):
     effects: tuple[Effect, ...]
     notes: tuple[str, ...]
     against: tuple[Stretch, ...] = ()  # the same of the other text
+    candidates: tuple[Candidate, ...] = ()  # for registers, the kernel as it is first
 
 
 class Prediction(Struct, frozen=True):

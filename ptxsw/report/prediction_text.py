@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ptxsw.report.prediction import Effect, Kernel, Load, Occupancy, Prediction, Range, Stretch
+from ptxsw.report.prediction import (
+    Candidate,
+    Effect,
+    Kernel,
+    Load,
+    Occupancy,
+    Prediction,
+    Range,
+    Stretch,
+)
 
 _BAR: Final = 32  # characters of the longest bar
 _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
@@ -34,6 +43,9 @@ def _kernel(kernel: Kernel) -> Iterator[str]:
     if kernel.effects:
         yield "  rewrites, where they are proved; the stretch that takes longest, before -> after"
         yield from (f"    {line}" for line in _effects(kernel.effects))
+    if kernel.candidates:
+        yield "  limits of registers (--rewrites registers), of which the fewest stalls are best"
+        yield from (f"    {line}" for line in _candidates(kernel.candidates))
     yield from (f"  note: {note}" for note in kernel.notes)
 
 
@@ -44,24 +56,25 @@ def _stretch(stretch: Stretch) -> Iterator[str]:
         what = "one pass of a warp through the kernel"
     else:
         what = f"one turn of a warp through the loop {stretch.label}, line {stretch.line}"
-    span = f"{_time(stretch.time.low, stretch.unit)} to {_time(stretch.time.high, stretch.unit)}"
+    low, high = (shown_time(t, stretch.unit) for t in (stretch.time.low, stretch.time.high))
+    span = f"{low} to {high}"
     yield f"  {what}: {span}"
     if stretch.expected is not None:
         likely = _range(stretch.likely, stretch.unit)
-        yield f"    expected {_time(stretch.expected, stretch.unit)}, likely {likely}"
+        yield f"    expected {shown_time(stretch.expected, stretch.unit)}, likely {likely}"
     most = max((load.time.high for load in stretch.resources), default=0.0)
     width = max((len(_range(load.time, stretch.unit)) for load in stretch.resources), default=0)
     for load in stretch.resources:
         if load.time.high:
             times = _range(load.time, stretch.unit).ljust(width)
-            yield f"    {load.name:8} {_bar(load, most)} {times}  {load.busy_with}"
+            yield f"    {load.name:8} {bar(load, most)} {times}  {load.busy_with}"
     if stretch.unknown:
         lines = ", ".join(map(str, stretch.unknown[:8]))
         more = ", ..." if len(stretch.unknown) > 8 else ""
         yield f"    not known what a warp touches: line {lines}{more}"
 
 
-def _bar(load: Load, most: float) -> str:
+def bar(load: Load, most: float) -> str:
     """Full up to the least time, dotted up to the most."""
     full = round(_BAR * load.time.low / most)
     dotted = round(_BAR * load.time.high / most) - full
@@ -70,11 +83,12 @@ def _bar(load: Load, most: float) -> str:
 
 def _range(time: Range, unit: str) -> str:
     if time.low == time.high:
-        return _time(time.high, unit)
-    return f"{_time(time.low, unit)} to {_time(time.high, unit)}"
+        return shown_time(time.high, unit)
+    return f"{shown_time(time.low, unit)} to {shown_time(time.high, unit)}"
 
 
-def _time(value: float, unit: str) -> str:
+def shown_time(value: float, unit: str) -> str:
+    """Seconds in a unit that fits, or cycles."""
     if unit == "cycles":
         return f"{value:.4g} cycles"
     for size, name in _UNITS:
@@ -122,6 +136,20 @@ def _effects(effects: tuple[Effect, ...]) -> Iterator[str]:
         yield (
             f"{effect.rewrite:{width}}  {_changes(effect.changes)}: at least {low}, "
             f"at most {high} {effect.unit}{registers}"
+        )
+
+
+def _candidates(candidates: tuple[Candidate, ...]) -> Iterator[str]:
+    most_local = candidates[0].local
+    least = min(one.pace for one in candidates if one.local <= most_local)
+    for one in candidates:
+        name = "as it is" if one.limit is None else f"at most {one.limit}"
+        spilled = f", {one.local} bytes spilled" if one.local else ""
+        to = ", spills to shared memory" if one.spills_to_shared else ""
+        best = "  <- best" if one.pace == least and one.local <= most_local else ""
+        yield (
+            f"{name:12} {one.registers} registers, {100 * one.fraction:.0f} % of the warps"
+            f"{spilled}{to}, {one.pace:.4g} stall cycles{best}"
         )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import ptxsw as package
+from ptxsw.rewrites.weighing import cannot_count
 from tests.cli.test_cli import ROOT, ptxsw
 
 KERNELS = ROOT / "benchmarks" / "kernelgen" / "ptx"
@@ -44,6 +45,32 @@ def test_without_a_launch_one_turn_of_each_inner_loop() -> None:
     assert " blocks of 128 threads, limited by " in text
     assert re.search(r"^    shuffle +6 changes: at least ", text, re.MULTILINE)
     assert "no launch is given" in text
+
+
+def test_limits_of_registers_are_listed(tmp_path: Path) -> None:
+    """Of a kernel that says how many threads a block has; of others the note says what it takes."""
+    if cannot_count("sm_80"):
+        pytest.skip("no ptxas")
+    text = (KERNELS / "tricubic.ptx").read_text()
+    (tmp_path / "tricubic.ptx").write_text(re.sub(r"(?m)^\)$", ")\n.reqntid 256, 1, 1", text))
+    given = ("predict", tmp_path / "tricubic.ptx", "--rewrites", "--format", "json")
+    [kernel] = json.loads(said(ptxsw(*given)))["kernels"]
+    first, *others = kernel["candidates"]
+    assert first["limit"] is None and first["registers"] > 32
+    best = min((c for c in others if c["local"] == 0), key=lambda c: c["pace"])
+    assert (best["limit"], best["registers"], best["fraction"]) == (32, 32, 1.0)
+    assert best["spills_to_shared"] and best["pace"] < first["pace"]
+    assert "registers: how many threads a block has is not known" in said(ptxsw("predict", JACOBI))
+
+
+def test_the_page_has_a_section(tmp_path: Path) -> None:
+    done = ptxsw("report", JACOBI, "--html", tmp_path / "page.html", "--block", "256")
+    assert done.returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    assert re.search(
+        r"Predicted for A100-SXM4-40GB: one turn of \$L__BB0_\d+, [\d.]+ cycles to ", page
+    )
+    assert "Predicted for A100-SXM4-40GB: occupancy" in page and "blocks of 256" in page
 
 
 def test_nothing_is_invented() -> None:

@@ -17,8 +17,10 @@ from benchmarks.predict import (
     figures,
     launched,
     main,
+    orders,
     rank_correlation,
     ratios,
+    reasons,
 )
 from ptxsw.cost.estimate import Estimate, Resource
 from ptxsw.cost.interval import Interval
@@ -69,6 +71,26 @@ def test_figures_of_rows() -> None:
     [(_, measured, predicted)] = ratios(rows)
     assert measured == 2.0
     assert predicted == pytest.approx(0.866, abs=1e-3)
+
+
+def test_rows_that_are_off_have_a_reason() -> None:
+    wide = Interval(1.0, 4.0)
+    found = Estimate(
+        wide, (Resource("dram", Interval(1, 1), ""), Resource("l2", Interval(3, 3), ""))
+    )
+    one = Row("A", "one", "original", 4.5, found, {"memory dependency": 70.0, "sync": 2.0})
+    width, error = reasons(one)
+    assert width.startswith("bounds 4.0 apart: 1.3 between all and no overlap of dram, l2; 3.0 by")
+    assert error.endswith("warps were seen to wait for memory dependency 70 %, sync 2 %")
+    assert not list(reasons(row("A", "one", "original", 1.0, 0.9, 1.1)))
+
+
+def test_orders_are_told_where_ranks_are_off() -> None:
+    times = ((1.0, 3.0), (2.0, 2.0), (3.0, 1.0))
+    rows = [row("A", f"o{n}", "original", m, e, e) for n, (m, e) in enumerate(times)]
+    assert list(orders(rows)) == [
+        "A, original: measured o0 1.00, o1 2.00, o2 3.00", "A, original: expected o2, o1, o0",
+    ]  # fmt: skip
 
 
 def test_what_is_met() -> None:
