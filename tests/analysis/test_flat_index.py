@@ -74,6 +74,24 @@ def load(index: str) -> Access:
          "selp.b32 %r6, %r5, %r8, %p1;", 8),
         ("i < 0 ? i + n : i", "add.s32 %r8, %r5, %r1; setp.lt.s32 %p1, %r5, 0;"
          "selp.b32 %r6, %r8, %r5, %p1;", 4),
+        ("what lane 0 has, + i", "and.b32 %r9, %r4, 7; shfl.sync.idx.b32 %r8, %r9, 0, 31, -1;"
+         "add.s32 %r6, %r8, %r5;", 4),
+        ("what lane 3 has, + i", "and.b32 %r9, %r4, 7;"
+         "shfl.sync.idx.b32 %r8, %r9, 3, 31, 0xffffffff; add.s32 %r6, %r8, %r5;", 4),
+        ("what lane 0 of each half has, + i", "and.b32 %r9, %r4, 7;"
+         "shfl.sync.idx.b32 %r8, %r9, 0, 0x101f, -1; add.s32 %r6, %r8, %r5;", None),
+        ("what lane 0 has, if the clamp let it", "and.b32 %r9, %r4, 7;"
+         "shfl.sync.idx.b32 %r8, %r9, 3, 2, -1; add.s32 %r6, %r8, %r5;", None),
+        ("of some lanes", "and.b32 %r9, %r4, 7;"
+         "shfl.sync.idx.b32 %r8, %r9, 0, 31, 0xffff; add.s32 %r6, %r8, %r5;", None),
+        ("of no given lane", "and.b32 %r9, %r4, 7;"
+         "shfl.sync.idx.b32 %r8, %r9, %r1, 31, -1; add.s32 %r6, %r8, %r5;", None),
+        ("in every turn of one loop", "mov.u32 %r10, 0; $L: and.b32 %r9, %r4, 7;"
+         "shfl.sync.idx.b32 %r8, %r9, 0, 31, -1; add.s32 %r6, %r8, %r5; add.s32 %r10, %r10, 1;"
+         "setp.lt.s32 %p1, %r10, %r1; @%p1 bra $L;", 4),
+        ("in some turns", "mov.u32 %r10, 0; $L: and.b32 %r9, %r4, 7; setp.gt.s32 %p2, %r4, %r10;"
+         "@%p2 bra $M; shfl.sync.idx.b32 %r8, %r9, 0, 31, -1; $M: add.s32 %r6, %r8, %r5;"
+         "add.s32 %r10, %r10, 1; setp.lt.s32 %p1, %r10, %r1; @%p1 bra $L;", None),
         ("i & n", "and.b32 %r6, %r5, %r1;", None),
         ("i ^ n", "xor.b32 %r6, %r5, %r1;", None),
         ("i << n", "shl.b32 %r6, %r5, %r1;", None),
