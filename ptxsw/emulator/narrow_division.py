@@ -40,7 +40,8 @@ def widened(states: Sequence[State], live: Iterable[Reg], terms: Terms) -> list[
     found = list(states)
     for reg in live:
         values = [state.env.get(reg) for state in states]
-        for value in dict.fromkeys(values):
+        different = dict.fromkeys(values)
+        for value in different if len(different) > 1 else ():
             division = None if value is None else _read(value, terms)
             if division is None:
                 continue
