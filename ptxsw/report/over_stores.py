@@ -8,8 +8,9 @@ from typing import Any
 
 from ptxsw.emulator.trace import Trace
 from ptxsw.report.model import Access, Kernel, Rewrite
+from ptxsw.rewrites.loop_streams import WRAPS
 from ptxsw.rewrites.read_only_loads import ReadOnlyLoads
-from ptxsw.rewrites.scalar_replacement import WRAPS, ScalarReplacement
+from ptxsw.rewrites.scalar_replacement import ScalarReplacement
 
 REWRITES = (ReadOnlyLoads.name, ScalarReplacement.name)
 _SPACES = ("global", "shared")

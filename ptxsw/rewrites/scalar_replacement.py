@@ -24,19 +24,11 @@ known to differ. That the values are those of memory is claimed at the loop's be
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import ClassVar
 
-from msgspec import Struct
-
 from ptxsw import isa
-from ptxsw.analysis.disjoint import apart
-from ptxsw.analysis.exact_sums import ExactSums
-from ptxsw.analysis.polynomial import Polynomial
-from ptxsw.analysis.ranges import Range, Unbounded
 from ptxsw.change import Change, Detail, Refusal
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_scalar_replacement import (
@@ -49,25 +41,19 @@ from ptxsw.codegen.lower_scalar_replacement import (
     lower,
     obstacle,
 )
-from ptxsw.codegen.rematerialize import computes
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.node import Term, Variance, walk
-from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
-from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Reg, type_width
 from ptxsw.isa import Effect
 from ptxsw.options import FINITE_LOOPS
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.loop_streams import LoopStreams, Stream
 from ptxsw.shuffle.legality import NO_RACE
 
-_SPACES = frozenset({"global", "shared"})
-_PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | _SPACES
-WRAPS = "its index may wrap"
 _MOST_ACCESSES = 256  # of one loop
-_LONGEST = 24  # instructions that make an address
 
 
 class ScalarReplacement:
@@ -122,44 +108,8 @@ class ScalarReplacement:
         return Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
 
 
-class _Stream(Struct, frozen=True):
-    """An access that every turn makes, at `place`, which grows by `growth` from turn to turn. Only
-    accesses of one `shape` can stand for each other."""
-
-    access: Access
-    place: Polynomial
-    growth: Polynomial
-    computed: tuple[int, ...]
-
-    @property
-    def index(self) -> int:
-        return self.access.index
-
-    @property
-    def stays(self) -> bool:
-        return not self.growth.items
-
-    @property
-    def shape(self) -> tuple[object, ...]:
-        instruction = self.access.instruction
-        kind = isa.access_type(instruction)
-        return self.access.space, kind, self.access.elements, "nc" in instruction.modifiers
-
-
-class _InLoop:
+class _InLoop(LoopStreams):
     """Decides about one innermost loop."""
-
-    def __init__(self, kernel: Kernel, header: int, loop: Loop) -> None:
-        self.kernel, self.header, self.loop = kernel, header, loop
-        self.cfg, self.trace = kernel.trace.cfg, kernel.trace
-        inside = [a for a in self.trace.accesses if self._block(a) in loop.blocks]
-        self.accesses = [a for a in inside if a.space not in ("param", "const")]
-        self.stores = [a for a in self.accesses if a.kind != "load"]
-        self.reasons: dict[int, str] = {}
-        self._places: dict[int, tuple[Polynomial, Polynomial] | None] = {}
-
-    def _block(self, access: Access) -> int:
-        return self.cfg.block_of[access.index]
 
     def find(self) -> Iterator[tuple[Detail, Proof] | Refusal]:
         """What can stay in registers, and why other reuse is left alone."""
@@ -194,169 +144,7 @@ class _InLoop:
                     return f"{named} (line {self.kernel.line(index)}) {reason}"
         return obstacle(self.kernel.function, self.cfg, self.loop)
 
-    # ------------------------------------------------------------ what is known of addresses
-
-    @cached_property
-    def sums(self) -> ExactSums:
-        """Exact values where the conditions hold that all accesses of the loop share."""
-        solver = self.kernel.solver
-
-        def holds(claim: Term, given: Iterable[Term]) -> bool:
-            return isinstance(solver.prove(claim, given), Proved)
-
-        variants = [v.conditions for a in self.accesses for v in a.variants]
-        given = frozenset.intersection(*variants) if variants else frozenset()
-        return ExactSums.of(self.trace, sorted(given, key=lambda t: t.id), holds)
-
-    @cached_property
-    def count(self) -> Term:
-        name = f"iter({self.cfg.name(self.header)})"
-        return self.trace.terms.atom(name, 64, Variance.UNIFORM)
-
-    @cached_property
-    def always(self) -> frozenset[int]:
-        """The blocks that every turn passes, before it ends or leaves the loop."""
-        ends = {*self.loop.latches, *(source for source, _ in self.loop.exits)}
-        return frozenset(
-            n for n in self.loop.blocks if all(self.cfg.dominates(n, end) for end in ends)
-        )
-
-    @cached_property
-    def streams(self) -> dict[int, _Stream]:
-        """The accesses that can be followed from turn to turn."""
-        found = (self._stream(access) for access in self.accesses)
-        return {stream.index: stream for stream in found if stream is not None}
-
-    def _stream(self, access: Access) -> _Stream | None:
-        instruction = access.instruction
-        if not _is_plain(instruction) or self._block(access) not in self.always:
-            return None
-        split = self._place(access)
-        computed = self._computed(access)
-        if split is None or computed is None:
-            if split is None and self._wraps(access):
-                self.reasons[access.index] = WRAPS
-            return None
-        return _Stream(access, *split, computed)
-
-    def _place(self, access: Access) -> tuple[Polynomial, Polynomial] | None:
-        """The address in this turn, and what it grows by; None where it is no such sum."""
-        if access.index not in self._places:
-            self._places[access.index] = self._placed(access)
-        return self._places[access.index]
-
-    def _placed(self, access: Access) -> tuple[Polynomial, Polynomial] | None:
-        addresses = {variant.address for variant in access.variants}
-        if len(addresses) != 1:
-            return None
-        (place,) = addresses
-        own = f"loop({self.cfg.name(self.header)},"
-        if any(n.kind == "atom" and str(n.value).startswith(own) for n in walk(place)):
-            return None
-        whole = self.sums.polynomial(place)
-        parted = whole.parted(self.count)
-        if parted is None or self.count in parted[0].atoms:
-            return None
-        for atom in whole.atoms - {self.count}:
-            if self.count in walk(atom):
-                return None  # an index that may wrap
-        return whole, parted[0]
-
-    def _wraps(self, access: Access) -> bool:
-        """Is an index that grows from turn to turn extended, and may overflow before?"""
-        places = (variant.address for variant in access.variants)
-        atoms = (atom for place in places for atom in self.sums.polynomial(place).atoms)
-        return any(a.kind in ("sext", "zext") and self.count in walk(a) for a in atoms)
-
-    def _computed(self, access: Access) -> tuple[int, ...] | None:
-        """The instructions of a turn that make an address, in order; None where they do more than
-        compute, or do not always stand before it."""
-        base = address(access.instruction).base
-        wanted = {base} if isinstance(base, Reg) else set()
-        found: list[int] = []
-        at = bisect_left(self._turn, self._when(access.index), key=self._when)
-        while (at := max((self._writer_before(reg, at) for reg in wanted), default=-1)) >= 0:
-            index = self._turn[at]
-            instruction = self.cfg.instructions[index]
-            if not computes(instruction) or len(found) == _LONGEST:
-                return None
-            found.append(index)
-            wanted = (wanted - set(defs(instruction))) | uses(instruction)
-        elsewhere = {reg for reg in wanted if any(reg in d for d in self._sometimes)}
-        if elsewhere or any(reg.scope for reg in wanted):
-            return None
-        return tuple(reversed(found))
-
-    def _when(self, index: int) -> tuple[int, int]:
-        """When an instruction comes in a turn that passes it."""
-        return self.cfg.rank[self.cfg.block_of[index]], index
-
-    @cached_property
-    def _turn(self) -> list[int]:
-        """The instructions that every turn passes, in order."""
-        blocks = (self.cfg.blocks[n] for n in sorted(self.always, key=self.cfg.rank.__getitem__))
-        return [i for block in blocks for i in range(block.start, block.end)]
-
-    @cached_property
-    def _writers(self) -> dict[Reg, list[int]]:
-        """Where each register is written: positions in `_turn`."""
-        found: dict[Reg, list[int]] = {}
-        for at, index in enumerate(self._turn):
-            for reg in defs(self.cfg.instructions[index]):
-                found.setdefault(reg, []).append(at)
-        return found
-
-    def _writer_before(self, reg: Reg, at: int) -> int:
-        """The last position before one that writes a register; -1 where there is none."""
-        places = self._writers.get(reg, ())
-        earlier = bisect_left(places, at)
-        return places[earlier - 1] if earlier else -1
-
-    @cached_property
-    def _sometimes(self) -> list[tuple[Reg, ...]]:
-        """What is written in blocks that not every turn passes."""
-        blocks = [self.cfg.blocks[n] for n in self.loop.blocks - self.always]
-        return [defs(i) for b in blocks for i in self.cfg.instructions[b.start : b.end]]
-
-    # ------------------------------------------------------------ who may write
-
-    def _writer(self, carried: _Stream, *, turns: int, but: Iterable[int] = ()) -> Access | None:
-        """A store that may write what an access touches, in the same turn or `turns` later."""
-        if "nc" in carried.access.instruction.modifiers:
-            return None
-        others = (s for s in self.stores if s.index not in frozenset(but))
-        return next((s for s in others if not self._apart(carried, s, turns)), None)
-
-    def _apart(self, one: _Stream, store: Access, turns: int) -> bool:
-        if {one.access.space, store.space} == _SPACES or store.space == "local":
-            return True
-        other = self._place(store)
-        if other is not None and one.access.space == store.space:
-            place, growth = other
-            later = [place + growth * turn for turn in range(turns + 1)]
-            width = store.variants[0].address.width
-            if one.stays and growth.items:
-                later = []
-            distances = [_distance(one.place - there, width) for there in later]
-            if later and all(
-                d is not None and (d >= store.bytes or -d >= one.access.bytes) for d in distances
-            ):
-                return True
-        return self._apart_in_grid(one.access, store)
-
-    def _apart_in_grid(self, a: Access, b: Access) -> bool:
-        mine, theirs = self._ranges(a), self._ranges(b)
-        return bool(mine and theirs) and all(
-            apart(x, y, self.sums.known, self.sums.grid) for x in mine for y in theirs
-        )
-
-    def _ranges(self, access: Access) -> tuple[Range, ...]:
-        try:
-            return self.sums.grid.ranges(access) if access.space == "global" else ()
-        except Unbounded:
-            return ()
-
-    def _refuse(self, stream: _Stream, writer: Access) -> None:
+    def _refuse(self, stream: Stream, writer: Access) -> None:
         name, line = writer.instruction.name, self.kernel.line(writer.index)
         self.reasons[stream.index] = f"{name} at line {line} may write these bytes"
 
@@ -379,15 +167,15 @@ class _InLoop:
             elif before and not load.stays and self._free(before[0], load, 1):
                 yield Carried(self.header, load.index, load.computed, before[0].index)
 
-    def _in_order(self) -> list[_Stream]:
+    def _in_order(self) -> list[Stream]:
         """By the place in a turn."""
         rank = self.cfg.rank
-        return sorted(self.streams.values(), key=lambda s: (rank[self._block(s.access)], s.index))
+        return sorted(self.streams.values(), key=lambda s: (rank[self.block(s.access)], s.index))
 
-    def _has_registers(self, stream: _Stream) -> bool:
+    def _has_registers(self, stream: Stream) -> bool:
         return all(isinstance(o, Reg) and not o.scope for o in elements(stream.access.instruction))
 
-    def _as_wide(self, a: _Stream, b: _Stream) -> bool:
+    def _as_wide(self, a: Stream, b: Stream) -> bool:
         """Do two loads write registers of the same widths?"""
         width = self.kernel.function.body.width
         one, other = (
@@ -395,11 +183,11 @@ class _InLoop:
         )
         return one == other
 
-    def _free(self, source: _Stream, load: _Stream, turns: int) -> bool:
+    def _free(self, source: Stream, load: Stream, turns: int) -> bool:
         """Does no store touch what is carried? Notes the one that may."""
-        writer = self._writer(source, turns=turns)
+        writer = self.writer(source, turns=turns)
         if writer is None and load is not source:
-            writer = self._writer(load, turns=0)
+            writer = self.writer(load, turns=0)
         if writer is not None:
             self._refuse(load, writer)
         return writer is None
@@ -417,14 +205,14 @@ class _InLoop:
             if detail is not None:
                 yield detail
 
-    def _store_groups(self) -> Iterator[list[_Stream]]:
-        groups: dict[object, list[_Stream]] = {}
+    def _store_groups(self) -> Iterator[list[Stream]]:
+        groups: dict[object, list[Stream]] = {}
         for stream in self._in_order():
             if stream.access.kind == "store" and stream.stays:
                 groups.setdefault((stream.access.space, stream.place), []).append(stream)
         yield from groups.values()
 
-    def _group(self, stores: Sequence[_Stream]) -> PutOff | None:
+    def _group(self, stores: Sequence[Stream]) -> PutOff | None:
         last = stores[-1]
         loads = [
             s for s in self._in_order()
@@ -439,7 +227,7 @@ class _InLoop:
         own = {s.index for s in members}
         for other in () if reason else self.accesses:
             reads_constant = "nc" in other.instruction.modifiers
-            if other.index not in own and not reads_constant and not self._apart(last, other, 1):
+            if other.index not in own and not reads_constant and not self.apart(last, other, 1):
                 name, line = other.instruction.name, self.kernel.line(other.index)
                 does = "read" if other.kind == "load" else "write"
                 reason = f"{name} at line {line} may {does} these bytes"
@@ -462,7 +250,7 @@ class _InLoop:
             computed, loaded,
         )  # fmt: skip
 
-    def _widths(self, stores: Sequence[_Stream], loads: Sequence[_Stream]) -> str | None:
+    def _widths(self, stores: Sequence[Stream], loads: Sequence[Stream]) -> str | None:
         """Why one register cannot hold what all of these store and load."""
         width = self.kernel.function.body.width
         kind = type_width(isa.access_type(stores[0].access.instruction) or "")
@@ -479,7 +267,7 @@ class _InLoop:
             return "it is accessed by registers of several widths"
         return None
 
-    def _leaving(self, store: _Stream) -> str | None:
+    def _leaving(self, store: Stream) -> str | None:
         """Why a store cannot be made where the loop is left."""
         base = address(store.access.instruction).base
         instructions = self.cfg.instructions
@@ -500,25 +288,6 @@ def _is_copy(cfg: Cfg, header: int) -> bool:
     """Does a loop stand there once more, as it was: where arrays overlap?"""
     labels = cfg.blocks[header].labels
     return any(label in block.labels for block in cfg.blocks[:header] for label in labels)
-
-
-def _distance(difference: Polynomial, width: int) -> int | None:
-    """A difference of two addresses in bytes, where it is one number."""
-    left = [(m, c) for m, c in difference if c % (1 << width)]
-    if any(m for m, _ in left):
-        return None
-    number = int(left[0][1]) if left else 0
-    half = 1 << width - 1
-    return (number + half) % (1 << width) - half
-
-
-def _is_plain(instruction: Instruction) -> bool:
-    """A weak, unguarded access to global or shared memory?"""
-    if instruction.opcode not in ("ld", "st") or instruction.guard is not None:
-        return False
-    *words, kind = instruction.modifiers or ("",)
-    named = sum(word in _SPACES for word in words)
-    return named == 1 and _PLAIN.issuperset(words) and type_width(kind) >= 8
 
 
 def _hazard(instruction: Instruction, followed: bool) -> str | None:

@@ -110,7 +110,8 @@ def test_results_agree_where_buffers_overlap(name: str) -> None:
         inside = run.args[source].nbytes // 8 * 4
         for distance in (0, 4, -4, inside):
             at = {source: 0, target: distance}
-            assert outcome(old, name, run, at) == outcome(new, name, run, at)
+            if (name, run.arrays[source - first]) != ("gather", "at"):  # sums are no indices
+                assert outcome(old, name, run, at) == outcome(new, name, run, at)
             if (name, run.arrays[source - first]) != ("gather", "x"):  # `x[at[i]]` has no range
                 with pytest.raises(RunError, match="trap"):
                     outcome(trapped, name, run, at)
@@ -124,7 +125,7 @@ def test_results_agree_where_buffers_overlap(name: str) -> None:
 def test_an_index_that_wraps() -> None:
     """Planes of 2^30 elements: the third begins 2^31 elements below the first."""
     arrays = [
-        WHERE + (n << 40) + (turn << 32) for n in (0, 1) for turn in range(-2, 9)
+        WHERE + (n << 40) + (turn << 32) for n in (0, 1) for turn in range(-5, 10)
     ]  # fmt: skip
     sizes = 1 << 15, 1 << 15, 8
     found: list[str | bytes] = []
@@ -138,7 +139,7 @@ def test_an_index_that_wraps() -> None:
         try:
             done = launch(parse(text), "z_march", 1, (8, 4), given, memory=memory)
         except RunError as error:
-            found.append(str(error)[:40])
+            found.append(str(error))
         else:
             found.append(np.concatenate([done.memory[at] for at in arrays]).tobytes())
     assert found[0] == found[1] and isinstance(found[0], bytes)

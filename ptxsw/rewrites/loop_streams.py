@@ -1,0 +1,252 @@
+"""The accesses of a loop from turn to turn: where each goes in this turn, what its address grows
+by, which instructions make it, and which stores may write the same bytes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from functools import cached_property
+
+from msgspec import Struct
+
+from ptxsw import isa
+from ptxsw.analysis.disjoint import apart
+from ptxsw.analysis.exact_sums import ExactSums
+from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.ranges import Range, Unbounded
+from ptxsw.codegen.lower_scalar_replacement import address
+from ptxsw.codegen.rematerialize import computes
+from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.solver import Proved
+from ptxsw.emulator.trace import Access
+from ptxsw.flow.cfg import Loop
+from ptxsw.flow.dataflow import defs, uses
+from ptxsw.ir import Instruction, Reg, type_width
+from ptxsw.rewrites.base import Kernel
+
+SPACES = frozenset({"global", "shared"})
+_PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | SPACES
+WRAPS = "its index may wrap"
+_LONGEST = 24  # instructions that make an address
+
+
+class Stream(Struct, frozen=True):
+    """An access that every turn makes, at `place`, which grows by `growth` from turn to turn. Only
+    accesses of one `shape` can stand for each other."""
+
+    access: Access
+    place: Polynomial
+    growth: Polynomial
+    computed: tuple[int, ...]
+
+    @property
+    def index(self) -> int:
+        return self.access.index
+
+    @property
+    def stays(self) -> bool:
+        return not self.growth.items
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        instruction = self.access.instruction
+        kind = isa.access_type(instruction)
+        return self.access.space, kind, self.access.elements, "nc" in instruction.modifiers
+
+
+class LoopStreams:
+    """What is known of the accesses of one innermost loop, and the `reasons` why some cannot be
+    followed, by instruction."""
+
+    def __init__(self, kernel: Kernel, header: int, loop: Loop) -> None:
+        self.kernel, self.header, self.loop = kernel, header, loop
+        self.cfg, self.trace = kernel.trace.cfg, kernel.trace
+        inside = [a for a in self.trace.accesses if self.block(a) in loop.blocks]
+        self.accesses = [a for a in inside if a.space not in ("param", "const")]
+        self.stores = [a for a in self.accesses if a.kind != "load"]
+        self.reasons: dict[int, str] = {}
+        self._places: dict[int, tuple[Polynomial, Polynomial] | None] = {}
+
+    def block(self, access: Access) -> int:
+        return self.cfg.block_of[access.index]
+
+    # ------------------------------------------------------------ what is known of addresses
+
+    @cached_property
+    def sums(self) -> ExactSums:
+        """Exact values where the conditions hold that all accesses of the loop share."""
+        solver = self.kernel.solver
+
+        def holds(claim: Term, given: Iterable[Term]) -> bool:
+            return isinstance(solver.prove(claim, given), Proved)
+
+        variants = [v.conditions for a in self.accesses for v in a.variants]
+        given = frozenset.intersection(*variants) if variants else frozenset()
+        return ExactSums.of(self.trace, sorted(given, key=lambda t: t.id), holds)
+
+    @cached_property
+    def count(self) -> Term:
+        name = f"iter({self.cfg.name(self.header)})"
+        return self.trace.terms.atom(name, 64, Variance.UNIFORM)
+
+    @cached_property
+    def always(self) -> frozenset[int]:
+        """The blocks that every turn passes, before it ends or leaves the loop."""
+        ends = {*self.loop.latches, *(source for source, _ in self.loop.exits)}
+        return frozenset(
+            n for n in self.loop.blocks if all(self.cfg.dominates(n, end) for end in ends)
+        )
+
+    @cached_property
+    def streams(self) -> dict[int, Stream]:
+        """The accesses that can be followed from turn to turn."""
+        found = (self._stream(access) for access in self.accesses)
+        return {stream.index: stream for stream in found if stream is not None}
+
+    def _stream(self, access: Access) -> Stream | None:
+        instruction = access.instruction
+        if not _is_plain(instruction) or self.block(access) not in self.always:
+            return None
+        split = self._place(access)
+        computed = self._computed(access)
+        if split is None or computed is None:
+            if split is None and self._wraps(access):
+                self.reasons[access.index] = WRAPS
+            return None
+        return Stream(access, *split, computed)
+
+    def _place(self, access: Access) -> tuple[Polynomial, Polynomial] | None:
+        """The address in this turn, and what it grows by; None where it is no such sum."""
+        if access.index not in self._places:
+            self._places[access.index] = self._placed(access)
+        return self._places[access.index]
+
+    def _placed(self, access: Access) -> tuple[Polynomial, Polynomial] | None:
+        addresses = {variant.address for variant in access.variants}
+        if len(addresses) != 1:
+            return None
+        (place,) = addresses
+        own = f"loop({self.cfg.name(self.header)},"
+        if any(n.kind == "atom" and str(n.value).startswith(own) for n in walk(place)):
+            return None
+        whole = self.sums.polynomial(place)
+        parted = whole.parted(self.count)
+        if parted is None or self.count in parted[0].atoms:
+            return None
+        for atom in whole.atoms - {self.count}:
+            if self.count in walk(atom):
+                return None  # an index that may wrap
+        return whole, parted[0]
+
+    def _wraps(self, access: Access) -> bool:
+        """Is an index that grows from turn to turn extended, and may overflow before?"""
+        places = (variant.address for variant in access.variants)
+        atoms = (atom for place in places for atom in self.sums.polynomial(place).atoms)
+        return any(a.kind in ("sext", "zext") and self.count in walk(a) for a in atoms)
+
+    def _computed(self, access: Access) -> tuple[int, ...] | None:
+        """The instructions of a turn that make an address, in order; None where they do more than
+        compute, or do not always stand before it."""
+        base = address(access.instruction).base
+        wanted = {base} if isinstance(base, Reg) else set()
+        found: list[int] = []
+        at = bisect_left(self._turn, self._when(access.index), key=self._when)
+        while (at := max((self._writer_before(reg, at) for reg in wanted), default=-1)) >= 0:
+            index = self._turn[at]
+            instruction = self.cfg.instructions[index]
+            if not computes(instruction) or len(found) == _LONGEST:
+                return None
+            found.append(index)
+            wanted = (wanted - set(defs(instruction))) | uses(instruction)
+        elsewhere = {reg for reg in wanted if any(reg in d for d in self._sometimes)}
+        if elsewhere or any(reg.scope for reg in wanted):
+            return None
+        return tuple(reversed(found))
+
+    def _when(self, index: int) -> tuple[int, int]:
+        """When an instruction comes in a turn that passes it."""
+        return self.cfg.rank[self.cfg.block_of[index]], index
+
+    @cached_property
+    def _turn(self) -> list[int]:
+        """The instructions that every turn passes, in order."""
+        blocks = (self.cfg.blocks[n] for n in sorted(self.always, key=self.cfg.rank.__getitem__))
+        return [i for block in blocks for i in range(block.start, block.end)]
+
+    @cached_property
+    def _writers(self) -> dict[Reg, list[int]]:
+        """Where each register is written: positions in `_turn`."""
+        found: dict[Reg, list[int]] = {}
+        for at, index in enumerate(self._turn):
+            for reg in defs(self.cfg.instructions[index]):
+                found.setdefault(reg, []).append(at)
+        return found
+
+    def _writer_before(self, reg: Reg, at: int) -> int:
+        """The last position before one that writes a register; -1 where there is none."""
+        places = self._writers.get(reg, ())
+        earlier = bisect_left(places, at)
+        return places[earlier - 1] if earlier else -1
+
+    @cached_property
+    def _sometimes(self) -> list[tuple[Reg, ...]]:
+        """What is written in blocks that not every turn passes."""
+        blocks = [self.cfg.blocks[n] for n in self.loop.blocks - self.always]
+        return [defs(i) for b in blocks for i in self.cfg.instructions[b.start : b.end]]
+
+    # ------------------------------------------------------------ who may write
+
+    def writer(self, carried: Stream, *, turns: int, but: Iterable[int] = ()) -> Access | None:
+        """A store that may write what an access touches, in the same turn or `turns` later."""
+        if "nc" in carried.access.instruction.modifiers:
+            return None
+        others = (s for s in self.stores if s.index not in frozenset(but))
+        return next((s for s in others if not self.apart(carried, s, turns)), None)
+
+    def apart(self, one: Stream, store: Access, turns: int) -> bool:
+        if {one.access.space, store.space} == SPACES or store.space == "local":
+            return True
+        other = self._place(store)
+        if other is not None and one.access.space == store.space:
+            place, growth = other
+            later = [place + growth * turn for turn in range(turns + 1)]
+            width = store.variants[0].address.width
+            if one.stays and growth.items:
+                later = []
+            distances = [_distance(one.place - there, width) for there in later]
+            if later and all(
+                d is not None and (d >= store.bytes or -d >= one.access.bytes) for d in distances
+            ):
+                return True
+        return self._apart_in_grid(one.access, store)
+
+    def _apart_in_grid(self, a: Access, b: Access) -> bool:
+        mine, theirs = self._ranges(a), self._ranges(b)
+        return bool(mine and theirs) and all(
+            apart(x, y, self.sums.known, self.sums.grid) for x in mine for y in theirs
+        )
+
+    def _ranges(self, access: Access) -> tuple[Range, ...]:
+        try:
+            return self.sums.grid.ranges(access) if access.space == "global" else ()
+        except Unbounded:
+            return ()
+
+
+def _distance(difference: Polynomial, width: int) -> int | None:
+    """A difference of two addresses in bytes, where it is one number."""
+    left = [(m, c) for m, c in difference if c % (1 << width)]
+    if any(m for m, _ in left):
+        return None
+    number = int(left[0][1]) if left else 0
+    half = 1 << width - 1
+    return (number + half) % (1 << width) - half
+
+
+def _is_plain(instruction: Instruction) -> bool:
+    """A weak, unguarded access to global or shared memory?"""
+    if instruction.opcode not in ("ld", "st") or instruction.guard is not None:
+        return False
+    *words, kind = instruction.modifiers or ("",)
+    named = sum(word in SPACES for word in words)
+    return named == 1 and _PLAIN.issuperset(words) and type_width(kind) >= 8
