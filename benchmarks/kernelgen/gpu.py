@@ -91,7 +91,7 @@ def conclusion(rows: Sequence[Measured], text: str, arch: str) -> str:
     the two differ, the machine model is to be corrected, or the result to be stored."""
     options = pipeline.Options(arch=arch, only=rows[0].kernel)
     (kernel,) = pipeline.optimize(text, options).report.kernels
-    ways = {f"{r.scheme} {r.form}" for r in kernel.rewrites or () if r.delta}
+    ways = {f"{r.scheme} {r.form}" if r.delta else r.rewrite for r in kernel.rewrites or ()}
     today = ", ".join(sorted(ways)) or "keep"
     why = f" ({kernel.choice.reason})" if kernel.choice is not None else ""
     return f"{rows[0].kernel}: {choose(rows)}; mode auto today: {today}{why}"
