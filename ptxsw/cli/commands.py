@@ -39,11 +39,11 @@ def _root(
         ),
     ] = None,
 ) -> None:
-    """ptxsw - see what a CUDA kernel loads, and let neighbouring threads share it
+    """ptxsw - see what CUDA kernels do to memory, and rewrite them with proof
 
-    It reads PTX, finds out symbolically, without a GPU, which address each thread of a warp
-    touches, and prints it. Loads of what a neighbour has just loaded it can turn into shuffles,
-    each one proved; standing in for ptxas, it does so inside any build.
+    It runs PTX symbolically, without a GPU, and so knows which address each thread of a warp
+    touches at every access. It shows what that costs, says what to do about it, and rewrites
+    kernels; each rewrite is proved. As a stand-in for ptxas, it does so inside any build.
     """
     if version:
         typer.echo(f"ptxsw {__version__}")

@@ -49,24 +49,24 @@ def optimize(
     emit_smt2: Annotated[Path | None, typed(command.EMIT_SMT2)] = None,
     unsafe_bound: Annotated[Bound | None, typed(command.UNSAFE_BOUND)] = None,
 ) -> None:
-    """Turn loads of what a neighbour has loaded into shuffles.
+    """Rewrite kernels; each rewrite is proved, and `ptxsw rewrites` lists them.
 
-    Whatever is not proved is left as it is, and said so. With nothing to do the output is the
-    input, byte for byte.
+    Whatever cannot be proved stays as it is, and the report says why. If there is nothing to do,
+    the output is the input, byte for byte.
 
     \b
     Mode auto makes what ptxsw tune measured to be fastest, or else what certainly pays by the
-    code that ptxas makes of it; it says for each load why it was left alone. Mode force makes all
-    that are proved: with scheme and form auto those that are rated best by counts.
+    code that ptxas makes of it, and says why it leaves the rest alone. Mode force makes all that
+    are proved; with scheme and form auto, those that are rated best by counts.
 
     \b
     Schemes  paper      the shuffle, then the load in lanes without such a neighbour (CC'23)
-             early      that load first, merged with the shuffled value: both take one wait
-             halo       one partial load for a whole row of loads instead of one for each
+             early      that load first, merged with the shuffled value: their latencies overlap
+             halo       one partial load for a whole row of loads, instead of one for each
              keep       copies only
     Forms    keep       the code around stays as it is
              versioned  a copy of the code for whole warps, the original for the rest
-             uniform    loops that lanes leave apart are gone round together (sm_70 and later)
+             uniform    a vote keeps the warp together in loops that lanes leave at different times
 
     \b
       ptxsw optimize jacobi.ptx -o out.ptx

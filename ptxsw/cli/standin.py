@@ -78,7 +78,7 @@ def env(
 
 @app.command()
 def doctor() -> None:
-    """Say which ptxas would be used, which settings hold, and what is wrong."""
+    """Say which ptxas would be used, which settings are in effect, and what is wrong."""
     from ptxsw.toolchain.doctor import examine
 
     findings = [*examine(os.environ), *_unknown_to_pipeline()]
@@ -112,7 +112,7 @@ def _unknown_to_pipeline() -> Iterator[Finding]:
 cache_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Look at the stand-in's answers, or drop them.",
+    help="Show what the stand-in keeps, or delete it.",
 )
 app.add_typer(cache_app, name="cache")
 

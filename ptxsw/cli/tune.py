@@ -41,15 +41,16 @@ def tune(
         Path | None, typer.Option(metavar="OUT.png|OUT.svg", help="Speed-ups as bars.")
     ] = None,
 ) -> None:
-    """Measure on a GPU which scheme and form a kernel is to have, and remember it.
+    """Measure on a GPU which rewrites make each kernel fastest, and remember the result.
 
     Every variant has to give the original's results bit for bit, and is timed beside it. From then
-    on optimize in mode auto and the stand-in do to this kernel, for this architecture, what was
-    fastest; where nothing was, they leave it alone.
+    on, optimize in mode auto and the stand-in use the fastest variant of this kernel for this
+    architecture. If the original was fastest, they leave it alone.
 
-    The choice is kept in tuned.json beside the cache, or in the file that PTXSW_TUNED names: it can
-    be copied to a machine without a GPU, or committed. A kernel is known by its own text, whatever
-    else is in its file. Exit 0: measured, 1: a variant gave other results, 2: no GPU or bad input.
+    The choice is kept in tuned.json beside the cache, or in the file that PTXSW_TUNED names. It can
+    be copied to a machine without a GPU, or committed. A kernel is recognised by its own text,
+    whatever else is in its file. Exit 0: measured, 1: a variant gave other results, 2: no GPU or
+    bad input.
 
     \b
       ptxsw tune jacobi.ptx

@@ -213,11 +213,13 @@ def change_table(kernel: Kernel) -> Table:
 
 
 def _facts(detail: Mapping[str, Any]) -> str:
-    """As in "lines 46, 50; bytes 8"; what has several fields has a table of its own."""
+    """As in "lines 46, 50; bytes 8"; a yes is its name alone ("tested"), and a no is left out. What
+    has several fields has a table of its own."""
     return "; ".join(
-        f"{name.replace('_', ' ')} {_listed(value)}"
+        name.replace("_", " ") + ("" if value is True else f" {_listed(value)}")
         for name, value in detail.items()
-        if not (isinstance(value, Sequence) and value and isinstance(value[0], Mapping))
+        if value is not False
+        and not (isinstance(value, Sequence) and value and isinstance(value[0], Mapping))
     )
 
 

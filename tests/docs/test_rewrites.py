@@ -124,8 +124,8 @@ def test_figures_are_those_of_the_results(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["narrowing"])
 def test_instructions_of_the_example(name: str) -> None:
-    if not has_ptxas():
-        pytest.skip("no ptxas with nvdisasm")
+    if not has_ptxas() or not ptxas.version(ptxas.locate()).startswith("13.0."):
+        pytest.skip("the page counts what ptxas 13.0 makes, disassembled")
     (table,) = (t for t in _tables(name) if t[0][0] == "this example")
     for arch, cell in zip(table[0][1:], table[1][1:], strict=True):
         texts = (
