@@ -318,24 +318,32 @@ def defs(instruction: Instruction) -> tuple[Reg, ...]:
     """Registers written, in order; every register it names for an unknown opcode."""
     if not known(instruction):
         return tuple(r for r in _registers(instruction.operands) if type(r) is Reg)
-    count = destinations(instruction)
-    return tuple(reg for operand in instruction.operands[:count] for reg in _written(operand))
+    written = instruction.operands[: destinations(instruction)]
+    if len(written) == 1 and type(written[0]) is Reg:  # nearly always
+        return (written[0],)
+    return tuple(reg for operand in written for reg in _written(operand))
 
 
 def uses(instruction: Instruction) -> tuple[Reg | Special, ...]:
     """Registers read, in order: guard, address bases and sources; all for an unknown opcode."""
     guard = () if instruction.guard is None else (instruction.guard.reg,)
     operands = instruction.operands
-    if not known(instruction):
+    found = row(instruction.opcode, instruction.modifiers)
+    if found is None:
         return (*guard, *_registers(operands))
     count = destinations(instruction)
-    found = row(instruction.opcode, instruction.modifiers)
-    kept: Iterable[Reg | Special]
-    if found is not None and found.updates:
-        kept = _registers(operands[:count])
-    else:
-        kept = (reg for operand in operands[:count] for reg in _kept(operand))
-    return (*guard, *kept, *_registers(operands[count:]))
+    read: list[Reg | Special] = [*guard]
+    for operand in operands[:count]:
+        if found.updates:
+            read += _registers((operand,))
+        elif type(operand) is not Reg:
+            read += _kept(operand)
+    for operand in operands[count:]:
+        if type(operand) is Reg:
+            read.append(operand)
+        else:
+            read += _registers((operand,))
+    return tuple(read)
 
 
 def space(instruction: Instruction) -> str | None:

@@ -317,7 +317,7 @@ def _pair_up(terms: Terms, difference: Term, address: Term, halves: SplitTid) ->
         term, coefficient = open_items.pop()
         if term.kind not in ("sext", "zext"):
             return None
-        partner = _partner(terms, term, coefficient, open_items, mask)
+        partner = _partner(term, coefficient, open_items, mask)
         if partner is None:
             return None
         open_items.remove((partner, (-coefficient) & mask))
@@ -341,14 +341,14 @@ def _pair_up(terms: Terms, difference: Term, address: Term, halves: SplitTid) ->
 
 
 def _partner(
-    terms: Terms, term: Term, coefficient: int, items: Sequence[tuple[Term, int]], mask: int
+    term: Term, coefficient: int, items: Sequence[tuple[Term, int]], mask: int
 ) -> Term | None:
     for other, factor in items:
         if (
             other.kind == term.kind
             and (factor + coefficient) & mask == 0
             and other.args[0].width == term.args[0].width
-            and terms.sub(other.args[0], term.args[0]).kind == "const"
+            and _varying(other.args[0]) == _varying(term.args[0])
         ):
             return other
     return None
@@ -371,7 +371,7 @@ def discharge(
     claim = no_overflow(terms, need)
     if claim.kind == "const":
         return Obligation(claim) if claim.value else None
-    bounds = frozenset(c for c in conditions if _bounds(terms, c, need.value))
+    bounds = frozenset(c for c in conditions if _bounds(c, need.value))
     if bounds and isinstance(solver.prove(claim, bounds), Proved):
         return Obligation(claim, bounds)
     return None
@@ -390,15 +390,17 @@ def no_overflow(terms: Terms, need: NoOverflow) -> Term:
     return terms.ule(terms.const(-step, width), value)
 
 
-def _bounds(terms: Terms, condition: Term, value: Term) -> bool:
+def _varying(term: Term) -> tuple[int, tuple[tuple[Term, int], ...]]:
+    """The same for terms that differ by a constant, and for no others."""
+    return term.width, split(term)[1]
+
+
+def _bounds(condition: Term, value: Term) -> bool:
     """Does a comparison in the condition speak of this very value, up to a constant?"""
-    seen: set[Term] = set()
+    seen, wanted = set[Term](), _varying(value)
     for node in bottom_up(seen, _joined, condition):
         seen.add(node)
-        if not _joined(node) and any(
-            side.width == value.width and terms.sub(side, value).kind == "const"
-            for side in node.args
-        ):
+        if not _joined(node) and any(_varying(side) == wanted for side in node.args):
             return True
     return False
 

@@ -65,6 +65,16 @@ class Refused(Struct, frozen=True):
     reason: str
 
 
+class _SameBytes(Struct, frozen=True):
+    """Two lanes' addresses are equal: what has to be tested for it, whether rows of the block must
+    not wrap inside a warp, what is assumed, and what was proved."""
+
+    guards: tuple[WrapGuard, ...]
+    rows: bool
+    assumed: tuple[str, ...]
+    proved: tuple[Obligation, ...]
+
+
 class Legality:
     """The rules over one trace. Where the threads of a `block` along x, y and z are given,
     shuffles that could serve no lane of it are refused, too."""
@@ -93,6 +103,7 @@ class Legality:
         self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
         self._earlier = ReachingStores(trace, _writes, _orders)
         self._unproved = 0  # addresses that Z3 could not tell to be equal
+        self._compared_bytes: dict[tuple[int, ...], _SameBytes | Refused] = {}
         self._apart: dict[tuple[int, int], tuple[Obligation, ...]] = {}
         self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
         self._forks: dict[tuple[int, int], Fork | str] = {}
@@ -447,8 +458,25 @@ class Legality:
     def _same_bytes(
         self, candidate: Candidate, assumptions: list[str], at: int, before: int
     ) -> Proof | Refused:
+        elements = candidate.element, candidate.dest_element
+        lanes = candidate.delta, candidate.mirror, candidate.displacement
+        key = (candidate.dest.index, candidate.source.index, candidate.delta)
+        known = (*key, *elements, *lanes, at, before)
+        if known not in self._compared_bytes:
+            self._compared_bytes[known] = self._compared_all(candidate, before)
+        found = self._compared_bytes[known]
+        if isinstance(found, Refused):
+            return found
+        obligations = [*found.proved, *self._distances(candidate, at)]
+        proved_so_far = self.obligations.get(key, [])
+        self.obligations[key] = list(dict.fromkeys([*proved_so_far, *obligations]))
+        return Proof(found.guards, found.rows, tuple(dict.fromkeys((*assumptions, *found.assumed))))
+
+    def _compared_all(self, candidate: Candidate, before: int) -> _SameBytes | Refused:
+        """The same for any scheme, and whichever loops are uniform."""
         guards: list[WrapGuard] = []
         obligations: list[Obligation] = []
+        assumptions: list[str] = []
         rows = False
         for mine, theirs in self._pairs(candidate):
             other = self._other(candidate)
@@ -469,14 +497,11 @@ class Legality:
                         obligations.append(proved)
                     case assumed:
                         assumptions.append(assumed)
-        key = (candidate.dest.index, candidate.source.index, candidate.delta)
-        obligations += self._distances(candidate, at)
-        proved_so_far = self.obligations.get(key, [])
-        self.obligations[key] = list(dict.fromkeys([*proved_so_far, *obligations]))
-        return Proof(
+        return _SameBytes(
             tuple(dict.fromkeys(guards)),
             rows and not self._one_row(),
-            tuple(dict.fromkeys(assumptions)),
+            tuple(assumptions),
+            tuple(obligations),
         )
 
     def _compared(
