@@ -65,13 +65,22 @@ def run() -> None:
 
 def _plain(arguments: Sequence[str]) -> Callable[[], None] | None:
     """The call that a plain line of a command with a table of options asks for."""
-    if arguments[:1] != ["optimize"]:
-        return None
-    from ptxsw.cli import optimize_run
     from ptxsw.cli.rows import read
 
-    found = read(optimize_run.ROWS, arguments[1:])
-    return None if found is None or "output" not in found else partial(optimize_run.run, **found)
+    match arguments[:1]:
+        case ["optimize"]:
+            from ptxsw.cli import optimize_run
+
+            found = read(optimize_run.ROWS, arguments[1:])
+            if found is not None and "output" in found:
+                return partial(optimize_run.run, **found)
+        case ["analyze"]:
+            from ptxsw.cli import analyze_run
+
+            found = read(analyze_run.ROWS, arguments[1:])
+            if found is not None:
+                return partial(analyze_run.run, **found)
+    return None
 
 
 def _typed() -> None:

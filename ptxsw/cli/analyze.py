@@ -1,22 +1,15 @@
-"""`ptxsw analyze`: what every memory access does across a warp."""
+"""`ptxsw analyze`, as Typer reads it: what every memory access does across a warp."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ptxsw.cli import analyze_run as command
 from ptxsw.cli.app import app
-from ptxsw.cli.files import CommandError, as_json, read_kernels
-from ptxsw.cli.options import BlockOption, File, JobsOption, KernelOption
-from ptxsw.cli.progress import counting
-from ptxsw.cli.terminal import paint, show, width
-from ptxsw.cli.values import block_shape, processes
-
-if TYPE_CHECKING:
-    from ptxsw.report import Report
+from ptxsw.cli.options import BlockOption, File, JobsOption, KernelOption, typed
 
 
 class Format(StrEnum):
@@ -43,7 +36,7 @@ class Space(StrEnum):
 @app.command()
 def analyze(
     file: File,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
+    format: Annotated[Format, typed(command.FORMAT)] = Format.text,
     kernel: KernelOption = None,
     space: Annotated[
         list[Space] | None, typer.Option(help="Only this state space; may be given again.")
@@ -51,9 +44,7 @@ def analyze(
     only: Annotated[list[Space] | None, typer.Option(hidden=True)] = None,  # as it was called
     block: BlockOption = None,
     jobs: JobsOption = None,
-    sort: Annotated[
-        Order, typer.Option(help="The most expensive access first, or as in the text.")
-    ] = Order.worst,
+    sort: Annotated[Order, typed(command.SORT)] = Order.worst,
 ) -> None:
     """Print every memory access: address, lane stride, coalescing, reuse, bank conflicts.
 
@@ -75,27 +66,5 @@ def analyze(
       ptxsw analyze jacobi.cu
       nvcc -arch=sm_80 -lineinfo -ptx -o - jacobi.cu | ptxsw analyze -
     """
-    from ptxsw import pipeline
-    from ptxsw.report.text import analysis_markdown, analysis_text, only_spaces
-    from ptxsw.report.weights import ordered
-
-    text, name = read_kernels(file)
-    shape = None if block is None else block_shape(block)
-    try:
-        with counting("analyzing") as watch:
-            report = pipeline.analyze(
-                text, name, kernel=kernel, block=shape, watch=watch, jobs=processes(jobs)
-            )
-    except ValueError as error:
-        raise CommandError(str(error)) from error
-    spaces = frozenset(one.value for one in (*(space or ()), *(only or ())))
-    if spaces:
-        report = only_spaces(report, spaces)
-    if sort is Order.worst and format is not Format.json:  # whose readers sort for themselves
-        report = ordered(report)
-    draw: dict[Format, Callable[[Report], str]] = {
-        Format.text: lambda found: analysis_text(found, paint(), width()),
-        Format.json: as_json,
-        Format.markdown: analysis_markdown,
-    }
-    show(draw[format](report))
+    spaces = [one.value for one in (*(space or ()), *(only or ()))]
+    command.run(file, format.value, kernel, spaces, block, jobs, sort.value)

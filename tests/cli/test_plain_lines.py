@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ptxsw.cli import optimize, optimize_run
+from ptxsw.cli import analyze, analyze_run, optimize, optimize_run
 from ptxsw.cli.commands import app
 from ptxsw.cli.rows import read
 from tests.cli.test_cli import JACOBI
@@ -76,17 +76,55 @@ def test_any_other_line_is_left_to_typer(line: str) -> None:
     assert found is None or "output" not in found
 
 
+ANALYZE = [
+    "a.ptx",
+    "- --format json",
+    "a.ptx --kernel k --block 16x16 -j 2 --sort line --format=markdown",
+]
+
+
+@pytest.mark.parametrize("line", ANALYZE)
+def test_a_plain_analyze_means_what_it_means_to_typer(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[dict[str, Any]] = []
+    signature = inspect.signature(analyze_run.run)
+
+    def noted(*given: Any, **named: Any) -> None:
+        bound = signature.bind(*given, **named)
+        bound.apply_defaults()
+        calls.append({**bound.arguments, "spaces": tuple(bound.arguments["spaces"])})
+
+    monkeypatch.setattr(analyze_run, "run", noted)
+    result = CliRunner().invoke(app, ["analyze", *line.split()])
+    assert result.exit_code == 0, result.output
+    found = read(analyze_run.ROWS, line.split())
+    assert found is not None
+    noted(**found)
+    assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("line", ["", "a.ptx --space global", "a.ptx --format xml", "a.ptx b.ptx"])
+def test_any_other_analyze_is_left_to_typer(line: str) -> None:
+    assert read(analyze_run.ROWS, line.split()) is None
+
+
 def test_each_row_is_a_parameter() -> None:
     names = {row.name for row in optimize_run.ROWS} | {"file"}
     assert names == set(inspect.signature(optimize_run.run).parameters)
     assert names == set(inspect.signature(optimize.optimize).parameters)
+    rows = {row.name for row in analyze_run.ROWS} | {"file"}
+    assert rows == set(inspect.signature(analyze_run.run).parameters) - {"spaces"}
+    assert rows == set(inspect.signature(analyze.analyze).parameters) - {"space", "only"}
 
 
-def test_a_plain_line_does_not_load_typer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ["optimize {} -o {} --mode force", "analyze {} --sort line"])
+def test_a_plain_line_does_not_load_typer(line: str, tmp_path: Path) -> None:
     program = (
         "import sys; from ptxsw.__main__ import main; main(); sys.exit(int('typer' in sys.modules))"
     )
-    line = ["optimize", str(JACOBI), "-o", str(tmp_path / "out.ptx"), "--mode", "force"]
-    done = subprocess.run([sys.executable, "-c", program, *line], capture_output=True, check=False)
+    out = tmp_path / "out.ptx"
+    words = line.format(JACOBI, out).split()
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out.ptx").exists()
+    assert out.exists() == (words[0] == "optimize") and (b"stride" in done.stdout or out.exists())

@@ -1,0 +1,60 @@
+"""What `ptxsw analyze` does, and the table of its options. Loads nothing of Typer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from ptxsw.cli.files import CommandError, as_json, read_kernels
+from ptxsw.cli.progress import counting
+from ptxsw.cli.rows import Row
+from ptxsw.cli.terminal import paint, show, width
+from ptxsw.cli.values import BLOCK, JOBS, KERNEL, block_shape, processes
+
+if TYPE_CHECKING:
+    from ptxsw.report import Report
+
+FORMAT = Row("format", ("--format",), "How to print it.", choices=("text", "json", "markdown"))
+SORT = Row(
+    "sort",
+    ("--sort",),
+    "The most expensive access first, or as in the text.",
+    choices=("worst", "line"),
+)
+
+ROWS = (FORMAT, KERNEL, BLOCK, JOBS, SORT)  # `--space` may be given again: Typer reads it
+
+
+def run(
+    file: str,
+    format: str = "text",
+    kernel: str | None = None,
+    spaces: Collection[str] = (),
+    block: str | None = None,
+    jobs: int | None = None,
+    sort: str = "worst",
+) -> None:
+    """Reads, analyzes, and prints what was found. Raises CommandError, PtxError, OSError."""
+    from ptxsw import pipeline
+    from ptxsw.report.text import analysis_markdown, analysis_text, only_spaces
+    from ptxsw.report.weights import ordered
+
+    text, name = read_kernels(file)
+    shape = None if block is None else block_shape(block)
+    try:
+        with counting("analyzing") as watch:
+            report = pipeline.analyze(
+                text, name, kernel=kernel, block=shape, watch=watch, jobs=processes(jobs)
+            )
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    if spaces:
+        report = only_spaces(report, frozenset(spaces))
+    if sort == "worst" and format != "json":  # whose readers sort for themselves
+        report = ordered(report)
+    draw: dict[str, Callable[[Report], str]] = {
+        "text": lambda found: analysis_text(found, paint(), width()),
+        "json": as_json,
+        "markdown": analysis_markdown,
+    }
+    show(draw[format](report))
