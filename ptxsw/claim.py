@@ -28,6 +28,8 @@ class Claim(Struct, frozen=True):
     memories agree in all but the bytes that it would write ("overwritten"):
 
         Claim("LOOP", "%sw_sum", "st.global.f32 [%rd4], %v;", "%v", ".reg .f32 %v;", "stored")
+
+    With `where`, a predicate of the second text, it is said of a register only where that holds.
     """
 
     label: str
@@ -36,6 +38,7 @@ class Claim(Struct, frozen=True):
     value: str
     declare: str = ""
     relation: Relation = "is"
+    where: str = ""
 
     @property
     def about_memory(self) -> bool:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 from benchmarks.kernelgen.make import FLAGS, compile_with_clang, compile_with_gcc
+from benchmarks.programs.addresses import ADDRESSES
 from benchmarks.programs.cases import PROGRAMS
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
@@ -29,7 +30,7 @@ def main() -> int:
     for name in PROGRAMS if by == "nvcc" else ():
         _nvcc(compiler, Program(name, name, {}, ()))
     compile_ = {"nvcc": _nvcc, "clang": _clang, "gcc-12": _gcc}[by]
-    for program in (MEMORY | LOADS).values():
+    for program in (MEMORY | LOADS | ADDRESSES).values():
         if program.compiler == by:
             compile_(compiler, program)
     return 0
@@ -44,7 +45,8 @@ def _nvcc(nvcc: str, program: Program) -> None:
 
 
 def _clang(clang: str, program: Program) -> None:
-    compile_with_clang(clang, HERE / "cuda" / f"{program.source}.cu", program.path)
+    source = HERE / "cuda" / f"{program.source}.cu"
+    compile_with_clang(clang, source, program.path, *program.flags)
     print(program.path.relative_to(HERE))
 
 

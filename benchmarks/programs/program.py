@@ -29,6 +29,7 @@ class Program:
     defines: Mapping[str, str]
     launches: tuple[Callable[[], Run], ...]
     compiler: str = field(default="nvcc", kw_only=True)  # or "clang", "gcc-12"
+    flags: tuple[str, ...] = field(default=(), kw_only=True)  # more of the compiler
     fused: bool = field(default=False, kw_only=True)  # products and sums, where nvcc can
     sums: int = field(default=0, kw_only=True)
 

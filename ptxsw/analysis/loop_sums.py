@@ -1,19 +1,20 @@
-"""What a loop of one block computes with: sums of registers as they are when a turn begins.
+"""What an innermost loop computes with: sums of registers as they are when a turn begins.
 
-The block is run once over an atom for each register that comes into it. What is set before the
+Its blocks are run once over an atom for each register that comes into it. What is set before the
 loop, once and by sums, is written out: `i + n - 1` and `i + n` are then seen to be 1 apart.
-Whatever is no sum of registers, or of indices that are extended to 64 bits, is an atom of its own.
+Whatever is no sum of registers, of indices that are extended to 64 bits, or of products of two of
+these is an atom of its own; so is what differs by the way on which control comes to a block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.emulator.node import Term, Variance, split
+from ptxsw.emulator.node import Term, Variance, factors, split
 from ptxsw.emulator.state import State, SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg, Loop
@@ -34,28 +35,37 @@ class Place(Struct, frozen=True):
 
 
 class LoopSums:
-    """One turn of a loop. `registers` names the register that an atom is as a turn begins; atoms
-    that are not in it are computed in the loop."""
+    """One turn of an innermost loop. `registers` names the register that an atom is as a turn
+    begins; atoms that are not in it are computed in the loop."""
 
     def __init__(self, module: Module, function: Function, cfg: Cfg, loop: Loop) -> None:
         self.terms = Terms()
         self.registers: dict[Term, Reg] = {}
         self.places: list[Place] = []
+        self.values: dict[int, Term] = {}  # what an instruction leaves in its only register
         self._cfg, self._loop = cfg, loop
-        self._block = cfg.blocks[loop.header]
+        self._blocks = sorted(loop.blocks, key=lambda number: cfg.rank[number])
         self._machine = SymbolicMachine(module, function, self.terms)
-        self._set_inside = {r for i in self._instructions for r in defs(i)}
+        self._set_inside = {r for n in self._blocks for i in self._of(n) for r in defs(i)}
         self._known: dict[Reg, Term] = {}
-        self._state = State({})
-        self._run()
+        self._ends: dict[int, State] = {}
+        for number in self._blocks:
+            self._run(number)
+        latches = [self._ends[number] for number in loop.latches]
+        self._state = self._joined("the end", latches)
 
-    @property
-    def _instructions(self) -> tuple[Instruction, ...]:
-        return self._cfg.instructions[self._block.start : self._block.end]
+    def _of(self, number: int) -> tuple[Instruction, ...]:
+        block = self._cfg.blocks[number]
+        return self._cfg.instructions[block.start : block.end]
 
     def at_end(self, reg: Reg) -> Term:
         """What a register holds when a turn ends."""
         found = self._state.env.get(reg)
+        return self._entering(reg) if found is None else found
+
+    def at_end_of(self, number: int, reg: Reg) -> Term:
+        """What a register holds when one block ends."""
+        found = self._ends[number].env.get(reg)
         return self._entering(reg) if found is None else found
 
     def changes(self, atom: Term) -> bool:
@@ -82,17 +92,36 @@ class LoopSums:
 
     # ------------------------------------------------------------ running
 
-    def _run(self) -> None:
-        for reg in read_first(self._instructions):
-            self._state.env[reg] = self._entering(reg)
-        everything = frozenset(self._state.env) | self._set_inside
-        for index in range(self._block.start, self._block.end):
+    def _run(self, number: int) -> None:
+        """One block, behind those that come before it."""
+        state = State({})
+        if number != self._loop.header:
+            before = [self._ends[n] for n in self._cfg.predecessors[number]]
+            state = self._joined(self._cfg.name(number), before)
+        for reg in read_first(self._of(number)):
+            if reg not in state.env:
+                state.env[reg] = self._entering(reg)
+        everything = frozenset(state.env) | self._set_inside
+        for index in range(self._cfg.blocks[number].start, self._cfg.blocks[number].end):
             instruction = self._cfg.instructions[index]
             memory = next((o for o in instruction.operands if isinstance(o, Mem)), None)
             if memory is not None:
-                address = self._machine.address(self._state, memory)
+                address = self._machine.address(state, memory)
                 self.places.append(Place(index, memory, address))
-            self._step(instruction, index, self._state, everything)
+            self._step(instruction, index, state, everything)
+        self._ends[number] = state
+
+    def _joined(self, where: str, states: Sequence[State]) -> State:
+        """What is known where control comes from several blocks."""
+        if len(states) == 1:
+            return State(dict(states[0].env))
+        env: dict[Reg, Term] = {}
+        for reg in dict.fromkeys(reg for state in states for reg in state.env):
+            values = {state.env.get(reg) or self._entering(reg) for state in states}
+            width = self._machine.width(reg)
+            unknown = self.terms.atom(f"{reg.name} before {where}", width, Variance.LANE)
+            env[reg] = values.pop() if len(values) == 1 else unknown
+        return State(env)
 
     def _step(
         self, instruction: Instruction, index: int, state: State, tracked: frozenset[Reg]
@@ -113,13 +142,21 @@ class LoopSums:
                 name = f"{reg.name} at {index}"
                 width = self._machine.width(reg)
                 state.env[reg] = self.terms.atom(name, width, Variance.LANE)
+        if len(written) == 1:
+            self.values[index] = state.env[written[0]]
 
     def _is_sum(self, term: Term) -> bool:
         items = split(term)[1]
         return len(items) <= _MAX_ITEMS and all(
-            part.kind == "atom" or (part.kind in ("zext", "sext") and self._is_index(part.args[0]))
+            all(self._is_plain(one) for one in factors(part))
+            and (part.kind != "mul" or term.width == 64)
             for part, _ in items
         )
+
+    def _is_plain(self, part: Term) -> bool:
+        """Is it a register, or an index that is extended?"""
+        extended = part.kind in ("zext", "sext")
+        return part.kind == "atom" or (extended and self._is_index(part.args[0]))
 
     def _is_index(self, term: Term) -> bool:
         return term.width == 32 and all(part.kind == "atom" for part, _ in split(term)[1])
@@ -155,6 +192,7 @@ class LoopSums:
         self._machine.run(step, state, index)
         value = state.env[reg]
         known = value.width in (32, 64) and self._is_sum(value) and not _is_number(value)
+        known = known and all(part.kind != "mul" for part, _ in split(value)[1])
         return value if known and all(a in self.registers for a in _atoms(value)) else None
 
     @cached_property
@@ -181,4 +219,5 @@ def _is_number(term: Term) -> bool:
 def _atoms(term: Term) -> Iterator[Term]:
     """The atoms of a sum, those of extended indices, too."""
     for part, _ in split(term)[1]:
-        yield from _atoms(part.args[0]) if part.kind in ("zext", "sext") else (part,)
+        for one in factors(part):
+            yield from _atoms(one.args[0]) if one.kind in ("zext", "sext") else (one,)

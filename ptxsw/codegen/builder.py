@@ -9,7 +9,18 @@ from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit, insert_lines
 from ptxsw.codegen.splice import apply as splice
-from ptxsw.ir import Float, Function, Instruction, Int, Label, Operand, Reg, Special
+from ptxsw.ir import (
+    Directive,
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Label,
+    Loc,
+    Operand,
+    Reg,
+    Special,
+)
 from ptxsw.source import Span
 
 _ENDS = isa.opcodes(isa.Trait.LEAVE) | {"bra"}
@@ -72,10 +83,17 @@ class Builder:
         )
         self.lines.put_after(end, f"{done}:")
 
-    def label_offset(self, name: str) -> int:
-        """Where in the text the only label of a name stands."""
-        labels = (s for s in self._function.body.statements if isinstance(s, Label))
-        return next(label.span.start for label in labels if label.name == name)
+    def labels_before(self, index: int) -> int:
+        """Where in the text the labels of an instruction begin; where it does, if it has none."""
+        begin = self.instructions[index].start
+        for statement in reversed(self._function.body.statements):
+            if statement.span.start >= self.instructions[index].start:
+                continue
+            if isinstance(statement, Label):
+                begin = statement.span.start
+            elif not isinstance(statement, Directive | Loc):
+                break
+        return begin
 
     def width(self, register: Reg) -> int:
         """The width of a register of the body, in bits."""

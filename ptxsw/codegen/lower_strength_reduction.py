@@ -141,12 +141,24 @@ def write_test(conditions: Sequence[Condition], new: New, result: str) -> list[s
     return lines
 
 
+class Extended(Struct, frozen=True):
+    """A sum extended to 64 bits."""
+
+    sum: Sum
+    sign: Literal["s", "u"]
+
+
 class Part(Struct, frozen=True):
-    """A summand of a base: `factor · value`, a register of 64 bits or a sum extended to them."""
+    """A summand of an address: `factor` times the product of values, each a register of 64 bits or
+    an extended sum."""
 
     factor: int
-    value: str | Sum
-    sign: Literal["s", "u"] = "s"
+    values: tuple[str | Extended, ...]
+
+    @property
+    def only(self) -> str | Extended | None:
+        """The value, where there is one alone."""
+        return self.values[0] if len(self.values) == 1 else None
 
 
 class Base(Struct, frozen=True):
@@ -159,24 +171,39 @@ class Base(Struct, frozen=True):
     members: tuple[tuple[int, int], ...]
 
 
-class ReducedLoop(Struct, frozen=True):
-    """The loop of one block from instruction `start` to `end`, its branch back, begins at `label`
-    and gets addresses from `bases`, where all `conditions` hold at the start of the loop.
-    `before` is the unguarded branch by which control comes to it, None where it falls into it.
-    `exact` names the predicate that says so: it may be relied on in every turn."""
+class Pointer(Struct, frozen=True):
+    """The sum `start` is computed before the loop, and grows by `step` in each turn. Instruction
+    `at`, which would leave it in `register`, takes it from there."""
 
+    at: int
+    register: str
+    start: tuple[Part, ...]
+    step: tuple[Part, ...]
+
+
+class ReducedLoop(Struct, frozen=True):
+    """The loop that begins at instruction `header` and stands from instruction `start` to `end`
+    gets addresses from `bases` and `pointers`, where all `conditions` hold as it begins. `before`
+    is the unguarded branch by which control comes to it, None where it falls into it, and `latch`
+    the branch back. `exact` names the predicate that tells whether they hold, which may be
+    relied on in every turn, and `carried` the registers of the pointers."""
+
+    header: int
     start: int
     end: int
-    label: str
     before: int | None
+    latch: int
     exact: str
     conditions: tuple[Condition, ...]
     bases: tuple[Base, ...]
+    pointers: tuple[Pointer, ...] = ()
+    carried: tuple[str, ...] = ()
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
-        lines = sorted({line(at) for base in self.bases for at, _ in base.members})
-        return {"lines": lines, "bases": len(self.bases)}
+        at = {at for base in self.bases for at, _ in base.members} | {p.at for p in self.pointers}
+        found = {"lines": sorted(map(line, at)), "bases": len(self.bases)}
+        return found | ({"pointers": len(self.pointers)} if self.pointers else {})
 
 
 def lower(builder: Builder, text: str, changes: Iterable[Change]) -> tuple[Edit, ...]:
@@ -193,30 +220,38 @@ def _loop(builder: Builder, text: str, loop: ReducedLoop) -> Edit | None:
         *write_test(loop.conditions, builder.register, exact),
         f"@!{exact} bra {slow};",
         *_fast(builder, text, loop),
-        f"bra.uni {done};",
-        f"{slow}:",
     ]
-    builder.lines.put_after(loop.end, f"{done}:")
+    last = builder.instructions[loop.end]
+    if last.opcode != "bra" or last.guard is not None:
+        lines.append(f"bra.uni {done};")
+        builder.lines.put_after(loop.end, f"{done}:")
+    lines.append(f"{slow}:")
     if loop.before is not None:
         builder.before(loop.before, *lines)
         return None
-    return insert_lines(text, builder.label_offset(loop.label), lines)
+    return insert_lines(text, builder.labels_before(loop.start), lines)
 
 
 def _fast(builder: Builder, text: str, loop: ReducedLoop) -> Iterator[str]:
-    """The loop with its new addresses, in braces so that its label is its own."""
+    """The loop with its new addresses, in braces so that its labels are its own."""
     ahead: list[str] = []
     first: list[str] = []
     fast = Insertions()
+    for pointer, carried in zip(loop.pointers, loop.carried, strict=True):
+        assert builder.register("pointer", "b64") == carried, "a claim speaks of this register"
+        ahead.append(f"mov.b64 {carried}, {written_parts(pointer.start, builder.register, ahead)};")
+        step = written_parts(pointer.step, builder.register, ahead)
+        fast.replace(pointer.at, f"mov.b64 {pointer.register}, {carried};")
+        fast.put_before(loop.latch, f"add.s64 {carried}, {carried}, {step};")
     for base in loop.bases:
-        register = _base(base, builder.register, ahead)
+        register = written_parts(base.parts, builder.register, ahead)
         far, address = builder.register("far", "b64"), builder.register("address", "b64")
         first.append(f"mul.wide.u32 {far}, {base.index}, {base.scale};")
         first.append(f"add.s64 {address}, {register}, {far};")
         for at, offset in base.members:
             fast.replace(at, _relocated(text, builder.instructions[at], address, offset))
-    fast.put_before(loop.start, *first)
-    begin = builder.label_offset(loop.label)
+    fast.put_before(loop.header, *first)
+    begin = builder.labels_before(loop.start)
     span = Span(begin, builder.instructions[loop.end].end)
     edits = fast.edits(text, builder.instructions, range(loop.start, loop.end + 1))
     copy = splice(
@@ -224,28 +259,45 @@ def _fast(builder: Builder, text: str, loop: ReducedLoop) -> Iterator[str]:
         [Edit(Span(e.span.start - begin, e.span.end - begin), e.text) for e in edits],
     )
     yield from ahead
-    yield from ("{", copy + line_end(text), "}")
+    yield "{"
+    if loop.before is not None and loop.header != loop.start:
+        yield text[builder.instructions[loop.before].start : builder.instructions[loop.before].end]
+    yield copy + line_end(text)
+    yield "}"
 
 
-def _base(base: Base, new: New, lines: list[str]) -> str:
-    """A register with the part of an address that no turn changes."""
+def written_parts(parts: Sequence[Part], new: New, lines: list[str]) -> str:
+    """A register or number of 64 bits that holds a sum; `lines` get what computes it."""
     total = ""
-    for part in base.parts:
-        value = part.value
-        if isinstance(value, str) and part.factor == 1 and not total:
+    for part in parts:
+        value, factor = part.only, part.factor
+        if isinstance(value, str) and factor == 1 and not total:
             total = value
             continue
-        so_far, total = total, new("base", "b64")
-        if isinstance(value, str):
-            lines.append(f"mad.lo.s64 {total}, {value}, {part.factor}, {so_far or 0};")
+        if not part.values and not total:
+            total = str(factor)
             continue
-        narrow = value.written(new, lines)
-        factor = part.factor
-        if -(1 << 31) <= factor < 1 << 31 and part.sign == "s":
+        so_far, total = total, new("base", "b64")
+        if not part.values:
+            lines.append(f"add.s64 {total}, {so_far}, {factor};")
+        elif isinstance(value, Extended) and value.sign == "s" and -(1 << 31) <= factor < 1 << 31:
+            narrow = value.sum.written(new, lines)
             lines.append(f"mad.wide.s32 {total}, {narrow}, {factor}, {so_far or 0};")
         else:
-            wide = value.wide(new, lines, part.sign)
+            wide = _product(part.values, new, lines)
             lines.append(f"mad.lo.s64 {total}, {wide}, {factor}, {so_far or 0};")
+    return total
+
+
+def _product(values: Sequence[str | Extended], new: New, lines: list[str]) -> str:
+    """A register with the product of some values, modulo 2^64."""
+    total = ""
+    for value in values:
+        wide = value if isinstance(value, str) else value.sum.wide(new, lines, value.sign)
+        so_far, total = total, wide
+        if so_far:
+            total = new("product", "b64")
+            lines.append(f"mul.lo.s64 {total}, {so_far}, {wide};")
     return total
 
 

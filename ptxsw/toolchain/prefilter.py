@@ -45,7 +45,8 @@ def _extends_in_loops(part: bytes) -> bool:
     """Are there branches, accesses and products of 64 bits, as in the loops that
     `strength-reduction` looks at?"""
     accesses = _loads(part) + part.count(b"st.") + part.count(b"atom.") + part.count(b"red.")
-    return accesses > 1 and b"bra" in part and (b".wide." in part or b"cvt.s64.s32" in part)
+    extended = b".wide." in part or b"cvt.s64.s32" in part or b"mul.lo.s64" in part
+    return accesses > 1 and b"bra" in part and extended
 
 
 def version(ptx: bytes) -> tuple[int, int]:

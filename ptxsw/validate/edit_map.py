@@ -2,9 +2,10 @@
 
 Only places where blocks of the first text begin matter. A label stands for itself where both texts
 have it; behind a branch that both texts have, control is at the same place in both. Branches are
-found by aligning what decides the flow: labels, branches and exits. Code that stands twice
-in the second text is aligned in a second round, where the labels of scopes count by name. A wrong
-map proves nothing wrong: it only makes the proof fail.
+found by aligning what decides the flow: labels, branches and exits. Code that stands twice in the
+second text is aligned in a second round, where the labels of scopes count by name: with what stands
+beside it, if it is that, or else with anything. A wrong map proves nothing wrong: it only makes the
+proof fail.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ptxsw.flow.cfg import ends_block
 from ptxsw.ir import Body, Instruction, Label, Symbol
 
 _Key = tuple[Hashable, ...]
+_Skeleton = Sequence[tuple[_Key, int | None]]
 
 
 class EditMap(Struct, frozen=True, dict=True):
@@ -40,17 +42,48 @@ class EditMap(Struct, frozen=True, dict=True):
 def infer(old: Body, new: Body, more: Iterable[tuple[int, int]] = ()) -> EditMap:
     """The map that the two texts suggest, and `more` places that somebody knows."""
     first, second = _skeleton(old), _skeleton(new)
-    places = set(more)
-    seen: set[int] = set()
-    for a, b in _aligned([k for k, _ in first], [k for k, _ in second]):
-        places.add((first[a][1], second[b][1]))
-        seen.add(b)
-    copied = [item for at, item in enumerate(second) if at not in seen]
-    names = [[_without_scope(k) for k, _ in items] for items in (first, copied)]
-    places.update((first[a][1], copied[b][1]) for a, b in _aligned(*names))
-    labels = {k: at for k, at in second if k[0] == "label"}
-    places.update((at, labels[k]) for k, at in first if k[0] == "label" and k in labels)
-    return EditMap(tuple(sorted(places)))
+    both = dict(_aligned([k for k, _ in second], [k for k, _ in first]))
+    pairs = list(both.items())
+    anywhere: list[int] = []
+    for run in _runs(both, len(second)):
+        begin = both.get(run[-1] + 1, len(first))
+        beside = range(max(begin - len(run), 0), min(begin + len(run), len(first)))
+        found = list(_by_name(second, run, first, beside))
+        pairs += found
+        if not any(second[b][0][0] == "label" for b, _ in found):
+            anywhere += run
+    pairs += _by_name(second, anywhere, first, range(len(first)))
+    places = {(first[a][1], second[b][1]) for b, a in pairs} | _same_labels(first, second)
+    known = {(p, q) for p, q in places if p is not None and q is not None}
+    return EditMap(tuple(sorted(known | set(more))))
+
+
+def _runs(both: Mapping[int, int], count: int) -> Iterator[list[int]]:
+    """Positions, up to `count`, that stand together and are no keys."""
+    run: list[int] = []
+    for at in range(count):
+        if at not in both:
+            run.append(at)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _by_name(
+    second: _Skeleton, run: Sequence[int], first: _Skeleton, beside: range
+) -> Iterator[tuple[int, int]]:
+    """What in a part of the second text is a copy of a part of the first."""
+    names = [_without_scope(second[at][0]) for at in run]
+    for a, b in _aligned(names, [_without_scope(first[at][0]) for at in beside]):
+        yield run[a], beside[b]
+
+
+def _same_labels(first: _Skeleton, second: _Skeleton) -> set[tuple[int | None, int | None]]:
+    """The places of labels outside scopes, which both texts have."""
+    labels = {key: at for key, at in second if key[0] == "label" and not key[2]}
+    return {(at, labels[key]) for key, at in first if key in labels}
 
 
 def _aligned(first: Sequence[_Key], second: Sequence[_Key]) -> Iterator[tuple[int, int]]:
@@ -64,18 +97,19 @@ def _without_scope(key: _Key) -> _Key:
     return key[:2] if key[0] == "label" else key
 
 
-def _skeleton(body: Body) -> list[tuple[_Key, int]]:
-    """Labels and what ends blocks, each with the place that follows. Guards are left out: a
-    rewrite may have found a better condition."""
-    found: list[tuple[_Key, int]] = []
+def _skeleton(body: Body) -> list[tuple[_Key, int | None]]:
+    """Labels and what ends blocks, each with the place that follows, if control goes there. Guards
+    are left out: a rewrite may have found a better condition."""
+    found: list[tuple[_Key, int | None]] = []
     position = 0
     for statement in body.statements:
         if isinstance(statement, Label):
-            found.append((("label", statement.name, statement.scope), position))
+            found.append((("label", statement.name, statement.scope > 0), position))
         elif isinstance(statement, Instruction):
             position += 1
             if ends_block(statement):
                 target = tuple(o.name for o in statement.operands if isinstance(o, Symbol))
                 guarded = statement.guard is not None
-                found.append(((statement.opcode, target, guarded), position))
+                behind = position if guarded else None
+                found.append(((statement.opcode, target, guarded), behind))
     return found

@@ -92,17 +92,21 @@ class Validation:
         comes out of a branch to what a rewrite has put before the label."""
         for place in self.images:
             for claim in at_label(claims, self.old.labels(place)):
-                own = {q for q in self.images[place] if at_label([claim], self.new.labels(q))}
+                label = claim.claim.label.partition("@")[0]  # behind it a number of the first text
+                own = {q for q in self.images[place] if label in self.new.labels(q)}
                 if own:
                     self.images[place] = frozenset(own)
 
     def _uncut_loops(self, claims: Sequence[ReadClaim]) -> None:
-        """What is claimed of memory in a loop is known at its header alone. So a
-        comparison goes on from there to the next loop, or out of this one, past what stands on
-        the edge."""
+        """What is claimed of memory in a loop, or of how large values are, is known at its header
+        alone. So a comparison goes on from there to the next loop, or out of this one; where
+        memory is spoken of, past what stands on the edge."""
         cfg = self.old.cfg
         for header, loop in cfg.loops.items():
             told = at_label(claims, self.old.labels(cfg.blocks[header].start))
+            if any(map(is_inequality, told)):
+                for number in loop.blocks - cfg.loops.keys():
+                    self.images.pop(cfg.blocks[number].start, None)
             if any(claim.is_about_memory for claim in told):
                 edges = {b for _, b in loop.exits if len(cfg.predecessors[b]) == 1}
                 for number in (loop.blocks | edges) - cfg.loops.keys():

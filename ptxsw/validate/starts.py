@@ -108,6 +108,8 @@ class Starts:
         self, cut: Cut, claim: ReadClaim, told: dict[Reg, Term], live: frozenset[Reg]
     ) -> None:
         """Use a claim where it holds."""
+        if not self._applies(claim, cut):
+            return
         at = cut.start(0, cut.conditions)
         if claim.claim.about_memory:
             store = self._difference(claim, at, cut, cut.new.get(claim.register))
@@ -123,6 +125,11 @@ class Starts:
         else:
             told[claim.register] = value
             cut.new.values.pop(claim.register, None)
+
+    def _applies(self, claim: ReadClaim, cut: Cut) -> bool:
+        """Is it known that a claim speaks of this place?"""
+        where = claim.claim.where
+        return not where or cut.new.get(Reg(where)) in cut.conditions
 
     def _claimed(self, claim: ReadClaim, at: Path, cut: Cut) -> Term:
         """The value that a claim speaks of, in a state of the first text."""
@@ -265,6 +272,11 @@ class Starts:
         self, claim: ReadClaim, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
     ) -> None:
         assert old.end is not None and new.end is not None
+        if claim.claim.where:
+            where = new.get(Reg(claim.claim.where))
+            if self._terms.not_(where) in joint:
+                return
+            joint = assumed(joint, where, self._terms)
         at = Path(old.get, joint, 0, stores=old.stores)
         value, held = self._claimed(claim, at, cut), new.get(claim.register)
         if claim.claim.relation == "is":

@@ -9,8 +9,10 @@ import pytest
 
 from ptxsw.cost import sass
 from ptxsw.cost.sass import Sass
+from ptxsw.excerpt import Excerpts
 from ptxsw.parser import parse
-from ptxsw.pipeline import Result
+from ptxsw.passes import Passes
+from ptxsw.pipeline import Options, Result
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Claim, Outcome, Proved, validate
 from tests.cost.conftest import made, tools
@@ -77,6 +79,14 @@ PAIR = loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"))
 THREE = loop(access("%r5+-1", 1), access("%r5+1", 2), access("%r5", 3), store("%r5"))
 
 
+def claims_of(text: str) -> list[Claim]:
+    """What the rewrite claims of its own registers."""
+    module = parse(text)
+    passes = Passes(Options(mode="force", rewrites=("strength-reduction",)), "sm_80")
+    (made,) = passes.run(Excerpts(module).of(module.kernels[0])).made
+    return [claim for change in made.changes for claim in change.claims]
+
+
 def made_of(text: str) -> str:
     result = rewritten("strength-reduction", text)
     assert result.text != text, reasons(result)
@@ -137,6 +147,105 @@ def test_auto_leaves_it_until_registers_are_counted() -> None:
     result = optimize(PAIR, Options(mode="auto", rewrites=("strength-reduction",)))
     assert result.text == PAIR
     assert reasons(result) == ["auto makes it only where ptxas has counted its registers"]
+
+
+# ---------------------------------------------------------------- loops of several blocks
+
+BRANCHES = loop(
+    access("%r5+-1", 1), access("%r5+1", 2),
+    "setp.gt.f32 %p3, %f1, %f2;\n\t@%p3 bra MORE;",
+    access("%r5+2", 1), "bra.uni LAST;\nMORE:", access("%r5+-2", 2), "LAST:", store("%r5"),
+)  # fmt: skip
+
+# As clang lays it out: the end of a turn stands before its begin.
+TURNED = loop(
+    "bra.uni BEGIN;\nEND:", store("%r5"), NEXT, "@%p1 bra BEGIN;\n\tbra.uni DONE;\nBEGIN:",
+    access("%r5+-1", 1), access("%r5+1", 2), "setp.gt.f32 %p3, %f1, %f2;\n\t@%p3 bra END;",
+    access("%r5", 1), "bra.uni END;", step="mov.b32 %r9, 0;",
+).replace("\t@%p1 bra LOOP;\n", "")  # fmt: skip
+
+
+def test_a_loop_of_several_blocks_stands_twice() -> None:
+    new = made_of(BRANCHES)
+    assert new.count("MORE:") == new.count("LAST:") == 2
+    assert "ld.global.f32 %f2, [%sw_address1+-8];" in new
+
+
+def test_the_copy_is_entered_at_its_header() -> None:
+    new = made_of(TURNED)
+    assert new.count("bra.uni BEGIN;") == 2
+    assert new.index("{", new.index("@!%sw_exact1")) < new.index("bra.uni BEGIN;")
+
+
+def test_a_copy_of_the_kernel_has_loops_of_its_own() -> None:
+    """Labels of one name stand in two scopes, and a claim speaks of one loop."""
+    head, body = PAIR.split("LOOP:", 1)
+    inner, tail = body.split("DONE:", 1)
+    twice = (
+        f"{head}LOOP:{inner}DONE:\n\tsetp.eq.s32 %p4, %r1, 5;\n\t@%p4 ret;\n\t{{\n"
+        f"\t{GUARD.replace('%r5, %r2', '%r4, %r2')}\n\tmov.b32 %r5, %r4;\nLOOP:{inner}DONE:\n\t}}"
+        f"{tail}"
+    )
+    new = made_of(twice)
+    assert "%sw_exact2" in new
+    for launched in LAUNCHES[:6]:
+        assert run(new, *launched) == run(twice, *launched), launched
+
+
+# ---------------------------------------------------------------- pointers
+
+# for (y = 0; y < m; y += 2) sum += a[(u64)y * n + x]
+COLUMN = loop(
+    "cvt.u64.u32 %rd3, %r5;\n\tmul.lo.s64 %rd4, %rd3, %rd5;\n\tadd.s64 %rd6, %rd4, %rd7;\n\t"
+    "shl.b64 %rd8, %rd6, 2;\n\tadd.s64 %rd9, %rd2, %rd8;\n\tld.global.f32 %f1, [%rd9];\n\t"
+    "add.f32 %f2, %f2, %f1;",
+    before="cvt.u64.u32 %rd5, %r1;\n\tcvt.u64.u32 %rd7, %r4;\n\tmov.b32 %f2, 0f00000000;\n\t"
+    "shl.b64 %rd10, %rd7, 2;\n\tadd.s64 %rd11, %rd1, %rd10;\n\t" + GUARD,
+    step="add.s32 %r5, %r5, 2;\n\tsetp.lt.u32 %p1, %r5, %r2;",
+    after="DONE:\n\tst.global.f32 [%rd11], %f2;",
+)
+
+
+def test_a_product_becomes_a_pointer() -> None:
+    lines = new_lines(COLUMN, rewritten("strength-reduction", COLUMN))
+    at = lines.index("@!%sw_exact1 bra $sw_slow1;")
+    assert lines[at + 1 :] == [
+        "cvt.u64.u32 %sw_wide1, %r4;",
+        "mad.lo.s64 %sw_base1, %sw_wide1, 4, %rd2;",
+        "cvt.u64.u32 %sw_wide2, %r1;",
+        "cvt.u64.u32 %sw_wide3, %r5;",
+        "mul.lo.s64 %sw_product1, %sw_wide2, %sw_wide3;",
+        "mad.lo.s64 %sw_base2, %sw_product1, 4, %sw_base1;",
+        "mov.b64 %sw_pointer1, %sw_base2;",
+        "cvt.u64.u32 %sw_wide4, %r1;",
+        "mad.lo.s64 %sw_base3, %sw_wide4, 8, 0;",
+        "mov.b64 %rd9, %sw_pointer1;",
+        "add.s64 %sw_pointer1, %sw_pointer1, %sw_base3;",
+        "bra.uni $sw_done1;",
+        "$sw_slow1:",
+        "$sw_done1:",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("mad.lo.s64 %sw_base3, %sw_wide4, 8", "mad.lo.s64 %sw_base3, %sw_wide4, 4"),
+        ("mov.b64 %sw_pointer1, %sw_base2", "mov.b64 %sw_pointer1, %sw_base1"),
+        ("add.s64 %sw_pointer1, %sw_pointer1", "sub.s64 %sw_pointer1, %sw_pointer1"),
+    ],
+)
+def test_mutants_of_pointers(right: str, wrong: str) -> None:
+    """Found by the check, given the same claims, and by running."""
+    new = made_of(COLUMN)
+    mutant = new.replace(right, wrong)
+    assert mutant != new
+    claims = claims_of(COLUMN)
+    old, other = parse(COLUMN), parse(mutant)
+    found = validate((old, old.kernels[0]), (other, other.kernels[0]), claims=claims)
+    assert not isinstance(found, Proved)
+    launches = [(3, 8, 0), (5, 9, 1), (1, -1, -9), (3, 8, -20)]
+    assert any(run(mutant, *each) != run(COLUMN, *each) for each in launches)
 
 
 # ---------------------------------------------------------------- what is left alone
@@ -222,7 +331,11 @@ LAUNCHES = [
 
 
 @pytest.mark.parametrize("launched", LAUNCHES, ids=str)
-@pytest.mark.parametrize("text", [PAIR, THREE], ids=["two", "three"])
+@pytest.mark.parametrize(
+    "text",
+    [PAIR, THREE, BRANCHES, TURNED, COLUMN],
+    ids=["two", "three", "branches", "turned", "column"],
+)
 def test_at_each_end_of_the_indices(text: str, launched: tuple[int, int, int]) -> None:
     assert run(made_of(text), *launched) == run(text, *launched)
 

@@ -1,0 +1,219 @@
+"""Addresses of a loop, read as what stays plus an index that the loop carries.
+
+Accesses whose addresses differ by a number share a base. An address with a product of 64 bits,
+such as `a + 4·(zext(k)·n + x)`, is a pointer that grows by `4·n·2` in a turn, where `k` grows by 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ptxsw import isa
+from ptxsw.analysis.loop_sums import LoopSums, Place
+from ptxsw.bits import wrapped
+from ptxsw.codegen.lower_strength_reduction import Base, Extended, Part, Pointer
+from ptxsw.emulator.node import Term, factors, split
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Reg
+from ptxsw.rewrites.loop_counter import MORE, Counter, Counting, Index, Unfit
+from ptxsw.rewrites.turn_cost import TurnCost
+
+ACCESSES = frozenset({"ld", "st", "atom", "red"})
+
+_FARTHEST = 1 << 23  # bytes that an access may add to its address in SASS
+_MOST_BASES = 12  # two registers each
+_INCREMENT = 2.0  # instructions of a sum of 64 bits
+
+
+class _Address(Struct, frozen=True):
+    """`base + scale · index + offset`, the index extended; `base` is 64 bits wide and without a
+    number."""
+
+    place: Place
+    base: Term
+    scale: int
+    index: Index
+    offset: int
+
+
+class _Product(Struct, frozen=True):
+    """An address with products: what it is as a turn begins, and what it grows by in one."""
+
+    start: tuple[Part, ...]
+    step: tuple[Part, ...]
+    indices: tuple[Index, ...]
+
+
+class Found(Struct, frozen=True):
+    """What is to be made of a loop: bases, pointers, the indices that both rest on, and how many
+    instructions of a turn that saves."""
+
+    bases: tuple[Base, ...]
+    pointers: tuple[Pointer, ...]
+    indices: tuple[Index, ...]
+    gain: float
+
+    @property
+    def moved(self) -> frozenset[int]:
+        """The accesses that get other addresses."""
+        return frozenset(at for base in self.bases for at, _ in base.members)
+
+
+class Addresses:
+    """What can be made of the addresses of one loop."""
+
+    def __init__(self, sums: LoopSums, counting: Counting, cfg: Cfg, cost: TurnCost) -> None:
+        self._sums, self._counting, self._cfg, self._cost = sums, counting, cfg, cost
+        self._terms = sums.terms
+
+    def bases(self) -> Found:
+        """The bases that accesses share."""
+        every = [a for place in self._sums.places if (a := self._address(place)) is not None]
+        groups: dict[tuple[Term, int, Term, Term], list[_Address]] = {}
+        for one in every:
+            far = one.scale * one.index.constant + one.offset
+            if 0 < one.scale < 1 << 31 and abs(far) < _FARTHEST and abs(one.index.constant) < MORE:
+                key = (one.base, one.scale, one.index.carried, one.index.stays)
+                groups.setdefault(key, []).append(one)
+        largest = sorted(groups, key=lambda key: -len(groups[key]))[:_MOST_BASES]
+        chosen = [groups[key] for key in groups if key in largest]
+        bases = tuple(map(self._base, chosen))
+        moved = frozenset(one.place.index for group in chosen for one in group)
+        kept = frozenset(base.index for base in bases)
+        gain = self._cost.of() - self._cost.of(moved, kept=kept) - len(bases)
+        return Found(bases, (), tuple(one.index for group in chosen for one in group), gain)
+
+    def with_pointers(self, found: Found, counter: Counter) -> Found:
+        """The same with pointers for products, where these save more."""
+        given: frozenset[int] = frozenset()
+        pointers: list[Pointer] = []
+        indices: list[Index] = []
+        kept = frozenset(base.index for base in found.bases)
+        left = before = self._cost.of(found.moved, kept=kept)
+        for at, register in self._products(found.moved):
+            now = self._cost.of(found.moved, given | {at}, kept)
+            read = self._read_product(self._sums.values[at], counter)
+            if read is None or left - now <= _INCREMENT:
+                continue
+            pointers.append(Pointer(at, register.name, read.start, read.step))
+            indices += read.indices
+            given, left = given | {at}, now
+        gain = found.gain + before - left - _INCREMENT * len(pointers)
+        return Found(found.bases, tuple(pointers), (*found.indices, *indices), gain)
+
+    # ------------------------------------------------------------ sums with an index
+
+    def _address(self, place: Place) -> _Address | None:
+        """An address read as a sum with one extended index that the loop carries."""
+        instruction = self._cfg.instructions[place.index]
+        if instruction.opcode not in ACCESSES or isa.space(instruction) == "param":
+            return None
+        if place.address.width != 64:
+            return None
+        constant, items = split(place.address)
+        varying = [(part, factor) for part, factor in items if not self._stays(part)]
+        if len(varying) != 1 or len(factors(varying[0][0])) > 1:
+            return None
+        (extended, scale) = varying[0]
+        index = self._index(extended)
+        if index is None:
+            return None
+        base = self._terms.sum(64, 0, [(p, f) for p, f in items if p is not extended])
+        return _Address(place, base, wrapped(scale, 64), index, wrapped(constant, 64))
+
+    def _index(self, extended: Term) -> Index | None:
+        """An extended sum of one register that the loop carries and others that stay."""
+        if extended.kind not in ("sext", "zext"):
+            return None
+        terms, inner = self._terms, extended.args[0]
+        shift, summands = split(inner)
+        carried = [(t, f) for t, f in summands if self._sums.changes(t)]
+        if len(carried) != 1 or carried[0][1] != 1 or carried[0][0] not in self._sums.registers:
+            return None
+        atom = carried[0][0]
+        stays = terms.sub(terms.sub(inner, atom), terms.const(shift, 32))
+        return Index(atom, stays, wrapped(shift, 32), extended.kind == "sext")
+
+    def _stays(self, part: Term) -> bool:
+        return all(
+            self._sums.stays(one.args[0]) if one.kind in ("sext", "zext")
+            else one in self._sums.registers and not self._sums.changes(one)
+            for one in factors(part)
+        )  # fmt: skip
+
+    def _base(self, members: Sequence[_Address]) -> Base:
+        first = members[0]
+        parts = [self._part(term, wrapped(factor, 64)) for term, factor in split(first.base)[1]]
+        if split(first.index.stays)[1]:
+            more = Extended(self._counting.sum(first.index.stays), "s")
+            parts.append(Part(first.scale, (more,)))
+        return Base(
+            _plain_first(parts),
+            self._counting.register(first.index.carried),
+            first.scale,
+            tuple((m.place.index, m.scale * m.index.constant + m.offset) for m in members),
+        )
+
+    def _part(self, term: Term, factor: int) -> Part:
+        return Part(factor, tuple(map(self._value, factors(term))))
+
+    def _value(self, one: Term) -> str | Extended:
+        if one.kind in ("zext", "sext"):
+            return Extended(self._counting.sum(one.args[0]), "s" if one.kind == "sext" else "u")
+        return self._counting.register(one)
+
+    # ------------------------------------------------------------ sums with products
+
+    def _products(self, moved: frozenset[int]) -> list[tuple[int, Reg]]:
+        """The instructions that leave addresses with a product in a register, and these."""
+        makers: dict[Reg, list[int]] = {}
+        for at in self._sums.values:
+            for reg in defs(self._cfg.instructions[at]):
+                makers.setdefault(reg, []).append(at)
+        found = {}
+        for place in self._sums.places:
+            base = place.operand.base
+            if isinstance(base, Reg) and place.index not in moved:
+                ats = makers.get(base, [])
+                if len(ats) == 1 and self._cfg.instructions[ats[0]].guard is None:
+                    found[ats[0]] = base
+        return sorted(found.items())
+
+    def _read_product(self, value: Term, counter: Counter) -> _Product | None:
+        """A value that is to be carried; None where it does not grow by the same in each turn, or
+        has no product."""
+        if value.width != 64:
+            return None
+        constant, items = split(value)
+        step: list[Part] = []
+        indices: list[Index] = []
+        for part, factor in items:
+            varying = [one for one in factors(part) if not self._stays(one)]
+            if not varying:
+                continue
+            index = self._index(varying[0]) if len(varying) == 1 else None
+            if index is None:
+                return None
+            others = tuple(self._value(one) for one in factors(part) if one is not varying[0])
+            try:
+                growth = self._counting.growth(index.carried, counter)
+            except Unfit:
+                return None
+            more = (Extended(growth.of, "u"),) if growth.of.items else ()
+            times = growth.times * (1 if more else growth.of.constant)
+            step.append(Part(wrapped(factor, 64) * times, (*others, *more)))
+            indices.append(index)
+        if not any(part.kind == "mul" and not self._stays(part) for part, _ in items):
+            return None
+        start = [self._part(part, wrapped(factor, 64)) for part, factor in items]
+        if wrapped(constant, 64):
+            start.append(Part(wrapped(constant, 64), ()))
+        return _Product(_plain_first(start), tuple(step), tuple(indices))
+
+
+def _plain_first(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """With what needs no instruction of its own first."""
+    return tuple(sorted(parts, key=lambda p: not (p.factor == 1 and isinstance(p.only, str))))

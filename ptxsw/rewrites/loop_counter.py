@@ -1,0 +1,268 @@
+"""How far a loop goes, and tests that no index wraps until it ends.
+
+    LOOP: ...                         left = n - i, which falls by s in a turn
+          add.s32 %i, %i, %s;
+          setp.lt.u32 %p, %i, %n;     a test:  i < n <= 2^30, s <= 2^30
+          @%p bra LOOP;               then `index + left · growth` is the same in each turn
+
+Where that sum is small as the loop begins, and the counter does not step over its end, no index
+that grows by `growth · s` in a turn ever exceeds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from ptxsw.analysis.loop_sums import LoopSums
+from ptxsw.analysis.ranges import comparisons
+from ptxsw.bits import wrapped
+from ptxsw.codegen.lower_strength_reduction import (
+    Bounded,
+    Compared,
+    Condition,
+    Multiple,
+    NotNegative,
+    Sum,
+)
+from ptxsw.emulator.node import Term, split
+from ptxsw.flow.cfg import Cfg, Loop
+
+LIMIT = 1 << 30
+"""An index is at most this in any turn, and what is added to it less than a half of it: so all
+sums are below 2^31, read as signed numbers or not."""
+MORE = LIMIT // 2
+
+_UNKNOWN = "how often the loop goes round is not known"
+
+
+class Unfit(Exception):
+    """Why a loop is left alone."""
+
+
+class Index(Struct, frozen=True):
+    """An index of 32 bits that is extended: a register that the loop carries, others that stay
+    (a sum without a number), and a number."""
+
+    carried: Term
+    stays: Term
+    constant: int
+    signed: bool
+
+
+class Growth(Struct, frozen=True):
+    """What an index grows by in a turn: `times · of`, or `times` where `of` is a number."""
+
+    times: int
+    of: Sum
+
+
+class Counter(Struct, frozen=True):
+    """How far a loop has to go: `left`, not negative, falls by `step` in a turn, which is a number
+    or a sum that stays. `conditions` keep that true from turn to turn."""
+
+    left: Term
+    step: Term
+    conditions: tuple[Condition, ...]
+
+
+class Counting:
+    """What can be said of one loop's counter, and of indices beside it."""
+
+    def __init__(self, sums: LoopSums, cfg: Cfg, loop: Loop) -> None:
+        self._sums, self._cfg, self._loop = sums, cfg, loop
+        self._terms = sums.terms
+
+    def register(self, atom: Term) -> str:
+        """The name of the register that an atom is as a turn begins."""
+        return self._sums.registers[atom].name
+
+    def sum(self, term: Term) -> Sum:
+        """A sum of registers as a turn begins, ready to be written."""
+        constant, items = split(term)
+        width = term.width
+        return Sum(
+            tuple((self.register(atom), wrapped(f, width)) for atom, f in items),
+            wrapped(constant, width),
+        )
+
+    # ------------------------------------------------------------ how far a loop goes
+
+    def counter(self) -> Counter:
+        """What falls from turn to turn until the loop ends. Raises Unfit."""
+        reason = Unfit(_UNKNOWN)
+        for number in self._loop.blocks:
+            again = self._again(number)
+            if again is None:
+                continue
+            try:
+                return self._read(again)
+            except Unfit as unfit:
+                reason = unfit
+        raise reason
+
+    def _again(self, number: int) -> Term | None:
+        """The condition on which a block that ends each turn does not leave the loop."""
+        block = self._cfg.blocks[number]
+        branch = self._cfg.instructions[block.end - 1]
+        if branch.opcode != "bra" or branch.guard is None or len(block.successors) != 2:
+            return None
+        inside = [n in self._loop.blocks for n in block.successors]
+        if inside[0] == inside[1] or not self._ends_turns(number):
+            return None
+        taken = self._sums.at_end_of(number, branch.guard.reg)
+        taken = self._terms.not_(taken) if branch.guard.negated else taken
+        return taken if inside[0] else self._terms.not_(taken)
+
+    def _ends_turns(self, number: int) -> bool:
+        """Does each turn come to the end of a block, and go straight back to the header then?"""
+        cfg, header = self._cfg, self._loop.header
+        if not all(cfg.dominates(number, latch) for latch in self._loop.latches):
+            return False
+        for _ in self._loop.blocks:
+            inside = [n for n in cfg.blocks[number].successors if n in self._loop.blocks]
+            if len(inside) != 1:
+                return False
+            (number,) = inside
+            if number == header:
+                return True
+            block = cfg.blocks[number]
+            if any(i.opcode != "bra" for i in cfg.instructions[block.start : block.end]):
+                return False
+        return False
+
+    def _read(self, again: Term) -> Counter:
+        if again.kind == "not" and again.args[0].kind == "eq" and again.args[0].args[0].width == 32:
+            return self._until_equal(self._terms.sub(*again.args[0].args))
+        found = list(comparisons([again], self._terms))
+        if len(found) != 1 or found[0].a.width != 32:
+            raise Unfit(_UNKNOWN)
+        return self._while_less(found[0].a, found[0].b, found[0].strict, found[0].signed)
+
+    def _until_equal(self, difference: Term) -> Counter:
+        """A loop that goes on until a difference is 0, which it comes to by equal steps."""
+        step = _number(self._sums.step(difference))
+        if not step or abs(step) & (abs(step) - 1):
+            raise Unfit("the loop's counter has no step that is a power of two")
+        terms = self._terms
+        now = terms.sub(difference, terms.const(step, 32))
+        left = terms.neg(now) if step > 0 else now
+        size = abs(step)
+        conditions: list[Condition] = [Compared("ne.s32", self._plain(left), Sum(()))]
+        if size > 1:
+            conditions.append(Multiple(self._plain(left), size))
+        return Counter(left, terms.const(size, 32), tuple(conditions))
+
+    def _while_less(self, a: Term, b: Term, strict: bool, signed: bool) -> Counter:
+        """A loop that goes on while `a < b`, of which one changes by equal steps."""
+        terms, letter = self._terms, "s" if signed else "u"
+        kind = f"{'lt' if strict else 'le'}.{letter}32"
+        grows, falls = self._sums.step(a), self._sums.step(b)
+        if grows is None or falls is None:
+            raise Unfit(_UNKNOWN)
+        if _number(falls) == 0:
+            now, step = terms.sub(a, grows), grows
+            left = terms.sub(b, now)
+            tests: list[Condition] = [Compared(kind, self._plain(now), self._plain(b))]
+            tests += self._at_most(b, signed)
+        elif _number(grows) == 0 and (_number(falls) or 0) < 0:
+            step = terms.neg(falls)
+            now = terms.sub(b, falls)
+            left = terms.sub(now, a)
+            tests = [Compared(kind, self._plain(a), self._plain(now))]
+            least = -LIMIT if signed else _number(step) or 0
+            tests.append(Compared(f"ge.{letter}32", self._plain(a), Sum((), least)))
+        else:
+            raise Unfit(_UNKNOWN)
+        size = _number(step)
+        if size is not None and not 0 < size < LIMIT:
+            raise Unfit("the loop's counter goes away from its end")
+        if size is None:
+            tests.append(Compared("le.u32", self._plain(step), Sum((), LIMIT)))
+        return Counter(left, step, tuple(tests))
+
+    def _at_most(self, end: Term, signed: bool) -> list[Condition]:
+        value = _number(end)
+        if value is not None and 0 <= value <= LIMIT:
+            return []
+        return [Compared("le.s32" if signed else "le.u32", self._plain(end), Sum((), LIMIT))]
+
+    def _plain(self, term: Term) -> Sum:
+        """A sum of registers as they are when a turn begins. Raises Unfit."""
+        if not all(atom in self._sums.registers for atom, _ in split(term)[1]):
+            raise Unfit("the loop's counter is no sum of registers")
+        return self.sum(term)
+
+    # ------------------------------------------------------------ indices
+
+    def conditions(self, indices: Iterable[Index], counter: Counter) -> tuple[Condition, ...]:
+        """What keeps the counter true, and all of these indices small. Raises Unfit."""
+        every = list(dict.fromkeys(indices))
+        found = list(counter.conditions)
+        for carried in dict.fromkeys(index.carried for index in every):
+            found += self._bounded(carried, counter)
+        found += self._ranges(every)
+        return tuple(dict.fromkeys(found))
+
+    def growth(self, carried: Term, counter: Counter) -> Growth:
+        """What a carried index grows by in a turn. Raises Unfit."""
+        by = self._growth(self._sums.step(carried), counter.step)
+        size = _number(counter.step)
+        if size is not None:
+            step = _number(self._sums.step(carried))
+            return Growth(size, by) if step is None else Growth(step, Sum((), 1))
+        return Growth(by.constant, self.sum(counter.step))
+
+    def _bounded(self, carried: Term, counter: Counter) -> list[Condition]:
+        """Conditions that a carried index stays small, however often the loop goes round."""
+        growth = self._growth(self._sums.step(carried), counter.step)
+        register = self.register(carried)
+        index = Sum(((register, 1),))
+        return [
+            Compared("le.u32", index, Sum((), LIMIT)),
+            Bounded(register, self._plain(counter.left), growth, LIMIT),
+        ]
+
+    def _growth(self, step: Term | None, by: Term) -> Sum:
+        """What an index grows by, at most, while the counter falls by 1. Raises Unfit."""
+        if step is None:
+            raise Unfit("an index does not grow by the same in each turn")
+        number, size = _number(step), _number(by)
+        if number is not None and size is not None:
+            if number < 0:
+                raise Unfit("an index falls from turn to turn")
+            return Sum((), -(-number // size))
+        if size is not None:
+            constant, items = split(step)
+            factors = [wrapped(f, 32) for _, f in items]
+            if any(f % size for f in (*factors, wrapped(constant, 32))):
+                raise Unfit("an index grows by parts of what the counter falls by")
+            shared = self._terms.sum(32, wrapped(constant, 32) // size, [
+                (t, f // size) for (t, _), f in zip(items, factors, strict=True)
+            ])  # fmt: skip
+            return self.sum(shared)
+        for times in range(1, 9):
+            if self._terms.scale(by, times) is step:
+                return Sum((), times)
+        raise Unfit("an index does not grow as the counter does")
+
+    def _ranges(self, indices: Iterable[Index]) -> Iterator[Condition]:
+        """Conditions on what is added to the carried registers."""
+        lowest: dict[tuple[Term, Term], int] = {}
+        for index in indices:
+            if split(index.stays)[1]:
+                yield Compared(
+                    "lt.u32",
+                    self.sum(self._terms.add(index.stays, self._terms.const(MORE, 32))),
+                    Sum((), 2 * MORE),
+                )
+            if not index.signed and (split(index.stays)[1] or index.constant < 0):
+                key = (index.carried, index.stays)
+                lowest[key] = min(lowest.get(key, 0), index.constant)
+        for (carried, stays), constant in lowest.items():
+            yield NotNegative(self.register(carried), self.sum(stays), constant)
+
+
+def _number(term: Term | None) -> int | None:
+    return wrapped(term.value, term.width) if term is not None and term.kind == "const" else None

@@ -1,0 +1,103 @@
+"""What a turn of a loop costs: instructions that ptxas makes of those whose results are needed.
+
+A 64-bit sum takes two, a product and sum of 64 bits one. What only an address needed that is made
+in another way falls away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.dataflow import defs, liveness, uses
+from ptxsw.ir import Instruction, Mem, Reg
+from ptxsw.validate.kinds import Kind, kind
+
+_PRODUCT = 4.0  # a product of 64 bits: IMAD.WIDE, two IMAD, and a sum
+
+
+class TurnCost:
+    """The cost of one loop's turns."""
+
+    def __init__(self, cfg: Cfg, loop: Loop) -> None:
+        blocks = [cfg.blocks[n] for n in sorted(loop.blocks, key=lambda n: cfg.rank[n])]
+        self._code = [(at, cfg.instructions[at]) for b in blocks for at in range(b.start, b.end)]
+        live = liveness(cfg)
+        self._live_out = frozenset().union(*(live[target] for _, target in loop.exits))
+        self._makers: dict[Reg, list[int]] = {}
+        for at, instruction in self._code:
+            for reg in defs(instruction):
+                self._makers.setdefault(reg, []).append(at)
+        self._products = frozenset(
+            r for _, i in self._code
+            if "wide" in i.modifiers or (i.opcode == "shl" and "b64" in i.modifiers)
+            for r in defs(i)
+        )  # fmt: skip
+        self._shifted = frozenset(r for _, i in self._code if i.opcode == "shl" for r in defs(i))
+
+    def of(
+        self,
+        moved: frozenset[int] = frozenset(),
+        given: frozenset[int] = frozenset(),
+        kept: frozenset[str] = frozenset(),
+    ) -> float:
+        """Instructions of a turn, if the accesses `moved` need no registers for their addresses,
+        the results of the instructions `given` come from elsewhere, and the registers `kept` are
+        needed besides."""
+        needed = self._needed(moved, given, kept)
+        fused: set[Reg] = set()
+        total = 0.0
+        for at, instruction in reversed(self._code):
+            if at in needed and at not in given and kind(instruction) is Kind.COMPUTE:
+                total += self._weight(instruction, fused)
+        return total
+
+    def _needed(
+        self, moved: frozenset[int], given: frozenset[int], kept: frozenset[str]
+    ) -> set[int]:
+        code = dict(self._code)
+        roots = [at for at, i in self._code if kind(i) is not Kind.COMPUTE]
+        alive = self._live_out | {reg for reg in self._makers if reg.name in kept}
+        roots += [at for reg in alive for at in self._makers.get(reg, ())]
+        needed: set[int] = set()
+        work = roots
+        while work:
+            at = work.pop()
+            if at in needed:
+                continue
+            needed.add(at)
+            work += [m for reg in self._read(at, code[at], moved, given)
+                     for m in self._makers.get(reg, ())]  # fmt: skip
+        return needed
+
+    def _read(
+        self, at: int, instruction: Instruction, moved: frozenset[int], given: frozenset[int]
+    ) -> Iterator[Reg]:
+        if at in given:
+            return
+        apart = _address_registers(instruction) if at in moved else frozenset()
+        yield from uses(instruction) - apart
+
+    def _weight(self, instruction: Instruction, fused: set[Reg]) -> float:
+        """What ptxas makes of an instruction. The sum behind a product or shift is one with it."""
+        name, wide = instruction.opcode, any(m.endswith("64") for m in instruction.modifiers)
+        if name == "add" and wide:
+            products = uses(instruction) & self._products
+            fused |= products
+            if products & self._shifted:
+                return 2.0  # LEA, LEA.HI.X
+            return 1.0 if products else 2.0
+        if not wide and "wide" not in instruction.modifiers:
+            return 1.0
+        if set(defs(instruction)) <= fused:
+            return 0.0
+        if name in ("mul", "mad") and wide and "wide" not in instruction.modifiers:
+            return _PRODUCT
+        return 1.0 if name in ("cvt", "mul", "mad") else 2.0
+
+
+def _address_registers(access: Instruction) -> frozenset[Reg]:
+    """The registers that only the address of an access names."""
+    address = {o.base for o in access.operands if isinstance(o, Mem) and isinstance(o.base, Reg)}
+    others = {o for o in access.operands if isinstance(o, Reg)}
+    return frozenset(r for r in address if isinstance(r, Reg) and r not in others)

@@ -1,0 +1,55 @@
+"""Instructions of a turn before and after strength reduction, in programs of real compilers."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.rewrites import ARCHS
+from benchmarks.strength_reduction import REWRITE, Row, Subject, operators, programs, rows
+from tests.cost.conftest import Tools, tools
+
+__all__ = ["tools"]  # fixtures
+
+# What a turn takes at least before, and at most after.
+TURNS = [
+    ("neighbours-nvcc", 22.5, 17),
+    ("box-nvcc-rolled", 40, 38),
+    ("box-nvcc", 28, 26),  # unrolled by four
+    ("stencil-clang-O3", 48, 38),
+    ("edges-nvcc", 40, 36),
+    ("edges-clang-O3", 40, 37),
+    ("column-nvcc", 7.5, 6),
+]
+FEW = {"neighbours-nvcc", "stencil-clang-O3", "column-nvcc"}
+
+
+def made(subject: Subject, arch: str) -> Row:
+    (row,) = rows(subject, [arch], [REWRITE], "force")
+    return row
+
+
+def check(name: str, arch: str, before: float, after: float) -> None:
+    row = made(programs()[name], arch)
+    assert row.verdict == "proved, numpy's"
+    assert row.before.instructions is not None and row.before.instructions >= before
+    assert row.after.instructions is not None and row.after.instructions <= after
+
+
+@pytest.mark.parametrize(("name", "before", "after"), [one for one in TURNS if one[0] in FEW])
+def test_a_turn_takes_less(tools: Tools, name: str, before: float, after: float) -> None:
+    check(name, "sm_80", before, after)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("name", "before", "after"), TURNS)
+def test_for_each_target(tools: Tools, name: str, arch: str, before: float, after: float) -> None:
+    check(name, arch, before, after)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", operators())
+def test_no_operator_takes_more(tools: Tools, name: str, arch: str) -> None:
+    """Of nvcc, clang and GCC, where everything that is proved is made."""
+    assert made(operators()[name], arch).good
