@@ -3,15 +3,16 @@
     python -m benchmarks.scale [--kernels 25 200 2334] [--loads 1000 8000 50000] [--jobs N]
 
 First files of many kernels: the KernelGen operators, one after the other, each under a name of its
-own. Then files of one kernel with rows of five neighbouring loads. Mode auto; time is that of the
-whole process and of those that it starts, memory that of the largest of them. The exponents say how
-CPU time grows; the budgets are 1.1 for both, and for the longest file of kernels 90 seconds on two
-cores and 400 MB for all processes together.
+own. Then files of one kernel with rows of five neighbouring loads. Mode auto, nothing remembered of
+earlier runs; time is that of the whole process and of those that it starts, memory that of the
+largest of them. The exponents say how CPU time grows; the budgets are 1.1 for both, and for the
+longest file of kernels 90 seconds on two cores and 400 MB for all processes together.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
@@ -54,7 +55,8 @@ def measured(text: str, jobs: int) -> Cost:
         path = Path(folder) / "a.ptx"
         path.write_text(text)
         command = [sys.executable, "-m", "ptxsw", "optimize", str(path), "-o", "/dev/null"]
-        return cost([*command, "--jobs", str(jobs)])
+        environ = {**os.environ, "PTXSW_CACHE": str(Path(folder) / "cache")}
+        return cost([*command, "--jobs", str(jobs)], environ)
 
 
 def show(what: str, texts: dict[int, str], jobs: int) -> tuple[list[Cost], bool]:
