@@ -23,6 +23,8 @@ from pathlib import Path
 from benchmarks import provenance
 from benchmarks.kernelgen import __main__ as kernelgen
 from benchmarks.kernelgen import gpu
+from benchmarks.programs.loads import LOADS
+from benchmarks.rewrites import AUTO, TOGETHER
 from ptxsw.gpu.cuda import open_device
 from ptxsw.gpu.driver import NoGpu
 
@@ -34,6 +36,7 @@ TABLES = {
 
 
 _PARSED = ("benchmarks/texts", "tests/fixtures", "benchmarks/kernelgen/ptx")
+_OVER_STORES = ("read-only-loads", "scalar-replacement", *TOGETHER, AUTO)
 PRINTED = {
     "optimize": ("benchmarks.synthesis",),
     "stand-in": ("benchmarks.shim",),
@@ -41,6 +44,7 @@ PRINTED = {
     "emulator": ("benchmarks.emulate", "--growth"),
     "parser": ("benchmarks.parse",),
     "rewrites": ("benchmarks.rewrites",),
+    "loads-over-stores": ("benchmarks.rewrites", *LOADS, "--rewrite", *_OVER_STORES),
     "auto": ("benchmarks.auto",),
     "predict": ("benchmarks.predict",),
 }
