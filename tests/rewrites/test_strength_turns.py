@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks.rewrites import ARCHS
 from benchmarks.strength_reduction import REWRITE, Row, Subject, operators, programs, rows
+from ptxsw.pipeline import Options, optimize
 from tests.cost.conftest import Tools, tools
 
 __all__ = ["tools"]  # fixtures
@@ -38,6 +39,15 @@ def check(name: str, arch: str, before: float, after: float) -> None:
 @pytest.mark.parametrize(("name", "before", "after"), [one for one in TURNS if one[0] in FEW])
 def test_a_turn_takes_less(tools: Tools, name: str, before: float, after: float) -> None:
     check(name, "sm_80", before, after)
+
+
+@pytest.mark.parametrize("name", ["neighbours-nvcc", "edges-clang-O3", "column-nvcc"])
+def test_both_copies_of_a_kernel_have_it(name: str) -> None:
+    """`read-only-loads` goes first: the loop stands in two scopes then, under one label."""
+    options = Options("force", rewrites=("read-only-loads", REWRITE))
+    (kernel,) = optimize(programs()[name].path.read_text(), options).report.kernels
+    made = [change for change in kernel.rewrites or () if change.rewrite == REWRITE]
+    assert len(made) == 2
 
 
 @pytest.mark.slow
