@@ -9,7 +9,7 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import Facts, defs, uses
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ir import Function, Instruction, Module, Reg
 
 MOST_TURNS = 1024
 """Loops of more turns are not counted."""
@@ -20,7 +20,11 @@ _MOST_BLOCKS = 8  # before the loop, in which its counter may start
 def turns(trace: Trace, loop: Loop) -> int | None:
     """How often a loop's body is run, if that is fixed by literals in the code; None where it is
     not, or not seen to be."""
-    cfg = trace.cfg
+    return counted_turns(trace.module, trace.function, trace.cfg, loop)
+
+
+def counted_turns(module: Module, function: Function, cfg: Cfg, loop: Loop) -> int | None:
+    """The same of a kernel that was not run symbolically."""
     sources = {source for source, _ in loop.exits}
     if len(sources) != 1 or cfg.loop_of[(leave := sources.pop())] != loop.header:
         return None
@@ -32,7 +36,8 @@ def turns(trace: Trace, loop: Loop) -> int | None:
     inside = _each_turn(cfg, loop, leave, wanted)
     if inside is None:
         return None
-    return _count(trace, loop, branch, stays, inside, wanted)
+    machine = SymbolicMachine(module, function, Terms())
+    return _count(machine, cfg, loop, branch, stays, inside, wanted)
 
 
 def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:
@@ -81,7 +86,8 @@ def _plain(instruction: Instruction) -> bool:
 
 
 def _count(
-    trace: Trace,
+    machine: SymbolicMachine,
+    cfg: Cfg,
     loop: Loop,
     branch: Instruction,
     stays: bool,
@@ -89,11 +95,10 @@ def _count(
     wanted: Facts,
 ) -> int | None:
     """Run the wanted instructions from what is known before the loop."""
-    machine = SymbolicMachine(trace.module, trace.function, Terms())
     state = State({})
-    steps = {i: machine.prepare(trace.cfg.instructions[i], wanted) for i, _ in inside}
-    for index in _leading(trace.cfg, loop):
-        step = machine.prepare(trace.cfg.instructions[index], wanted)
+    steps = {i: machine.prepare(cfg.instructions[i], wanted) for i, _ in inside}
+    for index in _leading(cfg, loop):
+        step = machine.prepare(cfg.instructions[index], wanted)
         if step is not None:
             machine.run(step, state, index)
     for turn in range(1, min(MOST_TURNS, _MOST_STEPS // max(1, len(inside))) + 1):

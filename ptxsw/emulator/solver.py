@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from math import inf
 from time import thread_time
 from typing import Any, TypeAlias
 
@@ -59,17 +60,17 @@ _LAST_RESORT_MS = 5_000  # on the clock, where units are no measure of the work
 class Solver:
     """Answers questions about terms of one table. Z3 is imported with the first question.
 
-    `budget_s` bounds the CPU time spent in all questions together: after it every answer is
-    Unknown.
+    `budget_s` bounds the CPU time spent in all questions together, `units` the work that Z3 does
+    for them: after that every answer is Unknown.
     """
 
-    def __init__(self, budget_s: float = 5.0) -> None:
+    def __init__(self, budget_s: float = 5.0, units: float = inf) -> None:
         self.questions = 0
         self.seconds = 0.0
         self.slowest = 0.0
         self.pruning = 0  # units of work spent in `contradicts` and `soon`
         self._units = 0  # spent in all questions
-        self._budget = budget_s
+        self._budget, self._most = budget_s, units
         self._z3: Any = None
         self._solver: Any = None
         self._memo: tuple[dict[Term, Any], dict[Term, Any]] = ({}, {})
@@ -220,7 +221,7 @@ class Solver:
 
     def _answer(self, limit: int) -> Any:
         """What Z3 says of all that was stated, for at most `limit` units of work."""
-        if self.seconds > self._budget:
+        if self.seconds > self._budget or self._units > self._most:
             return self._z3.unknown
         self.questions += 1
         self._solver.set("rlimit", limit)

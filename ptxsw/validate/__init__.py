@@ -75,7 +75,7 @@ def _answer(begin: Callable[[], Validation]) -> Outcome:
         texts = (validation.old, differ.old), (validation.new, differ.new)
         lines = [_line(t.module, t.cfg.instructions, index) for t, index in texts]
         return Mismatch(differ.reason, lines[0], lines[1], differ.example)
-    return Proved(tuple(validation.assumptions))
+    return Proved(tuple(validation.assumptions), validation.waiting.loops)
 
 
 def _line(module: Module, instructions: Sequence[Instruction], index: int | None) -> int | None:

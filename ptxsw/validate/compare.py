@@ -14,6 +14,7 @@ from ptxsw.validate.memory import Bytes, Memory, Store, uncovered
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path, Touch
 from ptxsw.validate.stores import StoreComparison
+from ptxsw.validate.writers import PRIVATE, may_write
 
 PutOff = tuple[Sequence[Store], Sequence[Store]]
 """Stores by which the first text's memory, and the second's, differs from a common one."""
@@ -31,7 +32,8 @@ class Rules(Struct, frozen=True):
     notes or denies that nobody writes bytes that are newly read by `.nc`.
     `aligned` gives facts about the alignment of what an address is made of. `raced`: does a lane
     take what another has loaded from memory that may be written? `beside`: may an aligned vector
-    cover bytes that the first text does not read?
+    cover bytes that the first text does not read? `may_wait`: may the first text stand still where
+    its path ends, while the second runs on?
     """
 
     images: Callable[[int], frozenset[int]]
@@ -42,6 +44,7 @@ class Rules(Struct, frozen=True):
     aligned: Callable[[Term, Sequence[Term]], Sequence[Term]]
     raced: Callable[[], bool] = lambda: False
     beside: Callable[[], bool] = lambda: False
+    may_wait: Callable[[Path, Path, Sequence[Term]], bool] = lambda *_: False
 
 
 class PathComparison:
@@ -95,7 +98,8 @@ class PathComparison:
         assert old is not None and new is not None
         if old.kind != new.kind:
             raise Differ("the paths go to different places", old.index, new.index)
-        if old.kind == "cut" and new.position not in self._rules.images(old.position):
+        apart = old.kind == "cut" and new.position not in self._rules.images(old.position)
+        if apart and not self._rules.may_wait(self._old, self._new, self._given):
             raise Differ("the paths go to different places", old.index, new.index)
         if old.kind == "brx":
             self._tables(old, new)
@@ -155,17 +159,22 @@ class PathComparison:
 
     def _loads_first(self) -> None:
         """Where a lane takes what another has loaded from memory that is written, too, no store
-        stands before a load: it might be another lane's that hits the bytes."""
-        kinds = [t.loads for t in self._old.touches if t.target.space != "param"]
-        first = kinds.index(False) if False in kinds else len(kinds)
-        if any(kinds[first:]):
-            late = next(t for t in self._old.touches if not t.loads)
-            raise Differ("a store stands between loads that lanes would share", late.index)
+        stands before a load: it might be another lane's that hits the bytes. Behind what writes
+        memory at large, such as a call, nothing is shared (`warp.py`)."""
+        events = self._old.events
+        some = next((n for n, e in enumerate(events) if may_write(e.instruction)), len(events))
+        near = (t for t in self._old.touches if t.before <= some)
+        touches = [t for t in near if t.target.space not in PRIVATE]
+        stores = (n for n, t in enumerate(touches) if not t.loads)
+        first = next(stores, len(touches))
+        if any(t.loads for t in touches[first:]):
+            reason = "a store stands between loads that lanes would share"
+            raise Differ(reason, touches[first].index)
 
     def _touch(self, touch: Touch) -> None:
         """An access of the second text touches only bytes that the first one does, too, before
         anything between may end or wait for ever; and it is aligned."""
-        if self._terms.not_(touch.guard) in self._given:
+        if self._equality.known(self._given).truth(touch.guard) is False:
             return
         given = (*self._given, touch.guard) if touch.guard.kind != "const" else self._given
         if self._memory.is_parameter(touch.target.place):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from ptxsw.analysis.address_equality import Same, assume_no_overflow
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split, unknowns, walk
 from ptxsw.emulator.solver import Proved, Refuted, Solver
 from ptxsw.emulator.terms import Terms
@@ -40,14 +41,23 @@ def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tupl
 class Equality:
     """Compares terms of one table. `example` holds values for which the last terms that were
     compared differ, where the solver found some. `exact`: read values as whole numbers, too, as
-    claims about inequalities want it. `alike` tells more of sums, while it is set."""
+    claims about inequalities want it. `unwraps`, where that may be assumed, notes that signed sums
+    do not overflow. `alike` tells more of sums, while it is set."""
 
-    def __init__(self, terms: Terms, solver: Solver, *, exact: bool = False) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        solver: Solver,
+        *,
+        exact: bool = False,
+        unwraps: Callable[[], None] | None = None,
+    ) -> None:
         self._terms = terms
         self._solver = solver
         self._facts: dict[tuple[Term, ...], Known] = {}
         self._spoken: dict[tuple[Term, ...], frozenset[Term]] = {}
-        self._exact = exact
+        self._unknowns: dict[Term, frozenset[Term]] = {}
+        self._exact, self._unwraps = exact, unwraps
         self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._known: dict[tuple[object, ...], bool] = {}
@@ -95,8 +105,11 @@ class Equality:
             return True
         return self._proved(claim, given)
 
-    def contradictory(self, given: Sequence[Term], more: Sequence[Term]) -> bool:
-        """Can the conditions surely not all hold together? `more` are those behind `given`."""
+    def contradictory(
+        self, given: Sequence[Term], more: Sequence[Term], *, ask: bool = True
+    ) -> bool:
+        """Can the conditions surely not all hold together? `more` are those behind `given`. The
+        solver is only asked if `ask` says so."""
         if self.known((*given, *more)).impossible:
             return True
         known = set(given)
@@ -106,7 +119,9 @@ class Equality:
                     return True
             elif condition not in known:
                 negated = self._terms.not_(condition)
-                if negated in known or self._solver.contradicts(condition, tuple(known)):
+                if negated in known:
+                    return True
+                if ask and self._solver.contradicts(condition, tuple(known)):
                     return True
                 known.add(condition)
         return False
@@ -159,6 +174,13 @@ class Equality:
             return True
         if "ite" in (a.kind, b.kind) and depth < _MAX_DEPTH:
             return self._case_by_case(a, b, given, depth)
+        if sums and self._unwrapped(a, b):
+            return True
+        parted = self._split(a, b, given, depth) if depth < _MAX_DEPTH else None
+        if parted:
+            return True
+        if depth < _MAX_DEPTH and self._matched(a, b, given, depth):
+            return True
         if self._unrelated(a, b, given):
             return False
         if "sum" in (a.kind, b.kind) and self._extended(a, b, given):
@@ -167,19 +189,33 @@ class Equality:
             return True
         if self._exact and self._numbers_of(given).same(a, b):
             return True
-        parted = self._split(a, b, given, depth) if depth < _MAX_DEPTH else None
-        return parted or (parted is None and self._proved(self._terms.eq(a, b), given))
+        return parted is None and self._proved(self._terms.eq(a, b), given)
+
+    def _unwrapped(self, a: Term, b: Term) -> bool:
+        """Are two addresses the same if no signed sum in them overflows?"""
+        if self._unwraps is None or a.size + b.size > _MAX_SIZE:
+            return False
+        same = isinstance(assume_no_overflow(self._terms, a, b), Same)
+        if same:
+            self._unwraps()
+        return same
 
     def _unrelated(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
         """Is one side an unknown of which neither the other side nor a condition tells anything?
         Then the solver cannot prove them equal."""
         if given not in self._spoken:
-            self._spoken[given] = frozenset(u for c in given for u in unknowns(c))
+            self._spoken[given] = frozenset().union(*map(self._unknowns_of, given))
         spoken = self._spoken[given]
         return any(
             x.kind in OPAQUE and x not in spoken and x not in unknowns(y)
             for x, y in ((a, b), (b, a))
         )
+
+    def _unknowns_of(self, condition: Term) -> frozenset[Term]:
+        found = self._unknowns.get(condition)
+        if found is None:
+            found = self._unknowns[condition] = frozenset(unknowns(condition))
+        return found
 
     def _extended(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
         difference = self._terms.sub(a, b)
@@ -255,6 +291,20 @@ class Equality:
         return self._same(low, self._terms.extract(b, 0, low.width), given, depth + 1) and (
             self._same(high, self._terms.extract(b, low.width, high.width), given, depth + 1)
         )
+
+    def _matched(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
+        """Are two sums the same but for one of their terms, and is that the same?"""
+        if "sum" not in (a.kind, b.kind):
+            return False
+        (constant, items), (other, others) = split(a), split(b)
+        mine, theirs = (dict(items).items() - dict(others).items(),
+                        dict(others).items() - dict(items).items())  # fmt: skip
+        if constant != other or len(mine) != 1 or len(theirs) != 1:
+            return False
+        ((x, factor),), ((y, times),) = mine, theirs
+        if factor != times or not any(n.kind == "ite" for n in walk(x, y)):
+            return False
+        return self._same(x, y, given, depth + 1)
 
     def _alike(self, a: Term, b: Term) -> bool:
         """The same operation, so that equal arguments make equal values?"""

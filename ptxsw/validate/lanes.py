@@ -7,23 +7,26 @@ be compared with what its surroundings tell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
+from itertools import combinations
 
-from ptxsw.emulator.node import Term, split, walk
+from ptxsw.emulator.node import Term, Variance, split, walk
 from ptxsw.emulator.run import emulate_blocks
 from ptxsw.emulator.spaces import may_point
 from ptxsw.emulator.state import State
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.ir import Reg
+from ptxsw.flow.dataflow import defs, uses
+from ptxsw.ir import Instruction, Reg
 from ptxsw.validate.declared import Declared
+from ptxsw.validate.gathered import Gathered, names_all
 from ptxsw.validate.path import WARP_QUESTIONS
 from ptxsw.validate.text import MAX_KNOWN, Text
 from ptxsw.validate.warp import WarpView
-from ptxsw.validate.writers import may_write, written_address
+from ptxsw.validate.writers import PRIVATE, may_write, written_address
 
-_PRIVATE = frozenset({"shared", "local"})
+_MAX_STATES = 8
 _QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})
 
 
@@ -44,12 +47,16 @@ class KernelLanes:
 
     @cached_property
     def _shuffles(self) -> bool:
-        """Does only the second text ask other lanes?"""
-        old, new = (
-            any(i.opcode in WARP_QUESTIONS for i in text.cfg.instructions)
-            for text in (self.old, self.new)
-        )
-        return new and not old
+        """Does the second text ask other lanes what the first does not?"""
+        return any(map(self.asks, self.new.cfg.instructions))
+
+    def asks(self, instruction: Instruction) -> bool:
+        """Is it a question to other lanes with a register that only the second text has?"""
+        if instruction.opcode not in WARP_QUESTIONS:
+            return False
+        body = self.old.function.body
+        registers = {*defs(instruction), *uses(instruction)}
+        return any(body.declaration(register) is None for register in registers)
 
     @cached_property
     def _run(self) -> tuple[Trace, Mapping[int, tuple[State, ...]]]:
@@ -71,13 +78,31 @@ class KernelLanes:
 
     def known(self, position: int, *, whole: bool) -> Mapping[Reg, Term]:
         """Registers that hold one term in all states of a block: where lanes are asked, or the
-        `whole` run is to be looked at."""
+        `whole` run is to be looked at. Where all lanes of a warp are in the same state, one that is
+        uniform in each is uniform."""
         states = self._at(position, whole)
         if not states:
             return {}
         first = states[0].env
-        same = [r for r, t in first.items() if all(s.env.get(r) is t for s in states)]
-        return {r: first[r] for r in same if self._may_be_used(first[r])}
+        held = {r: [s.env.get(r) for s in states] for r in first}
+        found = {r: t for r, t in first.items() if all(h is t for h in held[r])}
+        found = {r: t for r, t in found.items() if self._may_be_used(t)}
+        if len(states) > 1 and self._same_state(states):
+            for reg, terms in held.items():
+                if all(t is not None and t.variance is Variance.UNIFORM for t in terms):
+                    name = f"uniform register {reg.name}@{reg.scope}"
+                    alike = self.terms.atom(name, first[reg].width, Variance.UNIFORM)
+                    found.setdefault(reg, alike)
+        return found
+
+    def _same_state(self, states: Sequence[State]) -> bool:
+        """Are all lanes that come to a block in the same of its states, since what they decided on
+        the way is the same for all and tells the states apart?"""
+        told = [{c for c in state.conditions if c.variance is Variance.UNIFORM} for state in states]
+        return len(states) <= _MAX_STATES and all(
+            any(self.terms.not_(condition) in other for condition in one)
+            for one, other in combinations(told, 2)
+        )
 
     def conditions(self, position: int, *, whole: bool) -> list[Term]:
         """Conditions that hold in all states of a block."""
@@ -93,8 +118,21 @@ class KernelLanes:
             node.kind in _QUOTIENTS and node.args[1].kind != "const" for node in walk(term)
         )
 
-    def view(self, pair: tuple[int, int]) -> WarpView | None:
-        """The other lanes of a warp that begins a segment here."""
+    @cached_property
+    def gathered(self) -> Gathered | None:
+        """Where all lanes come together in the second text; None where it does not vote so."""
+        cfg = self.new.cfg
+        if not self._shuffles or not any(map(names_all, cfg.instructions)):
+            return None
+        return self._gathered
+
+    @cached_property
+    def _gathered(self) -> Gathered:
+        parameters = frozenset(p.name for p in self.old.function.params)
+        return Gathered(self.new.cfg, parameters, self.new.live(0))
+
+    def view(self, pair: tuple[int, int], *, waiting: bool = False) -> WarpView | None:
+        """The other lanes of a warp that begins a segment here, or `waits` here for others."""
         if not self._shuffles:
             return None
         p, q = pair
@@ -108,6 +146,9 @@ class KernelLanes:
             quiet=partial(self._is_quiet, self.old.block(p)),
             looping=self.old.block(p) in self.old.blocks_behind([self.old.block(p)]),
             allowed=self.allowed,
+            asks=self.asks,
+            gathered=self._gathered,
+            waiting=waiting,
         )
 
     def _is_quiet(self, block: int, place: Term) -> bool:
@@ -126,10 +167,13 @@ class KernelLanes:
     def _behind_writers(self) -> frozenset[int]:
         """The blocks of the first text to which control may come after a write."""
         cfg = self.old.cfg
+        known = () if self.trace.statistics.timed_out else self.trace.accesses
+        space = {access.index: access.space for access in known}
         return self.old.blocks_behind(
-            block.number
-            for block in cfg.blocks
-            if any(map(may_write, cfg.instructions[block.start : block.end]))
+            cfg.block_of[index]
+            for index, instruction in enumerate(cfg.instructions)
+            if may_write(instruction)
+            and (written_address(instruction) is None or space.get(index) not in PRIVATE)
         )
 
     @property
@@ -149,7 +193,7 @@ class KernelLanes:
             reached = self.old.cfg.block_of[index] in self.old.cfg.rank
             if may_write(instruction) and reached and index not in known:
                 return None
-        return tuple(access for access in found if access.space not in _PRIVATE)
+        return tuple(access for access in found if access.space not in PRIVATE)
 
     @cached_property
     def written_bases(self) -> frozenset[Term | None]:

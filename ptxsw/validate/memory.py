@@ -68,6 +68,22 @@ def uncovered(
     return rest
 
 
+def is_constant_load(node: Term) -> bool:
+    """Is it what memory holds that nobody writes?"""
+    return _is_load(node, CONSTANT)
+
+
+def is_first_load(node: Term) -> bool:
+    """Is it what memory held where the comparison began?"""
+    return _is_load(node, 0)
+
+
+def _is_load(node: Term, epoch: int) -> bool:
+    """Is it a load of memory in an epoch, before any store of it?"""
+    name: Any = node.value[0] if node.kind == "apply" else ()
+    return len(name) == 4 and name[0] == "load" and name[2] == epoch and not name[3]
+
+
 class Memory:
     """The unknowns of memory, and which accesses meet."""
 

@@ -14,6 +14,7 @@ LOCKSTEP = "lockstep-iterations"
 NO_RACE = "no-lane-race"
 NO_FAULT_IN_STRUCT = "no-fault-in-struct"
 FINITE_LOOPS = "finite-loops"
+NO_WRAP = "no-index-wrap"
 
 ASSUMPTIONS: Mapping[str, str] = {
     PARAMETERS_ARE_GLOBAL: "pointers among a kernel's parameters point to global memory",
@@ -22,6 +23,7 @@ ASSUMPTIONS: Mapping[str, str] = {
     LOCKSTEP: "lanes that one activemask reports inside a loop are in the same turn of it",
     NO_RACE: "no thread writes, unordered, bytes that a source load of this kernel reads",
     NO_FAULT_IN_STRUCT: "global bytes beside those read, in one aligned vector, can be read, too",
+    NO_WRAP: "signed sums and products of an address do not overflow",
     FINITE_LOOPS: "a loop whose stores are put off until it ends does end",
 }
 """What a proof may rest on, by name, and what each says of the program."""
@@ -30,9 +32,11 @@ DEFAULT = frozenset({PARAMETERS_ARE_GLOBAL, NO_OUTSIDE_WRITER, LOCKSTEP, NO_RACE
 
 
 class Proved(Struct, frozen=True):
-    """Wherever the first kernel is defined, the second does the same; given `assumptions`."""
+    """Wherever the first kernel is defined, the second does the same; given `assumptions`. There
+    are `loops` round which lanes go with the others after they have left them."""
 
     assumptions: tuple[str, ...] = ()
+    loops: int = 0
 
 
 class Mismatch(Struct, frozen=True):

@@ -105,6 +105,8 @@ WARP_QUESTIONS = frozenset({"activemask", "shfl", "vote"})
 class WarpQuestions(Protocol):
     """Answers what a lane asks of the other lanes of its warp."""
 
+    def understands(self, instruction: Instruction) -> bool: ...
+
     def run(self, path: Path, instruction: Instruction, index: int) -> list[tuple[Reg, Term]]: ...
 
 
@@ -372,7 +374,7 @@ class Runner:
     def _event(
         self, path: Path, instruction: Instruction, index: int, guard: Term
     ) -> list[tuple[Reg, Term]]:
-        if self._warp is not None and instruction.opcode in WARP_QUESTIONS:
+        if self._warp is not None and self._warp.understands(instruction):
             return self._warp.run(path, instruction, index)
         path.mask = None
         what, operands = self._signature(path, instruction)

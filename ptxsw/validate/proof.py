@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import product
+from math import inf
 
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.solver import Solver
@@ -25,12 +26,13 @@ from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.indices import Indices
-from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets, uniform_registers
+from ptxsw.validate.kinds import Kind, asks_convergence, clobbers, kind, meets, uniform_registers
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
 from ptxsw.validate.memory import Bytes, Memory, uncovered
 from ptxsw.validate.narrowing import readings
 from ptxsw.validate.outcome import (
+    NO_WRAP,
     PARAMETERS_ARE_GLOBAL,
     Differ,
     GiveUp,
@@ -40,6 +42,10 @@ from ptxsw.validate.questions import Questions
 from ptxsw.validate.starts import Pair, Starts
 from ptxsw.validate.text import Text
 from ptxsw.validate.versions import Versions
+from ptxsw.validate.waiting import Waiting
+
+MOST_WORK = 4_000_000
+"""What the solver may do for one proof, in its own units of work."""
 
 
 class Validation:
@@ -55,16 +61,19 @@ class Validation:
         permutation: Permutation | None = None,
     ) -> None:
         self.terms = Terms()
-        self.solver = Solver(budget_s=10.0)
+        self.solver = Solver(inf, units=MOST_WORK)
         self.memory = Memory(self.terms, self.solver)
-        self.equality = Equality(self.terms, self.solver, exact=any(map(is_inequality, claims)))
+        self.allowed = assume
+        self.assumptions: dict[str, None] = {}
+        self.equality = Equality(
+            self.terms, self.solver, exact=any(map(is_inequality, claims)),
+            unwraps=self._unwraps if NO_WRAP in assume else None,
+        )  # fmt: skip
         self.old, self.new = Text(self.terms, *old), Text(self.terms, *new)
         starts = {block.start for block in self.old.cfg.blocks}
         self.images = {o: n for o, n in edits.images.items() if o in starts}
         self._claim_labels(claims)
         self._uncut_loops(claims)
-        self.allowed = assume
-        self.assumptions: dict[str, None] = {}
         self.met: dict[int, set[int]] = {}
         self.met_by: dict[int, int] = {}
         self.work: dict[Pair, None] = {}
@@ -81,11 +90,18 @@ class Validation:
             self.equality, self.memory, texts, declared, self.lanes, claims, self.layout, assume,
             self.assumptions,
         )  # fmt: skip
+        self.waiting = Waiting(
+            self.terms, self.equality, texts, lambda: self.lanes.gathered, self._images_of
+        )
+        self.starts.predicates = self.waiting.told
         self.indices = Indices(self.lanes, self.equality)
         self._whole = False
         self.questions = Questions(
             self.equality, self.memory, self.old, declared, self.lanes, assume, self.assumptions
         )
+
+    def _unwraps(self) -> None:
+        self.assumptions[NO_WRAP] = None
 
     def _claim_labels(self, claims: Sequence[ReadClaim]) -> None:
         """A claim holds where its label stands in the second text, too, and not yet where control
@@ -132,8 +148,11 @@ class Validation:
             pair = next(reversed(self.work))
             del self.work[pair]
             self.done.add(pair)
-            if not self._identical(pair):
+            if self.waiting.waits(pair):
+                self._wait(pair)
+            elif not self._identical(pair):
                 self._segment(pair)
+        self.waiting.check(self.done)
 
     def _check_questions(self) -> None:
         """Which lanes are together is not followed: where the first text asks, branches must be
@@ -215,8 +234,14 @@ class Validation:
         extra = [(end, reg) for end in ends for reg in self.starts.extra(end)]
         if any(reg in written for _, reg in extra):
             return False
+        still = not any(_may_change_memory(i) for i in old)
         for end, reg in extra:
-            if self.starts.carry(end, reg, self.starts.carried(pair).get(reg)):
+            value = self.starts.carried.at(pair).get(reg)
+            if self.starts.carried.arrive(end, reg, value, (), still=still):
+                self._again(end)
+        told = self.starts.cut(pair) if self.lanes.gathered is not None else None
+        for end in ends:
+            if told is not None and self.waiting.arrive(end, told.new.get, told.conditions):
                 self._again(end)
         for at, instruction in enumerate(old):
             if meets(instruction):
@@ -287,6 +312,8 @@ class Validation:
         self._whole, self.equality.alike = whole, self.indices.within(None) if whole else None
         cut = self.starts.cut(pair, lenient=lenient, whole=whole)
         cut.view = self.lanes.view(pair)
+        if cut.view is not None:
+            cut.view.given = cut.conditions
         olds = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self.images)
         try:
             for new in self._news(cut, olds, cut.conditions):
@@ -302,6 +329,13 @@ class Validation:
             elif not self._comes_to_itself(cut):
                 raise
         return cut
+
+    def _wait(self, pair: Pair) -> None:
+        """The second text runs on where the first stands still: nothing that lasts is done."""
+        cut = self.starts.cut(pair)
+        cut.view = self.lanes.view(pair, waiting=True)
+        for new in self._news(cut, (), cut.conditions):
+            self._compare(cut, self._still(cut), new)
 
     def _comes_to_itself(self, cut: Cut) -> bool:
         """Does the second text only go on to another image of the place, further down, while the
@@ -408,11 +442,12 @@ class Validation:
 
     def _compare(self, cut: Cut, old: Path, new: Path, *, again: bool = True) -> None:
         more = (*old.conditions, *new.conditions)
-        if self.equality.contradictory(cut.conditions, more):
+        likely = self._go_together(old, new)
+        if self.equality.contradictory(cut.conditions, more, ask=not likely):
             return
         joint = _together(cut.conditions, more)
         try:
-            rules = self.questions.rules(cut, self._images_of)
+            rules = self.questions.rules(cut, self._images_of, self.waiting.may_wait)
             parts = self.terms, self.memory, self.equality, rules
             pending = self.starts.put_off(cut, old, new, joint)
             if self._whole:
@@ -422,7 +457,13 @@ class Validation:
                 self.equality.alike = self.indices.within(self._turn(cut, old))
             for pair in self.starts.check(cut, old, new, joint):
                 self._again(pair)
+            if old.end is not None and new.end is not None and old.end.kind == "cut":
+                pair = old.end.position, new.end.position
+                if self.waiting.arrive(pair, new.get, joint):
+                    self._again(pair)
         except Differ as differ:
+            if likely and self.equality.contradictory(cut.conditions, more):
+                return
             if again and joint != cut.conditions:
                 self._compare_closer(cut, joint, old, new, differ)
                 return
@@ -432,7 +473,18 @@ class Validation:
         for a, b in met.items():
             if meets(self.old.cfg.instructions[a]):
                 self._meet(a, b)
-        self._follow(old, new)
+        self._follow(cut, old, new)
+
+    def _go_together(self, old: Path, new: Path) -> bool:
+        """Do two paths come to corresponding places of which nothing has to be known? Then they are
+        likely taken together, and little is lost if they are compared and never are."""
+        assert old.end is not None and new.end is not None
+        if old.end.kind != new.end.kind or old.end.kind != "cut":
+            return old.end.kind == new.end.kind != "brx"
+        pair = old.end.position, new.end.position
+        if self.waiting.waits(pair) or self.starts.needs_proof(pair):
+            return False
+        return not self.starts.extra(pair)
 
     def _turn(self, cut: Cut, old: Path) -> int | None:
         """The loop of which a path is one turn, that is followed by another."""
@@ -461,14 +513,22 @@ class Validation:
         """Is it proved that no thread takes these two paths?"""
         return bool(joint) and self.equality.holds(self.terms.not_(joint[-1]), joint[:-1])
 
-    def _follow(self, old: Path, new: Path) -> None:
+    def _follow(self, cut: Cut, old: Path, new: Path) -> None:
         """The comparison goes on from where two paths end."""
         assert old.end is not None and new.end is not None
         if old.end.kind == "cut":
-            self._come_to((old.end.position, new.end.position))
+            pair = old.end.position, new.end.position
+            self.waiting.goes_on((cut.old_position, cut.new_position), pair)
+            self._come_to(pair)
         for pair in zip(old.end.targets, new.end.targets, strict=True):
             self._come_to(pair)
 
 
 def _together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, ...]:
     return tuple(dict.fromkeys((*conditions, *more)))
+
+
+def _may_change_memory(instruction: Instruction) -> bool:
+    """May memory be another one behind it, for whatever reason?"""
+    what = kind(instruction)
+    return what is Kind.STORE or (what is Kind.EVENT and clobbers(instruction))

@@ -17,7 +17,7 @@ from ptxsw.validate.low_bits import BITS, LowBits, Multiples
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER, NO_RACE
 from ptxsw.validate.path import Path, Touch
-from ptxsw.validate.read_by_others import ReadByOthers
+from ptxsw.validate.read_by_others import ReadByOthers, Samples
 from ptxsw.validate.text import Text
 from ptxsw.validate.writers import may_write
 from ptxsw.validate.written_ranges import WrittenRanges
@@ -44,9 +44,15 @@ class Questions:
         self._written = WrittenRanges(lanes, equality)
         self._ahead = Ahead(memory, equality)
         self._low_bits = LowBits(old, memory, old.is_lasting)
+        self._samples: Samples = {}
         self._known_multiples: dict[tuple[Term, ...], Multiples] = {}
 
-    def rules(self, cut: Cut, images: Callable[[int], frozenset[int]]) -> Rules:
+    def rules(
+        self,
+        cut: Cut,
+        images: Callable[[int], frozenset[int]],
+        may_wait: Callable[[tuple[int, int], Path, Path, Sequence[Term]], bool],
+    ) -> Rules:
         """The rules of a comparison that begins at a cut."""
         return Rules(
             images=images,
@@ -57,6 +63,7 @@ class Questions:
             aligned=lambda place, given: [*self._aligned(cut, place, given)],
             raced=lambda: cut.view is not None and NO_RACE in cut.view.assumptions,
             beside=self._beside,
+            may_wait=partial(may_wait, (cut.old_position, cut.new_position)),
         )
 
     def _aligned(self, cut: Cut, place: Term, given: Sequence[Term]) -> Iterator[Term]:
@@ -96,7 +103,7 @@ class Questions:
         """A load of the first text that reads these bytes in another lane."""
         if cut.view is None:
             return None
-        found = ReadByOthers(self._terms, self._memory, self._equality, cut.view)
+        found = ReadByOthers(self._terms, self._memory, self._equality, cut.view, self._samples)
         return found.find(old, touch, given)
 
     def _beside(self) -> bool:

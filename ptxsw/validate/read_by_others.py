@@ -24,13 +24,18 @@ from ptxsw.validate.warp import WarpView
 
 _MAX_CHOICES = 2  # of an address
 
+Samples = dict[Term, tuple[int, int, int]]
+
 
 class ReadByOthers:
     """Asks which loads of the first text cover a load of the second in another lane."""
 
-    def __init__(self, terms: Terms, memory: Memory, equality: Equality, view: WarpView) -> None:
+    def __init__(
+        self, terms: Terms, memory: Memory, equality: Equality, view: WarpView, samples: Samples
+    ) -> None:
+        """`samples` keeps what addresses are for some numbers."""
         self._terms, self._memory, self._equality = terms, memory, equality
-        self._view = view
+        self._view, self._samples = view, samples
 
     def find(self, old: Path, touch: Touch, given: Sequence[Term]) -> Touch | None:
         """A load of the first text that reads these bytes in some other lane, whichever lane this
@@ -69,7 +74,7 @@ class ReadByOthers:
         if source.space != target.space or source.size != target.size:
             return False
         stride = self._stride(source.place)
-        distance = self._memory.distance(target.place, source.place)
+        distance = self._distance(target.place, source.place)
         if (
             not stride
             or distance is None
@@ -94,13 +99,32 @@ class ReadByOthers:
             self._view.assume(NO_RACE)
         return True
 
+    def _distance(self, a: Term, b: Term) -> int | None:
+        """How far two addresses seem to be from each other, in bytes: where that is not plain,
+        tried on numbers."""
+        known = self._memory.distance(a, b)
+        if known is not None or a.width != b.width:
+            return known
+        tried = zip(self._tried(a), self._tried(b), strict=True)
+        found = {wrapped(x - y, a.width) for x, y in tried}
+        return found.pop() if len(found) == 1 else None
+
     def _stride(self, place: Term) -> int:
         """How far the next lane's address seems to be, in bytes: tried on numbers, and proved
         later."""
-        values = {node: 3 * number + 5 for number, node in enumerate(unknowns(place))}
-        found = []
-        for lane in (8, 9):
-            for name in ("%tid.x", "%laneid"):
-                values[self._terms.atom(name, 32, *SPECIALS[name])] = lane
-            found.append(evaluate(place, values))
-        return wrapped(found[1] - found[0], place.width)
+        first, _, second = self._tried(place)
+        return wrapped(second - first, place.width)
+
+    def _tried(self, place: Term) -> tuple[int, int, int]:
+        """An address for some numbers: two times in one lane, and in the next one."""
+        found = self._samples.get(place)
+        if found is None:
+            values = []
+            for lane, step in ((8, 3), (8, 11), (9, 3)):
+                numbers = {node: step * node.id % 4093 + 5 for node in unknowns(place)}
+                for name in ("%tid.x", "%laneid"):
+                    numbers[self._terms.atom(name, 32, *SPECIALS[name])] = lane
+                values.append(evaluate(place, numbers))
+            first, other, after = values
+            found = self._samples[place] = first, other, after
+        return found

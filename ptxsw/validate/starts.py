@@ -7,12 +7,14 @@ nobody had to write down: it is believed until control comes to the place with s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
+from ptxsw.flow.dataflow import uses
 from ptxsw.ir import Reg
+from ptxsw.validate.carried import Carried
 from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
 from ptxsw.validate.compare import NOTHING, PutOff
 from ptxsw.validate.cuts import Cut, Registers
@@ -27,6 +29,8 @@ from ptxsw.validate.outcome import FINITE_LOOPS, Differ, GiveUp
 from ptxsw.validate.path import Path, Runner
 from ptxsw.validate.text import Text
 from ptxsw.validate.windows import Windows
+
+_MAX_DEPTH = 100  # equations, one in another
 
 Pair = tuple[int, int]
 """A place in each text."""
@@ -54,7 +58,9 @@ class Starts:
         self._claims = claims
         self._allowed, self._assumptions = allowed, assumptions
         self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
-        self._carried: dict[Pair, dict[Reg, Term | None]] = {}
+        self.carried = Carried(self._terms, self.old.stays)
+        self._extra: dict[Pair, list[Reg]] = {}
+        self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
     def _runners(self, lenient: bool) -> tuple[Runner, Runner]:
         parameters = frozenset(self._declared.parameters) if lenient else frozenset()
@@ -75,7 +81,7 @@ class Starts:
         points = self.old.points(p)
         old = Registers(old_runner, self.old.equations, p, known.get, "register ", points=points)
         told: dict[Reg, Term] = {}
-        carried = self.carried(pair)
+        carried = {**self.carried.at(pair), **self.predicates(pair)}
 
         def given(reg: Reg) -> Term | None:
             if reg not in live:
@@ -224,28 +230,27 @@ class Starts:
         return bool(at_label(self._claims, self.old.labels(pair[0]))) or bool(self._held(pair))
 
     def extra(self, pair: Pair) -> list[Reg]:
-        """Registers that live on in the second text alone and have no equation there."""
-        p, q = pair
-        extra = self.new.live(q) - self.old.live(p)
-        held = self.new.equations.at(q) if extra else 0
-        return [r for r in extra if self.new.equations.writer(held, r) is None]
+        """Registers that live on in the second text alone, and of which no equation there tells
+        the value in terms of the first text's."""
+        found = self._extra.get(pair)
+        if found is None:
+            p, q = pair
+            extra = self.new.live(q) - self.old.live(p)
+            held = self.new.equations.at(q) if extra else 0
+            known = dict.fromkeys(self.old.live(p), True)
+            found = [r for r in extra if not self._told(r, held, known)]
+            self._extra[pair] = found
+        return found
 
-    def carry(self, pair: Pair, reg: Reg, value: Term | None) -> bool:
-        """Control comes to a pair with a value in a register of the second text alone. A value
-        that is made of what never changes, and with which control always comes, is known there.
-        Is less known than before?"""
-        if value is not None and not self.old.is_lasting(value):
-            value = None
-        known = self._carried.setdefault(pair, {})
-        less = known.get(reg) is not None and known[reg] is not value
-        if reg not in known or less:
-            known[reg] = None if less else value
-        return less
-
-    def carried(self, pair: Pair) -> Mapping[Reg, Term | None]:
-        """Values of registers of the second text alone with which control always comes to a pair;
-        None: not always the same."""
-        return self._carried.get(pair, {})
+    def _told(self, reg: Reg, held: int, known: dict[Reg, bool], depth: int = 0) -> bool:
+        """Do equations tell a register's value, from those that are known?"""
+        if reg not in known and depth < _MAX_DEPTH:
+            known[reg] = False
+            writer = self.new.equations.writer(held, reg)
+            if writer is not None:
+                read = uses(self.new.cfg.instructions[writer])
+                known[reg] = all(self._told(r, held, known, depth + 1) for r in read)
+        return known.get(reg, False)
 
     # ------------------------------------------------------------ claims
 
@@ -254,11 +259,12 @@ class Starts:
         less is known than before."""
         assert old.end is not None and new.end is not None
         pairs = [*zip(old.end.targets, new.end.targets, strict=True)]
+        still = old.stores == new.stores == [[]]
         if old.end.kind == "cut":
             pairs.append((old.end.position, new.end.position))
         for pair in pairs:
             for reg in self.extra(pair):
-                if self.carry(pair, reg, new.get(reg)):
+                if self.carried.arrive(pair, reg, new.get(reg), joint, still=still):
                     yield pair
             for claim in at_label(self._claims, self.old.labels(pair[0])):
                 if not claim.claim.about_memory:

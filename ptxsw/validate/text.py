@@ -15,6 +15,7 @@ from ptxsw.ir import Function, Module, Reg
 from ptxsw.validate.cuts import live_at
 from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import Evaluator
+from ptxsw.validate.memory import is_constant_load, is_first_load
 
 MAX_KNOWN = 1000
 """Nodes of a term that is kept from one place to another."""
@@ -43,19 +44,27 @@ class Text:
     def is_lasting(self, value: Term) -> bool:
         """Does a value mean the same at all times: is it made of parameters and of what a thread
         is given for good?"""
-        if value.size > MAX_KNOWN:
-            return False
-        names = {p.name for p in self.function.params}
-        return all(
-            node.kind not in OPAQUE
-            or (node.kind == "atom" and node.value in SPECIALS)
-            or (
-                node.kind == "atom"
-                and node.variance is Variance.UNIFORM
-                and str(node.value).partition("+")[0] in names
-            )
+        return value.size <= MAX_KNOWN and all(map(self._lasts, walk(value)))
+
+    def stays(self, value: Term, *, still: bool) -> bool:
+        """Does a value mean the same at the next place? It may also be read from memory that nobody
+        writes, or, where memory stands `still` until there, from memory as it is now."""
+        return value.size <= MAX_KNOWN and all(
+            self._lasts(node) or is_constant_load(node) or (still and is_first_load(node))
             for node in walk(value)
         )
+
+    def _lasts(self, node: Term) -> bool:
+        if node.kind not in OPAQUE:
+            return True
+        if node.kind != "atom" or node.value in SPECIALS:
+            return node.kind == "atom"
+        name = str(node.value).partition("+")[0]
+        return node.variance is Variance.UNIFORM and name in self._parameters
+
+    @cached_property
+    def _parameters(self) -> frozenset[str]:
+        return frozenset(p.name for p in self.function.params)
 
     def labels(self, position: int) -> tuple[str, ...]:
         """What the block that begins at a position is called: its labels, and its name."""
@@ -71,8 +80,7 @@ class Text:
 
     @cached_property
     def _points(self) -> Mapping[int, Mapping[Reg, Points]]:
-        parameters = frozenset(parameter.name for parameter in self.function.params)
-        found = pointer_spaces(self.cfg, parameters, self.module.address_size)
+        found = pointer_spaces(self.cfg, self._parameters, self.module.address_size)
         return {self.cfg.blocks[number].start: state for number, state in found.items()}
 
     def block(self, position: int) -> int:

@@ -8,22 +8,31 @@
 Those who are here go on together as long as they branch on what is the same for all of them.
 If all 32 lanes are here and there is the lane, then d is s as that lane computed it
 (`other_lane.py`). In all other cases d is unknown, so the second text has to see to them itself.
+
+    vote.sync.ballot.b32 m, p, -1;        who of all lanes has p, where all come (`gathered.py`)
+    vote.sync.any.pred q, p, -1;          q: whether p holds in any of all lanes
+
+If the ballot names all 32 lanes, then all are here and p holds in each. A lane that waits for
+others (`waiting.py`) is here as well, so p has to be false in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.node import Term, Variance, unknowns, walk
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Int, Operand, Reg
 from ptxsw.validate.equality import assumed
 from ptxsw.validate.evaluate import Get
+from ptxsw.validate.gathered import ALL, Gathered, names_all
 from ptxsw.validate.other_lane import LANES, OtherLane, Place, lane_number, neighbours
 from ptxsw.validate.outcome import LOCKSTEP, NO_RACE, GiveUp
-from ptxsw.validate.path import Path
-from ptxsw.validate.writers import may_write
+from ptxsw.validate.path import Path, decided
+from ptxsw.validate.writers import PRIVATE, may_write
+
+_MAX_SIZE = 200  # nodes of a condition
 
 _DIRECTIONS: Mapping[str, tuple[int, int]] = {"down": (1, 31), "up": (-1, 0)}
 """Of each mode the sign of the distance, and the clamp that lets all 32 lanes take part."""
@@ -68,7 +77,8 @@ class WarpView:
     """What `activemask` and `shfl.sync` give in one segment of the second text.
 
     `block` is the block of the second text in which the segment begins, or None where lanes may
-    have come to it from several places of the first. All lanes that execute an `activemask` of
+    have come to it from several places of the first. `gathered` tells where all lanes come, and
+    `waiting` whether this lane only waits for others. All lanes that execute an `activemask` of
     that block have then come through the same cut, in the same turn of every loop if lanes that
     are together are in the same turn: `looping` tells whether that has to be assumed. Memory is
     `quiet` at an address if, where lanes do not race, nobody writes there between what the lanes
@@ -85,33 +95,67 @@ class WarpView:
         quiet: Callable[[Term], bool],
         looping: bool,
         allowed: frozenset[str],
+        asks: Callable[[Instruction], bool],
+        gathered: Gathered,
+        waiting: bool = False,
     ) -> None:
         self._terms, self._cfg, self._block = terms, cfg, block
+        self._gathered, self._waiting, self._asks = gathered, waiting, asks
+        self._ballots: set[Term] = set()  # masks that are ballots of all lanes
         self._shared, self._quiet, self._looping = shared, quiet, looping
         self._allowed = allowed
         self.assumptions: dict[str, None] = {}
         self._votes: list[tuple[Term, Term, Term]] = []  # mask, and what is true in each lane
+        self._unknowns: dict[Term, frozenset[Term]] = {}
+        self.given: tuple[Term, ...] = ()  # what holds where the segment begins, in any lane
+
+    def understands(self, instruction: Instruction) -> bool:
+        """Is it a question that only the second text asks?"""
+        return self._asks(instruction)
 
     def run(self, path: Path, instruction: Instruction, index: int) -> list[tuple[Reg, Term]]:
         """What the instruction writes. Raises GiveUp where it is not understood."""
         if instruction.guard is not None:
             raise GiveUp(f"a guarded {instruction.name} is not followed")
-        if self._looping:
-            self.assume(LOCKSTEP)
+        if self._looping and not names_all(instruction):
+            self.assume(LOCKSTEP)  # a ballot of all lanes is of one turn
         if instruction.opcode == "activemask":
             return [self._asked(path, instruction, index)]
         if instruction.opcode == "vote":
+            if instruction.modifiers == ("sync", "ballot", "b32"):
+                return [self._balloted(path, instruction, index)]
             return [self._voted(path, instruction, index)]
         return [self._shuffled(path, instruction, index)]
 
     def _asked(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
         (dest,) = instruction.operands
+        if self._waiting:
+            raise GiveUp("lanes that wait for others ask who is there")
         if self._block is None or path.parted or self._cfg.block_of[index] != self._block:
             raise GiveUp("lanes may come along different ways to where they ask who is there")
         if not isinstance(dest, Reg):
             raise GiveUp(f"{instruction.name} is not followed")
         path.mask = self._terms.atom(f"lanes at {index}", 32, Variance.UNIFORM)
         return dest, path.mask
+
+    def _balloted(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
+        """Who of all lanes has a predicate. All lanes have come from where this segment begins:
+        each from the same place of the first text, unless it waits."""
+        terms, operands = self._terms, instruction.operands
+        dest, asked = (*operands, None, None)[:2]
+        if not names_all(instruction) or not isinstance(dest, Reg) or not isinstance(asked, Reg):
+            raise GiveUp(f"{instruction.name} is not followed")
+        apart = self._block is None or not self._gathered.whole(self._block)
+        if not self._waiting and (path.parted or apart):
+            raise GiveUp("lanes may come along different ways to where they ask who is there")
+        self._gathered.check(index)
+        mask, own = terms.atom(f"lanes at {index}", 32, Variance.UNIFORM), path.get(asked)
+        if self._waiting and decided(terms, own, path.conditions) is not False:
+            raise GiveUp("a lane that waits for others is counted among them")
+        self._learn(path, mask, self.whole(mask), own)
+        self._ballots.add(mask)
+        path.mask = mask
+        return dest, mask
 
     def _voted(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
         """One answer for all who are here, which tells of each of them."""
@@ -123,13 +167,20 @@ class WarpView:
         dest, asked, mask = operands
         if not isinstance(dest, Reg) or not isinstance(asked, Reg):
             raise GiveUp(f"{instruction.name} is not followed")
-        if path.mask is None or not self._names(path, mask, path.mask):
+        if not self._names(path, mask, index):
             raise GiveUp("the mask of a vote is not that of the lanes that are here")
         own, answer = path.get(asked), terms.atom(f"voted at {index}", 1, Variance.UNIFORM)
         less, more = (own, answer) if mode == "any" else (answer, own)
-        path.conditions = assumed(path.conditions, terms.or_(terms.not_(less), more), terms)
-        self._votes.append((path.mask, less, more))
+        self._learn(path, path.mask, less, more)
         return dest, answer
+
+    def _learn(self, path: Path, mask: Term | None, less: Term, more: Term) -> None:
+        """From one condition follows another, in each lane of a mask."""
+        path.conditions = assumed(
+            path.conditions, self._terms.or_(self._terms.not_(less), more), self._terms
+        )
+        if mask is not None:
+            self._votes.append((mask, less, more))
 
     def told(self, other: OtherLane, mask: Term) -> Iterator[Term]:
         """What votes of some lanes tell of another one of them."""
@@ -140,20 +191,49 @@ class WarpView:
     def _shuffled(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
         terms = self._terms
         dest, register, places = source(terms, instruction, path.get)
-        mask = instruction.operands[4]
-        if path.mask is None or not self._names(path, mask, path.mask):
+        if not self._names(path, instruction.operands[4], index):
             raise GiveUp("the mask of a shuffle is not that of the lanes that are here")
         value = terms.atom(f"shuffled at {index}", 32, Variance.LANE)
+        if path.mask is None or self._waiting:
+            return dest, value
         for place in places:
             other = self.other(place, quiet=not _writes(path))
-            taken = other.value(path.get(register))
+            held = path.get(register)
+            taken = other.value(held)
+            there = [other.value(condition) for condition in self._helpful(held)]
             if other.raced:
                 self.assume(NO_RACE)
             sure = terms.and_(self.whole(path.mask), place.exists(terms))
             if other.in_row:
                 sure = terms.and_(sure, neighbours(terms))
+            for condition in there:
+                more = terms.or_(terms.not_(sure), condition)
+                path.conditions = assumed(path.conditions, more, terms)
             value = terms.ite(sure, taken, value)
         return dest, value
+
+    def _helpful(self, value: Term) -> list[Term]:
+        """What is known in each lane where the segment begins, and may tell which way a value went
+        that depends on the way."""
+        conditions = [
+            condition
+            for condition in self.given
+            if condition.variance is Variance.LANE and condition.size <= _MAX_SIZE
+        ]
+        ways = {node.args[0] for node in walk(value) if node.kind == "ite"} if conditions else ()
+        asked = {
+            unknown
+            for way in ways
+            if way.variance is Variance.LANE
+            for unknown in self._unknowns_of(way)
+        }
+        return [c for c in conditions if not asked.isdisjoint(self._unknowns_of(c))]
+
+    def _unknowns_of(self, condition: Term) -> frozenset[Term]:
+        found = self._unknowns.get(condition)
+        if found is None:
+            found = self._unknowns[condition] = frozenset(unknowns(condition))
+        return found
 
     def whole(self, mask: Term) -> Term:
         """The condition that all lanes of the warp are here."""
@@ -164,12 +244,18 @@ class WarpView:
         still = quiet and NO_RACE in self._allowed
         return OtherLane(self._terms, place, self._shared, self._quiet if still else _never)
 
-    def _names(self, path: Path, operand: Operand, mask: Term) -> bool:
-        """Does an operand name the lanes that are here? All of them may be named by a literal."""
+    def _names(self, path: Path, operand: Operand, index: int) -> bool:
+        """Does an operand name the lanes that are here? All of them may be named by a literal:
+        where it is known that all are here, or where all come, whichever they are. A ballot names
+        those that have a predicate, while the others are here, too."""
         if isinstance(operand, Reg):
-            return path.get(operand) is mask
-        literal = operand in (Int(-1), Int(0xFFFFFFFF))
-        return literal and self.whole(mask) in path.conditions
+            known = path.mask is not None and path.mask not in self._ballots
+            return known and path.get(operand) is path.mask
+        if operand not in ALL:
+            return False
+        if path.mask is None or self.whole(path.mask) not in path.conditions:
+            self._gathered.check(index)
+        return True
 
     def assume(self, name: str) -> None:
         """Let the proof rest on something. Raises GiveUp where it may not."""
@@ -179,7 +265,10 @@ class WarpView:
 
 
 def _writes(path: Path) -> bool:
-    return any(path.stores) or any(may_write(e.instruction) for e in path.events)
+    stores = (store for epoch in path.stores for store in epoch)
+    return any(store.target.space not in PRIVATE for store in stores) or any(
+        may_write(event.instruction) for event in path.events
+    )
 
 
 def _never(place: Term) -> bool:

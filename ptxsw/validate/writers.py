@@ -5,7 +5,8 @@ from __future__ import annotations
 from ptxsw import isa
 from ptxsw.ir import Instruction, Mem
 
-_PRIVATE = frozenset({"shared", "local", "param"})
+PRIVATE = frozenset({"shared", "local", "param"})
+"""Spaces that are no part of global memory."""
 _WRITES = isa.Effect.WRITE | isa.Effect.CALL
 _WRITERS = isa.opcodes(isa.Trait.SCALAR_ACCESS) - {"ld"}
 
@@ -16,7 +17,7 @@ def may_write(instruction: Instruction) -> bool:
     if instruction.opcode == "griddepcontrol":
         return True
     plain = instruction.opcode in _WRITERS
-    return bool(effects & _WRITES) and not (plain and isa.space(instruction) in _PRIVATE)
+    return bool(effects & _WRITES) and not (plain and isa.space(instruction) in PRIVATE)
 
 
 def written_address(instruction: Instruction) -> Mem | None:

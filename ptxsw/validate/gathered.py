@@ -1,0 +1,310 @@
+"""Where all lanes of a warp come together in the second text, and for whom they wait there.
+
+    vote.sync.any.pred %go, %in, -1;       waits for every lane of the warp that has not exited
+    @%go bra LOOP;                         taken: %in is true in some lane, whichever asks
+
+Such a vote gives all lanes one answer, so the branch parts nobody, and they come together to what
+follows. A lane whose own %in is false may go round with the others: it waits for a lane in which
+%in is true. This file tells from the text alone where all lanes come together, and of which
+predicates it is known there that they are true in some lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from functools import cached_property, partial
+
+from ptxsw import isa
+from ptxsw.emulator.node import Variance
+from ptxsw.emulator.specials import SPECIALS
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.convergence import blocks_before, convergence_blocker, waits
+from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.loop_exits import memory_dependence
+from ptxsw.ir import Instruction, Int, Mem, Reg, Special, Symbol
+from ptxsw.validate.kinds import Kind, kind
+from ptxsw.validate.outcome import GiveUp
+
+ALL = (Int(-1), Int(0xFFFFFFFF))
+"""A member mask that names all lanes."""
+
+_Some = frozenset[Reg]
+_ENDS = frozenset({"ret", "exit", "trap"})
+
+
+def names_all(instruction: Instruction) -> bool:
+    """Is it a vote or shuffle of all lanes, by a literal member mask?"""
+    return (
+        instruction.opcode in ("vote", "shfl")
+        and "sync" in instruction.modifiers
+        and instruction.guard is None
+        and bool(instruction.operands)
+        and instruction.operands[-1] in ALL
+    )
+
+
+class Gathered:
+    """The second text, as a warp runs it. `undefined` are registers read before they are set."""
+
+    def __init__(self, cfg: Cfg, parameters: frozenset[str], undefined: frozenset[Reg]) -> None:
+        self._cfg, self._parameters, self._undefined = cfg, parameters, undefined
+
+    def check(self, index: int) -> None:
+        """All lanes come to a vote or shuffle that waits for all of them, the same number of
+        times, and none of them waits on its way for what another does behind it. Raises GiveUp."""
+        number = self._cfg.block_of[index]
+        if number not in self._checked:
+            self._checked[number] = self._problem(number)
+        if self._checked[number] is not None:
+            raise GiveUp(self._checked[number] or "")
+
+    def at(self, position: int) -> bool:
+        """Do all lanes come together to where a block begins?"""
+        number = self._number(position)
+        return number is not None and self.whole(number)
+
+    def true_somewhere(self, position: int) -> frozenset[Reg]:
+        """Predicates that are true in some lane whenever the lanes come together to where a block
+        begins."""
+        number = self._number(position)
+        if number is None or not self.whole(number):
+            return frozenset()
+        return self._somewhere.get(number, frozenset())
+
+    @cached_property
+    def asked(self) -> frozenset[Reg]:
+        """The predicates that all lanes vote on."""
+        found = set()
+        for instruction in self._cfg.instructions:
+            if instruction.opcode == "vote" and names_all(instruction):
+                operand = instruction.operands[1]
+                if isinstance(operand, Reg):
+                    found.add(operand)
+        return frozenset(found)
+
+    def loop_at(self, position: int) -> Loop | None:
+        """The loop whose header begins there."""
+        number = self._number(position)
+        return None if number is None else self._cfg.loops.get(number)
+
+    def together_until_left(self, loop: Loop) -> bool:
+        """Do all lanes leave a loop together, by whichever exit?"""
+        ends = (self._cfg.instructions[self._cfg.blocks[n].end - 1].opcode for n in loop.blocks)
+        return _ENDS.isdisjoint(ends) and all(
+            self.whole(source) and not self._parts(source) for source, _ in loop.exits
+        )
+
+    # ------------------------------------------------------------ who comes together
+
+    @cached_property
+    def _checked(self) -> dict[int, str | None]:
+        return {}
+
+    def _problem(self, number: int) -> str | None:
+        if not self.whole(number):
+            return "not all lanes come to a vote or shuffle that waits for all of them"
+        before = blocks_before(self._cfg, number)
+        for loop in self._cfg.loops.values():
+            apart = loop.header in before and not self.together_until_left(loop)
+            if apart and memory_dependence(self._cfg, loop) is not None:
+                return "a lane may wait for another in a loop before a vote of all lanes"
+        return None
+
+    def whole(self, number: int) -> bool:
+        """Do all lanes that have not exited come together to the end of a block?"""
+        known = self._known
+        if number not in known:
+            known[number] = self._comes(number, self._parts)
+        return known[number]
+
+    @cached_property
+    def _known(self) -> dict[int, bool]:
+        return {}
+
+    def _comes(self, number: int, parts: Callable[[int], bool]) -> bool:
+        if self._cfg.irreducible or number not in self._cfg.rank:
+            return False
+        return convergence_blocker(self._cfg, number, parts) is None
+
+    def _parts(self, number: int) -> bool:
+        """May lanes go different ways at the end of a block?"""
+        return self._may_part(number, self._alike)
+
+    def _may_part(self, number: int, alike: Container[Reg]) -> bool:
+        block = self._cfg.blocks[number]
+        last = self._cfg.instructions[block.end - 1] if block.end > block.start else None
+        if last is None or last.opcode not in ("bra", "brx", "ret", "exit", "trap"):
+            return len(block.successors) > 1
+        if last.opcode == "brx":
+            return True
+        return last.guard is not None and last.guard.reg not in alike
+
+    # ------------------------------------------------------------ what is alike
+
+    @cached_property
+    def _alike(self) -> frozenset[Reg]:
+        """Registers that hold one value in all lanes wherever these come together: each is only
+        written where all lanes come together, and with what is the same for all. Assumed of all
+        registers, and taken back until nothing more falls: by the time a lane has read a
+        register, all lanes have written it alike."""
+        instructions = self._cfg.instructions
+        writers: dict[Reg, list[int]] = {}
+        for index, instruction in enumerate(instructions):
+            if self._cfg.block_of[index] in self._cfg.rank:
+                for reg in defs(instruction):
+                    writers.setdefault(reg, []).append(index)
+        wanted = self._deciding(writers)
+        alike = {
+            reg
+            for reg in wanted - self._undefined
+            if all(self._is_function(instructions[i]) for i in writers.get(reg, ()))
+        }
+        while True:
+            while lost := {
+                reg for reg in alike if any(not self._read(i) <= alike for i in writers[reg])
+            }:
+                alike -= lost
+            blocks = {self._cfg.block_of[i] for reg in alike for i in writers[reg]}
+            apart = {
+                number
+                for number in blocks
+                if not self._comes(number, partial(self._may_part, alike=frozenset(alike)))
+            }
+            lost = {
+                reg for reg in alike if any(self._cfg.block_of[i] in apart for i in writers[reg])
+            }
+            if not lost:
+                return frozenset(alike)
+            alike -= lost
+
+    def _deciding(self, writers: Mapping[Reg, list[int]]) -> set[Reg]:
+        """Registers on which it depends where control goes."""
+        work = [
+            reg
+            for block in self._cfg.blocks
+            if block.end > block.start
+            for reg in uses(self._cfg.instructions[block.end - 1])
+            if self._cfg.instructions[block.end - 1].opcode == "bra"
+        ]
+        found = {reg for reg in work if reg in writers}
+        work = list(found)
+        while work:
+            for index in writers.get(work.pop(), ()):
+                if not names_all(self._cfg.instructions[index]):
+                    more = {reg for reg in self._read(index) if reg in writers} - found
+                    found |= more
+                    work.extend(more)
+        return found
+
+    def _read(self, index: int) -> frozenset[Reg]:
+        """What has to be alike so that the result is: of a vote of all lanes, nothing."""
+        instruction = self._cfg.instructions[index]
+        return frozenset() if names_all(instruction) else uses(instruction)
+
+    def _is_function(self, instruction: Instruction) -> bool:
+        """Does it give the same in all lanes, if the registers that it reads are the same?"""
+        if instruction.opcode == "vote":
+            return names_all(instruction)
+        plain = instruction._replace(guard=None)
+        names = (o.name for o in isa.uses(plain) if isinstance(o, Special))
+        if any(name not in SPECIALS or SPECIALS[name][0] is not Variance.UNIFORM for name in names):
+            return False
+        if kind(instruction) is Kind.COMPUTE:
+            return not any(isinstance(o, Symbol) for o in instruction.operands)
+        if kind(instruction) is not Kind.LOAD:
+            return False
+        if "nc" in instruction.modifiers or isa.space(instruction) == "const":
+            return True
+        bases = [o.base for o in instruction.operands if isinstance(o, Mem)]
+        return isa.space(instruction) == "param" and all(
+            isinstance(base, Symbol) and base.name in self._parameters for base in bases
+        )
+
+    # ------------------------------------------------------------ true in some lane
+
+    @cached_property
+    def _somewhere(self) -> Mapping[int, _Some]:
+        """For each block the predicates of which it is known, where it begins, that they are true
+        in some lane: a forward analysis over all ways."""
+        cfg = self._cfg
+        everything = self.asked
+        entry: dict[int, _Some] = dict.fromkeys(cfg.order, everything)
+        entry[0] = frozenset()
+        work = dict.fromkeys(cfg.order)
+        while work:
+            number = next(iter(work))
+            del work[number]
+            for successor, some in self._through(number, entry[number]):
+                met = entry[successor] & some
+                if met != entry[successor]:
+                    entry[successor] = met
+                    work[successor] = None
+        return entry
+
+    def _through(self, number: int, some: _Some) -> list[tuple[int, _Some]]:
+        """What is known behind a block, on each edge."""
+        block = self._cfg.blocks[number]
+        now = set(some)
+        voted: dict[Reg, Reg] = {}  # what a vote has asked, by its answer
+        for index in range(block.start, block.end):
+            instruction = self._cfg.instructions[index]
+            told = self._told(instruction, now) if self.whole(number) else None
+            for reg in defs(instruction):
+                now.discard(reg)
+                voted = {a: p for a, p in voted.items() if reg not in (a, p)}
+            if told is not None:
+                now.add(told)
+            if names_all(instruction) and instruction.modifiers == ("sync", "any", "pred"):
+                answer, asked = instruction.operands[:2]
+                if isinstance(answer, Reg) and isinstance(asked, Reg) and answer != asked:
+                    voted[answer] = asked
+        if self._parts(number) and number not in self._closed:
+            now = set()  # the lane of which that is known may go its own way, and exit
+        last = self._cfg.instructions[block.end - 1] if block.end > block.start else None
+        guard = last.guard if last is not None and last.opcode == "bra" else None
+        if guard is None or guard.reg not in voted or len(block.successors) != 2:
+            return [(s, frozenset(now)) for s in block.successors]
+        taken = now if guard.negated else now | {voted[guard.reg]}
+        fallen = now | {voted[guard.reg]} if guard.negated else now
+        return list(zip(block.successors, map(frozenset, (taken, fallen)), strict=True))
+
+    def _told(self, instruction: Instruction, now: Container[Reg]) -> Reg | None:
+        """A predicate that becomes true in some lane: in all of them, or where another is."""
+        if instruction.name != "mov.pred" or instruction.guard is not None:
+            return None
+        dest, value = instruction.operands
+        true = value in (*ALL, Int(1)) or value in now
+        return dest if true and isinstance(dest, Reg) else None
+
+    @cached_property
+    def _closed(self) -> frozenset[int]:
+        """The blocks of loops that no lane leaves alone."""
+        return frozenset(
+            number
+            for loop in self._cfg.loops.values()
+            if self.together_until_left(loop)
+            for number in loop.blocks
+        )
+
+    # ------------------------------------------------------------ small things
+
+    def _number(self, position: int) -> int | None:
+        return self._starts.get(position)
+
+    @cached_property
+    def _starts(self) -> Mapping[int, int]:
+        return {b.start: b.number for b in self._cfg.blocks if b.number in self._cfg.rank}
+
+
+def may_be_kept(cfg: Cfg, header: int) -> str | None:
+    """Why a lane in a loop, or in one inside it, may stay there until another lane that has left
+    it does something; None where it cannot."""
+    blocks = cfg.loops[header].blocks
+    for loop in cfg.loops.values():
+        if loop.header in blocks and memory_dependence(cfg, loop) is not None:
+            return "when lanes leave a loop depends on memory that others may write"
+    for number in blocks:
+        block = cfg.blocks[number]
+        if any(map(waits, cfg.instructions[block.start : block.end])):
+            return "lanes wait for each other in a loop that some of them have left"
+    return None

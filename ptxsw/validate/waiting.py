@@ -1,0 +1,208 @@
+"""Lanes that have left a loop in the first text, and go round it with the others in the second.
+
+    first text                         second text
+    $LOOP:                             $LOOP:                      %in: not yet left the loop
+        ...                                ...
+        @%p bra $LOOP;                     and.pred %in, %in, %p;
+                                           vote.sync.any.pred %go, %in, -1;
+        st.global.f32 [%rd4], %f1;         @%go bra $LOOP;
+
+Such a lane waits: the first text stands still at a place while the second runs on somewhere that
+is no image of it, and does nothing that lasts. Pairs of places where lanes wait are proved as all
+others are. Beside that,
+
+- a lane begins to wait only where all lanes come together, and a predicate that is false in it is
+  true in another lane; so there is always a lane for which the others wait, and the end of its
+  loop ends their waiting;
+- that lane's own end may not depend on what those who wait would do next;
+- who waits through a turn of a loop is outside of it in the first text, and no place of the second
+  text's loop is one outside of the first text's. So all lanes in a loop are in the same turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from ptxsw.analysis.trip_count import counted_turns
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.terms import Terms
+from ptxsw.flow.cfg import Loop
+from ptxsw.ir import Reg
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.gathered import Gathered, may_be_kept
+from ptxsw.validate.outcome import GiveUp
+from ptxsw.validate.path import Path
+from ptxsw.validate.text import Text
+
+Pair = tuple[int, int]
+
+
+class Waiting:
+    """Which pairs of places are such where a lane waits, and what is known of predicates there.
+    `images` are the places of the first text's blocks in the second."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        equality: Equality,
+        texts: tuple[Text, Text],
+        gathered: Callable[[], Gathered | None],
+        images: Callable[[int], frozenset[int]],
+    ) -> None:
+        self._terms, self._equality = terms, equality
+        self._old, self._new = texts
+        self._find, self._images = gathered, images
+        self._truths: dict[Pair, dict[Reg, bool | None]] = {}
+        self._headers: set[int] = set()
+        self._goes_on: dict[Pair, set[Pair]] = {}  # from where a lane waits to where it does still
+
+    def waits(self, pair: Pair) -> bool:
+        """Does a lane at these places wait for others?"""
+        return pair[1] not in self._images(pair[0])
+
+    # ------------------------------------------------------------ predicates
+
+    def told(self, pair: Pair) -> Mapping[Reg, Term]:
+        """Predicates whose value is always the same when control comes to a pair."""
+        known = self._truths.get(pair, {})
+        return {
+            reg: self._terms.const(int(truth), 1)
+            for reg, truth in known.items()
+            if truth is not None
+        }
+
+    def arrive(self, pair: Pair, values: Callable[[Reg], Term], given: tuple[Term, ...]) -> bool:
+        """Control comes to a pair with some values. Is less known there than before?"""
+        gathered = self._find()
+        if gathered is None:
+            return False
+        live = self._new.live(pair[1]) - self._old.live(pair[0])
+        known = self._truths.setdefault(pair, {})
+        less = False
+        for reg in gathered.asked & live:
+            truth = self._truth(values(reg), given)
+            if reg not in known:
+                known[reg] = truth
+            elif known[reg] is not None and known[reg] is not truth:
+                known[reg], less = None, True
+        return less
+
+    def _truth(self, value: Term, given: tuple[Term, ...]) -> bool | None:
+        if value.kind == "const":
+            return bool(value.value)
+        return self._equality.known(given).truth(value)
+
+    # ------------------------------------------------------------ beginning to wait
+
+    def may_wait(self, at: Pair, old: Path, new: Path, given: Sequence[Term]) -> bool:
+        """May a lane that comes from `at` stand still in the first text, and go on in the
+        second?"""
+        gathered = self._find()
+        if gathered is None:
+            return False
+        assert new.end is not None
+        if self.waits(at):
+            return True
+        return any(
+            self._truth(new.get(reg), tuple(given)) is False
+            for reg in gathered.true_somewhere(new.end.position)
+        )
+
+    def goes_on(self, at: Pair, to: Pair) -> None:
+        """A lane that waits may go on to another pair."""
+        if self.waits(at) and self.waits(to):
+            self._goes_on.setdefault(at, set()).add(to)
+
+    # ------------------------------------------------------------ the whole
+
+    @property
+    def loops(self) -> int:
+        """Of the first text, round which lanes go on in the second."""
+        return len(self._headers)
+
+    def check(self, pairs: Iterable[Pair]) -> None:
+        """All that was proved for single pairs makes a proof of the whole. Raises GiveUp."""
+        gathered = self._find()
+        seen = set(pairs)
+        waiting = {pair for pair in seen if self.waits(pair)}
+        if gathered is None or not waiting:
+            if waiting:
+                raise GiveUp("lanes would wait, and nobody votes")
+            return
+        places = {q for _, q in waiting}
+        for_others = {q for q in places if self._for_others(gathered, q, waiting)}
+        counted = {q: loop for q in places - for_others if (loop := self._counted(gathered, q))}
+        alone = {pair for pair in waiting if pair[1] not in for_others}
+        if self._goes_round(alone, counted):
+            raise GiveUp("lanes may wait for each other, and none of them goes on")
+        for q in sorted(places):
+            header = self._check_turns(gathered, q, waiting, seen - waiting)
+            if header is not None and q not in counted:
+                self._headers.add(header)
+
+    def _for_others(self, gathered: Gathered, place: int, waiting: Iterable[Pair]) -> bool:
+        """Is there, whenever lanes wait at a place, another one that does not?"""
+        here = [self._truths.get(pair, {}) for pair in waiting if pair[1] == place]
+        return any(
+            all(known.get(reg) is False for known in here) for reg in gathered.true_somewhere(place)
+        )
+
+    def _counted(self, gathered: Gathered, place: int) -> Loop | None:
+        """A loop of the second text that begins at a place and goes round a fixed number of
+        times, whatever a lane that waits holds."""
+        text, loop = self._new, gathered.loop_at(place)
+        if loop is None or counted_turns(text.module, text.function, text.cfg, loop) is None:
+            return None
+        return loop
+
+    def _goes_round(self, pairs: set[Pair], counted: Mapping[int, Loop]) -> bool:
+        """Is there a way from one of some pairs back to it that passes none but them, and is not
+        a turn of a loop whose turns are counted?"""
+
+        def again(a: Pair, b: Pair) -> bool:
+            loop = counted.get(b[1])
+            return loop is not None and self._new.block(a[1]) in loop.blocks
+
+        left = set(pairs)
+        while left:
+            ends = {
+                pair
+                for pair in left
+                if not any(to in left and not again(pair, to) for to in self._goes_on.get(pair, ()))
+            }
+            if not ends:
+                return True
+            left -= ends
+        return False
+
+    def _check_turns(
+        self, gathered: Gathered, place: int, waiting: set[Pair], others: set[Pair]
+    ) -> int | None:
+        """Lanes that wait where a loop of the second text begins are outside of that loop in the
+        first, in which no lane is kept; and all places in the one are in the other. Gives the
+        first text's loop."""
+        loops = list(self._loops(place))
+        loop = gathered.loop_at(place)
+        if loop is None:
+            if loops:
+                raise GiveUp("lanes wait where the first text begins a loop, and the second none")
+            return None
+        if len(loops) != 1:
+            raise GiveUp("lanes wait in a loop that the first text does not have")
+        (header,) = loops
+        blocks = self._old.cfg.loops[header].blocks
+        if any(self._old.block(p) in blocks for p, q in waiting if q == place):
+            raise GiveUp("a lane waits through a turn of the loop that it is in")
+        inside = {self._new.cfg.blocks[number].start for number in loop.blocks}
+        if any(q in inside and self._old.block(p) not in blocks for p, q in others):
+            raise GiveUp("a lane may enter a loop while others are in it")
+        kept = may_be_kept(self._old.cfg, header)
+        if kept is not None:
+            raise GiveUp(kept)
+        return header
+
+    def _loops(self, place: int) -> Iterator[int]:
+        """The loops of the first text whose headers have an image at a place."""
+        for header in self._old.cfg.loops:
+            if place in self._images(self._old.cfg.blocks[header].start):
+                yield header
