@@ -16,7 +16,8 @@ from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, Unbounded
 from ptxsw.codegen.lower_scalar_replacement import address
 from ptxsw.codegen.rematerialize import computes
-from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.node import Term, walk
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import Loop
@@ -86,8 +87,7 @@ class LoopStreams:
 
     @cached_property
     def count(self) -> Term:
-        name = f"iter({self.cfg.name(self.header)})"
-        return self.trace.terms.atom(name, 64, Variance.UNIFORM)
+        return self.trace.terms.iteration(self.cfg.name(self.header))
 
     @cached_property
     def always(self) -> frozenset[int]:
@@ -126,8 +126,8 @@ class LoopStreams:
         if len(addresses) != 1:
             return None
         (place,) = addresses
-        own = f"loop({self.cfg.name(self.header)},"
-        if any(n.kind == "atom" and str(n.value).startswith(own) for n in walk(place)):
+        own = self.cfg.name(self.header)
+        if any(n.origin is Origin.LOOP_VALUE and n.of[0] == own for n in walk(place)):
             return None
         whole = self.sums.polynomial(place)
         parted = whole.parted(self.count)
