@@ -20,7 +20,6 @@ from ptxsw.parser import parse
 from ptxsw.plan import Plan
 from ptxsw.shuffle.uniform_loops import uniform_loops
 from ptxsw.simt import launch
-from ptxsw.verify.proving import Proof, prove
 from tests.emulator.programs import Writer
 
 BATCHES, PER_BATCH = 4, 16
@@ -134,7 +133,6 @@ def assert_same(seed: int, seen: Counter[str]) -> None:
     want = run(text, seed)
     seen["loops"] += loops
     seen["kernels"] += 1
-    seen["proved"] += isinstance(prove(parse(text), parse(rewritten), "k"), Proof)
     assert run(rewritten, seed) == want, seed
     for schedule in (1, 2):
         assert run(rewritten, seed, seed=schedule) == want, (seed, schedule)
@@ -146,7 +144,7 @@ def test_random_kernels(batch: int) -> None:
     seen: Counter[str] = Counter()
     for seed in range(batch * PER_BATCH, (batch + 1) * PER_BATCH):
         assert_same(seed, seen)
-    assert seen["kernels"] >= 3 and seen["proved"], seen
+    assert seen["kernels"] >= 3, seen
 
 
 def test_a_loop_that_has_to_follow_the_one_inside_it() -> None:
