@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.scale import many_kernels
 from ptxsw import Options, optimize
 from ptxsw.excerpt import Excerpt
-from ptxsw.passes import Passes, Progress
+from ptxsw.passes import Passes
 from ptxsw.toolchain.cache import Cache
 from ptxsw.toolchain.jobs import LONG, Jobs
 from ptxsw.toolchain.kernel_cache import KernelCache
@@ -100,13 +101,13 @@ def test_after_a_change_of_one_kernel_only_it_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[str] = []
-    run = Passes.run
+    steps = Passes.steps
 
-    def noted(self: Passes, excerpt: Excerpt) -> Progress:
+    def noted(self: Passes, excerpt: Excerpt) -> Any:
         ran.append(excerpt.name)
-        return run(self, excerpt)
+        return steps(self, excerpt)
 
-    monkeypatch.setattr(Passes, "run", noted)
+    monkeypatch.setattr(Passes, "steps", noted)
     text, options = many_kernels(3), Options(mode="force")
     changed = text.replace("ret;", "bar.sync 0;\n\tret;", 1)
     expected = optimize(changed, options)
