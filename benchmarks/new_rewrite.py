@@ -23,7 +23,13 @@ ROOT = Path(__file__).parents[1]
 HELPERS = {
     "bank-conflicts": ("rewrites/bank_choice.py",),
     "vectorize": ("rewrites/vector_cover.py",),
+    "scalar-replacement": ("rewrites/loop_streams.py",),
     "registers": ("rewrites/register_trials.py",),
+    "strength-reduction": (
+        "rewrites/loop_counter.py",
+        "rewrites/address_bases.py",
+        "rewrites/turn_cost.py",
+    ),
 }
 """Files of one rewrite beside the two that each has."""
 

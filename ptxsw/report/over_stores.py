@@ -9,10 +9,9 @@ from typing import Any
 from ptxsw.emulator.trace import Trace
 from ptxsw.report.model import Access, Kernel, Rewrite
 from ptxsw.rewrites.loop_streams import WRAPS
-from ptxsw.rewrites.read_only_loads import ReadOnlyLoads
-from ptxsw.rewrites.scalar_replacement import ScalarReplacement
 
-REWRITES = (ReadOnlyLoads.name, ScalarReplacement.name)
+REWRITES = ("read-only-loads", "scalar-replacement")
+_READ_ONLY, _IN_REGISTERS = REWRITES
 _SPACES = ("global", "shared")
 
 
@@ -34,17 +33,17 @@ def over_stores(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
     known to have loaded the same bytes a turn ago."""
     again = {a.line for a in accesses if any(not c.delta for c in a.carried)}
     rewrites = kernel.rewrites or ()
-    constant = {r.line: r for r in rewrites if r.rewrite == ReadOnlyLoads.name}
+    constant = {r.line: r for r in rewrites if r.rewrite == _READ_ONLY}
     found = {
         refusal.line: refusal.reason
         for refusal in reversed(kernel.refusals or ())
-        if refusal.rewrite == ScalarReplacement.name
+        if refusal.rewrite == _IN_REGISTERS
         and refusal.line not in constant
         and (refusal.reason != WRAPS or refusal.line in again)
     }
     found |= {line: _constant(rewrite) for line, rewrite in constant.items()}
     for rewrite in rewrites:
-        if rewrite.rewrite == ScalarReplacement.name:
+        if rewrite.rewrite == _IN_REGISTERS:
             for line, told in _kept(rewrite.line, rewrite.detail).items():
                 tested = line in constant and constant[line].detail.get("tested")
                 found[line] = f"{told}, behind a test" if tested else told

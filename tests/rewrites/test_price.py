@@ -12,11 +12,12 @@ PRICES = tuple(prices())
 
 @pytest.mark.parametrize("one", PRICES, ids=lambda one: one.name)
 def test_what_is_there_for_a_rewrite(one: Price) -> None:
-    """`passes` alone asks two of them for what the check and the last pricing need."""
+    """Others ask only for what one cannot say as a rewrite: `passes` what the check and the last
+    pricing need, `prediction` the limits of `registers`, the report why an access stays."""
     assert all(one.code.values())
     assert one.tests
     assert one.page >= 5
-    assert set(one.elsewhere) <= {"passes.py"}
+    assert set(one.elsewhere) <= {"passes.py", "prediction.py", "report/over_stores.py"}
 
 
 def test_narrowing_costs_two_files() -> None:
