@@ -106,10 +106,11 @@ class Equality:
         return self._proved(claim, given)
 
     def contradictory(
-        self, given: Sequence[Term], more: Sequence[Term], *, ask: bool = True
+        self, given: Sequence[Term], more: Sequence[Term], *, ask: str = "all"
     ) -> bool:
-        """Can the conditions surely not all hold together? `more` are those behind `given`. The
-        solver is only asked if `ask` says so."""
+        """Can the conditions surely not all hold together? `more` are those behind `given`. Z3 is
+        asked about "all" of them, about those that are "plain", no disjunctions, or about "none":
+        a disjunction seldom contradicts anything, and takes Z3 long."""
         if self.known((*given, *more)).impossible:
             return True
         known = set(given)
@@ -121,7 +122,8 @@ class Equality:
                 negated = self._terms.not_(condition)
                 if negated in known:
                     return True
-                if ask and self._solver.contradicts(condition, tuple(known)):
+                asked = ask == "all" or (ask == "plain" and condition.kind != "or")
+                if asked and self._solver.contradicts(condition, tuple(known)):
                     return True
                 known.add(condition)
         return False

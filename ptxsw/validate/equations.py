@@ -9,7 +9,7 @@ forward must-analysis over bit sets.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from ptxsw.flow.cfg import Cfg, ends_block
@@ -57,14 +57,14 @@ class Equations:
         return tuple(
             i
             for i, ins in enumerate(self._cfg.instructions)
-            if ins.opcode == "cvta" and "to" in ins.modifiers and is_equation(ins)
+            if ins.opcode == "cvta" and "to" in ins.modifiers and self._tells[i]
         )
 
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
         found: defaultdict[Reg, list[int]] = defaultdict(list)
         for index, instruction in enumerate(self._cfg.instructions):
-            if is_equation(instruction):
+            if self._tells[index]:
                 for reg in defs(instruction):
                     found[reg].append(index)
         return found
@@ -74,22 +74,34 @@ class Equations:
         """The equations in which a register occurs."""
         bits: defaultdict[Reg, int] = defaultdict(int)
         for index, instruction in enumerate(self._cfg.instructions):
-            if is_equation(instruction):
+            if self._tells[index]:
                 for reg in {*defs(instruction), *uses(instruction)}:
                     bits[reg] |= 1 << index
             elif ends_block(instruction) and instruction.guard is not None:
                 bits[instruction.guard.reg] |= 3 << (self._count + 2 * index)
         return bits
 
+    @cached_property
+    def _tells(self) -> Sequence[bool]:
+        """Does an instruction make an equation?"""
+        return [is_equation(instruction) for instruction in self._cfg.instructions]
+
+    @cached_property
+    def _steps(self) -> Sequence[tuple[int, int]]:
+        """For each instruction the equations that it leaves, and the one that it makes."""
+        kills = self._kills
+        found = []
+        for index, instruction in enumerate(self._cfg.instructions):
+            ended = 0
+            for reg in defs(instruction):
+                ended |= kills.get(reg, 0)
+            found.append((~ended, 1 << index if self._tells[index] else 0))
+        return found
+
     def _through(self, number: int, held: int, end: int) -> int:
         """The equations that hold at a position in a block, from those at its start."""
-        kills = self._kills
-        for index in range(self._cfg.blocks[number].start, end):
-            instruction = self._cfg.instructions[index]
-            for reg in defs(instruction):
-                held &= ~kills.get(reg, 0)
-            if is_equation(instruction):
-                held |= 1 << index
+        for left, made in self._steps[self._cfg.blocks[number].start : end]:
+            held = held & left | made
         return held
 
     @cached_property

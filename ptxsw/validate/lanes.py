@@ -51,12 +51,19 @@ class KernelLanes:
         return any(map(self.asks, self.new.cfg.instructions))
 
     def asks(self, instruction: Instruction) -> bool:
-        """Is it a question to other lanes with a register that only the second text has?"""
+        """Is it a question to other lanes with a register that only the second text uses?"""
         if instruction.opcode not in WARP_QUESTIONS:
             return False
-        body = self.old.function.body
-        registers = {*defs(instruction), *uses(instruction)}
-        return any(body.declaration(register) is None for register in registers)
+        return not self._named >= {*defs(instruction), *uses(instruction)}
+
+    @cached_property
+    def _named(self) -> frozenset[Reg]:
+        """The registers that instructions of the first text name."""
+        return frozenset(
+            register
+            for instruction in self.old.cfg.instructions
+            for register in (*defs(instruction), *uses(instruction))
+        )
 
     @cached_property
     def _run(self) -> tuple[Trace, Mapping[int, tuple[State, ...]]]:

@@ -442,8 +442,8 @@ class Validation:
 
     def _compare(self, cut: Cut, old: Path, new: Path, *, again: bool = True) -> None:
         more = (*old.conditions, *new.conditions)
-        likely = self._go_together(old, new)
-        if self.equality.contradictory(cut.conditions, more, ask=not likely):
+        ask = "none" if self._go_together(old, new) else "plain"
+        if self.equality.contradictory(cut.conditions, more, ask=ask):
             return
         joint = _together(cut.conditions, more)
         try:
@@ -462,7 +462,7 @@ class Validation:
                 if self.waiting.arrive(pair, new.get, joint):
                     self._again(pair)
         except Differ as differ:
-            if likely and self.equality.contradictory(cut.conditions, more):
+            if self.equality.contradictory(cut.conditions, more):
                 return
             if again and joint != cut.conditions:
                 self._compare_closer(cut, joint, old, new, differ)

@@ -99,7 +99,6 @@ TWINS = (
     T("a segment of 16", "1, 31, %sw_mask", "1, 0x101f, %sw_mask"),
     T("the address is shuffled", "mov.b32 %sw_src, %f1", "mov.b32 %sw_src, %r4"),
     T("asked before the branch", "activemask.b32 %sw_mask;\n", ""),
-    T("a mask of ones", "31, %sw_mask", "31, -1"),
     T("a guarded shuffle", "shfl.sync", "@!%sw_part shfl.sync"),
     T(
         "the sum for the load",
@@ -159,6 +158,18 @@ def test_what_is_wrong_is_refused(of: T) -> None:
     assert not isinstance(judged(BEFORE, twin(of)), Proved)
 
 
+ONES = T("a mask of ones", "31, %sw_mask", "31, -1")
+LATE = "END:\nst.global.f32 [%rd4+2048], %f4;\n"
+
+
+def test_a_mask_of_ones_does_not_wait_for_lanes_that_have_exited() -> None:
+    """Those that have left for other code may be waited for, but come too late to be asked."""
+    assert judged(BEFORE, twin(ONES)) == Proved()
+    before, after = (text.replace("END:\n", LATE) for text in (BEFORE, twin(ONES)))
+    assert judged(before, AFTER.replace("END:\n", LATE)) == Proved()
+    assert not isinstance(judged(before, after), Proved)
+
+
 WRAPPING = BEFORE.replace("64, %r2", "%r1, %r2")
 TWICE = """
 ld.global.nc.f32 %f1, [%rd6];
@@ -188,7 +199,6 @@ COPIES = (
     ),
     T("only if all wrap", "vote.sync.any", "vote.sync.all"),
     T("a vote on something else", "%sw_own, %sw_wrap, %sw_mask", "%sw_own, %sw_rows, %sw_mask"),
-    T("a vote of those who may be missing", "%sw_wrap, %sw_mask", "%sw_wrap, -1"),
     T("the vote is not asked", "or.pred %sw_part, %sw_part, %sw_own;\n", ""),
     T(
         "only the vote is asked",
@@ -214,6 +224,13 @@ COPIES = (
 
 def test_a_stretch_that_stands_twice_under_a_branch_of_the_warp() -> None:
     assert judged(WRAPPING, VERSIONED) == Proved()
+
+
+def test_a_vote_of_all_lanes_asks_those_that_have_not_exited() -> None:
+    of = T("a vote with a mask of ones", "%sw_wrap, %sw_mask", "%sw_wrap, -1")
+    assert judged(WRAPPING, twin(of, VERSIONED)) == Proved()
+    before, after = (text.replace("END:\n", LATE) for text in (WRAPPING, twin(of, VERSIONED)))
+    assert not isinstance(judged(before, after), Proved)
 
 
 @pytest.mark.parametrize("of", COPIES, ids=lambda t: t.name)
