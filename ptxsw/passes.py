@@ -23,7 +23,7 @@ from ptxsw.cost.decide import TUNED, Decision
 from ptxsw.cost.dominance import FALLS
 from ptxsw.cost.select import TUNED as MEASURED
 from ptxsw.cost.select import Choice
-from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
+from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME, PLANNING, Budget, OutOfTime
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
@@ -223,25 +223,35 @@ class Passes:
     # ------------------------------------------------------------ writing
 
     def _write(self, one: Rewrite, each: Progress, made: Made) -> None:
-        """Splice what a rewrite wrote, and check it."""
-        since = _composed(each, one.lower(made.kernel, made.changes))
-        module = parse(_rewritten(each.excerpt.module.source, since))
-        problem = self._problem(made, module)
-        if problem is not None:
-            self._give_up(each, len(each.made) - 1, problem)
+        """Splice what a rewrite wrote, and check it. Of a kernel whose time runs out meanwhile the
+        changes are kept that were checked by then."""
+        for share in (CHECKING, 1.0):
+            since = _composed(each, one.lower(made.kernel, made.changes))
+            module = parse(_rewritten(each.excerpt.module.source, since))
+            try:
+                problem = self._problem(one, made, module, share)
+            except OutOfTime as late:
+                if not late.done or share == 1.0:
+                    self._give_up(each, len(each.made) - 1, OUT_OF_TIME)
+                    return
+                made = each.made[-1] = joint.reduced(made, late.done)
+                continue
+            if problem is not None:
+                self._give_up(each, len(each.made) - 1, problem)
+                return
+            each.since, each.module, each.trace = since, module, None
+            each.function = _named(module, each.function.name)
+            each.states.append(State(len(each.made) - 1, module, each.function, since))
             return
-        each.since, each.module, each.trace = since, module, None
-        each.function = _named(module, each.function.name)
-        each.states.append(State(len(each.made) - 1, module, each.function, since))
 
-    def _problem(self, made: Made, rewritten: Module) -> str | None:
+    def _problem(self, one: Rewrite, made: Made, rewritten: Module, share: float) -> str | None:
         """Why the text that was written is not taken: it does not do what the one before did, or
-        whether it does cannot be told. None where it is right."""
+        whether it does cannot be told. None where it is right. Raises OutOfTime."""
         kernel = made.kernel
-        if kernel.options.unsafe_bound is not None and made.rewrite in joint.TOGETHER:
-            return None  # it is meant to be wrong
-        if kernel.budget.spent():
-            return OUT_OF_TIME
+        if one.name in joint.TOGETHER:
+            wrong = joint.check(kernel, made.changes, rewritten, share)
+            return None if wrong is None else f"a bug of ptxsw: {wrong}"
+        kernel.budget.check()
         new = _named(rewritten, kernel.function.name)
         allowed = kernel.options.assume & ASSUMPTIONS.keys()
         layouts = [
@@ -301,10 +311,9 @@ class Passes:
     def _give_up(self, each: Progress, number: int, reason: str) -> None:
         """Take back what a rewrite has made, and say why. What earlier ones made stays."""
         made = each.made[number]
-        if made.rewrite in joint.TOGETHER:
-            told = {refusal.at for refusal in made.refusals}
-            loads = [a.index for a in global_loads(made.kernel.trace) if a.index not in told]
-            refusals = (*made.refusals, *(Refusal(made.rewrite, at, reason) for at in loads))
+        if made.rewrite in joint.TOGETHER:  # what was said of other loads counted on it
+            loads = [load.index for load in global_loads(made.kernel.trace)]
+            refusals = tuple(Refusal(made.rewrite, at, reason) for at in loads)
             each.made[number] = replace(made, changes=(), refusals=refusals, choice=None)
         else:
             _drop(each, number, reason)

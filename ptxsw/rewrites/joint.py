@@ -12,14 +12,19 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Line, Refusal
+from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.codegen.lower_shuffle import lower as _lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.version_region import as_written
+from ptxsw.emulator.budget import OUT_OF_TIME
+from ptxsw.ir import Module
 from ptxsw.plan import Plan, Proof
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Found, Kernel, Made
 from ptxsw.rewrites.planning import Decision, decide
-from ptxsw.shuffle.candidate_plan import Kept
+from ptxsw.shuffle.candidate_plan import CandidatePlan, Kept
+from ptxsw.shuffle.combine import without
 from ptxsw.shuffle.legality import Legality
+from ptxsw.verify.local import check as check_lines
 
 LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE = "load-elimination", "uniform-loops", "shuffle"
 TOGETHER = (LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE)
@@ -108,3 +113,24 @@ def lower(kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
     """The edits that make all of these changes."""
     bound = kernel.options.unsafe_bound
     return _lower(kernel.text, kernel.function, kernel.trace.cfg, changes, bound)
+
+
+def check(kernel: Kernel, changes: Sequence[Change], rewritten: Module, share: float) -> str | None:
+    """Where the written text is not what the changes say; None where it is. Raises OutOfTime where
+    this share of the kernel's time is spent before the end."""
+    if kernel.options.unsafe_bound is not None:
+        return None
+    plan = as_plan(kernel.function, kernel.trace.cfg, changes)
+    problem = check_lines(plan, rewritten, kernel.budget, share)
+    return None if problem is None else str(problem)
+
+
+def reduced(made: Made, right: frozenset[int]) -> Made:
+    """What was made without the changes of other loads than these, for which there is no time."""
+    kernel = made.kernel
+    plan = as_plan(kernel.function, kernel.trace.cfg, made.changes)
+    whole = CandidatePlan("", "", plan, ())
+    left, dropped = without(kernel.trace, whole, lambda r: None if r.dest in right else OUT_OF_TIME)
+    known = {change.at: change for change in made.changes}
+    kept = tuple(replace(c, obligations=known[c.at].obligations) for c in changes(left.plan, None))
+    return replace(made, changes=kept, refusals=(*made.refusals, *map(_refusal, dropped)))

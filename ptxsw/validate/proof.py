@@ -44,7 +44,7 @@ from ptxsw.validate.text import Text
 from ptxsw.validate.versions import Versions
 from ptxsw.validate.waiting import Waiting
 
-MOST_WORK = 4_000_000
+MOST_WORK = 16_000_000
 """What the solver may do for one proof, in its own units of work."""
 
 

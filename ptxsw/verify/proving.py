@@ -1,4 +1,9 @@
-"""Is there a proof that two kernels are equal? `ptxsw.validate` finds it, from the texts alone."""
+"""Is there a proof that two kernels are equal?
+
+`ptxsw.validate` is asked first: it sees the two texts and no rule of any rewrite. What it cannot
+follow yet (loops that all lanes go round together, values that cross branches which lanes take
+differently) is proved by the rules of the shuffles, on the first kernel (`symbolic.py`).
+"""
 
 from __future__ import annotations
 
@@ -8,34 +13,32 @@ from msgspec import Struct
 
 from ptxsw.ir import Function, Instruction, Module
 from ptxsw.validate import Outcome, Proved, validate
+from ptxsw.verify import symbolic
 from ptxsw.verify.inferred_layout import layouts
+from ptxsw.verify.symbolic import Unproved
 
 
 class Proof(Struct, frozen=True):
-    """The kernels are equal on some assumptions. `unchanged`: they are the same instructions;
-    `loops` are gone round by lanes that have left them, together with the others."""
+    """The kernels are equal on some assumptions. `alone`: from the two texts alone; `unchanged`:
+    they are the same instructions; `loops` were found to be gone round by all lanes together."""
 
     assumptions: tuple[str, ...] = ()
+    alone: bool = True
     unchanged: bool = False
     loops: int = 0
-
-
-class Unproved(Struct, frozen=True):
-    """Nothing is proved."""
-
-    reason: str
 
 
 def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
     """Is a kernel of `second` equal to that of `first`? Raises ParseError."""
     old, new = _kernel(first, name), _kernel(second, name)
-    reason = ""
     for outcome in _outcomes((first, old), (second, new)):
         if isinstance(outcome, Proved):
             same = [*map(_said, old.body.instructions)] == [*map(_said, new.body.instructions)]
-            return Proof(outcome.assumptions, same, outcome.loops)
-        reason = reason or str(outcome)
-    return Unproved(reason)
+            return Proof(outcome.assumptions, unchanged=same)
+    proof = symbolic.prove(first, second, name)
+    if isinstance(proof, Unproved):
+        return proof
+    return Proof(proof.assumptions, False, not (proof.rewrites or proof.loops), proof.loops)
 
 
 def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Iterator[Outcome]:

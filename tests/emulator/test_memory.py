@@ -157,7 +157,9 @@ def test_spaces(between: str, load: str, expected: bool) -> None:
         ("ld.acquire.gpu.global.u32 {}, [%rd4];", False),
         ("ldu.global.u32 {}, [%rd4];", False),
         ("atom.global.add.u32 {}, [%rd4], 0;", False),
-        ("shfl.sync.idx.b32 {}, %r1, 0, 31, -1;", False),
+        ("shfl.sync.idx.b32 {}, %r1, 0, 31, -1;", True),  # all lanes have the same %r1
+        ("shfl.sync.idx.b32 {}, %r2, 0, 31, -1;", False),
+        ("shfl.sync.down.b32 {}, %r1, 1, 31, -1;", False),
     ],
 )
 def test_loads_that_fetch_again(load: str, expected: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.kernelgen.measure import measure
+from benchmarks.programs.addresses import ADDRESSES
 from benchmarks.programs.cases import HERE, PROGRAMS
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
@@ -25,7 +26,7 @@ FOUND = {
 def test_sources_and_texts_are_there() -> None:
     sources, texts = ({path.stem for path in (HERE / name).iterdir()} for name in ("cuda", "ptx"))
     assert set(PROGRAMS) == set(FOUND)
-    own = MEMORY | LOADS
+    own = MEMORY | LOADS | ADDRESSES
     for_gcc = {program.source for program in own.values() if program.compiler == "gcc-12"}
     assert sources == {*PROGRAMS, *(program.source for program in own.values())}
     assert {path.stem for path in (HERE / "openacc").iterdir()} == for_gcc

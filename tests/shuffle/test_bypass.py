@@ -11,16 +11,20 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from ptxsw.codegen.emit import emit
+from ptxsw.codegen.splice import apply
 from ptxsw.options import DEFAULT_ASSUME, FORMS, SCHEMES
 from ptxsw.parser import parse
-from ptxsw.passes import UNCHECKED
 from ptxsw.pipeline import Options, optimize
+from ptxsw.plan import Plan
 from ptxsw.simt import launch
-from ptxsw.verify.proving import Proof, Unproved, prove
+from ptxsw.verify.local import check
+from ptxsw.verify.symbolic import Proof, Unproved, prove
 from tests.cli.test_cli import ptxsw
 from tests.shuffle.looping import lengths, outputs, plain
 from tests.shuffle.pairs import PAIRS
 from tests.verify.mutators import MUTATORS
+from tests.verify.test_local import drafted
 
 PTX = Path(__file__).parent / "ptx"
 GUARDED, INFEASIBLE = (
@@ -73,7 +77,7 @@ def test_an_index_that_wraps_is_still_tested() -> None:
 def test_conditions_read_from_memory_are_assumed_to_stay() -> None:
     text = PAIRS["guard_read_again"].text("right")
     (kernel,) = optimize(text, Options("force")).report.kernels
-    assert any(r.reason.startswith(UNCHECKED) for r in kernel.refusals or ())  # not followed yet
+    assert [r.proof.assumptions for r in kernel.rewrites or ()] == [("no-lane-race",)]
     careful = Options("force", assume=DEFAULT_ASSUME - {"no-lane-race"})
     assert optimize(text, careful).report.kernels[0].shuffles == 0
 
@@ -90,50 +94,69 @@ def test_conditions_of_lanes_take_rows_that_do_not_wrap() -> None:
         assert ("no row of the block wraps inside a warp" in rewrite.proof.guards) == shape
 
 
-# ---------------------------------------------------------------- what is proved
+# ---------------------------------------------------------------- what is checked
 
 
 @cache
-def rewritten(original: str) -> str:
-    text = optimize(original, Options("force", "paper", "keep")).text
-    assert text != original and isinstance(proof(original, text), Proof)
-    return text
+def planned(original: str) -> tuple[Plan, str]:
+    plan = drafted(original, "paper", "keep")
+    text = apply(original, emit(original, plan))
+    assert check(plan, parse(text)) is None
+    assert isinstance(prove(parse(original), parse(text), plan.function.name), Proof)
+    return plan, text
 
 
-def proof(original: str, text: str) -> Proof | Unproved:
-    first = parse(original)
-    return prove(first, parse(text), first.kernels[0].name)
+def assert_found(original: str, spoilt: str) -> str:
+    """The check finds fault with a text, and there is no proof for it. Returns the fault."""
+    plan, text = planned(original)
+    assert spoilt != text
+    problem = check(plan, parse(spoilt))
+    assert problem is not None
+    assert isinstance(prove(parse(original), parse(spoilt), plan.function.name), Unproved)
+    return problem.reason
 
 
 START, COPY = "mov.b32 %sw_src1, 0;", "mov.b32 %sw_src1, {%rs1, %rs1};"
+SET = "%sw_src1 may not have been set"
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "reason"),
     [
-        (COPY, ""),
-        ("$L__BB0_2:", f"$L__BB0_2:\n{START}"),  # what was kept is lost on the way
-        ("activemask.b32 %sw_mask1;", f"{START}\nactivemask.b32 %sw_mask1;"),
-        (COPY, f"{COPY}\n{START}"),
-        ("-1, %sw_rows;", "0, %sw_rows;"),
-        ("setp.ge.s32 \t%p2, %r13, %r8;", "setp.ge.s32 \t%p2, %r1, %r8;"),
+        (START, "", SET),
+        (COPY, "", "does not hold the planned value"),
+        ("$L__BB0_2:", f"$L__BB0_2:\n{START}", SET),  # what was kept is lost on the way
+        ("$L__BB0_4:", f"$L__BB0_4:\n{COPY}", SET),
+        ("activemask.b32 %sw_mask1;", f"{START}\nactivemask.b32 %sw_mask1;", "planned value"),
+        (COPY, f"{COPY}\n{START}", "does not hold the planned value"),
+        ("-1, %sw_rows;", "0, %sw_rows;", "the warp may not be whole"),
     ],
 )
-def test_what_is_spoilt_is_found(old: str, new: str) -> None:
-    text = rewritten(GUARDED)
-    spoilt = text.replace(old, new, 1)
-    assert spoilt != text
-    assert isinstance(proof(GUARDED, spoilt), Unproved)
+def test_what_is_spoilt_is_found(old: str, new: str, reason: str) -> None:
+    spoilt = planned(GUARDED)[1].replace(old, new, 1)
+    assert reason in assert_found(GUARDED, spoilt)
 
 
 @pytest.mark.parametrize("mutator", MUTATORS)
-def test_mutants_are_killed(mutator: str) -> None:
-    original = PAIRS["neighbour_behind_a_guard"].text("right")
-    text = rewritten(original)
+@pytest.mark.parametrize("name", ["neighbour_behind_a_guard", "guard_in_a_loop"])
+def test_mutants_are_killed(name: str, mutator: str) -> None:
+    original = PAIRS[name].text("right")
+    text = planned(original)[1]
     spoilt = [one for one in MUTATORS[mutator](text) if one.count(START) == text.count(START)]
     assert spoilt or mutator in ("overflow_guard_dropped", "other_row")
     for one in spoilt:  # what is kept to begin with is never used: that may be anything
-        assert isinstance(proof(original, one), Unproved)
+        assert_found(original, one)
+
+
+def test_the_plan_has_to_say_that_there_is_a_way_around() -> None:
+    plan, text = planned(GUARDED)
+    careless = replace(
+        plan,
+        rewrites=tuple(replace(r, proof=replace(r.proof, bypasses=())) for r in plan.rewrites),
+    )
+    problem = check(careless, parse(text))
+    assert problem is not None
+    assert problem.reason == "the value is used where its source may not have been made"
 
 
 def test_in_a_uniform_loop_nothing_is_kept_for_a_way_around() -> None:
@@ -151,4 +174,4 @@ def test_in_a_uniform_loop_nothing_is_kept_for_a_way_around() -> None:
         copies[form] = kernel.copies, "sw_keep" in result.text
         for n in lengths((33, 1, 1)):
             assert outputs(result.text, (33, 1, 1), n) == outputs(text, (33, 1, 1), n)
-    assert copies["uniform"] == (0, False)
+    assert copies == {"keep": (1, True), "uniform": (0, False)}

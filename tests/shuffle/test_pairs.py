@@ -11,26 +11,13 @@ import numpy as np
 import pytest
 
 from ptxsw.parser import parse
-from ptxsw.passes import UNCHECKED
 from ptxsw.pipeline import FORMS, SCHEMES, Options, Result, optimize
 from ptxsw.simt import launch
-from ptxsw.verify.proving import Unproved, prove
+from ptxsw.verify.symbolic import Unproved, prove
 from tests.shuffle.pairs import PAIRS, UNTOLD
 from tests.verify.test_second_solver import answer
 
 WAYS = [(scheme, form) for scheme, form in product(SCHEMES, FORMS) if "auto" not in (scheme, form)]
-UNPROVED = {
-    # a value that crosses branches which turns, memory or several conditions decide
-    "a_cycle_of_two_entries", "a_loop_between", "acquire_on_the_way_around", "guard_in_a_loop",
-    "guard_of_two_conditions", "guard_read_again", "guard_that_wraps", "index_of_a_path",
-    "no_way_around", "source_in_an_arm", "sources_in_both_arms", "store_on_the_way_around",
-    # stores between the loads or before them that would have to miss in every thread
-    "own_store", "store_of_a_neighbour", "store_to_half_a_vector", "stored_before",
-    "stored_by_a_warp", "stored_in_an_earlier_turn", "stored_through_a_choice",
-    # a strong load that becomes a guarded one
-    "a_fetched_again_load",
-}  # fmt: skip
-"""By the rules right, and not proved by `validate`: the text stays as it is."""
 BLOCKS = [
     (32, 1, 1), (33, 1, 1), (48, 1, 1), (7, 1, 1), (128, 1, 1), (1024, 1, 1),
     (16, 16, 1), (32, 4, 1), (8, 8, 4), (24, 3, 1), (5, 13, 1),
@@ -45,11 +32,7 @@ def rewritten(name: str, which: str, scheme: str = "paper", form: str = "keep") 
 @pytest.mark.parametrize("name", PAIRS)
 def test_right(name: str) -> None:
     (kernel,) = rewritten(name, "right").report.kernels
-    if name in UNPROVED:
-        refusals = kernel.refusals or ()
-        assert not kernel.rewrites and any(r.reason.startswith(UNCHECKED) for r in refusals)
-    else:
-        assert tuple(r.delta for r in kernel.rewrites or ()) == PAIRS[name].deltas
+    assert tuple(r.delta for r in kernel.rewrites or ()) == PAIRS[name].deltas
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -87,8 +70,7 @@ def results(text: str, block: tuple[int, int, int], seed: int | None) -> list[by
 def runs_as_before(name: str, scheme: str, form: str, block: tuple[int, int, int]) -> None:
     text = PAIRS[name].text("right")
     result = rewritten(name, "right", scheme, form)
-    may_stay = form == "uniform" or scheme == "keep" or name in UNPROVED
-    assert result.text is not text or may_stay or (scheme == "halo" and name in WITH_MASKS)
+    assert result.text is not text or form == "uniform" or scheme == "keep"
     if result.text is text:
         return
     before = results(text, block, None)
@@ -105,11 +87,7 @@ def test_right_runs_as_before(name: str) -> None:
         runs_as_before(name, scheme, form, BLOCKS[(at + 4 * step) % len(BLOCKS)])
 
 
-BEHIND_GUARDS = [n for n, pair in PAIRS.items() if pair.reason == UNTOLD and n not in UNPROVED]
-
-
-WITH_MASKS = {"discard", "block_barrier", "warp_barrier"}
-"""The mask is asked for before something at which lanes meet."""
+BEHIND_GUARDS = [name for name, pair in PAIRS.items() if pair.reason == UNTOLD]
 
 
 def misled(name: str, scheme: str, form: str) -> str:
@@ -144,7 +122,7 @@ def proofs_hold(name: str, scheme: str) -> None:
         assert answer(text) == "unsat", file
 
 
-@pytest.mark.parametrize("name", ["mirrored", "half_of_the_vector", "neighbour_behind_a_guard"])
+@pytest.mark.parametrize("name", ["mirrored", "half_of_the_vector", "own_store"])
 def test_another_solver_agrees(name: str) -> None:
     proofs_hold(name, "halo")
 

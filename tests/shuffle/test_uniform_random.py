@@ -20,6 +20,7 @@ from ptxsw.parser import parse
 from ptxsw.plan import Plan
 from ptxsw.shuffle.uniform_loops import uniform_loops
 from ptxsw.simt import launch
+from ptxsw.verify.local import check
 from tests.emulator.programs import Writer
 
 BATCHES, PER_BATCH = 4, 16
@@ -116,12 +117,13 @@ def run(text: str, number: int, **how: object) -> bytes:
 
 
 def uniform(text: str) -> tuple[str, int]:
-    """The text with uniform loops, and how many there are."""
+    """The text with uniform loops, checked, and how many there are."""
     module = parse(text)
     trace = emulate(module, module.functions[0])
     loops = uniform_loops(trace).made
     plan = Plan(trace.function, trace.cfg.instructions, (), segments(trace.cfg), loops=loops)
     rewritten = apply(text, emit(text, plan))
+    assert check(plan, parse(rewritten)) is None
     return rewritten, len(loops)
 
 

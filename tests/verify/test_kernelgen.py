@@ -12,7 +12,7 @@ from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
 from ptxsw.verify.differential import compare
 from ptxsw.verify.launches import Launch, invent
-from ptxsw.verify.proving import Proof, prove
+from ptxsw.verify.symbolic import Proof, prove
 from tests.verify.programs import original, rewritten
 
 SHUFFLED = {
@@ -34,6 +34,7 @@ def test_rewritten_operator_is_proved_equal(name: str) -> None:
     first, second = parse(original(name)), parse(rewritten(name))
     proof = prove(first, second, OPERATORS[name].entry)
     assert isinstance(proof, Proof)
+    assert proof.rewrites == rewritten(name).count("shfl.sync")
     assert set(proof.assumptions) <= {"lockstep-iterations", "no-lane-race"}
 
 
@@ -63,6 +64,7 @@ def test_every_scheme_and_form_is_proved_equal(name: str, scheme: str, form: str
     first, second = parse(original(name)), parse(rewritten(name, scheme, form))
     proof = prove(first, second, OPERATORS[name].entry)
     assert isinstance(proof, Proof)
+    assert proof.rewrites >= rewritten(name).count("shfl.sync")
     assert proof.loops == (form == "uniform")
 
 
@@ -71,7 +73,7 @@ def test_uniform_loops_without_shuffles_are_proved_equal(name: str) -> None:
     first, second = parse(original(name)), parse(rewritten(name, "keep", "uniform"))
     proof = prove(first, second, OPERATORS[name].entry)
     assert isinstance(proof, Proof)
-    assert proof.loops == (3 if name == "matmul" else 1)
+    assert (proof.rewrites, proof.loops) == (0, 2 if name == "matmul" else 1)
 
 
 @pytest.mark.parametrize("scheme", ["paper", "early"])
@@ -80,6 +82,7 @@ def test_vectors_and_mirrored_lanes_are_proved_equal(name: str, scheme: str) -> 
     first, second = parse(original(name)), parse(rewritten(name, scheme))
     proof = prove(first, second, name)
     assert isinstance(proof, Proof)
+    assert proof.rewrites
     chosen = list(invent(emulate(first, first.functions[0])))
     found = compare(first, second, name, chosen, seeds=())
     assert found.difference is None

@@ -70,9 +70,7 @@ def test_arithmetic_that_is_not_followed_is_equal_but_not_proved() -> None:
     assert isinstance(verdict, Equal)
     assert not verdict.proved
     assert verdict.launches == 15
-    assert "memory may hold something else behind the stores (line 13 of the second)" in str(
-        verdict
-    )
+    assert "an instruction of the kernels differs (line 12)" in str(verdict)
 
 
 def test_a_difference_names_element_thread_and_line() -> None:

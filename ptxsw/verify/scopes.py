@@ -1,0 +1,130 @@
+"""Nested scopes of a rewritten body under the numbers that they have in the original.
+
+A stretch that is there twice repeats the `{ }` in it, and so all scopes behind get other numbers.
+Here both copies of a scope get that of the original's, and stand for the same registers. That is
+right only where no copy can find what another has left: each declares the same names, has no
+labels (`renumbered` sees to both), and sets its registers before it reads them
+(`ptxsw.verify.align`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from ptxsw.ir import (
+    Args,
+    Body,
+    Close,
+    Function,
+    Guard,
+    Instruction,
+    Label,
+    Mem,
+    Not,
+    Open,
+    Operand,
+    Pair,
+    Part,
+    Reg,
+    Statement,
+    Sum,
+    Symbol,
+    Variable,
+    Vec,
+)
+
+Numbers = Mapping[int, int]
+
+
+def renumbered(first: Body, second: Function) -> Function | None:
+    """`second` with the scopes of `first`; None where two copies of a scope are not alike."""
+    numbers = dict(_numbers(first, second.body))
+    if all(old == new for old, new in numbers.items()):
+        return second
+    if not _alike(second.body, numbers):
+        return None
+    statements = tuple(_statement(s, numbers) for s in second.body.statements)
+    body = Body(statements, second.body.span, second.body.parameters)
+    return replace(second, load_body=lambda _: body)
+
+
+def _numbers(first: Body, second: Body) -> Iterator[tuple[int, int]]:
+    """For each scope of `second` the number that it has in `first`: scopes come in the same
+    order, and at the label to which an added branch goes the count is that at the branch."""
+    known = [s.scope for s in first.statements if isinstance(s, Open)]
+    labels = {s.name for s in first.statements if isinstance(s, Label)}
+    counts: dict[str, int] = {}  # of scopes begun where a branch stands, by its label
+    begun = 0
+    for statement in second.statements:
+        match statement:
+            case Open(scope):
+                surplus = max(known, default=0) + scope
+                yield scope, known[begun] if begun < len(known) else surplus
+                begun += 1
+            case Instruction(opcode="bra", guard=Guard()):
+                target = statement.operands[-1]
+                if isinstance(target, Symbol) and target.name not in labels:
+                    counts.setdefault(target.name, begun)
+            case Label(name):
+                begun = counts.get(name, begun)
+            case _:
+                pass
+
+
+def _alike(body: Body, numbers: Numbers) -> bool:
+    """Do scopes that get one number declare the same, and none of them a label?"""
+    declared: dict[int, list[tuple[object, ...]]] = {scope: [] for scope in numbers}
+    labelled = {s.scope for s in body.statements if isinstance(s, Label)}
+    for v in body.variables:
+        if v.scope in declared:
+            declared[v.scope].append((v.space, v.type, v.name, v.count, v.dims, v.vector))
+    first: dict[int, int] = {}  # scope by its new number
+    for scope, number in numbers.items():
+        other = first.setdefault(number, scope)
+        if other != scope and (declared[other] != declared[scope] or labelled & {other, scope}):
+            return False
+    return True
+
+
+def _statement(statement: Statement, numbers: Numbers) -> Statement:
+    match statement:
+        case Instruction():
+            guard = statement.guard
+            if guard is not None:
+                guard = Guard(_moved(guard.reg, numbers), guard.negated)
+            operands = tuple(_operand(o, numbers) for o in statement.operands)
+            return statement._replace(operands=operands, guard=guard)
+        case Label() | Variable():
+            return statement._replace(scope=numbers.get(statement.scope, statement.scope))
+        case Open() | Close():
+            return replace(statement, scope=numbers[statement.scope])
+        case _:
+            return statement
+
+
+def _moved(reg: Reg, numbers: Numbers) -> Reg:
+    return Reg(reg.name, numbers.get(reg.scope, reg.scope))
+
+
+def _operand(operand: Operand, numbers: Numbers) -> Operand:
+    match operand:
+        case Reg():
+            return _moved(operand, numbers)
+        case Symbol(name, offset, scope):
+            return Symbol(name, offset, numbers.get(scope, scope))
+        case Mem(base, offset, extra):
+            return Mem(_operand(base, numbers), offset, tuple(_operand(o, numbers) for o in extra))
+        case Vec(elements) | Args(elements):
+            return replace(operand, elements=tuple(_operand(o, numbers) for o in elements))
+        case Pair(one, other):
+            return Pair(_operand(one, numbers), _operand(other, numbers))
+        case Not(inner):
+            return Not(_operand(inner, numbers))
+        case Part(base, selector):
+            return Part(_operand(base, numbers), selector)
+        case Sum(base, offset):
+            return Sum(_operand(base, numbers), offset)
+        case _:
+            return operand

@@ -1,0 +1,252 @@
+"""Are two kernels equal by proof? Yes, or why that is not known.
+
+The second kernel must be the first but for loops that all lanes go round together, stretches that
+are there twice, and loads whose value comes from elsewhere. What each of these claims (the value
+that some load gave lane i + N) is read off the text (`ptxsw.verify.inferred`) and judged by the
+rules of `ptxsw.shuffle.legality` on the first kernel's trace, and the lines around it are run over
+terms to see that they carry the claim out under the conditions that its proof needs
+(`ptxsw.verify.local`). Then all registers have the values that they have in the first kernel,
+and so all stores have the same addresses, values and conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ptxsw import isa
+from ptxsw import plan as planned
+from ptxsw.analysis.lane_reuse import Candidate
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.flow.segments import segments
+from ptxsw.ir import Directive, Function, Instruction, Module, Symbol
+from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
+from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality, Refused
+from ptxsw.shuffle.uniform_loops import uniform_loops
+from ptxsw.verify.align import COPIES_DIFFER, Divergence
+from ptxsw.verify.inferred import Claims, InferredRewrite, read
+from ptxsw.verify.lanes import WARP
+from ptxsw.verify.local import aligned_without_loops, check
+from ptxsw.verify.scopes import renumbered
+from ptxsw.verify.segment_runner import Mismatch
+from ptxsw.verify.uniform import new_labels
+
+ASSUME = frozenset({LOCKSTEP, NO_RACE})
+"""What a proof may stand on; what it does stand on is said."""
+
+
+class Proof(Struct, frozen=True):
+    """The kernels are equal; `rewrites` loads were shown to get their value elsewhere, and
+    `loops` loops to be gone round by all lanes together."""
+
+    rewrites: int
+    assumptions: tuple[str, ...] = ()
+    loops: int = 0
+
+
+class Unproved(Struct, frozen=True):
+    """Nothing is proved."""
+
+    reason: str
+
+
+def prove(a: Module, b: Module, kernel: str, assume: frozenset[str] = ASSUME) -> Proof | Unproved:
+    """Is a kernel of `b` equal to that of `a`? Raises ParseError."""
+    first, second = _function(a, kernel), _function(b, kernel)
+    around = _around(a, b)
+    if around is not None:
+        return Unproved(around)
+    if _directives(a, first) != _directives(b, second):
+        return Unproved("the directives in the kernels differ")
+    return _claimed(a, b, first, second, assume)
+
+
+def _claimed(
+    a: Module, b: Module, first: Function, second: Function, assume: frozenset[str]
+) -> Proof | Unproved:
+    """Proves what the text of the second kernel claims."""
+    alike = renumbered(first.body, second)
+    if alike is None:
+        return Unproved(COPIES_DIFFER.reason)
+    changed = _changed_branches(first, alike)
+    solver = Solver()
+    trace: Trace | None = None
+    loops: tuple[UniformLoop, ...] = ()
+    if changed:
+        trace = emulate(a, first, solver=solver)
+        made = [loop for loop in uniform_loops(trace).made if loop.leave in changed]
+        known = {None, *(loop.header for loop in made)}
+        loops = tuple(loop for loop in made if loop.outer in known)
+    aligned = aligned_without_loops(_empty(first, loops), alike)
+    if isinstance(aligned, Divergence):
+        at = "" if aligned.instruction is None else f" (line {_line(b, aligned.instruction)})"
+        return Unproved(f"{aligned.reason}{at}")
+    if not loops and all(one.kind == "same" for one in aligned[1]):
+        return Proof(0)
+    try:
+        claims = read(first, b, *aligned)
+    except Mismatch as wrong:
+        return Unproved(f"{wrong.reason} (line {_line(b, wrong.instruction)})")
+    trace = trace or emulate(a, first, solver=solver)
+    if trace.statistics.timed_out:
+        return Unproved("the symbolic run of the first kernel took too long")
+    plan = _planned(trace, Legality(trace, solver, assume).in_step(loops), claims, loops)
+    return plan if isinstance(plan, Unproved) else _carried_out(plan, b)
+
+
+_JUMPS = isa.opcodes(isa.Trait.JUMP)
+
+
+def _changed_branches(first: Function, second: Function) -> frozenset[int]:
+    """The branches of the first kernel that have a new predicate in the second: positions."""
+    added = new_labels(first.body, second.body)
+    old = [n for n, ins in enumerate(first.body.instructions) if ins.opcode in _JUMPS]
+    new = [
+        ins
+        for ins in second.body.instructions
+        if ins.opcode in _JUMPS
+        and not any(isinstance(o, Symbol) and o.name in added for o in ins.operands)
+    ]
+    if len(old) != len(new):
+        return frozenset()
+    return frozenset(
+        number
+        for number, ins in zip(old, new, strict=True)
+        if ins.guard is not None and first.body.declaration(ins.guard.reg) is None
+    )
+
+
+def _empty(first: Function, loops: tuple[UniformLoop, ...]) -> Plan:
+    return Plan(first, first.body.instructions, (), (), loops=loops)
+
+
+def _function(module: Module, name: str) -> Function:
+    return next(f for f in module.functions if f.name == name and f.body_span is not None)
+
+
+def _directives(module: Module, function: Function) -> list[str]:
+    """Pragmas, branch targets, prototypes, as written."""
+    found = [s for s in function.body.statements if isinstance(s, Directive)]
+    return [module.source.slice(directive.span) for directive in found]
+
+
+def _line(module: Module, instruction: Instruction) -> int:
+    return module.source.line(instruction.span.start)
+
+
+def _around(a: Module, b: Module) -> str | None:
+    """What differs outside the kernels: variables, and functions that they may call."""
+    if [a.source.slice(v.span) for v in a.variables] != [
+        b.source.slice(v.span) for v in b.variables
+    ]:
+        return "the variables of the modules differ"
+    for kind in ("func", "entry"):
+        names = [[f.name for f in m.functions if f.kind == kind] for m in (a, b)]
+        if names[0] != names[1]:
+            return "the functions of the modules differ"
+    called = [[m.source.slice(f.span) for f in m.functions if f.kind == "func"] for m in (a, b)]
+    if called[0] != called[1]:
+        return "functions that the kernels may call differ"
+    initialised = [
+        [m.source.slice(v.span) for f in m.functions if f.body_span
+         for v in f.body.variables if v.initialised]
+        for m in (a, b)
+    ]  # fmt: skip
+    return "initial values differ" if initialised[0] != initialised[1] else None
+
+
+def _planned(
+    trace: Trace, judge: Legality, claims: Claims, loops: tuple[UniformLoop, ...]
+) -> Plan | Unproved:
+    """The claims as a plan, with a proof of each."""
+    hoists = {hoist.load: hoist for hoist in claims.hoists}
+    rewrites: list[Rewrite] = []
+    for claim in claims.rewrites:
+        proof = _proved(trace, judge, claim, hoists)
+        if isinstance(proof, Unproved):
+            return proof
+        rewrites.append(Rewrite(claim.dest, claim.parts, _scheme(claim), "keep", proof))
+    access = {a.index: a for a in trace.accesses}
+    for hoist in claims.hoists:
+        load = access.get(hoist.load)
+        refused = _UNREACHED if load is None else judge.can_hoist(load, hoist.at)
+        if refused is not None:
+            return Unproved(f"a load that is made early is not proved: {refused.reason}")
+    return Plan(
+        trace.function, trace.cfg.instructions, tuple(rewrites), segments(trace.cfg), claims.hoists,
+        tuple(_rows(claims, rewrites)), loops,
+    )  # fmt: skip
+
+
+_UNREACHED = Refused("no path reaches it")
+
+
+def _scheme(claim: InferredRewrite) -> str:
+    return "halo" if claim.displaced else "paper"
+
+
+def _proved(
+    trace: Trace, judge: Legality, claim: InferredRewrite, hoists: Mapping[int, HoistedLoad]
+) -> planned.Proof | Unproved:
+    """Why a load may have what it claims to have."""
+    proofs: list[planned.Proof] = []
+    access = {a.index: a for a in trace.accesses}
+    for candidate in _candidates(access, claim):
+        if candidate is None:
+            return Unproved("a load that no path reaches is rewritten")
+        source = candidate.source.index
+        hoist = hoists.get(source)
+        at = hoist.at if hoist is not None else source
+        proof = judge.legal(
+            candidate,
+            before=at if claim.displaced else None,
+            source_at=None if hoist is None else at,
+        )
+        if isinstance(proof, Refused):
+            line = _line(trace.module, candidate.dest.instruction)
+            return Unproved(f"the load of line {line} is not proved: {proof.reason}")
+        proofs.append(proof)
+    return planned.Proof.joined(proofs)
+
+
+def _candidates(access: Mapping[int, Access], claim: InferredRewrite) -> Iterator[Candidate | None]:
+    """What is to be proved for a claim; None for a load that is not known."""
+    dest = access.get(claim.dest)
+    for number, part in enumerate(claim.parts):
+        source = access.get(part.source)
+        if dest is None or source is None:
+            yield None
+            return
+        own = Candidate(dest, source, part.delta, part.element, number, part.mirror)
+        yield own
+        for displaced, distance in claim.displaced:
+            if displaced == number:
+                far = -WARP if part.delta > 0 else WARP
+                yield replace(own, delta=part.delta + far, displacement=distance)
+
+
+def _rows(claims: Claims, rewrites: Sequence[Rewrite]) -> Iterator[Halo]:
+    """The rows of which the claims speak."""
+    proofs = {rewrite.dest: rewrite.proof for rewrite in rewrites}
+    members: dict[int, list[InferredRewrite]] = {}
+    for claim in claims.rewrites:
+        if claim.displaced:
+            members.setdefault(claim.parts[0].source, []).append(claim)
+    for lead, several in members.items():
+        deltas = [part.delta for claim in several for part in claim.parts]
+        (_, distance), delta = several[0].displaced[0], several[0].parts[0].delta
+        stride = distance // (WARP if delta > 0 else -WARP)
+        proof = planned.Proof.joined([proofs[claim.dest] for claim in several])
+        yield Halo(lead, min(0, *deltas), max(0, *deltas), stride, proof)
+
+
+def _carried_out(plan: Plan, b: Module) -> Proof | Unproved:
+    problem = check(plan, b)
+    if problem is not None:
+        return Unproved(f"the second kernel does not do what its proof needs: {problem}")
+    names = dict.fromkeys(name for r in plan.rewrites for name in r.proof.assumptions)
+    return Proof(len(plan.rewrites), tuple(names), len(plan.loops))

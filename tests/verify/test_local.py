@@ -1,0 +1,101 @@
+"""The local check passes what code generation makes, and nothing that was spoilt since."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.kernelgen import operators
+from ptxsw.codegen.emit import emit
+from ptxsw.codegen.splice import apply
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.solver import Solver
+from ptxsw.parser import parse
+from ptxsw.plan import Plan
+from ptxsw.shuffle.candidate_plan import draft
+from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
+from ptxsw.verify.local import check
+from tests.shuffle.pairs import Pair
+from tests.verify.mutators import MUTATORS
+
+PTX = Path(operators.__file__).parent / "ptx"
+REWRITTEN = [
+    "divergence", "gameoflife", "gaussblur", "gradient", "jacobi", "lapgsrb", "laplacian",
+    "tricubic", "tricubic2", "uxx1", "wave13pt", "whispering",
+]  # fmt: skip
+
+
+@cache
+def planned(name: str, scheme: str = "paper", form: str = "keep") -> tuple[Plan, str]:
+    """The plan of a KernelGen operator and the text that it makes."""
+    text = (PTX / f"{name}.ptx").read_text()
+    plan = drafted(text, scheme, form)
+    return plan, apply(text, emit(text, plan))
+
+
+def drafted(text: str, scheme: str, form: str) -> Plan:
+    module = parse(text)
+    solver = Solver()
+    trace = emulate(module, module.functions[0], solver=solver)
+    judge = Legality(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
+    return draft(trace, judge, scheme=scheme, form=form, max_delta=31, hoist=scheme == "halo").plan
+
+
+@pytest.mark.parametrize("form", ["keep", "versioned"])
+@pytest.mark.parametrize("scheme", ["paper", "early", "halo"])
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_what_is_emitted_passes(name: str, scheme: str, form: str) -> None:
+    plan, text = planned(name, scheme, form)
+    assert plan.rewrites
+    assert check(plan, parse(text)) is None
+
+
+@pytest.mark.parametrize("mutator", MUTATORS)
+@pytest.mark.parametrize("name", ["jacobi", "gaussblur", "laplacian"])
+def test_what_is_spoilt_does_not(name: str, mutator: str) -> None:
+    plan, text = planned(name)
+    spoilt = list(MUTATORS[mutator](text))
+    assert spoilt
+    for wrong in spoilt:
+        assert wrong != text
+        assert check(plan, parse(wrong)) is not None
+
+
+def test_a_change_beside_the_rewrites_is_found() -> None:
+    plan, text = planned("jacobi")
+    for old, new, reason in (
+        ("add.rn.f32 \t%f8, %f7, %f6;", "sub.rn.f32 \t%f8, %f7, %f6;", "an instruction of"),
+        ("ret;", "ret;\nret;", "an instruction of"),
+        ("mov.b32 %sw_src1, %f4;", "mov.b32 %f4, %sw_src1;", "writes %f4"),
+        ("$L__BB0_5:", "$L__BB0_5:\n$L__BB0_7:", "labels"),
+        (".param .u32 jacobi_param_0", ".param .s32 jacobi_param_0", "the parameters"),
+    ):
+        spoilt = text.replace(old, new, 1)
+        assert spoilt != text
+        problem = check(plan, parse(spoilt))
+        assert problem is not None and reason in str(problem)
+
+
+IN_A_ROW = """
+	ld.global.nc.f32 %f4, [%rd4];
+	ld.global.nc.f32 %f5, [%rd4+4];
+	ld.global.nc.f32 %f5, [%rd4];
+	ld.global.nc.f32 %f5, [%rd4+8];
+	ld.global.nc.f32 %f5, [%rd4+8];
+	fma.rn.f32 %f1, %f4, %f5, %f1;
+"""
+
+
+@pytest.mark.parametrize("form", ["keep", "versioned"])
+@pytest.mark.parametrize("scheme", ["paper", "early", "halo"])
+def test_loads_in_a_row_may_fill_one_register(scheme: str, form: str) -> None:
+    """What is added for each is told apart, though nothing of the original stands between."""
+    text = Pair("", IN_A_ROW, "", "", "").text("right")
+    plan = drafted(text, scheme, form)
+    assert len(plan.rewrites) == 4
+    made = apply(text, emit(text, plan))
+    assert check(plan, parse(made)) is None
+    for spoilt in MUTATORS["farther"](made):
+        assert check(plan, parse(spoilt)) is not None
