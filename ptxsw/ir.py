@@ -422,6 +422,10 @@ class Module(Struct, frozen=True):
         """The entries that have bodies."""
         return tuple(f for f in self.functions if f.kind == "entry" and f.body_span is not None)
 
+    def kernel(self, name: str) -> Function:
+        """The kernel of a name. Raises StopIteration where there is none."""
+        return next(kernel for kernel in self.kernels if kernel.name == name)
+
     @property
     def sm(self) -> int:
         """The architecture number of the target: 80 for sm_80, 90 for sm_90a; 0 if unknown."""

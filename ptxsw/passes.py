@@ -240,7 +240,7 @@ class Passes:
                 self._give_up(each, len(each.made) - 1, problem)
                 return
             each.since, each.module, each.trace = since, module, None
-            each.function = _named(module, each.function.name)
+            each.function = module.kernel(each.function.name)
             each.states.append(State(len(each.made) - 1, module, each.function, since))
             return
 
@@ -252,7 +252,7 @@ class Passes:
             wrong = joint.check(kernel, made.changes, rewritten, share)
             return None if wrong is None else f"a bug of ptxsw: {wrong}"
         kernel.budget.check()
-        new = _named(rewritten, kernel.function.name)
+        new = rewritten.kernel(kernel.function.name)
         allowed = kernel.options.assume & ASSUMPTIONS.keys()
         layouts = [
             c.detail.permutation for c in made.changes if isinstance(c.detail, PermutedBanks)
@@ -365,10 +365,6 @@ def _measured(each: Progress) -> bool:
         made.choice is not None and made.choice.by == MEASURED and made.changes
         for made in each.made
     )
-
-
-def _named(module: Module, name: str) -> Function:
-    return next(function for function in module.kernels if function.name == name)
 
 
 def _composed(each: Progress, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:

@@ -27,11 +27,9 @@ from ptxsw.toolchain.jobs import LONG
 from ptxsw.workers import streamed
 
 if TYPE_CHECKING:
-    from ptxsw.verify.launches import Launch
-
-if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
+    from ptxsw.verify.launches import Launch
 
 __all__ = [
     "DEFAULT_ASSUME", "FORMS", "MODES", "SCHEMES", "Options", "Result", "Watch", "analyze",

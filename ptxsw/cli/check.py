@@ -158,7 +158,7 @@ def _drawn(told: Told, format: Format, help_uri: str | None, pinned: str | None)
         if pinned is None and told.usages:
             table = usage_table(told.usages)
             found += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
-        if (found and not told.findings) or not (kernels or told.findings):
+        if not told.findings and (found or not kernels):
             return found
         return found + messages.summary(told.findings, kernels, len(told.reports)) + "\n"
     import json

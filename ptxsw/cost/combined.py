@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ptxsw.ir import Function, Module
+from ptxsw.ir import Module
 
 _LONGEST: Final = 120_000  # characters of kernels in one file
 _SHARED: Final = re.compile(r"(?<!\.extern)\s\.shared\b")
@@ -38,14 +38,9 @@ class Combined(Struct, frozen=True):
     names: tuple[tuple[str, ...], ...]
 
 
-def kernel(module: Module, name: str) -> Function:
-    """A kernel by its name."""
-    return next(one for one in module.kernels if one.name == name)
-
-
 def around(module: Module, name: str) -> tuple[str, str]:
     """What stands before and behind a kernel."""
-    text, span = module.source.text, kernel(module, name).span
+    text, span = module.source.text, module.kernel(name).span
     return text[: span.start], text[span.end :]
 
 
@@ -56,13 +51,14 @@ def combined(questions: Sequence[Question]) -> Combined:
     names = []
     for question in questions:
         own = [f"{question.name}$sw{n}" if n else question.name for n in range(len(question.texts))]
-        bodies += map(_renamed, question.texts, [question.name] * len(own), own)
+        pairs = zip(question.texts, own, strict=True)
+        bodies += (_renamed(text, question.name, new) for text, new in pairs)
         names.append(tuple(own))
     return Combined(before + "\n".join(bodies) + after, tuple(names))
 
 
 def _renamed(module: Module, name: str, own: str) -> str:
-    span = kernel(module, name).span
+    span = module.kernel(name).span
     head, entry, rest = module.source.text[span.start : span.end].partition(".entry")
     return head + entry + rest.replace(name, own, 1)
 
@@ -86,7 +82,7 @@ def together(questions: Sequence[Question]) -> Iterator[list[int]]:
 
 
 def _body(module: Module, name: str) -> str:
-    span = kernel(module, name).span
+    span = module.kernel(name).span
     return module.source.text[span.start : span.end]
 
 

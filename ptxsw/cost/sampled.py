@@ -77,9 +77,8 @@ def sample(module: Module, kernel: str, launch: Launch, resident: int) -> Sample
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     side_by_side = max(1, min(blocks, resident, _THREADS // (-(-threads // 32) * 32)))
     first = (blocks - side_by_side) // 2
-    counted = _Counting(threads)
     try:
-        _run(module, kernel, launch, range(first + side_by_side // 2, blocks)[:1], counted)
+        counted = _counted(module, kernel, launch, first + side_by_side // 2)
     except Runaway as error:
         raise TooLong(
             f"{kernel}: a block executes more than {LIMIT} instructions: predict a smaller launch"
@@ -107,9 +106,8 @@ def executions(module: Module, kernel: str, launch: Launch) -> dict[int, float]:
     instruction's place in the text. Raises as `sample` does."""
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     threads = launch.block[0] * launch.block[1] * launch.block[2]
-    counted = _Counting(threads)
     try:
-        _run(module, kernel, launch, range(blocks // 2, blocks)[:1], counted)
+        counted = _counted(module, kernel, launch, blocks // 2)
     except Runaway as error:
         raise TooLong(f"a block executes more than {LIMIT} instructions") from error
     warps = -(-threads // 32)
@@ -118,6 +116,13 @@ def executions(module: Module, kernel: str, launch: Launch) -> dict[int, float]:
         for instruction, times in zip(counted.instructions, counted.warps_executed, strict=True)
         if times
     }
+
+
+def _counted(module: Module, kernel: str, launch: Launch, block: int) -> _Counting:
+    """One block, by its number, run to its end. Raises Runaway, and what a run raises."""
+    counted = _Counting(launch.block[0] * launch.block[1] * launch.block[2])
+    _run(module, kernel, launch, range(block, block + 1), counted)
+    return counted
 
 
 class _Enough(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Literal
 
 from ptxsw.analysis.address_equality import Same, assume_no_overflow
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split, unknowns, walk
@@ -13,6 +14,8 @@ from ptxsw.validate.extensions import vanishes, written_out
 from ptxsw.validate.known import Known
 from ptxsw.validate.memory import CONSTANT
 from ptxsw.validate.numbers import Numbers
+
+Ask = Literal["all", "plain", "none"]
 
 _MAX_SIZE = 3000
 _MAX_DEPTH = 32
@@ -106,7 +109,7 @@ class Equality:
         return self._proved(claim, given)
 
     def contradictory(
-        self, given: Sequence[Term], more: Sequence[Term], *, ask: str = "all"
+        self, given: Sequence[Term], more: Sequence[Term], *, ask: Ask = "all"
     ) -> bool:
         """Can the conditions surely not all hold together? `more` are those behind `given`. Z3 is
         asked about "all" of them, about those that are "plain", no disjunctions, or about "none":

@@ -24,7 +24,7 @@ from ptxsw.validate.compare import PathComparison
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
-from ptxsw.validate.equality import Equality
+from ptxsw.validate.equality import Ask, Equality
 from ptxsw.validate.indices import Indices
 from ptxsw.validate.kinds import Kind, asks_convergence, clobbers, kind, meets, uniform_registers
 from ptxsw.validate.lanes import KernelLanes
@@ -442,7 +442,7 @@ class Validation:
 
     def _compare(self, cut: Cut, old: Path, new: Path, *, again: bool = True) -> None:
         more = (*old.conditions, *new.conditions)
-        ask = "none" if self._go_together(old, new) else "plain"
+        ask: Ask = "none" if self._go_together(old, new) else "plain"
         if self.equality.contradictory(cut.conditions, more, ask=ask):
             return
         joint = _together(cut.conditions, more)
