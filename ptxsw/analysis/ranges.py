@@ -320,8 +320,11 @@ class _Path:
                 return self.number(term.args[0], signed=term.kind == "sext")
             case "zext" if term.args[0].kind == "extract":
                 return self.read(term.args[0])
-            case "extract" if term.value and self._grid.is_parameter(term.args[0]):
+            case "extract" if term.value and self._grid.is_uniform(term.args[0]):
                 return self._quotient(term)
+            case "concat" if term.args[1].kind == "const":
+                high, low = term.args
+                return self.read(high) * (1 << low.width) + int(low.value)
             case "extract" if term.value == 0 and term.width >= _OPAQUE_BITS:
                 return self.read(term.args[0])
         if self._grid.is_parameter(term):
@@ -331,7 +334,7 @@ class _Path:
         return Polynomial.atom(term)
 
     def _quotient(self, term: Term) -> Polynomial:
-        """The high bits of a parameter: what is left of it without the low ones."""
+        """The high bits of what all threads share: what is left of it without the low ones."""
         (whole,), bits = term.args, int(term.value)
         value = self.number(whole, signed=False)
         self._fits(value, 0, (1 << bits + term.width) - 1)
@@ -340,6 +343,8 @@ class _Path:
     def number(self, term: Term, *, signed: bool) -> Polynomial:
         """A polynomial equal to a term as a number, which needs it not to wrap."""
         value = self.read(term)
+        if term.kind == "extract" and term.value and not signed:
+            return value  # a quotient, or an atom: it is what it is
         top = 1 << term.width - signed
         self._fits(value, -top if signed else 0, top - 1)
         return value

@@ -75,6 +75,16 @@ LOOPS = {
         "add.s32 %r8, %r8, {step};\nadd.s32 %r9, %r9, -4;\n"
         "setp.ne.s32 %p4, %r9, 0;\n@%p4 bra LOOP;",
     ),
+    "by twos": (  # as clang unrolls
+        "setp.lt.s32 %p3, %r2, 4;\n@%p3 bra END;\nadd.s32 %r9, %r2, -2;\n"
+        "and.b32 %r9, %r9, -2;\nmov.u32 %r12, 0;\nLOOP:",
+        "add.s32 %r8, %r8, {step};\nadd.s32 %r12, %r12, 2;\n"
+        "setp.ne.s32 %p4, %r9, %r12;\n@%p4 bra LOOP;",
+    ),
+    "halves": (
+        "shr.u32 %r9, %r2, 1;\nsetp.lt.s32 %p3, %r9, 1;\n@%p3 bra END;\nLOOP:",
+        "add.s32 %r8, %r8, {step};\nsetp.lt.s32 %p4, %r8, %r9;\n@%p4 bra LOOP;",
+    ),
     "strided": (
         "mov.u32 %r11, %nctaid.x;\nmul.lo.s32 %r12, %r4, %r11;\nmov.u32 %r8, %r6;\n"
         "setp.ge.s32 %p3, %r8, %r2;\n@%p3 bra END;\nLOOP:",
@@ -216,6 +226,7 @@ def test_no_thread_leaves_its_range(seed: int) -> None:
         ("grid", "at least", "none", "linear"),
         ("grid", "less", "up, unsigned", "rows"),
         ("grid", "less", "until zero", "rows"),
+        ("grid", "less", "by twos", "rows"),
         ("grid", "less", "down", "linear"),
         ("thread", "equal", "up", "linear"),
         ("grid", "less", "up", "away"),
@@ -225,7 +236,7 @@ def test_no_thread_leaves_its_range(seed: int) -> None:
 )
 def test_bounds_are_reached(index: str, guard: str, loop: str, place: str) -> None:
     """The first and the last byte of a range are touched: nothing is given away."""
-    text = kernel(index, guard, loop, place, step=4 if loop == "until zero" else 1)
+    text = kernel(index, guard, loop, place, step={"until zero": 4, "by twos": 2}.get(loop, 1))
     found = ranges(text)
     assert not isinstance(found, str), found
     numbers = (2, 8, 12, 8)

@@ -21,7 +21,7 @@ from ptxsw.simt import RunError, launch
 REWRITES = ("read-only-loads", "scalar-replacement")
 WHERE = 1 << 44
 QUICK = ("column-scale",)
-TESTED = {name for name in LOADS if name not in ("thomas", "jacobi-gcc", "jacobi-clang")}
+TESTED = {name for name in LOADS if name not in ("thomas", "jacobi-gcc")}
 """Those that stand twice, behind a test."""
 
 
