@@ -370,3 +370,15 @@ def access_type(instruction: Instruction) -> str | None:
         if type_width(modifier):
             return modifier
     return None
+
+
+WITHIN_BLOCK = frozenset({"shared", "local", "param"})
+"""State spaces that the threads of no other block see."""
+
+
+def may_write_global(instruction: Instruction) -> bool:
+    """May it write memory that all threads of the grid see?"""
+    written = effects(instruction.opcode, instruction.modifiers)
+    if written & Effect.CALL:
+        return True
+    return bool(written & Effect.WRITE) and space(instruction) not in WITHIN_BLOCK

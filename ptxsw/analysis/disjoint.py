@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from ptxsw.analysis.comparisons import conjuncts
+from ptxsw.analysis.grid import FARTHEST, Grid, Unbounded
 from ptxsw.analysis.polynomial import Polynomial
-from ptxsw.analysis.ranges import FARTHEST, Grid, Range, Unbounded, conjuncts
+from ptxsw.analysis.ranges import Range, as_number
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
 
@@ -69,7 +71,7 @@ def _fact(term: Term, grid: Grid) -> Polynomial | None:
     sides = []
     for side in term.args:
         try:
-            value, needs = grid.reading(side)
+            value, needs = as_number(grid, side)
         except Unbounded:
             return None
         if needs or not all(map(grid.is_shared, value.atoms)):

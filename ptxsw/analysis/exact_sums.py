@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from ptxsw.analysis.disjoint import Facts, facts, proved, upper_limits
+from ptxsw.analysis.grid import Grid, Holds, Unbounded
 from ptxsw.analysis.polynomial import Polynomial
-from ptxsw.analysis.ranges import Grid, Holds, Unbounded, sum_or_product
+from ptxsw.analysis.ranges import as_number, sum_or_product
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
@@ -81,7 +82,7 @@ class ExactSums(Struct):
 
     def _fitting(self, index: Term, *, signed: bool) -> Polynomial | None:
         try:
-            number, needs = self.grid.reading(index, signed=signed, given=self.given)
+            number, needs = as_number(self.grid, index, signed=signed, given=self.given)
         except Unbounded:
             return None
         return number if all(proved(need, self.known, self.grid) for need in needs) else None

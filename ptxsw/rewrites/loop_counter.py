@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from ptxsw.analysis.comparisons import comparisons
 from ptxsw.analysis.loop_sums import LoopSums
-from ptxsw.analysis.ranges import comparisons
 from ptxsw.bits import wrapped
 from ptxsw.codegen.lower_strength_reduction import (
     Bounded,

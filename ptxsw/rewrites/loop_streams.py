@@ -12,8 +12,9 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.analysis.disjoint import apart
 from ptxsw.analysis.exact_sums import ExactSums
+from ptxsw.analysis.grid import Unbounded
 from ptxsw.analysis.polynomial import Polynomial
-from ptxsw.analysis.ranges import Range, Unbounded
+from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.codegen.lower_scalar_replacement import address
 from ptxsw.codegen.rematerialize import computes
 from ptxsw.emulator.node import Term, walk
@@ -228,7 +229,7 @@ class LoopStreams:
 
     def _ranges(self, access: Access) -> tuple[Range, ...]:
         try:
-            return self.sums.grid.ranges(access) if access.space == "global" else ()
+            return touched_ranges(self.sums.grid, access) if access.space == "global" else ()
         except Unbounded:
             return ()
 

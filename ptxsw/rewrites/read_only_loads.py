@@ -16,24 +16,22 @@ Other kernels and the host are the assumption `no-outside-writer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.analysis.disjoint import Facts, apart, proved
-from ptxsw.analysis.polynomial import Number, Polynomial
-from ptxsw.analysis.ranges import BLOCKS, FARTHEST, Grid, Range, Unbounded
+from ptxsw.analysis.disjoint import Facts, apart
+from ptxsw.analysis.grid import BLOCKS, FARTHEST, Grid, Unbounded
+from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.analysis.reaching_stores import pointers
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_read_only_loads import (
     EntryTest,
     ReadOnlyLoad,
-    Shared,
-    Sum,
     lower,
     obstacle_to_copy,
 )
@@ -42,20 +40,16 @@ from ptxsw.emulator.node import Term, ones, unknowns
 from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
 from ptxsw.ir import Instruction, type_width
-from ptxsw.isa import Effect
 from ptxsw.options import NO_ALIAS, NO_OUTSIDE_WRITER
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.entry_test import entry_test
+from ptxsw.rewrites.other_writers import obstacle
 
-_PRIVATE = frozenset({"shared", "local", "param"})
 _LIMITS = (30, 24, 19, 15)
 """Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no
 bound overflows: the fewer bits the more of them may be multiplied."""
-_MOST_RANGES = 256
-_MOST_PAIRS = 8
 _MOST_COMPARED = 1 << 14  # pairs of a load and a store
-_ORDERING = frozenset({"volatile", "mmio", "acquire", "release", "acq_rel", "sc"})
-_FENCES = isa.opcodes(isa.Trait.FENCE)
 
 
 class ReadOnlyLoads:
@@ -74,7 +68,7 @@ class ReadOnlyLoads:
         loads = [access for access in kernel.trace.accesses if _is_plain(access.instruction)]
         if not loads:
             return
-        reason = _obstacle(kernel)
+        reason = obstacle(kernel)
         if reason is not None:
             yield from (Refusal(self.name, load.index, reason) for load in loads)
             return
@@ -96,51 +90,6 @@ def _is_plain(instruction: Instruction) -> bool:
 
 
 # ---------------------------------------------------------------- what forbids it at all
-
-
-def _obstacle(kernel: Kernel) -> str | None:
-    """Why no load of the kernel may be made read-only."""
-    if NO_OUTSIDE_WRITER not in kernel.options.assume:
-        return f"others may write while the kernel runs: {NO_OUTSIDE_WRITER} is not assumed"
-    if kernel.trace.statistics.timed_out:
-        return "the kernel was not run to its end"
-    reached = {access.index for access in kernel.trace.accesses}
-    for index, instruction in enumerate(kernel.trace.cfg.instructions):
-        named = f"{instruction.name} (line {kernel.line(index)})"
-        reason = _hazard(instruction)
-        if reason is None and _writes(instruction):
-            block = kernel.trace.cfg.block_of[index]
-            if index not in reached and block in kernel.trace.cfg.rank:
-                reason = "may write anywhere"
-        if reason is not None:
-            return f"{named} {reason}"
-    return None
-
-
-def _hazard(instruction: Instruction) -> str | None:
-    """What an instruction does, if others than this kernel's plain accesses may write, or wait
-    for what is written."""
-    if not isa.known(instruction):
-        return "is not known, and may do anything"
-    effects = isa.effects(instruction.opcode, instruction.modifiers)
-    if effects & Effect.CALL:
-        return "may call what writes these bytes"
-    if instruction.opcode == "griddepcontrol":
-        return "waits for another kernel, which may write these bytes"
-    if not _ORDERING.isdisjoint(instruction.modifiers) and effects & (Effect.READ | Effect.WRITE):
-        return "is volatile or ordered: others may write what is read behind it"
-    if instruction.opcode in _FENCES and "cta" not in instruction.modifiers:
-        return "is a fence of the whole device: others may write what is read behind it"
-    single = instruction.opcode in ("st", "atom", "red") and isa.access_type(instruction)
-    if effects & Effect.WRITE and (not single or effects & Effect.ASYNC):
-        return "may write these bytes by itself"
-    return None
-
-
-def _writes(instruction: Instruction) -> bool:
-    """Does it write memory that all threads see?"""
-    effects = isa.effects(instruction.opcode, instruction.modifiers)
-    return bool(effects & Effect.WRITE) and isa.space(instruction) not in _PRIVATE
 
 
 # ---------------------------------------------------------------- ranges and pairs
@@ -186,7 +135,7 @@ class _Sizes(Struct, dict=True):
         """The ranges of an access, or why it has none."""
         if access.index not in self._found:
             try:
-                self._found[access.index] = self.grid.ranges(access)
+                self._found[access.index] = touched_ranges(self.grid, access)
             except Unbounded as reason:
                 self._found[access.index] = str(reason)
         return self._found[access.index]
@@ -218,7 +167,7 @@ class _Finder:
         self.writers = [
             access
             for access in kernel.trace.accesses
-            if _writes(access.instruction) and access.space not in _PRIVATE
+            if isa.may_write_global(access.instruction) and access.space not in isa.WITHIN_BLOCK
         ]
         self.reason: dict[int, str] = {}
 
@@ -321,35 +270,16 @@ class _Finder:
 
     def _test(self, sizes: _Sizes, loads: Sequence[Access]) -> EntryTest | str:
         """One test for all loads; a text where there can be none."""
-        obstacle = obstacle_to_copy(self.kernel.function.body) or self._asking()
-        if obstacle is not None:
-            return f"{obstacle}, which cannot stand twice"
+        uncopied = obstacle_to_copy(self.kernel.function.body) or self._asking()
+        if uncopied is not None:
+            return f"{uncopied}, which cannot stand twice"
         pairs: dict[tuple[Range, Range], None] = {}
         for load in loads:
             for writer in self.writers:
                 found = sizes.overlapping(load, writer)
                 assert not isinstance(found, str)
                 pairs.update(dict.fromkeys(found))
-        ranges = list(dict.fromkeys(one for pair in pairs for one in pair))
-        if len(ranges) > _MOST_RANGES:
-            return "a test would have to compare too many ranges"
-        grid = sizes.grid
-        bases = dict.fromkeys((a.base, b.base) for a, b in pairs)
-        for together in (_hulls, _one_hull):
-            hulls = {
-                base: together([r for r in ranges if r.base is base], grid)
-                for base in dict.fromkeys(r.base for r in ranges)
-            }
-            compared = [(x, y) for a, b in bases for x in hulls[a] for y in hulls[b]]
-            if len(compared) <= _MOST_PAIRS:
-                break
-        else:
-            return "a test would have to compare too many ranges"
-        return EntryTest(
-            tuple((_shared(t), grid.most[t] + 1) for t in grid.numbers if t in grid.most),
-            tuple(map(_sum, _strongest((need for r in ranges for need in r.needs), grid))),
-            tuple((_order(x, y), _order(y, x)) for x, y in compared),
-        )
+        return entry_test(sizes.grid, list(pairs))
 
     def _asking(self) -> str | None:
         """What asks which threads are together: another copy might have others answer."""
@@ -363,70 +293,4 @@ class _Finder:
         return None
 
 
-def _hulls(ranges: Sequence[Range], grid: Grid) -> list[Range]:
-    """As few ranges as are seen to hold some on one pointer. Their needs are left out."""
-    found: list[Range] = []
-    for one in sorted(ranges, key=repr):
-        for at, other in enumerate(found):
-            low = _least(one.low, other.low, grid)
-            high = _least(one.high * -1, other.high * -1, grid)
-            if low is not None and high is not None:
-                found[at] = Range(one.base, low, high * -1, frozenset())
-                break
-        else:
-            found.append(Range(one.base, one.low, one.high, frozenset()))
-    return found
-
-
-def _one_hull(ranges: Sequence[Range], grid: Grid) -> list[Range]:
-    """One range that holds all of some on one pointer, if a larger one: no product of sizes is
-    negative, so the least factor of each is a bound from below. Needs are left out."""
-    low = _outermost([one.low for one in ranges], min)
-    high = _outermost([one.high for one in ranges], max)
-    if grid.span(low)[0] < -FARTHEST or grid.span(high)[1] > FARTHEST:
-        return _hulls(ranges, grid)
-    return [Range(ranges[0].base, low, high, frozenset())]
-
-
-def _outermost(
-    bounds: Sequence[Polynomial], choose: Callable[[Iterable[Number]], Number]
-) -> Polynomial:
-    """Of each product the least, or the highest, factor that it has in any of the bounds."""
-    factors = [dict(bound.items) for bound in bounds]
-    products = dict.fromkeys(product for each in factors for product in each)
-    return Polynomial.of((p, choose(each.get(p, 0) for each in factors)) for p in products)
-
-
-def _least(a: Polynomial, b: Polynomial, grid: Grid) -> Polynomial | None:
-    """The one that is never more than the other, if either is."""
-    if proved(a - b, Facts(), grid):
-        return a
-    return b if proved(b - a, Facts(), grid) else None
-
-
-def _strongest(needs: Iterable[Polynomial], grid: Grid) -> list[Polynomial]:
-    """Some of the needs, from which all follow."""
-    found: list[Polynomial] = []
-    for need in sorted(dict.fromkeys(needs), key=repr):
-        if not proved(need, Facts(tuple(found)), grid):
-            found = [other for other in found if not proved(other, Facts((need,)), grid)]
-            found.append(need)
-    return found
-
-
 # ---------------------------------------------------------------- as codegen reads it
-
-
-def _shared(atom: Term) -> Shared:
-    return Shared(str(atom.value), atom.width)
-
-
-def _sum(value: Polynomial) -> Sum:
-    assert value.is_whole
-    return tuple((tuple(map(_shared, product)), int(factor)) for product, factor in value)
-
-
-def _order(first: Range, second: Range) -> tuple[Sum, Sum]:
-    """The end of a range and the start of another, which follows if the first is no more."""
-    end, start = Polynomial.atom(first.base) + first.high, Polynomial.atom(second.base) + second.low
-    return _sum(end), _sum(start)

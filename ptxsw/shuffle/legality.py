@@ -56,8 +56,6 @@ _UNPROVED_ASKED = 4
 _FORKS_TRIED = 4
 """For the loads of one block: more sources that a path leads around are not looked at."""
 
-_PRIVATE = frozenset({"shared", "local", "param"})
-
 
 class Refused(Struct, frozen=True):
     """Why a load is left alone, in words."""
@@ -101,7 +99,7 @@ class Legality:
         self._access_at = {a.index: a for a in trace.accesses}
         self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
         self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
-        self._earlier = ReachingStores(trace, _writes, _orders)
+        self._earlier = ReachingStores(trace, isa.may_write_global, _orders)
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._compared_bytes: dict[tuple[int, ...], _SameBytes | Refused] = {}
         self._apart: dict[tuple[int, int], tuple[Obligation, ...]] = {}
@@ -621,17 +619,9 @@ def _orders(instruction: Instruction) -> bool:
     return bool(isa.effects(instruction.opcode, instruction.modifiers) & _ORDERS)
 
 
-def _writes(instruction: Instruction) -> bool:
-    """May it write global memory?"""
-    effects = isa.effects(instruction.opcode, instruction.modifiers)
-    if effects & Effect.CALL:
-        return True
-    return bool(effects & Effect.WRITE) and isa.space(instruction) not in _PRIVATE
-
-
 def _stores(instruction: Instruction) -> bool:
     """An unordered write that may be to global memory."""
-    return _writes(instruction) and not _orders(instruction)
+    return isa.may_write_global(instruction) and not _orders(instruction)
 
 
 def _within(ordered: list[int], span: range) -> list[int]:

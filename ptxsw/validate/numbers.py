@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ptxsw.analysis.comparisons import Comparison, comparisons
 from ptxsw.analysis.polynomial import Number, Polynomial
-from ptxsw.analysis.ranges import Comparison, comparisons
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, ones, split, walk
 from ptxsw.emulator.terms import Terms

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ptxsw.analysis.disjoint import apart, facts, upper_limits
-from ptxsw.analysis.ranges import Grid, Range, Unbounded
+from ptxsw.analysis.grid import Grid, Unbounded
+from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.trace import Access
 from ptxsw.validate.equality import Equality
@@ -66,7 +67,7 @@ class WrittenRanges:
         key = (access.index, grid)
         if key not in self._ranges:
             try:
-                self._ranges[key] = grid.ranges(access)
+                self._ranges[key] = touched_ranges(grid, access)
             except Unbounded:
                 self._ranges[key] = None
         return self._ranges[key]

@@ -8,8 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.polynomial import Polynomial
-from ptxsw.analysis.ranges import Grid, Range, Unbounded
+from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Proved, Solver
@@ -142,7 +143,7 @@ def ranges(text: str) -> tuple[Range, ...] | str:
     if access is None:
         return "no thread comes to the store"
     try:
-        return grid.ranges(access)
+        return touched_ranges(grid, access)
     except Unbounded as reason:
         return str(reason)
 

@@ -1,0 +1,48 @@
+"""What conditions say of the order of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.show import show
+from ptxsw.emulator.terms import Terms
+
+MAX_SIZE = 2000  # nodes of an address or a condition
+
+
+class Comparison(Struct, frozen=True):
+    """`a <= b`, or `a < b` where it is `strict`."""
+
+    a: Term
+    b: Term
+    strict: bool
+    signed: bool
+
+
+def comparisons(conditions: Iterable[Term], terms: Terms) -> Iterator[Comparison]:
+    """What conditions say of the order of numbers."""
+    for term in conjuncts(conditions, terms):
+        if term.kind in ("slt", "sle", "ult", "ule"):
+            a, b = term.args
+            yield Comparison(a, b, term.kind[1:] == "lt", term.kind[0] == "s")
+        elif term.kind == "eq" and term.args[0].width > 1:
+            a, b = term.args
+            yield Comparison(a, b, False, False)
+            yield Comparison(b, a, False, False)
+
+
+def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:
+    """Conditions taken apart, in an order that does not depend on how they came about."""
+    work, found = list(conditions), dict[Term, None]()
+    while work:
+        term = work.pop()
+        if term.kind == "and":
+            work.extend(term.args)
+        elif term.kind == "not" and term.args[0].kind == "or":
+            work.extend(map(terms.not_, term.args[0].args))
+        elif term.size <= MAX_SIZE:
+            found[term] = None
+    return sorted(found, key=lambda term: (term.size, show(term)))

@@ -1,0 +1,137 @@
+"""What all threads of a grid share, and how large it may be: parameters, `%ntid` and `%nctaid`.
+
+Bounds over the whole grid (`ranges`) are polynomials over these atoms alone. A `Grid` also keeps
+what one path through the kernel has found out, for the next access behind the same conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ptxsw.analysis.polynomial import Number, Polynomial
+from ptxsw.emulator.node import Term, Variance, ones, split, unknowns
+from ptxsw.emulator.origin import Origin
+from ptxsw.emulator.specials import SPECIALS
+from ptxsw.emulator.terms import Terms
+from ptxsw.emulator.trace import Trace
+
+FARTHEST = 1 << 62
+"""Pointers are below it, and offsets no larger: then no address wraps, read as a signed number."""
+
+AXES = ("x", "y", "z")
+BLOCKS = tuple(f"%nctaid.{axis}" for axis in AXES)
+_SIZES = frozenset((*BLOCKS, *(f"%ntid.{axis}" for axis in AXES)))
+_PLACES = frozenset(f"{name}.{axis}" for name in ("%tid", "%ctaid") for axis in AXES)
+
+Holds = Callable[[Term, Iterable[Term]], bool]
+
+
+class Unbounded(Exception):
+    """The bytes of an access have no bounds that are the same for all threads."""
+
+
+class PathFact(Struct, frozen=True):
+    """What a path has found out about conditions or a loop, and what that needs; or why nothing."""
+
+    value: Any
+    needs: tuple[Polynomial, ...] = ()
+    problem: str | None = None
+
+
+class Grid:
+    """Bounds of values over all threads. `names` are the kernel's parameters; `most` gives the
+    highest value of atoms that are known to be smaller than their width allows; `again` is that of
+    a trace; `holds` proves a condition from others; `shape` are the threads of a block along each
+    axis, where the kernel says so."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        names: Iterable[str],
+        most: Mapping[Term, int],
+        again: Mapping[Term, frozenset[Term]],
+        holds: Holds,
+        shape: tuple[int, int, int] | None = None,
+    ) -> None:
+        self.terms, self.names, self._holds = terms, frozenset(names), holds
+        # What is known of one thread's values says nothing of those of others.
+        self.most = {atom: value for atom, value in most.items() if self.is_shared(atom)}
+        self._limits = [terms.ule(t, terms.const(n, t.width)) for t, n in self.most.items()]
+        self.again = {loop_counted(count): (count, found) for count, found in again.items()}
+        self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (0, 0, 0), strict=True)}
+        self.numbers: dict[Term, None] = {}  # the parameters and sizes that were met
+        self.path_facts: dict[
+            tuple[object, ...], PathFact
+        ] = {}  # by paths; most accesses share theirs
+
+    @classmethod
+    def of(cls, trace: Trace, most: Mapping[Term, int], holds: Holds) -> Grid:
+        """The grid of a kernel that was run symbolically."""
+        names = (parameter.name for parameter in trace.function.params)
+        return cls(trace.terms, names, most, trace.again, holds, trace.function.block_shape)
+
+    def holds(self, claim: Term, given: Iterable[Term]) -> bool:
+        """Is a condition proved from others, and from what atoms are known to be at most?"""
+        return self._holds(claim, (*given, *self._limits))
+
+    # ------------------------------------------------------------ atoms
+
+    def is_parameter(self, atom: Term) -> bool:
+        """Is it (a part of) a parameter of the kernel?"""
+        uniform = atom.kind == "atom" and atom.variance is Variance.UNIFORM
+        return uniform and str(atom.value).partition("+")[0] in self.names
+
+    def pointer(self, address: Term) -> Term | None:
+        """The parameter that is the only one in an address to be taken as it is."""
+        found = [
+            term
+            for term, factor in split(address)[1]
+            if factor == 1 and term.width == 64 and self.is_parameter(term)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def is_shared(self, atom: Term) -> bool:
+        """May it stand in a bound: is it the same for all threads, and cheap to have?"""
+        if self.is_parameter(atom):
+            return atom.width in (32, 64)
+        return atom.kind == "atom" and atom.value in _SIZES
+
+    def is_uniform(self, atom: Term) -> bool:
+        """Is it computed from what is the same for all threads?"""
+        return all(self.is_shared(leaf) for leaf in unknowns(atom))
+
+    def limits(self, atom: Term) -> tuple[int, int]:
+        """The least and the highest number that an atom may be."""
+        least = 1 if atom.kind == "atom" and atom.value in _SIZES else 0
+        return least, min(ones(atom), self.most.get(atom, ones(atom)))
+
+    def span(self, value: Polynomial) -> tuple[Number, Number]:
+        """The least and the highest number that a polynomial may be."""
+        return value.span({atom: self.limits(atom) for atom in value.atoms})
+
+    def size(self, name: str) -> Polynomial:
+        """A special register that is the same for all threads."""
+        if self._sides.get(name):
+            return Polynomial.constant(self._sides[name])
+        atom = self.size_atom(name)
+        self.numbers[atom] = None
+        return Polynomial.atom(atom)
+
+    def size_atom(self, name: str) -> Term:
+        """The atom of a special register."""
+        variance, bits = SPECIALS[name]
+        return self.terms.atom(name, 32, variance, bits)
+
+
+def loop_counted(atom: Term) -> str:
+    """The label of the loop whose iterations an atom counts, in the loop or behind it."""
+    counts = atom.origin in (Origin.ITERATION, Origin.LAST_ITERATION)
+    return atom.of[0] if counts else ""
+
+
+def per_thread(atoms: Iterable[Term]) -> frozenset[Term]:
+    """The places in the grid among atoms."""
+    return frozenset(a for a in atoms if a.origin is Origin.GRID_INDEX or a.value in _PLACES)

@@ -1,0 +1,112 @@
+"""The test at the entry of a kernel that ranges of bytes lie apart, for all threads alike.
+
+Ranges on one pointer are first joined into few: the test compares each range that is written with
+each that is read, once, on the parameters and the size of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ptxsw.analysis.disjoint import Facts, proved
+from ptxsw.analysis.grid import FARTHEST, Grid
+from ptxsw.analysis.polynomial import Number, Polynomial
+from ptxsw.analysis.ranges import Range
+from ptxsw.codegen.lower_read_only_loads import (
+    EntryTest,
+    Shared,
+    Sum,
+)
+from ptxsw.emulator.node import Term
+
+_MOST_RANGES = 256
+_MOST_PAIRS = 8
+
+
+def entry_test(grid: Grid, pairs: Sequence[tuple[Range, Range]]) -> EntryTest | str:
+    """The test that no two ranges of a pair meet; a text where there can be none."""
+    ranges = list(dict.fromkeys(one for pair in pairs for one in pair))
+    if len(ranges) > _MOST_RANGES:
+        return "a test would have to compare too many ranges"
+    bases = dict.fromkeys((a.base, b.base) for a, b in pairs)
+    for together in (_hulls, _one_hull):
+        hulls = {
+            base: together([r for r in ranges if r.base is base], grid)
+            for base in dict.fromkeys(r.base for r in ranges)
+        }
+        compared = [(x, y) for a, b in bases for x in hulls[a] for y in hulls[b]]
+        if len(compared) <= _MOST_PAIRS:
+            break
+    else:
+        return "a test would have to compare too many ranges"
+    return EntryTest(
+        tuple((_shared(t), grid.most[t] + 1) for t in grid.numbers if t in grid.most),
+        tuple(map(_sum, _strongest((need for r in ranges for need in r.needs), grid))),
+        tuple((_order(x, y), _order(y, x)) for x, y in compared),
+    )
+
+
+def _hulls(ranges: Sequence[Range], grid: Grid) -> list[Range]:
+    """As few ranges as are seen to hold some on one pointer. Their needs are left out."""
+    found: list[Range] = []
+    for one in sorted(ranges, key=repr):
+        for at, other in enumerate(found):
+            low = _least(one.low, other.low, grid)
+            high = _least(one.high * -1, other.high * -1, grid)
+            if low is not None and high is not None:
+                found[at] = Range(one.base, low, high * -1, frozenset())
+                break
+        else:
+            found.append(Range(one.base, one.low, one.high, frozenset()))
+    return found
+
+
+def _one_hull(ranges: Sequence[Range], grid: Grid) -> list[Range]:
+    """One range that holds all of some on one pointer, if a larger one: no product of sizes is
+    negative, so the least factor of each is a bound from below. Needs are left out."""
+    low = _outermost([one.low for one in ranges], min)
+    high = _outermost([one.high for one in ranges], max)
+    if grid.span(low)[0] < -FARTHEST or grid.span(high)[1] > FARTHEST:
+        return _hulls(ranges, grid)
+    return [Range(ranges[0].base, low, high, frozenset())]
+
+
+def _outermost(
+    bounds: Sequence[Polynomial], choose: Callable[[Iterable[Number]], Number]
+) -> Polynomial:
+    """Of each product the least, or the highest, factor that it has in any of the bounds."""
+    factors = [dict(bound.items) for bound in bounds]
+    products = dict.fromkeys(product for each in factors for product in each)
+    return Polynomial.of((p, choose(each.get(p, 0) for each in factors)) for p in products)
+
+
+def _least(a: Polynomial, b: Polynomial, grid: Grid) -> Polynomial | None:
+    """The one that is never more than the other, if either is."""
+    if proved(a - b, Facts(), grid):
+        return a
+    return b if proved(b - a, Facts(), grid) else None
+
+
+def _strongest(needs: Iterable[Polynomial], grid: Grid) -> list[Polynomial]:
+    """Some of the needs, from which all follow."""
+    found: list[Polynomial] = []
+    for need in sorted(dict.fromkeys(needs), key=repr):
+        if not proved(need, Facts(tuple(found)), grid):
+            found = [other for other in found if not proved(other, Facts((need,)), grid)]
+            found.append(need)
+    return found
+
+
+def _shared(atom: Term) -> Shared:
+    return Shared(str(atom.value), atom.width)
+
+
+def _sum(value: Polynomial) -> Sum:
+    assert value.is_whole
+    return tuple((tuple(map(_shared, product)), int(factor)) for product, factor in value)
+
+
+def _order(first: Range, second: Range) -> tuple[Sum, Sum]:
+    """The end of a range and the start of another, which follows if the first is no more."""
+    end, start = Polynomial.atom(first.base) + first.high, Polynomial.atom(second.base) + second.low
+    return _sum(end), _sum(start)

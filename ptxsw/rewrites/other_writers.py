@@ -1,0 +1,55 @@
+"""What may write, while a kernel runs, the bytes that one of its loads reads.
+
+Its own plain stores and atomics have an address each, and can be compared with the load. All else
+that writes, or waits for what others write, forbids every assumption about unwritten bytes.
+"""
+
+from __future__ import annotations
+
+from ptxsw import isa
+from ptxsw.ir import Instruction
+from ptxsw.isa import Effect
+from ptxsw.options import NO_OUTSIDE_WRITER
+from ptxsw.rewrites.base import Kernel
+
+_ORDERING = frozenset({"volatile", "mmio", "acquire", "release", "acq_rel", "sc"})
+_FENCES = isa.opcodes(isa.Trait.FENCE)
+
+
+def obstacle(kernel: Kernel) -> str | None:
+    """Why no load of the kernel may be made read-only."""
+    if NO_OUTSIDE_WRITER not in kernel.options.assume:
+        return f"others may write while the kernel runs: {NO_OUTSIDE_WRITER} is not assumed"
+    if kernel.trace.statistics.timed_out:
+        return "the kernel was not run to its end"
+    reached = {access.index for access in kernel.trace.accesses}
+    for index, instruction in enumerate(kernel.trace.cfg.instructions):
+        named = f"{instruction.name} (line {kernel.line(index)})"
+        reason = _hazard(instruction)
+        if reason is None and isa.may_write_global(instruction):
+            block = kernel.trace.cfg.block_of[index]
+            if index not in reached and block in kernel.trace.cfg.rank:
+                reason = "may write anywhere"
+        if reason is not None:
+            return f"{named} {reason}"
+    return None
+
+
+def _hazard(instruction: Instruction) -> str | None:
+    """What an instruction does, if others than this kernel's plain accesses may write, or wait
+    for what is written."""
+    if not isa.known(instruction):
+        return "is not known, and may do anything"
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    if effects & Effect.CALL:
+        return "may call what writes these bytes"
+    if instruction.opcode == "griddepcontrol":
+        return "waits for another kernel, which may write these bytes"
+    if not _ORDERING.isdisjoint(instruction.modifiers) and effects & (Effect.READ | Effect.WRITE):
+        return "is volatile or ordered: others may write what is read behind it"
+    if instruction.opcode in _FENCES and "cta" not in instruction.modifiers:
+        return "is a fence of the whole device: others may write what is read behind it"
+    single = instruction.opcode in ("st", "atom", "red") and isa.access_type(instruction)
+    if effects & Effect.WRITE and (not single or effects & Effect.ASYNC):
+        return "may write these bytes by itself"
+    return None
