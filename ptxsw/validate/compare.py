@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -14,11 +15,14 @@ from ptxsw.validate.memory import Bytes, Memory, Store, uncovered
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path, Touch
 from ptxsw.validate.stores import StoreComparison
+from ptxsw.validate.touches import TouchesBySum
 from ptxsw.validate.writers import PRIVATE, may_write
 
 PutOff = tuple[Sequence[Store], Sequence[Store]]
 """Stores by which the first text's memory, and the second's, differs from a common one."""
 NOTHING: PutOff = ((), ())
+Level = Sequence[tuple[int, Touch]]
+"""Accesses of the first text at known distances from one of the second."""
 _MAX_FACTS = 32
 _MAX_VECTOR = 32  # bytes
 
@@ -67,6 +71,7 @@ class PathComparison:
         self._rules = rules
         self._old, self._new = old, new
         self._given = tuple(given)
+        self._by_sum = TouchesBySum(old.touches)
 
     def compare(self) -> Mapping[int, int]:
         """The events of the two paths by their instructions, first to second. Raises Differ."""
@@ -179,19 +184,20 @@ class PathComparison:
         given = (*self._given, touch.guard) if touch.guard.kind != "const" else self._given
         if self._memory.is_parameter(touch.target.place):
             return
-        near = [t for t in self._old.touches if t.before <= touch.before]
-        if any(self._twin(t, touch) for t in near):
+        level = self._by_sum.level(touch)
+        if any(distance == 0 and self._twin(t, touch) for distance, t in level):
             self._check_nc(touch)
             return
         lent = self._rules.others_read(self._old, touch, given) if touch.loads else None
         if lent is None:
-            self._reads_own(touch, near, given)
+            self._reads_own(touch, level, given)
         if lent is None or not lent.nc:
             self._check_nc(touch)
 
-    def _reads_own(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> None:
-        mapped = not touch.loads or self._mapped(touch, near, given)
-        if not (mapped and self._aligned(touch, near, given)):
+    def _reads_own(self, touch: Touch, level: Level, given: Sequence[Term]) -> None:
+        near = [t for t in self._old.touches if t.before <= touch.before]
+        mapped = not touch.loads or self._mapped(touch, level, near, given)
+        if not (mapped and self._aligned(touch, level, near, given)):
             example = self._equality.example if mapped else None
             if not (touch.loads and self._rules.reads_later(self._old, touch, given)):
                 why = f"an access of {touch.target.size} bytes is not known to be aligned"
@@ -208,16 +214,24 @@ class PathComparison:
             reason = "bytes that may be written are read by .nc"
             raise Differ(reason, None, touch.index)
 
-    def _mapped(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
-        """Can all bytes of a load be read, since the first text reads them?"""
-        rest = uncovered(
-            touch.target,
-            ((other.target, other.guard) for other in near),
-            self._distance,
-            lambda guard: self._equality.holds(guard, given),
-        )
-        some = len(rest) < touch.target.size <= _MAX_VECTOR
-        return not rest or (some and touch.target.space == "global" and self._rules.beside())
+    def _mapped(
+        self, touch: Touch, level: Level, near: Sequence[Touch], given: Sequence[Term]
+    ) -> bool:
+        """Can all bytes of a load be read, since the first text reads them? Only for those that no
+        access at a known distance covers are all the others compared."""
+        target = touch.target
+
+        def left(others: Iterable[Touch]) -> frozenset[int]:
+            return uncovered(
+                target,
+                ((other.target, other.guard) for other in others),
+                self._distance,
+                lambda guard: self._equality.holds(guard, given),
+            )
+
+        rest = left(t for at, t in level if -t.target.size < at < target.size) and left(near)
+        some = len(rest) < target.size <= _MAX_VECTOR
+        return not rest or (some and target.space == "global" and self._rules.beside())
 
     def _distance(self, a: Bytes, b: Bytes) -> int | None:
         if a.space != b.space:
@@ -229,27 +243,28 @@ class PathComparison:
             return 0 if near else None
         return known
 
-    def _aligned(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
+    def _aligned(
+        self, touch: Touch, level: Level, near: Sequence[Touch], given: Sequence[Term]
+    ) -> bool:
         """Is the address a multiple of the access's size? Accesses of the first text are."""
         size = touch.target.size
         if size == 1:
             return True
-        facts: list[Term] = []
-        for other in near:
-            distance = None
-            if other.target.space == touch.target.space:
-                distance = self._memory.distance(other.target.place, touch.target.place)
-            sure = other.guard in given or other.guard.kind == "const"
-            if not sure:
-                continue
-            if distance is not None and distance % size == 0 == other.target.size % size:
+        for distance, other in level:
+            if distance % size == 0 == other.target.size % size and self._is_sure(other, given):
                 return True
-            if len(facts) < _MAX_FACTS and other.target.size > 1:
-                facts.append(self._multiple(other.target.place, other.target.size))
+        wide = (t for t in near if t.target.size > 1 and self._is_sure(t, given))
+        facts = [
+            self._multiple(other.target.place, other.target.size)
+            for other in islice(wide, _MAX_FACTS)
+        ]
         claim = self._multiple(touch.target.place, size)
         return self._equality.holds(
             claim, (*given, *facts, *self._rules.aligned(touch.target.place, given))
         )
+
+    def _is_sure(self, other: Touch, given: Sequence[Term]) -> bool:
+        return other.guard in given or other.guard.kind == "const"
 
     def _multiple(self, place: Term, size: int) -> Term:
         return multiple(self._terms, place, size)
