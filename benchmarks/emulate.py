@@ -25,7 +25,8 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics
 from ptxsw.parser import parse
 from ptxsw.plan import Proof
-from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
+from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.shuffle.legality import Legality
 from tests.real import CORPUS, FIXTURES, text_of
 
 KERNELGEN = sorted((Path(__file__).parent / "kernelgen" / "ptx").glob("*.ptx"))

@@ -18,8 +18,9 @@ from time import process_time
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
+from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import draft
-from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
+from ptxsw.shuffle.legality import Legality
 
 KINDS = ("rows", "stores", "blocks")
 BUDGET_EXPONENT = 1.1

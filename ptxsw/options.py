@@ -8,7 +8,7 @@ from operator import index
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from ptxsw.shuffle.legality import ASSUMPTIONS, LOCKSTEP, NO_RACE
+from ptxsw.shuffle.assumptions import ASSUMPTIONS, LOCKSTEP, NO_RACE
 from ptxsw.target import plain_name
 
 MODES = ("auto", "force")

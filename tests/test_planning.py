@@ -26,9 +26,10 @@ from ptxsw.report import from_json, to_json
 from ptxsw.report.model import Kernel
 from ptxsw.report.text import optimization_text
 from ptxsw.rewrites.weighing import cannot_count
+from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import CandidatePlan, draft, find
 from ptxsw.shuffle.combine import combine, groups
-from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
+from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import UniformLoops
 from ptxsw.simt import launch
 from ptxsw.toolchain import ptxas, tuned

@@ -51,7 +51,7 @@ from ptxsw.options import FINITE_LOOPS
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
-from ptxsw.shuffle.legality import NO_RACE
+from ptxsw.shuffle.assumptions import NO_RACE
 
 _MOST_ACCESSES = 256  # of one loop
 

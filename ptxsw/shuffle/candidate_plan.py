@@ -15,7 +15,8 @@ from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.run import no_collection
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, Rewrite
-from ptxsw.shuffle.legality import Legality, Refused
+from ptxsw.shuffle.assumptions import Refused
+from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.load_groups import Row, centre, rows
 
 Elements = tuple[list[Candidate], ...]

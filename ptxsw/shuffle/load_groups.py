@@ -15,7 +15,8 @@ from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Mem, Reg
 from ptxsw.plan import HoistedLoad
-from ptxsw.shuffle.legality import Legality, Refused
+from ptxsw.shuffle.assumptions import Refused
+from ptxsw.shuffle.legality import Legality
 
 
 class Row(Struct, frozen=True):

@@ -25,7 +25,8 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.segments import segments
 from ptxsw.ir import Directive, Function, Instruction, Module, Symbol
 from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
-from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality, Refused
+from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE, Refused
+from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import uniform_loops
 from ptxsw.verify.align import COPIES_DIFFER, Divergence
 from ptxsw.verify.inferred import Claims, InferredRewrite, read

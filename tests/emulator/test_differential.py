@@ -20,7 +20,8 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Module, Reg
 from ptxsw.parser import parse
 from ptxsw.plan import Proof
-from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
+from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
+from ptxsw.shuffle.legality import Legality
 from tests.emulator.concrete import WINDOW, Event, Thread, place_of
 from tests.emulator.programs import program
 

@@ -18,9 +18,10 @@ from ptxsw.emulator.solver import Solver
 from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.rewrites import planning
+from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import find
 from ptxsw.shuffle.combine import groups
-from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
+from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import UniformLoops
 
 PTX = Path(operators.__file__).parent / "ptx"

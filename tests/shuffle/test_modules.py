@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, Result, optimize
-from ptxsw.shuffle.legality import LOCKSTEP
+from ptxsw.shuffle.assumptions import LOCKSTEP
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
 from tests.shuffle.pairs import DEVICE, TWO, Pair

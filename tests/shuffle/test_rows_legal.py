@@ -10,7 +10,8 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
 from ptxsw.pipeline import DEFAULT_ASSUME
 from ptxsw.plan import Proof
-from ptxsw.shuffle.legality import Legality, Refused
+from ptxsw.shuffle.assumptions import Refused
+from ptxsw.shuffle.legality import Legality
 
 ROW = """.version 7.0
 .target sm_70

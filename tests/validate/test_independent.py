@@ -11,7 +11,8 @@ from ptxsw import pipeline
 from ptxsw.analysis import address_equality
 from ptxsw.analysis.address_equality import Same
 from ptxsw.parser import parse
-from ptxsw.shuffle import legality as legal
+from ptxsw.shuffle import same_bytes
+from ptxsw.shuffle.memory_between import MemoryBetween
 from ptxsw.validate import Outcome, Proved, validate
 from tests.validate.test_warp import BEFORE, LOADS, PLAIN, STORED, WRAPPING
 
@@ -36,7 +37,7 @@ def test_what_is_written_is_proved() -> None:
 
 
 def test_rows_that_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(legal, "needs_rows", lambda *_: False)
+    monkeypatch.setattr(same_bytes, "needs_rows", lambda *_: False)
     assert not isinstance(written(BEFORE), Proved | None)
 
 
@@ -47,10 +48,10 @@ def test_indices_that_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
         found = prove(*arguments, **options)
         return replace(found, needs=()) if isinstance(found, Same) else found
 
-    monkeypatch.setattr(legal, "prove_equal", without_needs)
+    monkeypatch.setattr(same_bytes, "prove_equal", without_needs)
     assert not isinstance(written(WRAPPING), Proved | None)
 
 
 def test_a_store_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(legal.Legality, "_nothing_between", lambda *_: None)
+    monkeypatch.setattr(MemoryBetween, "nothing_between", lambda *_: None)
     assert not isinstance(written(STORING), Proved | None)

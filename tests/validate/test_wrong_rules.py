@@ -11,8 +11,9 @@ import pytest
 from ptxsw.analysis.address_equality import Obligation
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
-from ptxsw.shuffle import legality
-from ptxsw.shuffle.legality import Legality
+from ptxsw.shuffle import same_bytes
+from ptxsw.shuffle.memory_between import MemoryBetween
+from ptxsw.shuffle.same_bytes import SameBytes
 from ptxsw.validate import Proved
 from ptxsw.verify import symbolic
 from tests.shuffle.pairs import PAIRS
@@ -25,25 +26,25 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 def no_index_wraps(patch: pytest.MonkeyPatch) -> None:
     """Rule 1, that `sext(i + 1)` is `sext(i) + 1`, without its test."""
 
-    def discharge(self: Legality, need: Any, *_: object) -> Obligation:
+    def discharge(self: SameBytes, need: Any, *_: object) -> Obligation:
         return Obligation(self._terms.const(1, 1))
 
-    patch.setattr(Legality, "_discharge", discharge)
+    patch.setattr(SameBytes, "_discharge", discharge)
 
 
 def nothing_between(patch: pytest.MonkeyPatch) -> None:
     """Rule 3: a store between two loads never hits what they read."""
-    patch.setattr(Legality, "_nothing_between", lambda *_: None)
+    patch.setattr(MemoryBetween, "nothing_between", lambda *_: None)
 
 
 def no_earlier_store(patch: pytest.MonkeyPatch) -> None:
     """Rule 4: nobody has stored there before."""
-    patch.setattr(Legality, "_no_earlier_store", lambda *_: [])
+    patch.setattr(MemoryBetween, "no_earlier_store", lambda *_: [])
 
 
 def rows_never_wrap(patch: pytest.MonkeyPatch) -> None:
     """Rule 6: lane i + 1 is always the thread with tid.x + 1."""
-    patch.setattr(legality, "one_row", lambda _: True)
+    patch.setattr(same_bytes, "one_row", lambda _: True)
 
 
 EXPERIMENTS: dict[str, tuple[Patch, str]] = {

@@ -14,8 +14,9 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
 from ptxsw.plan import Plan
+from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import draft
-from ptxsw.shuffle.legality import LOCKSTEP, NO_RACE, Legality
+from ptxsw.shuffle.legality import Legality
 from ptxsw.verify.local import check
 from tests.shuffle.pairs import Pair
 from tests.verify.mutators import MUTATORS

@@ -1,0 +1,163 @@
+"""Does memory hold for the load what it held for the source (rules 3 and 4)?
+
+Rule 3: nothing between the two loads may write their bytes or order memory. Rule 4: this thread
+has not stored to them before the source, since the other lane need not have seen that store.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from ptxsw import isa
+from ptxsw.analysis.address_equality import Obligation, apart
+from ptxsw.analysis.reaching_stores import ORDER, ReachingStores, pointers, unrelated
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ir import Instruction
+from ptxsw.isa import Effect
+from ptxsw.shuffle.assumptions import NO_RACE, Refused
+
+# Effects that order memory between threads or may write anything.
+_ORDERS = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC | Effect.CALL
+_STORES_COMPARED = 64
+"""More between two loads are not held against them one by one."""
+
+
+class MemoryBetween:
+    """The stores of one trace, and what orders its memory."""
+
+    def __init__(self, trace: Trace, solver: Solver, assume: frozenset[str]) -> None:
+        self._trace, self._cfg, self._terms = trace, trace.cfg, trace.terms
+        self._solver, self._assume = solver, assume
+        self._access_at = {a.index: a for a in trace.accesses}
+        self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
+        self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
+        self._earlier = ReachingStores(trace, isa.may_write_global, _orders)
+        self._apart: dict[tuple[int, int], tuple[Obligation, ...]] = {}
+        self._barring: dict[int, tuple[int, Refused]] = {}
+
+    def can_hoist(self, load: Access, at: int) -> Refused | None:
+        """May memory hold something else before instruction `at` of a load's segment?"""
+        span = range(at, load.index)
+        for index in _within(self._orders, span):
+            return Refused(f"{self._named(index)} stands in the way of moving the load")
+        if not read_only(load):
+            stores = _within(self._stores, span)
+            if len(stores) > _STORES_COMPARED:
+                return Refused("too many stores stand in the way of moving the load")
+            for index in stores:
+                if not self._store_apart(index, load):
+                    return Refused(f"{self._named(index)} on the load's way may change it")
+        return None
+
+    def nothing_between(
+        self, source: Access, dest: Access, at: int, spans: Iterable[range]
+    ) -> Refused | None:
+        if read_only(source) and read_only(dest):
+            return None
+        known = self._barred(dest, at)
+        if known is not None:
+            return known
+        for span in spans:
+            for index in _within(self._orders, span):
+                refused = Refused(f"{self._named(index)} stands between the two loads")
+                return self._bar(dest, index, refused)
+            stores = _within(self._stores, span)
+            if len(stores) > _STORES_COMPARED:
+                return Refused("too many stores stand between the two loads")
+            for index in stores:
+                misses = self._store_apart(index, dest)
+                if not misses or not self._store_apart(index, source):
+                    refused = Refused(f"{self._named(index)} between the two loads may change it")
+                    return refused if misses else self._bar(dest, index, refused)
+        return None
+
+    def _bar(self, dest: Access, index: int, refused: Refused) -> Refused:
+        """Remember that an instruction stands between a load and whatever lies before both."""
+        if self._cfg.block_of[index] == self._cfg.block_of[dest.index]:
+            self._barring[dest.index] = index, refused
+        return refused
+
+    def _barred(self, dest: Access, at: int) -> Refused | None:
+        """What is known to stand between position `at` and a load, in the load's own block."""
+        index, refused = self._barring.get(dest.index, (-1, None))
+        block_of = self._cfg.block_of
+        before = at <= index or block_of[at] != block_of[dest.index]
+        return refused if before else None
+
+    def distances(
+        self, source: Access, dest: Access, at: int, spans: Iterable[range]
+    ) -> Iterator[Obligation]:
+        """What was proved of the stores between two loads."""
+        if read_only(source) and read_only(dest):
+            return
+        between = [*spans, range(at, source.index)]
+        for index in dict.fromkeys(i for span in between for i in _within(self._stores, span)):
+            for load in (source, dest):
+                yield from self._apart.get((index, load.index), ())
+
+    def _store_apart(self, index: int, load: Access) -> tuple[Obligation, ...]:
+        """The proofs that a store by any thread misses the load's bytes; none if it may not."""
+        found = self._apart.get((index, load.index))
+        if found is None:
+            store = self._access_at.get(index)
+            # A store that the emulation never reached has no address to compare.
+            proofs: list[Obligation | None] = [None]
+            if store is not None:
+                proofs = [
+                    apart(self._terms, self._solver, mine, store.bytes, other, load.bytes)
+                    for mine in store.variants
+                    for other in load.variants
+                ]
+            proved = [p for p in proofs if p is not None]
+            found = tuple(proved) if len(proved) == len(proofs) else ()
+            self._apart[index, load.index] = found
+        return found
+
+    def _named(self, index: int) -> str:
+        instruction = self._cfg.instructions[index]
+        line = self._trace.module.source.line(instruction.span.start)
+        return f"{instruction.name} (line {line})"
+
+    def no_earlier_store(self, source: Access, dest: Access, at: int) -> list[str] | Refused:
+        """A store by this thread before the source, which lane j need not have seen: refused
+        where it may be to the same array, assumed harmless for unrelated pointers. What orders
+        memory, such as an acquire, may have shown this lane a store that came after lane j's load,
+        if that load raced with it: assumed not to be."""
+        if read_only(source) and read_only(dest):
+            return []
+        assumed: list[str] = []
+        mine = pointers(source)
+        for others, index in self._earlier.reaching(at):
+            named = self._named(index)
+            if others == ORDER:
+                if NO_RACE not in self._assume:
+                    return Refused(f"{named} before the source may show lanes different memory")
+                assumed = [NO_RACE]
+                continue
+            assert not isinstance(others, str)
+            if not unrelated(mine, others):
+                return Refused(f"{named} before the source may write the same array")
+            if NO_RACE not in self._assume:
+                return Refused(f"{named} before the source may write what is loaded")
+            assumed = [NO_RACE]
+        return assumed
+
+
+def read_only(access: Access) -> bool:
+    return "nc" in access.instruction.modifiers
+
+
+def _orders(instruction: Instruction) -> bool:
+    return bool(isa.effects(instruction.opcode, instruction.modifiers) & _ORDERS)
+
+
+def _stores(instruction: Instruction) -> bool:
+    """An unordered write that may be to global memory."""
+    return isa.may_write_global(instruction) and not _orders(instruction)
+
+
+def _within(ordered: list[int], span: range) -> list[int]:
+    """The members of a sorted list that lie in a range."""
+    return ordered[bisect_right(ordered, span.start - 1) : bisect_right(ordered, span.stop - 1)]

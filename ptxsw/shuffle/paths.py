@@ -1,0 +1,111 @@
+"""Was the source load made in the same iteration as the load it serves (rule 2)?
+
+Where all paths to a load pass the source, and no cycle lies between, each run of the load has its
+own run of the source. Where a path leads around the source, that is a *fork*: the source may still
+have been made, which `bypass` proves from the conditions of the paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+
+from ptxsw.flow.cfg import Cfg
+from ptxsw.shuffle.assumptions import Refused
+from ptxsw.shuffle.bypass import NOT_ON_EVERY_PATH, Fork, find_fork
+
+_FORKS_TRIED = 4
+"""For the loads of one block: more sources that a path leads around are not looked at."""
+
+
+class Paths:
+    """The paths of one function between two of its loads."""
+
+    def __init__(self, cfg: Cfg) -> None:
+        self._cfg = cfg
+        self._uniform: frozenset[int] = frozenset()  # instructions in uniform loops
+        self._between: dict[tuple[int, int], tuple[tuple[range, ...], bool]] = {}
+        self._forks: dict[tuple[int, int], Fork | str] = {}
+        self._tried: dict[int, int] = {}  # how many forks were looked for, by the load's block
+
+    def with_uniform(self, instructions: frozenset[int]) -> Paths:
+        """The paths once loops with these instructions are uniform: lanes then run through what
+        they would have gone around."""
+        other = copy(self)
+        other._uniform, other._forks, other._tried = instructions, {}, {}
+        return other
+
+    def same_instance(self, source: int, dest: int) -> Refused | None:
+        """Of the positions at which the two loads are made."""
+        cfg = self._cfg
+        above, below = cfg.block_of[source], cfg.block_of[dest]
+        if above == below:
+            return None if source <= dest else Refused("the source comes later")
+        fork = self.fork(source, dest)
+        if fork is not None:
+            return Refused(fork) if isinstance(fork, str) else None
+        if self._region(above, below)[1]:
+            return Refused("a loop lies between the two loads")
+        return None
+
+    def fork(self, source: int, dest: int) -> Fork | str | None:
+        """Where paths part that pass the source and that do not, or why it may not have been
+        made in the same turn; None where all pass it."""
+        cfg = self._cfg
+        above, below = cfg.block_of[source], cfg.block_of[dest]
+        if cfg.dominates(above, below):
+            return None
+        if (above, below) not in self._forks:
+            tried = self._tried[below] = self._tried.get(below, 0) + 1
+            apart = self._uniform.isdisjoint((source, dest))
+            found = find_fork(cfg, above, below) if apart and tried <= _FORKS_TRIED else None
+            self._forks[above, below] = found or NOT_ON_EVERY_PATH
+        return self._forks[above, below]
+
+    def _region(self, above: int, below: int) -> tuple[tuple[range, ...], bool]:
+        """Instructions of the blocks between two blocks on paths that do not come back to the
+        first, and whether such a path may go round a cycle."""
+        found = self._between.get((above, below))
+        if found is None:
+            found = self._between[above, below] = self._find_region(above, below)
+        return found
+
+    def _find_region(self, above: int, below: int) -> tuple[tuple[range, ...], bool]:
+        cfg = self._cfg
+        forward = _reach(cfg.blocks[above].successors, lambda n: cfg.blocks[n].successors, above)
+        backward = _reach([below], lambda n: cfg.predecessors[n], above)
+        inside = forward & backward
+        cyclic = any(n in inside and s in inside for n, s in cfg.retreating)
+        blocks = (cfg.blocks[n] for n in sorted(inside - {below}))
+        return tuple(range(b.start, b.end) for b in blocks), cyclic
+
+    def between(self, source: int, dest: int) -> Iterator[range]:
+        """Positions of the instructions on any path between two positions; where paths lead around
+        the first, of those behind the fork. The loads themselves may be among them: they change
+        nothing."""
+        cfg = self._cfg
+        above, below = cfg.block_of[source], cfg.block_of[dest]
+        if above == below:
+            yield range(source, dest)
+            return
+        fork = self.fork(source, dest)
+        if isinstance(fork, Fork):
+            for block in (cfg.blocks[n] for n in sorted(fork.blocks)):
+                yield range(block.start, dest if block.number == below else block.end)
+            return
+        yield range(source, cfg.blocks[above].end)
+        yield from self._region(above, below)[0]
+        yield range(cfg.blocks[below].start, dest)
+
+
+def _reach(start: Iterable[int], step: Callable[[int], Iterable[int]], barred: int) -> set[int]:
+    """Blocks reached from `start` without passing `barred`."""
+    seen: set[int] = set()
+    work = [n for n in start if n != barred]
+    while work:
+        number = work.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        work.extend(n for n in step(number) if n != barred)
+    return seen

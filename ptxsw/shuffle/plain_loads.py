@@ -1,0 +1,98 @@
+"""Which loads may take part in a shuffle, and which two fill registers alike (rule 5).
+
+A load takes part only if it could be made by another lane at another time: nothing orders it,
+no predicate guards it, and the byte that it names is the same one for every thread.
+"""
+
+from __future__ import annotations
+
+from ptxsw import isa
+from ptxsw.analysis.address_equality import pointer_bases
+from ptxsw.analysis.lane_reuse import Candidate, is_plain
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ir import Reg, Vec
+from ptxsw.isa import Effect
+from ptxsw.shuffle.assumptions import Refused
+
+
+class PlainLoads:
+    """The loads of one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._loadable: dict[int, Refused | None] = {}
+        self._widths: dict[int, tuple[int, ...]] = {}
+
+    def loadable(self, access: Access) -> Refused | None:
+        """Is it a load that may take part at all?"""
+        if access.index not in self._loadable:
+            self._loadable[access.index] = self._is_loadable(access)
+        return self._loadable[access.index]
+
+    def _is_loadable(self, access: Access) -> Refused | None:
+        instruction = access.instruction
+        if not is_plain(access):
+            strong = isa.effects(instruction.opcode, instruction.modifiers) & ~Effect.READ
+            kind = "ordered or strong access" if strong else "load of a special kind"
+            kind = "volatile access" if "volatile" in instruction.modifiers else kind
+            return Refused(f"{instruction.name} is a{'n' if kind[0] == 'o' else ''} {kind}")
+        if instruction.guard is not None:
+            return Refused("the load is guarded by a predicate")
+        widths = self._register_widths(access)
+        if access.bits > 64 or not widths or any(w not in (0, 16, 32, 64) for w in widths):
+            return Refused("the load is not into registers of 16, 32 or 64 bits")
+        if set(isa.defs(instruction)) & set(isa.uses(instruction)):
+            return Refused("the load overwrites its own address")
+        if access.space == "generic" and not self._surely_global(access):
+            return Refused("the generic address is not known to be in global memory")
+        return None
+
+    def _register_widths(self, access: Access) -> tuple[int, ...]:
+        """Of the registers that the elements go to, in bits; 0 for an element that goes nowhere;
+        none where these are not as many registers as the load has elements."""
+        found = self._widths.get(access.index)
+        if found is None:
+            found = self._widths[access.index] = self._filled(access)
+        return found
+
+    def _filled(self, access: Access) -> tuple[int, ...]:
+        operand = access.instruction.operands[0]
+        elements = operand.elements if isinstance(operand, Vec) else (operand,)
+        named = [reg for reg in elements if isinstance(reg, Reg)]
+        if len(elements) != access.elements or len(set(named)) != len(named):
+            return ()
+        body = self._trace.function.body
+        return tuple(body.width(reg) if isinstance(reg, Reg) else 0 for reg in elements)
+
+    def same_shape(self, candidate: Candidate) -> Refused | None:
+        """The same bytes must give the same register contents."""
+        source, dest = candidate.source, candidate.dest
+        width = self._register_widths(source)[candidate.element]
+        widths = self._register_widths(dest)
+        if not width or not all(widths):
+            return Refused("an element of the vector goes into no register")
+        if width != widths[candidate.dest_element]:
+            return Refused("the loads fill registers of different widths")
+        if source.bits != dest.bits:
+            return Refused("the loads have different types")
+        if source.bits < width and _signed(source) != _signed(dest):
+            return Refused("one load extends the sign, the other does not")
+        return None
+
+    def _surely_global(self, access: Access) -> bool:
+        """A kernel parameter or a global symbol as base: the same byte for every thread."""
+        function, module = self._trace.function, self._trace.module
+        fit = {p.name for p in function.params} | {
+            f"&{v.name}"
+            for v in (*module.variables, *function.body.variables)
+            if v.space == "global"
+        }
+        for variant in access.variants:
+            bases = pointer_bases(variant.address)
+            if not bases or any(b.kind != "atom" or str(b.value) not in fit for b in bases):
+                return False
+        return True
+
+
+def _signed(access: Access) -> bool:
+    return (isa.access_type(access.instruction) or "").startswith("s")

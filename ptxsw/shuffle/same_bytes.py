@@ -1,0 +1,188 @@
+"""Do two lanes' loads read the same bytes (rule 1)?
+
+Every path that one lane may have come is held against every path of the other. Addresses that
+normal form does not show to be equal are asked of Z3; sums that must not overflow are proved from
+the conditions of the path, or tested at run time, or assumed by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ptxsw.analysis.address_equality import (
+    UNPROVED,
+    Different,
+    NoOverflow,
+    Obligation,
+    Same,
+    ShiftedLane,
+    assume_no_overflow,
+    discharge,
+    needs_rows,
+    prove_equal,
+)
+from ptxsw.analysis.lane_reuse import Candidate
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.trace import Trace, Variant
+from ptxsw.plan import WrapGuard
+from ptxsw.shuffle.assumptions import NO_WRAP, Refused
+from ptxsw.shuffle.overflow_guards import Guards
+
+_UNPROVED_ASKED = 4
+"""So often Z3 may fail to tell that addresses are equal before it is asked no more."""
+
+
+class Equal(Struct, frozen=True):
+    """Two lanes' addresses are equal: what has to be tested for it, whether rows of the block must
+    not wrap inside a warp, what is assumed, and what was proved."""
+
+    guards: tuple[WrapGuard, ...]
+    rows: bool
+    assumed: tuple[str, ...]
+    proved: tuple[Obligation, ...]
+
+
+class SameBytes:
+    """The addresses of one trace."""
+
+    def __init__(self, trace: Trace, solver: Solver, assume: frozenset[str]) -> None:
+        self._terms, self._solver, self._assume = trace.terms, solver, assume
+        self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
+        self._guards = Guards(trace)
+        self._unproved = 0  # addresses that Z3 could not tell to be equal
+        self._known: dict[tuple[int, ...], Equal | Refused] = {}
+
+    def compared(self, candidate: Candidate, at: int, before: int) -> Equal | Refused:
+        """May the bytes be taken to be the same, with tests that can stand before instruction
+        `before`? `at` is the position that the source is moved up to."""
+        key = (
+            *(candidate.dest.index, candidate.source.index, candidate.delta),
+            *(candidate.element, candidate.dest_element),
+            *(candidate.mirror, candidate.displacement),
+            *(at, before),
+        )
+        if key not in self._known:
+            self._known[key] = self._compared_all(candidate, before)
+        return self._known[key]
+
+    def _compared_all(self, candidate: Candidate, before: int) -> Equal | Refused:
+        """The same for any scheme, and whichever loops are uniform."""
+        guards: list[WrapGuard] = []
+        obligations: list[Obligation] = []
+        assumptions: list[str] = []
+        rows = False
+        for mine, theirs in self._pairs(candidate):
+            other = self.other_lane(candidate)
+            source, dest = self._addresses(candidate, theirs, mine)
+            outcome = self._compared(source, dest, other, mine.conditions, assumptions)
+            if isinstance(outcome, Refused):
+                return outcome
+            rows = rows or (other is not None and needs_rows(source, dest))
+            obligations.append(outcome.proved)
+            known = mine.conditions | (other.exists(source, dest) if other else frozenset())
+            for need in outcome.needs:
+                match self._discharge(need, known, candidate, before):
+                    case Refused() as refused:
+                        return refused
+                    case WrapGuard() as guard:
+                        guards.append(guard)
+                    case Obligation() as proved:
+                        obligations.append(proved)
+                    case assumed:
+                        assumptions.append(assumed)
+        return Equal(
+            tuple(dict.fromkeys(guards)),
+            rows and not self.one_row,
+            tuple(assumptions),
+            tuple(obligations),
+        )
+
+    def _compared(
+        self,
+        source: Term,
+        dest: Term,
+        other: ShiftedLane | None,
+        conditions: frozenset[Term],
+        assumptions: list[str],
+    ) -> Same | Refused:
+        """Are the addresses equal? Z3 is not asked where the user has vouched for it, nor when
+        it has given up on this kernel often enough."""
+        terms, unwraps = self._terms, NO_WRAP in self._assume
+        moved = other(source) if other is not None else source
+        asked = not unwraps and self._unproved < _UNPROVED_ASKED
+        outcome = prove_equal(
+            terms, self._solver if asked else None, source, dest, other, conditions
+        )
+        if outcome == UNPROVED:
+            self._unproved += asked
+            unwrapped = assume_no_overflow(terms, moved, dest)
+            if isinstance(unwrapped, Same) and not unwraps:
+                return Refused(f"that no index wraps cannot be tested here: --assume {NO_WRAP}")
+            if isinstance(unwrapped, Same):
+                assumptions.append(NO_WRAP)
+                return unwrapped
+            if unwraps and self._unproved < _UNPROVED_ASKED:
+                outcome = prove_equal(terms, self._solver, source, dest, other, conditions)
+                self._unproved += outcome == UNPROVED
+        return Refused(outcome.reason) if isinstance(outcome, Different) else outcome
+
+    def other_lane(self, candidate: Candidate) -> ShiftedLane | None:
+        if not candidate.crosses:
+            return None
+        return ShiftedLane(self._terms, candidate.delta, candidate.mirror)
+
+    def _addresses(self, candidate: Candidate, theirs: Variant, mine: Variant) -> tuple[Term, Term]:
+        """Of the two elements, each as its own lane computes it."""
+        ahead = candidate.displacement + candidate.element * candidate.source.bits // 8
+        behind = candidate.dest_element * candidate.dest.bits // 8
+        terms, width = self._terms, mine.address.width
+        return (
+            terms.add(theirs.address, terms.const(ahead, theirs.address.width)),
+            terms.add(mine.address, terms.const(behind, width)),
+        )
+
+    def _pairs(self, candidate: Candidate) -> Iterator[tuple[Variant, Variant]]:
+        """The views of the two lanes that can meet: any two for different lanes, unless only
+        warp-uniform conditions tell the paths apart; for a copy, those of one path."""
+        for mine in candidate.dest.variants:
+            for theirs in candidate.source.variants:
+                together = not candidate.crosses or self._uniformly_apart(mine, theirs)
+                if not (together and self._contradict(mine, theirs)):
+                    yield mine, theirs
+
+    def _uniformly_apart(self, a: Variant, b: Variant) -> bool:
+        apart = a.conditions ^ b.conditions
+        return all(c.variance == Variance.UNIFORM for c in apart)
+
+    def _contradict(self, a: Variant, b: Variant) -> bool:
+        return any(self._terms.not_(c) in b.conditions for c in a.conditions)
+
+    def _discharge(
+        self, need: NoOverflow, known: frozenset[Term], candidate: Candidate, before: int
+    ) -> Obligation | WrapGuard | Refused | str:
+        """Prove, else guard, or assume what the user said: the assumption's name."""
+        proved = discharge(self._terms, self._solver, need, known)
+        if proved is not None:
+            return proved
+        if need.signed and NO_WRAP in self._assume:
+            return NO_WRAP
+        guard = self._guards.place(need, known, before)
+        if guard is None:
+            return Refused("the index may wrap, and no register holds it to be tested")
+        if not candidate.crosses:
+            return Refused("the index may wrap")
+        return guard
+
+
+def one_row(trace: Trace) -> bool:
+    """Does `.reqntid` say that rows of the block do not wrap inside a warp?"""
+    shape = trace.function.block_shape
+    return shape is not None and whole_rows(shape)
+
+
+def whole_rows(block: tuple[int, int, int]) -> bool:
+    """Do the lanes of each warp of such a block lie in one row of it?"""
+    return block[0] % 32 == 0 or block[1:] == (1, 1)
