@@ -40,11 +40,13 @@ class Excerpt(Struct, frozen=True, dict=True):
     def function(self) -> Function:
         return next(kernel for kernel in self.module.kernels if kernel.name == self.name)
 
+    def offset(self, place: int) -> int:
+        """Where in the whole text a place of the excerpt is."""
+        return place if self.origins is None else self.origins(place)
+
     def whole(self, edit: Edit) -> Edit:
         """An edit of the excerpt as one of the whole text."""
-        if self.origins is None:
-            return edit
-        start = self.origins(edit.span.start)
+        start = self.offset(edit.span.start)
         return Edit(Span(start, start + edit.span.end - edit.span.start), edit.text)
 
 

@@ -7,30 +7,35 @@ one, it is that of one warp in one turn of each innermost loop.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw import pipeline
+from ptxsw.batches import alone
 from ptxsw.cost import gpu as gpus
-from ptxsw.cost import sass
+from ptxsw.cost import sass, variants
 from ptxsw.cost.cubin import BadCubin
-from ptxsw.cost.estimate import Estimate, estimate, iteration
+from ptxsw.cost.estimate import estimate, iteration
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.interval import Interval
-from ptxsw.cost.iterations import Stretch, stretches
+from ptxsw.cost.iterations import stretches
 from ptxsw.cost.occupancy import Occupancy as Resident
 from ptxsw.cost.occupancy import limits
 from ptxsw.cost.occupancy import occupancy as resident_blocks
 from ptxsw.cxx_names import chosen, readable
 from ptxsw.emulator.run import emulate
-from ptxsw.excerpt import Excerpts
+from ptxsw.emulator.trace import Trace
+from ptxsw.excerpt import Excerpt, Excerpts
 from ptxsw.ir import Function, Module
 from ptxsw.options import Options, block_shape
 from ptxsw.parser import parse
+from ptxsw.passes import Passes, Progress, answers
+from ptxsw.report import predicted
 from ptxsw.report import prediction as model
+from ptxsw.report.outcome import kernel_report
 from ptxsw.report.prediction import Prediction
 from ptxsw.rewrites import REWRITES, named
 from ptxsw.rewrites.registers import Registers
@@ -44,6 +49,7 @@ _VOLTA = ("sm_70", "sm_72")
 _TURING = "sm_75"
 """Turing's machine code has Volta's form (Z. Jia et al., arXiv:1903.07486, 2019, chapter 2)."""
 _TIMEOUT = 60.0  # seconds of one run of ptxas
+_NOT_MADE = (NoPtxas, AssemblyError, BadCubin, subprocess.TimeoutExpired)
 FEW = 8
 """Kernels of a text up to which it is said what rewrites would change."""
 _REGISTERS = Registers.name
@@ -100,7 +106,7 @@ def predict(
             found = replace(found, against=other.like(function, given, shape))
         if told:
             found = replace(found, effects=one.effects(function, shape, found))
-            found = one.with_candidates(found)
+            found = one.with_candidates(function, shape, found)
         kernels.append(found)
     left_out = "" if few or rewrites is not None else _LEFT_OUT
     notes = tuple(filter(None, (one.note, _stands_for(machine, module, arch, gpu), left_out)))
@@ -129,16 +135,31 @@ def _launch(given: Launch | Mapping[str, Any] | None) -> Launch | None:
     return from_json(json.dumps(given))[0]
 
 
+class _Run(Struct, frozen=True):
+    """A kernel taken out of its text, and its symbolic run."""
+
+    excerpt: Excerpt
+    trace: Trace
+
+
 class _Text:
     """A text on a GPU."""
 
     def __init__(self, text: str, module: Module, machine: Gpu, registers: int | None) -> None:
         self._text, self._module, self._gpu, self._registers = text, module, machine, registers
-        self._code, self.note = _machine_code(text, module, machine.arch)
+        self._code, self._target, self.note = _machine_code(text, module, machine.arch)
+        self._last: _Run | None = None
 
     @cached_property
     def _excerpts(self) -> Excerpts:
         return Excerpts(self._module)
+
+    def _run(self, function: Function) -> _Run:
+        """The kernel run by itself; the last one that was asked for is kept."""
+        if self._last is None or self._last.excerpt.name != function.name:
+            excerpt = self._excerpts.of(function)
+            self._last = _Run(excerpt, emulate(excerpt.module, excerpt.function))
+        return self._last
 
     def like(
         self, function: Function, launch: Launch | None, block: tuple[int, int, int] | None
@@ -152,7 +173,7 @@ class _Text:
     ) -> model.Kernel:
         """What bounds a kernel."""
         block = function.block_shape or (launch.block if launch is not None else block)
-        threads = None if block is None else block[0] * block[1] * block[2]
+        threads = _threads(block)
         shared = self._shared(function, launch)
         fits = self._fits(function, threads, shared)
         notes = [] if fits is not None else [self._why_no_occupancy(function, threads)]
@@ -164,7 +185,9 @@ class _Text:
             notes.append(said)
         occupancy = None
         if fits is not None and threads is not None:
-            occupancy = _occupancy(fits, self._registers_of(function) or 0, shared, threads)
+            occupancy = predicted.occupancy(
+                fits, self._registers_of(function) or 0, shared, threads
+            )
         shown = readable(function.name)
         return model.Kernel(
             function.name, shown, launch is not None, found, occupancy, (), tuple(notes)
@@ -183,7 +206,9 @@ class _Text:
         return (code.shared if code else 0) + (launch.shared if launch else 0)
 
     def _fits(self, function: Function, threads: int | None, shared: int) -> Resident | None:
-        registers = self._registers_of(function)
+        return self._resident(threads, self._registers_of(function), shared)
+
+    def _resident(self, threads: int | None, registers: int | None, shared: int) -> Resident | None:
         if threads is None or registers is None:
             return None
         return resident_blocks(self._gpu.arch, threads, registers, shared)
@@ -198,76 +223,101 @@ class _Text:
     def _iterations(
         self, function: Function, block: tuple[int, int, int] | None, fits: Resident | None
     ) -> tuple[model.Stretch, ...]:
-        trace = emulate(self._module, function)
-        code = self._code.get(function.name)
-        most = float(limits(self._gpu.arch).warps)
-        warps = Interval(1.0, most)
+        run, code = self._run(function), self._code.get(function.name)
+        return self._turns(run.trace, block, fits, code, run.excerpt.offset)
+
+    def _turns(
+        self,
+        trace: Trace,
+        block: tuple[int, int, int] | None,
+        fits: Resident | None,
+        code: sass.Kernel | None,
+        offset: Callable[[int], int] = int,
+    ) -> tuple[model.Stretch, ...]:
+        """One turn of each loop. `offset` tells where in the text that `code` was made from a
+        place of the trace's text is."""
+        warps = Interval(1.0, float(limits(self._gpu.arch).warps))
         if fits is not None and fits.warps:
             warps = Interval(float(fits.warps), float(fits.warps))
         return tuple(
-            _shown(stretch, iteration(self._gpu, stretch.work, warps))
-            for stretch in stretches(self._gpu, trace, block, code)
+            predicted.turn(stretch, iteration(self._gpu, stretch.work, warps))
+            for stretch in stretches(self._gpu, trace, block, code, offset)
         )
 
     def effects(
         self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
     ) -> tuple[model.Effect, ...]:
         """What each rewrite would change of a kernel, of those that need not be asked for."""
+        shape = function.block_shape or block
+        threads = _threads(shape)
+        turns = kernel.stretches
+        if kernel.launch:
+            fits = self._fits(function, threads, self._shared(function, None))
+            turns = self._iterations(function, shape, fits)
+        before = _longest(turns)
+        changed = list(self._changed(function, block))
         found = []
-        before = None if kernel.launch else _longest(kernel.stretches)
-        span = function.span
-        own = self._text[span.start : span.end]
-        text = self._excerpts.of(function).source.text  # without the other kernels of the file
-        considered = named(["all"])
-        for one in REWRITES:
-            if one.name not in considered or not one.requires.may_apply(own):
-                continue
-            options = Options(
-                mode="force", rewrites=(one.name,), only=function.name, arch=self._gpu.arch,
-                block=block,
-            )  # fmt: skip
-            result = pipeline.optimize(text, options, self._module.source.name)
-            if not result.edits:
-                continue
-            made = result.report.kernels[0]
-            before = before or self._longest(function, block)
-            module = parse(result.text, "the rewritten text")
-            new = _Text(result.text, module, self._gpu, None)
-            changed = chosen(module, function.name)[0]
-            after = new._longest(changed, block)
+        for each, code in zip(changed, self._codes_of(changed), strict=True):
+            trace = each.trace or emulate(each.module, each.function)
+            fits = None if code is None else self._resident(threads, code.registers, code.shared)
+            after = _longest(self._turns(trace, shape, fits, code))
             if before is None or after is None:
                 continue
+            made = kernel_report(each)
             found.append(
                 model.Effect(
-                    one.name, len(made.rewrites or ()) + len(made.loops or ()),
+                    each.made[-1].rewrite, len(made.rewrites or ()) + len(made.loops or ()),
                     (before.time.low, after.time.low), (before.time.high, after.time.high),
-                    (self._registers_of(function), new._registers_of(changed)),
+                    (self._registers_of(function), None if code is None else code.registers),
                 )
             )  # fmt: skip
         return tuple(found)
 
-    def with_candidates(self, kernel: model.Kernel) -> model.Kernel:
+    def _changed(
+        self, function: Function, block: tuple[int, int, int] | None
+    ) -> Iterator[Progress]:
+        """The kernel as each rewrite by itself leaves it, for those that change it."""
+        own = self._text[function.span.start : function.span.end]
+        considered = named(["all"])
+        for one in REWRITES:
+            if one.name in considered and one.requires.may_apply(own):
+                each = self._made(function, block, one.name)
+                if each.since:
+                    yield each
+
+    def _made(
+        self, function: Function, block: tuple[int, int, int] | None, rewrite: str
+    ) -> Progress:
+        """What a rewrite, made wherever it is proved, makes of a kernel."""
+        options = Options(mode="force", rewrites=(rewrite,), arch=self._gpu.arch, block=block)
+        passes = Passes(options, self._gpu.arch)
+        run = self._run(function)
+        return alone(passes.run_again(run.excerpt, run.trace), answers)
+
+    def _codes_of(self, changed: Sequence[Progress]) -> Sequence[sass.Kernel | None]:
+        """What ptxas makes of kernels that rewrites left; None where it makes nothing."""
+        if self._target is None or not changed:
+            return [None] * len(changed)
+        texts, name = [each.module for each in changed], changed[0].function.name
+        try:
+            found, _ = variants.read(texts, name, self._target, timeout=_TIMEOUT)
+        except _NOT_MADE:
+            return [None] * len(changed)
+        return [made if isinstance(made, sass.Kernel) else None for made in found]
+
+    def with_candidates(
+        self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
+    ) -> model.Kernel:
         """The kernel with what ptxas makes of it under other limits of registers; or with the
         reason why that cannot be told."""
-        options = Options(
-            mode="force", rewrites=(_REGISTERS,), only=kernel.name, arch=self._gpu.arch
-        )
-        (made,) = pipeline.optimize(self._text, options, self._module.source.name).report.kernels
+        made = kernel_report(self._made(function, block, _REGISTERS))
         details = [one.detail for one in made.rewrites or ()]
         details += [one.detail for one in made.refusals or ()]
         outcomes = [each for detail in details for each in detail.get("outcomes", ())]
         if not outcomes:
             reasons = [f"{_REGISTERS}: {refusal.reason}" for refusal in made.refusals or ()]
             return replace(kernel, notes=(*kernel.notes, *reasons))
-        return replace(kernel, candidates=tuple(map(_candidate, outcomes)))
-
-    def _longest(
-        self, function: Function, block: tuple[int, int, int] | None
-    ) -> model.Stretch | None:
-        shape = function.block_shape or block
-        threads = None if shape is None else shape[0] * shape[1] * shape[2]
-        fits = self._fits(function, threads, self._shared(function, None))
-        return _longest(self._iterations(function, shape, fits))
+        return replace(kernel, candidates=tuple(map(predicted.candidate, outcomes)))
 
     # ------------------------------------------------------------ with one
 
@@ -292,13 +342,15 @@ class _Text:
             f"{seen.touches.steps:.0f} of {seen.steps:.0f} turns; caches are a model"
         )
         found = estimate(self._gpu, asked)
-        return (_stretch(None, line, found, ()),), note
+        return (predicted.launched(line, found),), note
 
 
-def _machine_code(text: str, module: Module, arch: str) -> tuple[Mapping[str, sass.Kernel], str]:
-    """What ptxas makes of the kernels, and what is to be said of it. Where it makes nothing for
-    this target, as for those that CUDA 13 has left out, or of a text for a later one, code for
-    another stands for it."""
+def _machine_code(
+    text: str, module: Module, arch: str
+) -> tuple[Mapping[str, sass.Kernel], str | None, str]:
+    """What ptxas makes of the kernels, for which target, and what is to be said of it. Where it
+    makes nothing for this target, as for those that CUDA 13 has left out, or of a text for a later
+    one, code for another stands for it."""
     problem = ""
     own = [plain_name(target) for target in module.targets]
     for target in dict.fromkeys((arch, _TURING if arch in _VOLTA else None, *own)):
@@ -306,51 +358,17 @@ def _machine_code(text: str, module: Module, arch: str) -> tuple[Mapping[str, sa
             continue
         try:
             made = sass.read(text, target, timeout=_TIMEOUT)
-        except (NoPtxas, AssemblyError, BadCubin, subprocess.TimeoutExpired) as error:
+        except _NOT_MADE as error:
             problem = problem or str(error).strip().splitlines()[0]
             continue
         stands = "" if target == arch else f"machine code and registers are those of {target}"
-        return {kernel.name: kernel for kernel in made.kernels}, made.note or stands
-    return {}, f"no machine code, PTX instructions are counted instead: {problem}"
+        return {kernel.name: kernel for kernel in made.kernels}, target, made.note or stands
+    return {}, None, f"no machine code, PTX instructions are counted instead: {problem}"
 
 
-# ---------------------------------------------------------------- as it is shown
+def _threads(block: tuple[int, int, int] | None) -> int | None:
+    return None if block is None else block[0] * block[1] * block[2]
 
 
 def _longest(stretches: Sequence[model.Stretch]) -> model.Stretch | None:
     return max(stretches, key=lambda stretch: stretch.time.high, default=None)
-
-
-def _candidate(outcome: Mapping[str, Any]) -> model.Candidate:
-    return model.Candidate(
-        outcome["maxnreg"], outcome["spills_to_shared"], outcome["registers"], outcome["local"],
-        outcome["shared"], outcome["occupancy"], outcome["pace"],
-    )  # fmt: skip
-
-
-def _shown(stretch: Stretch, found: Estimate) -> model.Stretch:
-    return _stretch(stretch.label, stretch.line, found, stretch.unknown)
-
-
-def _stretch(
-    label: str | None, line: int, found: Estimate, unknown: tuple[int, ...]
-) -> model.Stretch:
-    loads = tuple(model.Load(r.name, _range(r.time), r.busy_with) for r in found.resources)
-    # Without a launch nothing is known of what is likely: the bounds are all there is.
-    launched = found.unit == "s"
-    likely = found.likely if launched else found.time
-    expected = found.expected if launched else None
-    return model.Stretch(
-        label, line, found.unit, _range(found.time), _range(likely), expected, loads, unknown
-    )
-
-
-def _range(interval: Interval) -> model.Range:
-    return model.Range(interval.low, interval.high)
-
-
-def _occupancy(fits: Resident, registers: int, shared: int, threads: int) -> model.Occupancy:
-    steps = tuple(model.Step(*step) for step in fits.next_steps)
-    return model.Occupancy(
-        registers, shared, threads, fits.blocks, fits.warps, fits.fraction, fits.limiter, steps
-    )

@@ -44,6 +44,11 @@ def around(module: Module, name: str) -> tuple[str, str]:
     return text[: span.start], text[span.end :]
 
 
+def can_be_told_apart(texts: Sequence[Module], name: str) -> bool:
+    """Do these texts differ in this kernel alone, so that one run serves all?"""
+    return len({around(module, name) for module in texts}) == 1
+
+
 def combined(questions: Sequence[Question]) -> Combined:
     """One text for questions that may be asked together. It begins as the first one's."""
     before, after = around(questions[0].texts[0], questions[0].name)

@@ -24,13 +24,13 @@ import ptxsw
 from ptxsw import isa
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.cost import nvdisasm, sass
-from ptxsw.cost.combined import Question, around, combined, together
+from ptxsw.cost.combined import Question, combined, together
 from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.gpu import UnknownGpu, of_target
 from ptxsw.cost.pipes import UNKNOWN
 from ptxsw.cost.stalls import waits
 from ptxsw.flow.cfg import Cfg, build
-from ptxsw.ir import Function, Module
+from ptxsw.ir import Function
 from ptxsw.parser import parse
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
@@ -99,11 +99,6 @@ def tools() -> Tools:
         return Tools(ptxas.locate(), nvdisasm.locate())
     except (ptxas.NoPtxas, nvdisasm.NoNvdisasm) as error:
         raise NotCounted(str(error)) from error
-
-
-def can_be_told_apart(texts: Sequence[Module], name: str) -> bool:
-    """Do these texts differ in this kernel alone, so that one run serves all?"""
-    return len({around(module, name) for module in texts}) == 1
 
 
 def count(question: Question, programs: Tools) -> tuple[Counted, ...]:

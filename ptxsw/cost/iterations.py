@@ -8,7 +8,7 @@ from all to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -47,14 +47,19 @@ class Stretch(Struct, frozen=True):
 
 
 def stretches(
-    gpu: Gpu, trace: Trace, block: tuple[int, int, int] | None, code: Kernel | None
+    gpu: Gpu,
+    trace: Trace,
+    block: tuple[int, int, int] | None,
+    code: Kernel | None,
+    offset: Callable[[int], int] = int,
 ) -> tuple[Stretch, ...]:
-    """The innermost loops of a kernel in the order of the code, or the kernel."""
+    """The innermost loops of a kernel in the order of the code, or the kernel. `offset` tells where
+    in the text that `code` was made from a place of the trace's text is."""
     cfg = trace.cfg
     around = {loop.parent for loop in cfg.loops.values()}
     inner = [loop for header, loop in cfg.loops.items() if header not in around]
     inner.sort(key=lambda loop: cfg.blocks[loop.header].start)
-    reader = _Reader(gpu, trace, block, code)
+    reader = _Reader(gpu, trace, block, code, offset)
     if not inner:
         return tuple(reader.read(None, frozenset(cfg.order), frozenset(_always(cfg))))
     found: list[Stretch] = []
@@ -76,9 +81,14 @@ class _Reader:
     """Reads stretches of one kernel."""
 
     def __init__(
-        self, gpu: Gpu, trace: Trace, block: tuple[int, int, int] | None, code: Kernel | None
+        self,
+        gpu: Gpu,
+        trace: Trace,
+        block: tuple[int, int, int] | None,
+        code: Kernel | None,
+        offset: Callable[[int], int],
     ) -> None:
-        self._gpu, self._trace, self._code = gpu, trace, code
+        self._gpu, self._trace, self._code, self._offset = gpu, trace, code, offset
         self._affine, self._warps = Affine(), Warps(block)
 
     def read(
@@ -153,7 +163,7 @@ class _Reader:
             chosen = [instructions[i] for i in inside]
             return of_ptx(chosen, [float(i in executed) for i in inside])
         times: Mapping[int, float] = {
-            instruction.span.start: float(number in executed)
+            self._offset(instruction.span.start): float(number in executed)
             for number, instruction in enumerate(instructions)
         }
         return of_machine_code(self._code, times)

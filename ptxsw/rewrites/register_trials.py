@@ -1,70 +1,110 @@
-"""What ptxas makes of a kernel under a limit of registers: asked, and judged by its stalls."""
+"""What ptxas makes of a kernel under limits of registers: asked, and judged by its stalls."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from ptxsw.codegen.lower_registers import Outcome, lower
 from ptxsw.codegen.splice import apply
-from ptxsw.cost import sass
+from ptxsw.cost import cubin, sass, variants
 from ptxsw.cost.executions import executions
 from ptxsw.cost.nvdisasm import NoNvdisasm, locate
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.stalls import LOOP_FACTOR, pace
 from ptxsw.flow.cfg import build
+from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.rewrites.base import Kernel
 from ptxsw.target import plain_name
-from ptxsw.toolchain.ptxas import AssemblyError
+from ptxsw.toolchain.ptxas import AssemblyError, assemble
+
+_ROUTINE: Final = re.compile(r"`\([^)]*\)")  # named after the kernel, and numbered in the file
+
+
+class Trial(NamedTuple):
+    """A limit of registers (None for none), and whether to spill to shared memory."""
+
+    limit: int | None
+    spills_to_shared: bool
+
+
+AS_IT_IS: Final = Trial(None, False)
 
 
 class Trials:
-    """The candidates of one kernel. `outcomes` are in the order in which they were made; what is
-    the code of an earlier one is not among them."""
+    """The candidates of one kernel."""
 
     def __init__(self, kernel: Kernel, patience: float) -> None:
         """`patience` is in seconds, for each program that is run. Raises NoNvdisasm."""
         self._disassembler = locate()
         self._patience = patience
         self.name = kernel.function.name
-        self._text = kernel.text
-        self._function = next(k for k in parse(self._text).kernels if k.name == self.name)
+        self._module = kernel.module
         self.arch = kernel.arch or ""
         self._asked = self.arch if self.arch.startswith("sm_") else str(plain_name(self.arch))
         self.threads = kernel.function.most_threads or 0
-        self.outcomes: list[Outcome] = []
-        self._codes: set[tuple[object, ...]] = set()
 
-    def attempt(self, limit: int | None, *, spills_to_shared: bool) -> None:
-        """As `made`, for what ptxas may refuse."""
-        with suppress(AssemblyError):
-            self.made(limit, spills_to_shared=spills_to_shared)
+    def needs(self) -> tuple[int, int]:
+        """Registers of a thread and bytes of shared memory of a block, of the kernel as it is.
+        Raises NoPtxas, AssemblyError, OSError, subprocess.TimeoutExpired."""
+        text = self._module.source.text
+        made = cubin.read(assemble(text, self._asked, timeout=self._patience).cubin)
+        code = next(function for function in made.functions if function.name == self.name)
+        return code.registers, code.shared
 
-    def made(self, limit: int | None, *, spills_to_shared: bool) -> Outcome:
-        """What ptxas makes of one candidate. Raises NoPtxas, AssemblyError, UnknownTarget, OSError,
-        subprocess.TimeoutExpired; NoNvdisasm where its code cannot be read."""
-        text = apply(
-            self._text,
-            lower(self._text, self._function, limit, spills_to_shared=spills_to_shared),
+    def outcomes(self, trials: Sequence[Trial]) -> list[Outcome]:
+        """What ptxas makes of the candidates, in their order, the same code once. Spills to shared
+        memory are left out where ptxas refuses them, and at a limit at which it spills no more to
+        local memory than `AS_IT_IS`, which comes first. Raises NoPtxas, AssemblyError,
+        UnknownTarget, OSError, subprocess.TimeoutExpired; NoNvdisasm where its code cannot be
+        read."""
+        local, outcomes = dict[int | None, int](), dict[object, Outcome]()
+        for trial, text, made in self._made(trials):
+            if not trial.spills_to_shared:
+                local[trial.limit] = _local(made)
+            elif trial.limit is not None and local[trial.limit] <= local[None]:
+                continue
+            code = made.registers, made.shared, _code(made)
+            if code not in outcomes:
+                outcomes[code] = self._outcome(trial, text, made)
+        return list(outcomes.values())
+
+    def _made(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Module, sass.Kernel]]:
+        texts = [self._text(trial) for trial in trials]
+        kernels, note = variants.read(
+            texts, self.name, self._asked, disassembler=self._disassembler, timeout=self._patience
         )
-        result = sass.read(
-            text, self._asked, compared=False, disassembler=self._disassembler,
-            timeout=self._patience,
-        )  # fmt: skip
-        kernel = result.kernel(self.name)
-        if not kernel.instructions:
-            raise NoNvdisasm(result.note)
-        function = next(k for k in parse(text).kernels if k.name == self.name)
-        resident = occupancy(self.arch, self.threads, kernel.registers, kernel.shared).fraction
-        executed = executions(kernel, build(function.body), LOOP_FACTOR)
-        local = (kernel.spill_stores or 0) + (kernel.spill_loads or 0)
-        outcome = Outcome(
-            limit, spills_to_shared, kernel.registers, local, kernel.shared, resident,
-            pace(kernel, result.arch, resident, executed) if resident else float("inf"),
-        )  # fmt: skip
-        code = tuple((i.opcode, i.operands, i.predicate, i.control) for i in kernel.instructions)
-        key = (outcome.registers, outcome.shared, code)
-        if key not in self._codes:
-            self._codes.add(key)
-            self.outcomes.append(outcome)
-        return outcome
+        for trial, text, made in zip(trials, texts, kernels, strict=True):
+            if isinstance(made, AssemblyError):
+                if not trial.spills_to_shared:
+                    raise made
+                continue
+            if not made.instructions:
+                raise NoNvdisasm(note)
+            yield trial, text, made
+
+    def _text(self, trial: Trial) -> Module:
+        text, function = self._module.source.text, self._module.kernel(self.name)
+        edits = lower(text, function, trial.limit, spills_to_shared=trial.spills_to_shared)
+        return parse(apply(text, edits))
+
+    def _outcome(self, trial: Trial, text: Module, made: sass.Kernel) -> Outcome:
+        resident = occupancy(self.arch, self.threads, made.registers, made.shared).fraction
+        executed = executions(made, build(text.kernel(self.name).body), LOOP_FACTOR)
+        arch = int(str(plain_name(self.arch)).removeprefix("sm_"))
+        stalls = pace(made, arch, resident, executed) if resident else float("inf")
+        return Outcome(*trial, made.registers, _local(made), made.shared, resident, stalls)
+
+
+def _local(made: sass.Kernel) -> int:
+    """Bytes that a thread spills to local memory, stored and loaded."""
+    return (made.spill_stores or 0) + (made.spill_loads or 0)
+
+
+def _code(made: sass.Kernel) -> tuple[object, ...]:
+    """Equal for equal machine code."""
+    return tuple(
+        (i.opcode, _ROUTINE.sub("", i.operands), i.predicate, i.control) for i in made.instructions
+    )

@@ -89,7 +89,7 @@ def _obstacle(kernel: Kernel) -> str | None:
         return f"PTX {major}.{minor} has no spills to shared memory; it takes .version 8.7"
     if function.most_threads is None:
         return (
-            "how many threads a block has is not known: it takes .reqntid or .maxntid "
+            "the kernel does not say how many threads a block has: it takes .reqntid or .maxntid "
             "(__launch_bounds__)"
         )
     if any(name in ("minnctapersm", "maxnctapersm") for name, _ in function.directives):
@@ -155,23 +155,21 @@ def _outcomes(kernel: Kernel) -> list[Outcome] | str:
 
     from ptxsw.cost.nvdisasm import NoNvdisasm
     from ptxsw.cost.occupancy import UnknownTarget
-    from ptxsw.rewrites.register_trials import Trials
+    from ptxsw.rewrites.register_trials import AS_IT_IS, Trial, Trials
     from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
     try:
         trials = Trials(kernel, _PATIENCE)
-        original = trials.made(None, spills_to_shared=False)
-        steps = candidate_steps(trials.arch, trials.threads, original.registers, original.shared)
-        for step in steps:
-            plain = trials.made(step.at, spills_to_shared=False)
-            if plain.local > original.local:
-                trials.attempt(step.at, spills_to_shared=True)
-        if any(step.at < original.registers for step in steps):
-            trials.attempt(None, spills_to_shared=True)
+        registers, shared = trials.needs()
+        steps = candidate_steps(trials.arch, trials.threads, registers, shared)
+        asked = [AS_IT_IS, *(Trial(step.at, spills) for step in steps for spills in (False, True))]
+        if any(step.at < registers for step in steps):
+            asked.append(Trial(None, True))
+        outcomes = trials.outcomes(asked)
     except (NoPtxas, NoNvdisasm, UnknownTarget) as error:
         return str(error)
     except AssemblyError as error:
         return f"ptxas refuses the kernel: {' '.join(str(error).split())[:200]}"
     except (OSError, TimeoutExpired) as error:
         return f"ptxas could not be asked: {error}"
-    return [o for o in trials.outcomes if o.shared <= max(_STATIC, original.shared)]
+    return [o for o in outcomes if o.shared <= max(_STATIC, shared)]

@@ -113,8 +113,8 @@ class Scales:
     def _ask(self, texts: Sequence[Text], base: int) -> Generator[Question, Answered, None]:
         """Learns what ptxas makes of all these texts; where they differ in more than the kernel,
         of the first and the last."""
-        from ptxsw.cost.combined import Question
-        from ptxsw.cost.counted import NotCounted, can_be_told_apart
+        from ptxsw.cost.combined import Question, can_be_told_apart
+        from ptxsw.cost.counted import NotCounted
 
         arch = self._arch or ""
         asked = arch if arch.startswith("sm_") else str(plain_name(arch))

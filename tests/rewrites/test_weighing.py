@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.scale import many_kernels
 from ptxsw.cost import counted, nvdisasm, sass
-from ptxsw.cost.combined import Question, together
-from ptxsw.cost.counted import Counted, NotCounted, Use, can_be_told_apart
+from ptxsw.cost.combined import Question, can_be_told_apart, together
+from ptxsw.cost.counted import Counted, NotCounted, Use
 from ptxsw.cost.decide import Case, Figures, decide, figures
 from ptxsw.cost.dominance import Ends, gains
 from ptxsw.cost.wavefronts import Wavefronts

@@ -1,0 +1,80 @@
+"""The machine code of several texts of one kernel, from one run each of ptxas and nvdisasm.
+
+Starting nvdisasm takes ten times as long as what it does for a kernel, so that all texts go into
+one file, the kernel under a name of its own for each (`combined`). What is told of each text is as
+if it had been read by itself: places are those of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ptxsw.cost import sass
+from ptxsw.cost.combined import Question, can_be_told_apart, combined
+from ptxsw.ir import Module
+from ptxsw.parser import parse
+from ptxsw.toolchain.ptxas import AssemblyError
+
+Made = sass.Kernel | AssemblyError
+"""What ptxas made of a text, or why it refused that."""
+
+
+def read(
+    texts: Sequence[Module],
+    name: str,
+    arch: str,
+    *,
+    disassembler: str | None = None,
+    timeout: float | None = None,
+) -> tuple[list[Made], str]:
+    """What ptxas makes of a kernel in each of these texts, for an architecture such as "sm_80", and
+    a note such as that of `sass.Sass`. Where it refuses one of them, it is asked about each by
+    itself. `timeout` is in seconds, for each program run. Raises NoPtxas, BadCubin,
+    subprocess.TimeoutExpired."""
+    if not texts:
+        return [], ""
+    if can_be_told_apart(texts, name):
+        try:
+            return _read(texts, name, arch, disassembler, timeout)
+        except AssemblyError as error:
+            if len(texts) == 1:
+                return [error], ""
+    each = [read([text], name, arch, disassembler=disassembler, timeout=timeout) for text in texts]
+    return [made for found, _ in each for made in found], next((n for _, n in each if n), "")
+
+
+def _read(
+    texts: Sequence[Module], name: str, arch: str, disassembler: str | None, timeout: float | None
+) -> tuple[list[Made], str]:
+    whole = combined([Question(tuple(texts), name, arch)])
+    made = sass.read(whole.text, arch, compared=False, disassembler=disassembler, timeout=timeout)
+    module = parse(whole.text)
+    (names,) = whole.names
+    kernels: list[Made] = []
+    for text, own in zip(texts, names, strict=True):
+        pairs = zip(
+            module.kernel(own).body.instructions, text.kernel(name).body.instructions, strict=True
+        )
+        places = {new.start: old.start for new, old in pairs}
+        kernels.append(_placed(made.kernel(own), text, name, places))
+    return kernels, made.note
+
+
+def _placed(kernel: sass.Kernel, text: Module, name: str, places: Mapping[int, int]) -> sass.Kernel:
+    """The kernel under its name, with places of its own text in place of those of the file."""
+    instructions = []
+    for instruction in kernel.instructions:
+        at = None if instruction.ptx is None else places[instruction.ptx]
+        instructions.append(
+            instruction._replace(
+                operands=instruction.operands.replace(kernel.name, name),
+                line=None if at is None else text.source.line(at),
+                ptx=at,
+            )
+        )
+    routines = (
+        replace(each, name=each.name.replace(kernel.name, name)) for each in kernel.routines
+    )
+    return replace(kernel, name=name, instructions=tuple(instructions), routines=tuple(routines))

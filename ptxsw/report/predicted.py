@@ -1,0 +1,53 @@
+"""What was computed, as `predict` says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ptxsw.cost.estimate import Estimate
+from ptxsw.cost.interval import Interval
+from ptxsw.cost.iterations import Stretch
+from ptxsw.cost.occupancy import Occupancy
+from ptxsw.report import prediction as model
+
+
+def turn(stretch: Stretch, estimate: Estimate) -> model.Stretch:
+    """One turn of a loop. Nothing is known of what is likely: the bounds are all there is."""
+    return model.Stretch(
+        stretch.label, stretch.line, estimate.unit, _range(estimate.time), _range(estimate.time),
+        None, _loads(estimate), stretch.unknown,
+    )  # fmt: skip
+
+
+def launched(line: int, estimate: Estimate) -> model.Stretch:
+    """A launch of a kernel that begins on a line."""
+    return model.Stretch(
+        None, line, estimate.unit, _range(estimate.time), _range(estimate.likely),
+        estimate.expected, _loads(estimate),
+    )  # fmt: skip
+
+
+def occupancy(resident: Occupancy, registers: int, shared: int, threads: int) -> model.Occupancy:
+    """What a multiprocessor holds of a kernel."""
+    steps = tuple(model.Step(*step) for step in resident.next_steps)
+    return model.Occupancy(
+        registers, shared, threads, resident.blocks, resident.warps, resident.fraction,
+        resident.limiter, steps,
+    )  # fmt: skip
+
+
+def candidate(facts: Mapping[str, Any]) -> model.Candidate:
+    """An outcome of the rewrite `registers`, from its facts."""
+    return model.Candidate(
+        facts["maxnreg"], facts["spills_to_shared"], facts["registers"], facts["local"],
+        facts["shared"], facts["occupancy"], facts["pace"],
+    )  # fmt: skip
+
+
+def _loads(estimate: Estimate) -> tuple[model.Load, ...]:
+    return tuple(model.Load(r.name, _range(r.time), r.busy_with) for r in estimate.resources)
+
+
+def _range(interval: Interval) -> model.Range:
+    return model.Range(interval.low, interval.high)
