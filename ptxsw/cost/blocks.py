@@ -19,6 +19,7 @@ from ptxsw.flow.cfg import Block, FlowGraph, reverse_postorder
 BYTES: Final = 16  # of an instruction
 _ENDS: Final = frozenset({"BRA", "BRX", "BRXU", "EXIT", "JMP", "JMX", "JMXU", "KILL", "RET"})
 _LEAVES: Final = frozenset({"EXIT", "KILL", "RET"})
+_DIRECT: Final = frozenset({"BRA", "CALL", "JMP", "WARPSYNC"})
 _INDIRECT: Final = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
 
 
@@ -126,9 +127,10 @@ def _falls_through(line: Line) -> bool:
 
 
 def _target(line: Line) -> int | None:
-    """The number of the instruction that a direct branch leads to, None for anything else.
-    `BSSY` names where lanes will meet: that is no branch."""
+    """The number of the instruction that a direct branch leads to, None for anything else:
+    `BSSY` names where lanes will meet, and the operand of `BPT` or `NANOSLEEP` is a plain number.
+    """
     last = line.operands.rpartition(",")[2]
-    if not line.control or line.call or line.opcode.startswith("BSSY"):
+    if line.call or line.opcode.partition(".")[0] not in _DIRECT:
         return None
     return int(last, 16) // BYTES if last.startswith("0x") else None

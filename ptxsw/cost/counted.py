@@ -146,7 +146,7 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
     whole = combined(questions)
     try:
         made = sass.read(
-            whole.text, questions[0].arch, compared=False, ptxas=programs.ptxas,
+            whole.text, questions[0].arch, compared=False, briefly=True, ptxas=programs.ptxas,
             disassembler=programs.nvdisasm, timeout=_PATIENCE,
             options=("-c",) if _EXTERNAL.search(whole.text) else (),
         )  # fmt: skip

@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from ptxsw.codegen.splice import apply, insert
 from ptxsw.cost import cubin, nvdisasm
 from ptxsw.cost.blocks import BYTES, Routine, routines, without_padding
+from ptxsw.cost.decode import decoded
 from ptxsw.cost.pipes import pipe
 from ptxsw.flow.cfg import Block, Loop
 from ptxsw.ir import Module
@@ -174,6 +175,7 @@ def read(
     *,
     lines: bool = True,
     compared: bool = True,
+    briefly: bool = False,
     ptxas: str | None = None,
     disassembler: str | None = None,
     options: Sequence[str] = (),
@@ -183,9 +185,10 @@ def read(
     """The kernels of a text as ptxas makes them for an architecture such as "sm_80".
 
     With `lines` a second ptxas run finds the PTX lines; without `compared` it is the only one, and
-    its code is not held against that of a plain run. `options` go to ptxas; `timeout` is in
-    seconds, for each program run. Raises ParseError, NoPtxas, AssemblyError, BadCubin, or
-    subprocess.TimeoutExpired; a missing nvdisasm is no error, see `Sass.note`.
+    its code is not held against that of a plain run. `briefly`: of opcodes the root and the width
+    of an access will do, and of operands those of branches (`decode`). `options` go to ptxas;
+    `timeout` is in seconds, for each program run. Raises ParseError, NoPtxas, AssemblyError,
+    BadCubin, or subprocess.TimeoutExpired; a missing nvdisasm is no error, see `Sass.note`.
     """
     module = parse(ptx, name)
     places, problem = _Places(module), ""
@@ -203,7 +206,10 @@ def read(
             problem = "ptxas makes other code with -lineinfo: PTX lines are not known"
     resources = {r.kernel: r for r in made.resources}
     counts = {f.name: Counter(i.name for i in f.body.instructions) for f in module.kernels}
-    sass = _sass(plain, made.cubin, disassembler, timeout, places if lines else None)
+    listing, note = (_decoded(plain) if briefly else None), ""
+    if listing is None:
+        listing, note = _disassembled(plain, made.cubin, disassembler, timeout)
+    sass = _sass(plain, listing, note, places if lines else None)
     kernels = (_completed(k, resources.get(k.name), counts.get(k.name, {})) for k in sass.kernels)
     return Sass(sass.arch, tuple(kernels), "; ".join(filter(None, (sass.note, problem))))
 
@@ -213,7 +219,8 @@ def read_cubin(
 ) -> Sass:
     """The kernels of a cubin. PTX lines are those that `ptxas -lineinfo` wrote into it; without
     the text, no instruction of the PTX is known. Raises BadCubin, or subprocess.TimeoutExpired."""
-    return _sass(cubin.read(data), data, disassembler, timeout, None)
+    made = cubin.read(data)
+    return _sass(made, *_disassembled(made, data, disassembler, timeout), None)
 
 
 def _codes(made: cubin.Cubin) -> dict[str, bytes]:
@@ -227,27 +234,41 @@ def _completed(kernel: Kernel, used: Resources | None, ptx: Mapping[str, int]) -
     return replace(kernel, ptx=ptx, spill_stores=stores, spill_loads=loads)
 
 
-def _sass(
-    made: cubin.Cubin,
-    data: bytes,
-    disassembler: str | None,
-    timeout: float | None,
-    places: _Places | None,
-) -> Sass:
-    note, listing = "", {}
-    if made.arch < _FIRST_ARCH:
-        note = f"machine code of sm_{made.arch} is not read: registers and PTX counts alone"
-    else:
-        try:
-            listing = nvdisasm.disassemble(data, disassembler, timeout=timeout)
-        except nvdisasm.NoNvdisasm as error:
-            note = f"registers and PTX counts alone: {error}"
+Listing = Mapping[str, list[nvdisasm.Line]]
+"""Instructions, padding included, by the name of their function."""
+
+
+def _sass(made: cubin.Cubin, listing: Listing, note: str, places: _Places | None) -> Sass:
     kernels = (
         _kernel(made.arch, code, listing.get(code.name, []), places)
         for code in made.functions
         if code.entry
     )
     return Sass(made.arch, tuple(kernels), note)
+
+
+def _disassembled(
+    made: cubin.Cubin, data: bytes, disassembler: str | None, timeout: float | None
+) -> tuple[Listing, str]:
+    """What nvdisasm says of a cubin, or why nothing is known."""
+    if made.arch < _FIRST_ARCH:
+        return {}, f"machine code of sm_{made.arch} is not read: registers and PTX counts alone"
+    try:
+        return nvdisasm.disassemble(data, disassembler, timeout=timeout), ""
+    except nvdisasm.NoNvdisasm as error:
+        return {}, f"registers and PTX counts alone: {error}"
+
+
+def _decoded(made: cubin.Cubin) -> Listing | None:
+    """The kernels of a cubin without nvdisasm; None where that cannot read all of them."""
+    listing = {}
+    for code in made.functions:
+        if code.entry:
+            lines = decoded(code, made.arch)
+            if lines is None:
+                return None
+            listing[code.name] = lines
+    return listing
 
 
 def _kernel(

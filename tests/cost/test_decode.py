@@ -1,0 +1,80 @@
+"""What is read from the bits of machine code is what nvdisasm says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.scale import many_kernels
+from ptxsw.cost import cubin, nvdisasm, sass
+from ptxsw.cost.decode import decoded
+from ptxsw.cost.sass import Instruction, Kernel
+from ptxsw.toolchain.ptxas import assemble
+from tests.cost.conftest import KERNELS, Tools
+
+TEXTS = [path.read_text() for path in sorted(KERNELS.glob("*.ptx"))]
+
+
+def seen(one: Instruction) -> tuple[object, ...]:
+    """What counting looks at."""
+    root = "RED" if one.root == "REDG" else one.root
+    guarded = root != "P2R" and one.predicate != ""  # nvdisasm lists `PR`, an operand, there
+    return root, one.width, one.pipe, guarded, one.control, one.ptx
+
+
+def called(kernel: Kernel) -> list[str]:
+    return [i.operands.strip("`()") for i in kernel.instructions if i.root == "CALL"]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_kernels_are_read_as_nvdisasm_reads_them(tools: Tools, arch: str) -> None:
+    read = 0
+    for text in [*TEXTS, many_kernels(8)]:
+        both = [
+            sass.read(
+                text, arch, compared=False, briefly=briefly,
+                ptxas=tools.ptxas, disassembler=tools.nvdisasm,
+            )
+            for briefly in (True, False)
+        ]  # fmt: skip
+        for mine, theirs in zip(both[0].kernels, both[1].kernels, strict=True):
+            assert list(map(seen, mine.instructions)) == list(map(seen, theirs.instructions))
+            assert mine.routines == theirs.routines
+            assert called(mine) == called(theirs)
+            read += len(mine.instructions)
+    assert read > 1500
+
+
+def test_it_is_read_without_nvdisasm(tools: Tools) -> None:
+    found = sass.read(
+        TEXTS[0], "sm_80", compared=False, briefly=True, ptxas=tools.ptxas, disassembler="/none"
+    )
+    assert found.note == "" and found.kernels[0].instructions
+
+
+UNKNOWN = """.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry one()
+{
+\tpmevent 3;
+\tret;
+}
+"""
+
+
+def test_what_is_not_in_the_table_is_left_to_nvdisasm(tools: Tools) -> None:
+    made = assemble(UNKNOWN, "sm_80", ptxas=tools.ptxas)
+    (code,) = cubin.read(made.cubin).functions
+    assert decoded(code, 80) is None
+    assert "PMTRIG" in [line.opcode for line in nvdisasm.disassemble(made.cubin)[code.name]]
+    found = sass.read(
+        UNKNOWN, "sm_80", compared=False, briefly=True,
+        ptxas=tools.ptxas, disassembler=tools.nvdisasm,
+    )  # fmt: skip
+    assert found.note == "" and found.kernels[0].instructions
+
+
+def test_other_architectures_are_left_to_nvdisasm(tools: Tools) -> None:
+    (code, *_) = cubin.read(assemble(TEXTS[0], "sm_75", ptxas=tools.ptxas).cubin).functions
+    assert decoded(code, 75) is None
+    assert decoded(code, 200) is None
