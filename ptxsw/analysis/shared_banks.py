@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.loop_weight import times_in_loops
-from ptxsw.emulator.evaluate import evaluate
+from ptxsw.emulator.evaluate import Column, columns
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access, Trace
@@ -88,9 +88,14 @@ class Banks(dict[int, int]):
         return Counter(map(self.__getitem__, words))
 
 
+@lru_cache(maxsize=1 << 14)
 def wavefronts(addresses: Addresses, size: int) -> int:
     """How often the banks are asked for `size` bytes at each address, as it is."""
-    return Banks(int).wavefronts(addresses, size)
+    total = 0
+    for words in _served(addresses, size):
+        banks = [word % _BANKS for word in words]
+        total += max(map(banks.count, set(banks)), default=0)
+    return total
 
 
 @lru_cache(maxsize=1 << 14)
@@ -178,6 +183,7 @@ class _Scene:
         self._blocks, self._places, self._by_two = blocks, places, by_two
         self._end, self._warps = end, warps
         self._known: dict[object, tuple[Addresses, ...]] = {}
+        self._warps_known: dict[object, dict[Term, Column]] = {}
 
     def requests(self, access: Access) -> Iterator[Addresses]:
         """The addresses of some warps; none where those of one variant are not known."""
@@ -233,27 +239,54 @@ class _Scene:
         within: bool,
     ) -> Iterator[Addresses]:
         """The addresses of each warp, those outside the arrays left out if `within`."""
-        named = [t for t in leaves if t.kind == "atom" and t not in chosen]
         for block in self._blocks:
             threads = block[0] * block[1] * block[2]
             for start in range(0, min(threads, self._warps * LANES), LANES):
-                lanes = range(start, min(start + LANES, threads))
-                values = [chosen | self._lane(t, block, named) for t in lanes]
-                taking = [v for v in values if all(evaluate(c, v) for c in tested)]
-                found = [evaluate(address, v) for v in taking]
-                found = [at for at in found if not within or self._exists(at)]
+                warp = range(start, min(start + LANES, threads))
+                known = self._columns(block, warp, chosen)
+                self._place(block, warp, leaves, known)
+                count = len(warp)
+                taking = [columns(c, known, count) for c in tested]
+                found = [
+                    at
+                    for at, *holds in zip(columns(address, known, count), *taking, strict=True)
+                    if all(holds) and (not within or self._exists(at))
+                ]
                 if found:
                     yield tuple(found)
 
-    def _lane(self, thread: int, block: Block, leaves: Iterable[Term]) -> Values:
-        x, y, _ = block
-        at = {
-            "%tid.x": thread % x, "%tid.y": thread // x % y, "%tid.z": thread // (x * y),
-            "%laneid": thread % LANES,
-            "%ntid.x": x, "%ntid.y": y, "%ntid.z": block[2],
-        }  # fmt: skip
-        at.update(self._places)
-        return {leaf: at[leaf.value] for leaf in leaves}
+    def _columns(self, block: Block, warp: range, chosen: Values) -> dict[Term, Column]:
+        """What is known of the lanes of a warp, where some terms are given."""
+        key = block, warp.start, tuple(chosen.items())
+        known = self._warps_known.get(key)
+        if known is None:
+            known = self._warps_known[key] = {
+                term: (value & ((1 << term.width) - 1),) for term, value in chosen.items()
+            }
+        return known
+
+    def _place(
+        self, block: Block, warp: range, leaves: Iterable[Term], known: dict[Term, Column]
+    ) -> None:
+        """Adds what registers hold in the lanes of a warp, and where arrays lie."""
+        x, y, z = block
+        for leaf in leaves:
+            if leaf.kind != "atom" or leaf in known:
+                continue
+            mask = (1 << leaf.width) - 1
+            match leaf.value:
+                case "%tid.x":
+                    found = [thread % x for thread in warp]
+                case "%tid.y":
+                    found = [thread // x % y for thread in warp]
+                case "%tid.z":
+                    found = [thread // (x * y) for thread in warp]
+                case "%laneid":
+                    found = [thread % LANES for thread in warp]
+                case name:
+                    sizes = {"%ntid.x": x, "%ntid.y": y, "%ntid.z": z}
+                    found = [sizes[name] if name in sizes else self._places[name]]
+            known[leaf] = tuple([value & mask for value in found])
 
     # ------------------------------------------------------------ what is known
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from ptxsw.emulator.node import Term, bottom_up, truncated
+from ptxsw.emulator.node import Term, arguments, bottom_up, truncated
+
+Column = tuple[int, ...]
+"""A value for each of some threads, or one for all of them."""
 
 
 def evaluate(term: Term, values: Mapping[Term, int]) -> int:
@@ -16,6 +19,33 @@ def evaluate(term: Term, values: Mapping[Term, int]) -> int:
         else:
             known[node] = value_of(node, [known[a] for a in node.args])
     return known[term]
+
+
+def columns(term: Term, known: dict[Term, Column], threads: int) -> Sequence[int]:
+    """The unsigned value of a term for each thread. `known` has the columns of its atoms, loads and
+    floating-point results, and gets those of all that it is made of."""
+    for node in bottom_up(known, arguments, term):
+        known[node] = _column(node, [known[a] for a in node.args], threads)
+    found = known[term]
+    return found * threads if len(found) == 1 else found
+
+
+def _column(node: Term, args: Sequence[Column], threads: int) -> Column:
+    if all(len(one) == 1 for one in args):
+        return (value_of(node, [one[0] for one in args]),)
+    if node.kind == "sum":  # most of what addresses are made of
+        constant, coefficients = node.value
+        mask = (1 << node.width) - 1
+        total = [int(constant)] * threads
+        for coefficient, one in zip(coefficients, args, strict=True):
+            if len(one) == 1:
+                step = coefficient * one[0]
+                total = [t + step for t in total]
+            else:
+                total = [t + coefficient * v for t, v in zip(total, one, strict=True)]
+        return tuple([t & mask for t in total])
+    whole = [one * threads if len(one) == 1 else one for one in args]
+    return tuple([value_of(node, list(each)) for each in zip(*whole, strict=True)])
 
 
 def value_of(term: Term, args: list[int]) -> int:
