@@ -3,7 +3,8 @@
 An instruction `r = f(a, b)` makes the equation `r == f(a, b)`, which holds until r, a or b is
 written. A guarded branch makes the equation `p` or `not p` on its edges, which holds until p is
 written. Equations that hold on all paths to a place are found as available expressions are: a
-forward must-analysis over bit sets.
+forward must-analysis over bit sets. What two paths compute alike, as the copies of code that stands
+twice do, is one equation, and holds where they meet.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from ptxsw.validate.kinds import is_equation
 
 
 class Equations:
-    """The equations of one body. They are numbered: that of instruction i is i; those of the
-    branch i on its taken and fallen edge are n + 2i and n + 2i + 1."""
+    """The equations of one body. They are numbered: that of instruction i is the first place with
+    the same instruction; those of the branch i on its taken and fallen edge are n + 2i and
+    n + 2i + 1."""
 
     def __init__(self, cfg: Cfg) -> None:
         self._cfg = cfg
@@ -35,7 +37,8 @@ class Equations:
         return self._through(number, self._entry.get(number, 0), position)
 
     def writer(self, held: int, reg: Reg) -> int | None:
-        """The instruction whose equation in the set `held` tells a register's value."""
+        """The instruction whose equation in the set `held` tells a register's value, or the first
+        of several that are the same."""
         return next((i for i in self._writers.get(reg, ()) if held >> i & 1), None)
 
     def branches(self, held: int) -> Iterator[tuple[Reg, bool]]:
@@ -57,14 +60,14 @@ class Equations:
         return tuple(
             i
             for i, ins in enumerate(self._cfg.instructions)
-            if ins.opcode == "cvta" and "to" in ins.modifiers and self._tells[i]
+            if ins.opcode == "cvta" and "to" in ins.modifiers and self._equation[i] == i
         )
 
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
         found: defaultdict[Reg, list[int]] = defaultdict(list)
         for index, instruction in enumerate(self._cfg.instructions):
-            if self._tells[index]:
+            if self._equation[index] == index:
                 for reg in defs(instruction):
                     found[reg].append(index)
         return found
@@ -74,7 +77,7 @@ class Equations:
         """The equations in which a register occurs."""
         bits: defaultdict[Reg, int] = defaultdict(int)
         for index, instruction in enumerate(self._cfg.instructions):
-            if self._tells[index]:
+            if self._equation[index] == index:
                 for reg in {*defs(instruction), *uses(instruction)}:
                     bits[reg] |= 1 << index
             elif ends_block(instruction) and instruction.guard is not None:
@@ -82,9 +85,15 @@ class Equations:
         return bits
 
     @cached_property
-    def _tells(self) -> Sequence[bool]:
-        """Does an instruction make an equation?"""
-        return [is_equation(instruction) for instruction in self._cfg.instructions]
+    def _equation(self) -> Sequence[int | None]:
+        """The number of the equation that each instruction makes. None: it makes none."""
+        first: dict[tuple[object, ...], int] = {}
+        return [
+            first.setdefault((ins.opcode, ins.modifiers, ins.operands), index)
+            if is_equation(ins)
+            else None
+            for index, ins in enumerate(self._cfg.instructions)
+        ]
 
     @cached_property
     def _steps(self) -> Sequence[tuple[int, int]]:
@@ -95,7 +104,8 @@ class Equations:
             ended = 0
             for reg in defs(instruction):
                 ended |= kills.get(reg, 0)
-            found.append((~ended, 1 << index if self._tells[index] else 0))
+            made = self._equation[index]
+            found.append((~ended, 0 if made is None else 1 << made))
         return found
 
     def _through(self, number: int, held: int, end: int) -> int:

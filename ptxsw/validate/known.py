@@ -104,6 +104,7 @@ class Known:
                 self._choices.add(frozenset(sides))
                 yield sides
             else:
+                work.extend(_parts_of_zero(self._terms, term))
                 self._narrow(term)
 
     def _alive(self, sides: Sequence[Term]) -> list[Term]:
@@ -169,6 +170,14 @@ class Known:
 
 _COMPARISONS = frozenset({"ult", "ule", "slt", "sle", "eq"})
 _FOLLOWED = _COMPARISONS | {"and", "or"}
+
+
+def _parts_of_zero(terms: Terms, term: Term) -> Iterator[Term]:
+    """Where a bitwise `or` is zero, both sides are: so tests of several pointers are joined."""
+    if term.kind == "eq":
+        for value, other in (term.args, reversed(term.args)):
+            if value.kind == "const" and not value.value and other.kind == "or":
+                yield from (terms.eq(side, value) for side in other.args)
 
 
 def _compared(terms: Terms, term: Term) -> tuple[_Base, Range] | None:

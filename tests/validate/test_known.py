@@ -103,3 +103,16 @@ def test_parts_and_ranges() -> None:
     assert known.truth(terms.slt(i, number(0))) is False
     assert known.truth(terms.ult(i, number(20))) is None
     assert Known(terms, [terms.ult(i, number(2)), terms.ult(number(2), i)]).impossible
+
+
+def test_a_bitwise_or_that_is_zero_tells_of_both_sides() -> None:
+    """As where several pointers are tested at once to be multiples of 16."""
+    terms = Terms()
+    x, y = (terms.extract(terms.atom(n, 64, Variance.UNIFORM), 0, WIDTH) for n in "xy")
+    both = terms.or_(terms.zext(x, 32), terms.zext(y, 32))
+    known = Known(terms, [terms.eq(both, terms.const(0, 32))])
+    for each in (x, y):
+        assert known.truth(terms.eq(each, terms.const(0, WIDTH)))
+    assert known.truth(terms.eq(terms.add(x, y), terms.const(0, WIDTH))) is None
+    other = Known(terms, [terms.eq(both, terms.const(3, 32))])
+    assert other.truth(terms.eq(x, terms.const(0, WIDTH))) is None
