@@ -259,6 +259,8 @@ class PathComparison:
             for other in islice(wide, _MAX_FACTS)
         ]
         claim = self._multiple(touch.target.place, size)
+        if self._equality.known((*given, *facts)).truth(claim):
+            return True
         return self._equality.holds(
             claim, (*given, *facts, *self._rules.aligned(touch.target.place, given))
         )
