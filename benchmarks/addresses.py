@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ptxsw.analysis.hidden_address import cause
 from ptxsw.analysis.traffic import Traffic
-from ptxsw.analysis.warp_addresses import Warps
+from ptxsw.analysis.warps import Warps
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace

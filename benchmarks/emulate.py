@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
-from ptxsw.analysis.address_equality import Obligation
 from ptxsw.analysis.lane_reuse import candidates
+from ptxsw.analysis.overflow import Obligation
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Proved, Solver

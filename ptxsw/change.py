@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ptxsw.analysis.address_equality import Obligation
+from ptxsw.analysis.overflow import Obligation
 from ptxsw.claim import Claim
 from ptxsw.plan import Proof
 

@@ -10,8 +10,11 @@ from typer.testing import CliRunner
 
 from ptxsw import pipeline
 from ptxsw.analysis import address_equality as prove
-from ptxsw.analysis import warp_addresses as lanes
+from ptxsw.analysis import warp_addresses
 from ptxsw.analysis.address_text import Writer
+from ptxsw.analysis.lane_views import ShiftedLane
+from ptxsw.analysis.overflow import NoOverflow, discharge
+from ptxsw.analysis.warps import Warps
 from ptxsw.cli.commands import app
 from ptxsw.emulator import state
 from ptxsw.emulator.affine import Affine
@@ -162,14 +165,14 @@ def test_what_is_read_off_a_term(tower: Term) -> None:
     affine = Affine()
     assert affine.polynomial(tower)
     assert len(Writer(affine, "k").address(TERMS.zext(tower, 64), 4)) < 5_000
-    assert lanes.Warps(None).uniform(tower) in (True, False)
-    lanes.requests(affine, tower, lanes.Warps((32, 1, 1)))
+    assert Warps(None).uniform(tower) in (True, False)
+    warp_addresses.requests(affine, tower, Warps((32, 1, 1)))
 
 
 def test_bits_values_and_other_lanes_of_a_term(tower: Term) -> None:
     assert TERMS.extract(tower, 3, 7).width == 7
     assert TERMS.extract(TERMS.zext(tower, 64), 0, 16).width == 16
-    moved = prove.ShiftedLane(TERMS, 1)(tower)
+    moved = ShiftedLane(TERMS, 1)(tower)
     assert Samples().value(moved, 3) <= 0xFFFFFFFF
     known = {term: 5 for term in unknowns(tower)}
     assert evaluate(tower, known) == evaluate(tower, known) <= 0xFFFFFFFF
@@ -190,8 +193,8 @@ def test_conditions_as_deep() -> None:
     for n in range(DEPTH):
         other = TERMS.ult(THREAD, TERMS.const(n + 1, 32))
         condition = TERMS.and_(condition, other) if n % 2 else TERMS.or_(condition, other)
-    need = prove.NoOverflow(THREAD, 1, False)
-    prove.discharge(TERMS, Solver(), need, frozenset({condition}))
+    need = NoOverflow(THREAD, 1, False)
+    discharge(TERMS, Solver(), need, frozenset({condition}))
     assert list(parts(TERMS, condition))
 
 

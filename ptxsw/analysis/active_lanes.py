@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ptxsw.analysis.coalescing import LANES
-from ptxsw.analysis.warp_addresses import Offsets, Warps
+from ptxsw.analysis.warps import Offsets, Warps
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, unknowns
 from ptxsw.emulator.trace import Access

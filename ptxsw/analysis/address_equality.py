@@ -13,29 +13,14 @@ from math import prod
 
 from msgspec import Struct
 
-from ptxsw.analysis.lane_reuse import is_thread_bits, thread_bits
-from ptxsw.emulator.affine import is_lane_atom
+from ptxsw.analysis.lane_views import ArbitraryThread, ShiftedLane, SplitTid
+from ptxsw.analysis.overflow import NoOverflow, Obligation, no_overflow, varying_part
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, ones, signed, split, walk
-from ptxsw.emulator.origin import NUMBERED, POINTERS, Origin
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Variant
-
-
-class NoOverflow(Struct, frozen=True):
-    """`value + step` keeps its sign- (or zero-) extended value."""
-
-    value: Term
-    step: int
-    signed: bool
-
-
-class Obligation(Struct, frozen=True):
-    """What was proved: `claim` holds wherever all of `given` do."""
-
-    claim: Term
-    given: frozenset[Term] = frozenset()
 
 
 class Same(Struct, frozen=True):
@@ -52,120 +37,6 @@ class Different(Struct, frozen=True):
 
 
 UNPROVED = Different("the addresses are not provably equal")
-
-
-class ShiftedLane:
-    """Terms as lane i + `number` of the warp sees them, or lane `number` - i where `mirror` is
-    set, said with the terms of lane i: its `%laneid` and `%tid.x`, and a value of its own for
-    whatever else varies over lanes. Uniform values, and those that are equal in a row of the
-    block, stay.
-
-    All of it holds where there is such a lane. What is said of `%tid.x` holds where rows of the
-    block do not wrap inside a warp: `%tid.x >> 5` is then equal in the warp, and the low bits of
-    `%tid.x`, five or more, differ as the lanes do.
-    """
-
-    def __init__(self, terms: Terms, number: int, mirror: bool = False) -> None:
-        self._terms = terms
-        self._number = number
-        self.mirror = mirror
-        self._memo: dict[Term, Term] = {}
-        self.unknown: list[Term] = []
-
-    def __call__(self, term: Term) -> Term:
-        return self._terms.substitute(term, self._leaf, self._memo)
-
-    def exists(self, *addresses: Term) -> frozenset[Term]:
-        """What lane i knows where there is such a lane, as far as the addresses speak of it."""
-        facts = set()
-        named = {t.value for t in walk(*addresses) if is_lane_atom(t)}
-        for name, limit in (("%tid.x", 1023), ("%laneid", 31)):
-            own = self._terms.atom(name, 32, Variance.LANE)
-            if name in named and (name == "%laneid" or not self.mirror):
-                facts.add(self._terms.ule(self._moved(own), self._terms.const(limit, 32)))
-        if "%tid.x" in named and (self.mirror or any(map(is_thread_bits, walk(*addresses)))):
-            bits = self._moved(self._terms.zext(thread_bits(self._terms)[1], 32))
-            facts.add(self._terms.ule(bits, self._terms.const(31, 32)))
-        return frozenset(facts)
-
-    def _leaf(self, node: Term) -> Term | None:
-        if node.variance < Variance.LANE:
-            return node
-        if node.kind == "zext" and is_thread_bits(node.args[0]):
-            return self._moved(node)  # both are below 2^5, or cross no multiple of it
-        if is_thread_bits(node):
-            return self._moved(node)
-        if node.kind == "extract" and node.value >= 5 and _is_thread(node.args[0]):
-            return node
-        if node.kind == "atom":
-            if is_lane_atom(node):
-                return self._moved(node)
-            self.unknown.append(node)
-            return self._terms.fresh("other lane", node.width, origin=Origin.OTHER_LANE)
-        if node.kind == "apply" and node.value[1] is Variance.LANE:
-            self.unknown.append(node)
-            return self._terms.fresh("other lane", node.width, origin=Origin.OTHER_LANE)
-        return None
-
-    def _moved(self, own: Term) -> Term:
-        """A term that differs from lane to lane as the lanes do."""
-        terms = self._terms
-        number = terms.const(self._number, own.width)
-        if not self.mirror:
-            return terms.add(own, number)
-        return terms.add(own, terms.sub(number, terms.scale(self._lane(own), 2)))
-
-    def _lane(self, own: Term) -> Term:
-        """Lane i's number, in the width of a term that moves."""
-        inner = own.args[0] if own.kind == "zext" else own
-        if inner.kind == "atom" and inner.value == "%laneid":
-            return own
-        return self._terms.zext(thread_bits(self._terms)[1], own.width)
-
-
-class SplitTid:
-    """Terms with `%tid.x`, which is below 1024, as 32 times its upper bits and its lower five: so
-    that what is made of the parts and what is made of the whole can meet."""
-
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
-        self._memo: dict[Term, Term] = {}
-
-    def __call__(self, term: Term) -> Term:
-        return self._terms.substitute(term, self._leaf, self._memo)
-
-    def _leaf(self, node: Term) -> Term | None:
-        terms = self._terms
-        if node.variance < Variance.LANE:
-            return node
-        if node.kind == "extract" and _is_thread(node.args[0]):
-            if node.value == 5 and node.width > 5:
-                return terms.zext(thread_bits(terms)[0], node.width)
-            return node
-        if _is_thread(node):
-            upper, lower = (terms.zext(half, 32) for half in thread_bits(terms))
-            return terms.add(terms.scale(upper, 32), lower)
-        return None
-
-    def before(self, term: Term) -> Term:
-        """The term of which this one was made: an equal one, in any case."""
-        return next((old for old, new in self._memo.items() if new is term), term)
-
-
-def _is_thread(term: Term) -> bool:
-    return term.kind == "atom" and term.value == "%tid.x"
-
-
-_INDICES = frozenset({"%tid.x", "%tid.y", "%tid.z"})
-
-
-def needs_rows(*addresses: Term) -> bool:
-    """Do the addresses say the same of another lane only where rows of the block do not wrap
-    inside a warp? Not where of all that tells threads apart only `%laneid` is in them."""
-    return any(
-        (t.kind == "atom" and t.value in _INDICES) or t.variance == Variance.ROW
-        for t in walk(*addresses)
-    )
 
 
 def prove_equal(
@@ -348,7 +219,7 @@ def _partner(
             other.kind == term.kind
             and (factor + coefficient) & mask == 0
             and other.args[0].width == term.args[0].width
-            and _varying(other.args[0]) == _varying(term.args[0])
+            and varying_part(other.args[0]) == varying_part(term.args[0])
         ):
             return other
     return None
@@ -361,56 +232,7 @@ def _occurs(term: Term, address: Term) -> bool:
 # ---------------------------------------------------------------- discharging
 
 
-def discharge(
-    terms: Terms, solver: Solver, need: NoOverflow, conditions: frozenset[Term]
-) -> Obligation | None:
-    """The proof that the sum does not overflow, from the path's conditions, if there is one.
-
-    Z3 is asked only where a condition bounds this very index: it is compared up to a constant.
-    """
-    claim = no_overflow(terms, need)
-    if claim.kind == "const":
-        return Obligation(claim) if claim.value else None
-    bounds = frozenset(c for c in conditions if _bounds(c, need.value))
-    if bounds and isinstance(solver.prove(claim, bounds), Proved):
-        return Obligation(claim, bounds)
-    return None
-
-
-def no_overflow(terms: Terms, need: NoOverflow) -> Term:
-    """The condition that a sum does not overflow."""
-    value, step, width = need.value, need.step, need.value.width
-    if need.signed:
-        low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
-        if step >= 0:
-            return terms.sle(value, terms.const(high - step, width))
-        return terms.sle(terms.const(low - step, width), value)
-    if step >= 0:
-        return terms.ule(value, terms.const((1 << width) - 1 - step, width))
-    return terms.ule(terms.const(-step, width), value)
-
-
-def _varying(term: Term) -> tuple[int, tuple[tuple[Term, int], ...]]:
-    """The same for terms that differ by a constant, and for no others."""
-    return term.width, split(term)[1]
-
-
-def _bounds(condition: Term, value: Term) -> bool:
-    """Does a comparison in the condition speak of this very value, up to a constant?"""
-    seen, wanted = set[Term](), _varying(value)
-    for node in bottom_up(seen, _joined, condition):
-        seen.add(node)
-        if not _joined(node) and any(_varying(side) == wanted for side in node.args):
-            return True
-    return False
-
-
-def _joined(condition: Term) -> tuple[Term, ...]:
-    """The conditions that one is made of."""
-    return condition.args if condition.kind in ("not", "and", "or", "xor") else ()
-
-
-def apart(
+def prove_disjoint(
     terms: Terms, solver: Solver, store: Variant, store_bytes: int, load: Variant, load_bytes: int
 ) -> Obligation | None:
     """The proof that the stored range, in any thread, misses the loaded range in this one."""
@@ -437,45 +259,3 @@ def _is_free(distance: Term) -> bool:
             if term not in set(walk(*rest)):
                 return True
     return False
-
-
-class ArbitraryThread:
-    """Leaves as some thread of the warp sees them: everything that varies is unknown."""
-
-    def __init__(self, terms: Terms) -> None:
-        self._terms = terms
-        self._known: dict[Term, Term] = {}
-
-    def __call__(self, node: Term) -> Term | None:
-        if node.variance == Variance.UNIFORM:
-            return node
-        varies = node.kind == "atom" or (node.kind == "apply" and node.value[1] > 0)
-        if not varies:
-            return None
-        if node not in self._known:
-            fresh = self._terms.fresh("any thread", node.width)
-            self._known[node] = self._terms.atom(
-                fresh.value, node.width, fresh.variance, ones(node)
-            )
-        return self._known[node]
-
-
-def pointer_bases(address: Term) -> frozenset[Term]:
-    """The pointers in a sum: parameters, symbols and loaded values that stand there once,
-    unscaled. Empty, too, where something else stands there that may be a pointer, as a choice
-    of two."""
-    found = {t for t, c in split(address)[1] if c == 1 and not _is_index(t)}
-    return frozenset(found) if all(map(_is_pointer, found)) else frozenset()
-
-
-_INDEX_ORIGINS = frozenset({Origin.SPECIAL, Origin.ITERATION, Origin.LAST_ITERATION})
-
-
-def _is_index(term: Term) -> bool:
-    """Is it surely no pointer: an extended index, a product, a special register, a loop count?"""
-    return term.kind in ("sext", "zext", "mul") or term.origin in _INDEX_ORIGINS
-
-
-def _is_pointer(term: Term) -> bool:
-    """Is it one value wherever it stands, which may be a pointer?"""
-    return term.origin in POINTERS and term.origin not in NUMBERED

@@ -14,30 +14,11 @@ from functools import cached_property
 from msgspec import Struct, field
 
 from ptxsw import isa
-from ptxsw.analysis.address_equality import pointer_bases
-from ptxsw.emulator.node import Term
-from ptxsw.emulator.trace import Access, Trace
+from ptxsw.analysis.pointers import Pointers, pointers
+from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Instruction
 
 ORDER = "order"
-Pointers = frozenset[Term] | None  # None: not known
-
-
-def pointers(access: Access | None) -> Pointers:
-    """The pointers of an access on all paths; None where they are not all known, or where the
-    emulation has not reached it."""
-    found: set[Term] = set()
-    for variant in access.variants if access is not None else ():
-        bases = pointer_bases(variant.address)
-        if not bases:
-            return None
-        found.update(bases)
-    return frozenset(found) if found else None
-
-
-def unrelated(a: Pointers, b: Pointers) -> bool:
-    """Are the pointers of both known, and none in common?"""
-    return a is not None and b is not None and a.isdisjoint(b)
 
 
 class _Block(Struct):

@@ -8,8 +8,10 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.analysis import warp_addresses as lanes
 from ptxsw.analysis.coalescing import LANES, SECTOR
+from ptxsw.analysis.touched_memory import bank_ways, local_sectors, meeting, sectors, used
+from ptxsw.analysis.warp_addresses import Case, Request, requests, separate_banks
+from ptxsw.analysis.warps import Offsets, Warps
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.node import Variance, walk
 from ptxsw.emulator.origin import Origin
@@ -28,19 +30,19 @@ class Traffic(Struct, frozen=True):
 
     access: Access
     size: int | None  # bytes at each lane's address; None where the instruction decides itself
-    cases: tuple[lanes.Case, ...]  # empty: not known
-    warps: lanes.Warps
+    cases: tuple[Case, ...]  # empty: not known
+    warps: Warps
 
     @classmethod
-    def of(cls, access: Access, affine: Affine, warps: lanes.Warps) -> Traffic:
+    def of(cls, access: Access, affine: Affine, warps: Warps) -> Traffic:
         return cls(access, _size(access), _cases(access, affine, warps), warps)
 
     @property
-    def requests(self) -> tuple[lanes.Request, ...]:
+    def requests(self) -> tuple[Request, ...]:
         return tuple(request for case in self.cases for request in case)
 
     @property
-    def offsets(self) -> lanes.Offsets | None:
+    def offsets(self) -> Offsets | None:
         """Bytes from lane 0's address for each lane, where they are always the same."""
         return _common(r.offsets for r in self.requests)
 
@@ -65,7 +67,7 @@ class Traffic(Struct, frozen=True):
         offsets = self.offsets
         if offsets is None or not self.size:
             return None, None
-        touched = lanes.local_sectors(offsets, self.size)
+        touched = local_sectors(offsets, self.size)
         return touched, round(len(offsets) * self.size / (touched * SECTOR), 4)
 
     def banks(self, affine: Affine) -> int | None:
@@ -75,9 +77,9 @@ class Traffic(Struct, frozen=True):
             return None
         if self.requests and all(r.exact for r in self.requests):
             first = slice(0, _addressing_lanes(self.access))
-            return max(lanes.bank_ways(w[first], size) for r in self.requests for w in r.warps)
+            return max(bank_ways(w[first], size) for r in self.requests for w in r.warps)
         addresses = {v.address for v in self.access.variants}
-        separate = all(lanes.separate_banks(affine, a, self.warps, size) for a in addresses)
+        separate = all(separate_banks(affine, a, self.warps, size) for a in addresses)
         return 1 if separate and len(addresses) == 1 else None
 
     def contention(self) -> int | None:
@@ -87,7 +89,7 @@ class Traffic(Struct, frozen=True):
             return None
         if not self.requests or not all(r.exact for r in self.requests):
             return None
-        return max(lanes.meeting(w, self.size) for r in self.requests for w in r.warps)
+        return max(meeting(w, self.size) for r in self.requests for w in r.warps)
 
 
 def _size(access: Access) -> int | None:
@@ -111,18 +113,18 @@ def _addressing_lanes(access: Access) -> int:
     return LANES
 
 
-def _worst(request: lanes.Request, size: int) -> tuple[int, int]:
+def _worst(request: Request, size: int) -> tuple[int, int]:
     """Of the warp that touches most: sectors, and bytes of them asked for, negative."""
-    return max((lanes.sectors(w, size), -lanes.used(w, size)) for w in request.warps)
+    return max((sectors(w, size), -used(w, size)) for w in request.warps)
 
 
-def _cases(access: Access, affine: Affine, warps: lanes.Warps) -> tuple[lanes.Case, ...]:
+def _cases(access: Access, affine: Affine, warps: Warps) -> tuple[Case, ...]:
     """What the warps ask for on the paths that lead to the access; empty where that is not known,
     as where lanes on different paths may point to different places."""
     addresses = dict.fromkeys(v.address for v in access.variants)
     if len(addresses) > 1 and access.ways is not Variance.UNIFORM:
         return ()
-    found = [lanes.requests(affine, address, warps) for address in addresses]
+    found = [requests(affine, address, warps) for address in addresses]
     return tuple(case for each in found for case in each) if all(found) else ()
 
 

@@ -14,10 +14,10 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from ptxsw.analysis.address_equality import pointer_bases
 from ptxsw.analysis.coalescing import lane_stride
 from ptxsw.analysis.divergence import divergent_blocks
 from ptxsw.analysis.loop_weight import times_in_loops
+from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.cost.ranking import WARP, Figures, Request, Wait
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.analysis.coalescing import SECTOR
 from ptxsw.analysis.traffic import Traffic
-from ptxsw.analysis.warp_addresses import Warps
+from ptxsw.analysis.warps import Warps
 from ptxsw.cost.estimate import WARP, Work
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import (

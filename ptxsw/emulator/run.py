@@ -11,9 +11,10 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from ptxsw import isa
+from ptxsw.emulator.broadcasts import broadcasts
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.joins import Joins
 from ptxsw.emulator.loops import LoopFacts, enter, find_steps
@@ -27,10 +28,7 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics, Trace
 from ptxsw.flow.cfg import Block, Cfg, Loop, build, ends_block
 from ptxsw.flow.dataflow import CARRY, defs, liveness, slice_registers, uses
-from ptxsw.ir import Function, Instruction, Int, Mem, Module, Reg
-
-_LANES = 32
-_EVERY = (1 << _LANES) - 1
+from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 MAX_STATES = 16
 """States per block; more are widened into one."""
@@ -45,7 +43,6 @@ MAX_VISITS = 5_000
 _MAX_TARGETS = 64  # of an indirect branch; of longer tables no condition is kept
 
 _MAX_PREDICATES = 8
-_Key = TypeVar("_Key")
 
 
 Hook: TypeAlias = Callable[[int, State, MemoryAccess | None], None]
@@ -72,7 +69,7 @@ def emulate(
     with no_collection(), Budget(budget_s) as budget:
         emulation = _Emulation(module, function, budget, solver or Solver(), follow)
         emulation.hook = hook
-        emulation.machine.broadcasts = frozenset(_broadcasts(emulation.cfg))
+        emulation.machine.broadcasts = frozenset(broadcasts(emulation.cfg))
         return emulation.trace()
 
 
@@ -93,27 +90,6 @@ def emulate_blocks(
         emulation.entries = {}
         trace = emulation.trace()
         return trace, {n: tuple(e) for n, e in emulation.entries.items()}
-
-
-def _broadcasts(cfg: Cfg) -> Iterator[int]:
-    """The `shfl.sync.idx` by which all lanes of a warp get the value of a given one, and which a
-    lane makes at most once, or once in every turn of one loop. Of others one lane may make the
-    first where another makes its second."""
-    for index, instruction in enumerate(cfg.instructions):
-        if instruction.opcode != "shfl" or not {"sync", "idx", "b32"} <= {*instruction.modifiers}:
-            continue
-        block = cfg.block_of[index]
-        around = cfg.loops_around(block)
-        latches = [latch for header in around for latch in cfg.loops[header].latches]
-        if instruction.guard is not None or len(around) > 1 or block in cfg.irreducible:
-            continue
-        if not all(cfg.dominates(block, latch) for latch in latches):
-            continue
-        match instruction.operands:
-            case (Reg(), Reg(), Int(lane), Int(clamp), Int(mask)) if (
-                0 <= lane < _LANES and clamp == _LANES - 1 and mask & _EVERY == _EVERY
-            ):
-                yield index
 
 
 @contextmanager

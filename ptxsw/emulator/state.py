@@ -37,7 +37,7 @@ from ptxsw.ir import (
     Symbol,
     Vec,
     type_width,
-)  # fmt: skip
+)
 from ptxsw.semantics import Meaning, meaning
 
 # A term of more nodes is given up: nobody reads it and no proof about it ends in time.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.analysis.warp_addresses import bank_ways
+from ptxsw.analysis.touched_memory import bank_ways
 from ptxsw.findings.base import Rule, Scene, Site, these
 from ptxsw.findings.cost import WAVEFRONT
 from ptxsw.report.model import Finding

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.active_lanes import active_lanes
 from ptxsw.analysis.trip_count import turns
-from ptxsw.analysis.warp_addresses import Block, Warps
+from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.affine import Affine, Polynomial
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg, Loop

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
-from ptxsw.analysis.warp_addresses import Block
+from ptxsw.analysis.warps import Block
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace

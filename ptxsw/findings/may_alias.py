@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.analysis.reaching_stores import pointers
+from ptxsw.analysis.pointers import pointers
 from ptxsw.findings.base import Rule, Scene, Site, plural, these
 from ptxsw.findings.repeats import Repeat, repeats
 from ptxsw.report.model import Finding

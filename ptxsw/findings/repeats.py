@@ -9,7 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.analysis.reaching_stores import Pointers, pointers, unrelated
+from ptxsw.analysis.pointers import Pointers, pointers, unrelated
 from ptxsw.findings.base import Scene, Site
 from ptxsw.ir import Instruction
 

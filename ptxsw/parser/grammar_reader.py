@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from ptxsw.errors import ParseError
 from ptxsw.ir import Guard, Instruction, Loc, Operand, Reg
 from ptxsw.parser import grammar
-from ptxsw.parser.operands import BLANKS, Builder, Misread
+from ptxsw.parser.operand_trees import Builder
+from ptxsw.parser.operands import BLANKS, Misread
 from ptxsw.parser.scan import blank_comments
 from ptxsw.parser.scope import Scope
 from ptxsw.parser.variables import BadDeclaration, Declared

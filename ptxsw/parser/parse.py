@@ -10,20 +10,19 @@ from sys import intern
 from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Directive, Function, Label, Module, Signature, Symbol, Variable
 from ptxsw.parser import grammar_reader as grammar_reader
-from ptxsw.parser.node_factory import make_span, make_variable, plain_variable
+from ptxsw.parser.node_factory import make_span, make_variable
 from ptxsw.parser.operand_spans import operand_spans
 from ptxsw.parser.scan import Braces, blank_comments, semicolon, skip_blank
-from ptxsw.parser.statements import Surroundings, read
+from ptxsw.parser.signatures import HEADER, NAME, USUAL, given, header, read_signature
+from ptxsw.parser.statements import read
+from ptxsw.parser.surroundings import Surroundings
 from ptxsw.parser.variables import (
     LINKAGES,
     BadDeclaration,
-    declaration,
-    is_plain,
     usual_declaration,
 )
 from ptxsw.source import Source, Span
 
-_NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
 _WORD = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _KIND = re.compile(
     r"(?:\.(?:visible|extern|weak|common)\s+|\.attribute\s*\([^()]*(?:\([^()]*\))?[^()]*\)\s*)*"
@@ -36,41 +35,14 @@ _ADDRESS_SIZE = re.compile(r"\.address_size\s+(32|64)(?![0-9])", re.ASCII)
 _FILE = re.compile(r'\.file\s+([0-9]{1,9})\s+"([^"\n]*)"(?:\s*,\s*[0-9]+\s*,\s*[0-9]+)?', re.ASCII)
 _SECTION = re.compile(r'\.section\s+[^{};/"]*\{', re.ASCII)
 _HEADER_PLAIN = re.compile(r'[^{};/"]*+[{;]')
-_HEADER = re.compile(
-    r'(?:[^{};/".]++|\.pragma\s*"[^"\n]*"\s*;|\.|//[^\n]*+|"[^"\n]*"|/\*(?:[^*]|\*(?!/))*\*/)*+'
-    r"[{;]"
-)
-_SIGNATURE = re.compile(
-    rf"""((?:\s*\.[A-Za-z_][A-Za-z0-9_]*(?:\s*\([^()]*\)(?=\s*\.))?)*?)\s*
-    \.(entry|func)\b\s*
-    ((?:\.[A-Za-z_][A-Za-z0-9_]*\s*\([^()]*\)\s*)*)
-    (?:\(([^()]*)\))?\s*
-    ({_NAME}(?:\.[A-Za-z0-9_$]+)*)\s*
-    (?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?""",
-    re.VERBOSE | re.ASCII,
-)
-# A header as compilers write it. What it says is read when it is asked for, and cannot fail then.
-_BLANKS = r"[ \t\r\n]*+"
-_GAP = r"(?:[ \t\r\n]++|//[^\n]*+\n)*+"
-_PARAMETER = rf"""{_BLANKS}\.(?:param|reg)[ ](?:\.align[ ][0-9]{{1,9}}[ ])?\.[a-u][a-z0-9]*+[ ]
-    (?:\.ptr[ ](?:\.(?:global|const|shared|local)[ ])?\.align[ ][0-9]{{1,9}}[ ])?
-    {_NAME}(?:\[[0-9]{{1,9}}\])?{_BLANKS}"""
-_LIST = rf"\((?:{_PARAMETER}(?:,{_PARAMETER})*+|{_BLANKS})\)"
-_USUAL = re.compile(
-    rf"""{_GAP}()(?:\.(visible|extern|weak)[ ])?\.(entry|func)[ ]++(?:{_LIST}{_BLANKS})?
-    ({_NAME}){_BLANKS}(?:{_LIST})?{_GAP}
-    (?:\.[a-z]++(?:[ ][0-9]{{1,9}}(?:,[ ]*+[0-9]{{1,9}})*+)?{_GAP})*+[{{;]""",
-    re.VERBOSE | re.ASCII,
-)
 _PLAIN_VARIABLE = re.compile(
     rf"""(?:\.(visible|extern|weak|common)[ ])?\.(global|const|shared|local)[ ]
-    (?:\.align[ ]([0-9]{{1,9}})[ ])?\.([a-u][a-z0-9]*+)[ ]({_NAME})
+    (?:\.align[ ]([0-9]{{1,9}})[ ])?\.([a-u][a-z0-9]*+)[ ]({NAME})
     (?:\[([0-9]{{0,18}})\])?(?:;|[ ]?(=))""",
     re.VERBOSE | re.ASCII,
 )
-_DIRECTIVE = re.compile(r'\s*\.([A-Za-z_][A-Za-z0-9_]*)((?:"[^"]*"|[^."])*)', re.ASCII)
 _SPACES = frozenset({"global", "const", "shared", "local", "param", "reg", "tex", "surf", "sreg"})
-_NAMES = re.compile(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({_NAME})', re.ASCII)
+_NAMES = re.compile(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({NAME})', re.ASCII)
 
 
 class _Parser:
@@ -92,7 +64,7 @@ class _Parser:
         self.directives: list[Directive] = []
 
     def module(self) -> Module:
-        text, end, usual = self.text, self.end, _USUAL.match
+        text, end, usual = self.text, self.end, USUAL.match
         at = 0
         while True:
             match = usual(text, at, end)
@@ -282,15 +254,15 @@ class _Parser:
         """Read a function with a header as compilers write it."""
         linkage, kind, name = match.group(2, 3, 4)
         at, stop = match.start(1), match.end()
-        load = partial(_read_signature, self.source, at, stop - 1)
+        load = partial(read_signature, self.source, at, stop - 1)
         return self._add(kind, name, () if linkage is None else (linkage,), at, stop, load)
 
     def _function(self, at: int) -> int:
         stop = self._header_end(at)
-        header = _header(self.source, at, stop - 1)
-        linkage = tuple(w for w in _WORD.findall(header[1]) if w in LINKAGES)
-        load = partial(_same, _read_signature(self.source, at, stop - 1))
-        return self._add(header[2], header[5], linkage, at, stop, load)
+        parts = header(self.source, at, stop - 1)
+        linkage = tuple(w for w in _WORD.findall(parts[1]) if w in LINKAGES)
+        load = partial(given, read_signature(self.source, at, stop - 1))
+        return self._add(parts[2], parts[5], linkage, at, stop, load)
 
     def _add(
         self,
@@ -318,12 +290,12 @@ class _Parser:
 
     def _header_end(self, at: int) -> int:
         """The offset after the `{` or `;` that ends a function's header."""
-        header = _HEADER_PLAIN.match(self.text, at, self.end)
-        if header is None:
-            header = _HEADER.match(self.text, at, self.end)
-        if header is None:
+        match = _HEADER_PLAIN.match(self.text, at, self.end)
+        if match is None:
+            match = HEADER.match(self.text, at, self.end)
+        if match is None:
             raise self._error("expected '{' or ';' after the function's name", at)
-        return header.end()
+        return match.end()
 
     def _unclosed(self, function: Function, start: int) -> ParseError:
         """What to say of a body without its `}`: a vector that is not closed looks the same."""
@@ -339,60 +311,6 @@ class _Parser:
 def _unusual(value: str) -> bool:
     """May an initial value hold a comment, a text, or further names with values?"""
     return "/" in value or '"' in value or "=" in value
-
-
-def _same(signature: Signature) -> Signature:
-    return signature
-
-
-def _header(source: Source, start: int, stop: int) -> re.Match[str]:
-    """The parts of the header of a function between two offsets. Raises ParseError."""
-    text = source.text[start:stop]
-    if "/" in text:
-        text = blank_comments(text)
-    match = _SIGNATURE.match(text)
-    if match is None:
-        raise grammar_reader.header_error(source, text, start)
-    return match
-
-
-def _read_signature(source: Source, start: int, stop: int) -> Signature:
-    """What the header between two offsets declares. Raises ParseError, but not for `_USUAL`."""
-    match = _header(source, start, stop)
-    directives = list(_DIRECTIVE.findall(match[3]))
-    text, at = match.string, match.end()
-    end = len(text.rstrip())
-    while at < end:
-        found = _DIRECTIVE.match(text, at)
-        if found is None:
-            raise grammar_reader.header_error(source, text, start)
-        directives.append((found[1], found[2]))
-        at = found.end()
-    return Signature(
-        _parameters(source, match[6], start + match.start(6)),
-        _parameters(source, match[4], start + match.start(4)),
-        tuple((n, " ".join(a.split()).rstrip("; ")) for n, a in directives),
-    )
-
-
-def _parameters(source: Source, text: str | None, at: int) -> tuple[Variable, ...]:
-    if text is None or not text.strip():
-        return ()
-    found: list[Variable] = []
-    for piece in text.split(","):
-        lead = len(piece) - len(piece.lstrip())
-        span = make_span(at + lead, at + len(piece.rstrip()))
-        words = piece.split()
-        if len(words) == 3 and is_plain(*words):
-            found.append(plain_variable(words[0][1:], words[1][1:], words[2], span, None, 0))
-        else:
-            try:
-                found += [d.at(span, 0, False) for d in declaration(piece)]
-            except BadDeclaration as bad:
-                where = min(at + bad.at, len(source.text))
-                raise ParseError(bad.message, source, Span(where, where + 1)) from None
-        at += len(piece) + 1
-    return tuple(found)
 
 
 def _load(surroundings: Surroundings, function: Function) -> Body:

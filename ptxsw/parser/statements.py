@@ -14,20 +14,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from ptxsw.errors import ParseError
-from ptxsw.ir import (
-    Body,
-    Close,
-    Directive,
-    Guard,
-    Open,
-    Operand,
-    Reg,
-    Statement,
-    Variable,
-    type_width,
-)
+from ptxsw.ir import Body, Close, Directive, Open, Operand, Statement, Variable, type_width
 from ptxsw.parser import grammar_reader as grammar_reader
-from ptxsw.parser.line_reader import Heads, Opcodes, declared, read_lines
+from ptxsw.parser.line_reader import declared, read_lines
 from ptxsw.parser.node_factory import (
     make_instruction,
     make_label,
@@ -36,11 +25,12 @@ from ptxsw.parser.node_factory import (
     make_span,
     plain_variable,
 )
-from ptxsw.parser.operands import BLANKS, Operands, Pool, Unreadable, split
+from ptxsw.parser.operands import BLANKS, Operands, Unreadable, split
 from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
 from ptxsw.parser.scope import Scope
+from ptxsw.parser.surroundings import Guards, Surroundings
 from ptxsw.parser.variables import BadDeclaration, Declared, usual_declaration
-from ptxsw.source import Source, Span
+from ptxsw.source import Span
 
 _IDENT = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
 _STATEMENT = re.compile(
@@ -78,47 +68,6 @@ _LABELLED = re.compile(r"\s*\.(?:branchtargets|calltargets|callprototype)\b", re
 _WORD = re.compile(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({_IDENT})', re.ASCII)
 _DIRECTIVE = re.compile(r"\s*\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _SPACES = frozenset({"reg", "param", "local", "shared", "global", "const", "tex", "sreg", "surf"})
-
-
-class Guards(dict[str, Guard]):
-    """`@!%p1` -> Guard, in one scope. Unreadable where only the grammar can tell."""
-
-    __slots__ = ("_registers",)
-
-    def __init__(self, registers: Operands) -> None:
-        self._registers = registers
-
-    def __missing__(self, text: str) -> Guard:
-        name = text[1:].lstrip(BLANKS)
-        negated = name[:1] == "!"
-        reg = self._registers[name[1:].lstrip(BLANKS) if negated else name]
-        if type(reg) is not Reg:
-            raise Unreadable(text)
-        found = Guard(reg, negated)
-        if not self._registers.shared:  # a name that passes with its scope is not kept
-            self[text] = found
-        return found
-
-
-class Surroundings:
-    """What the bodies of a module share: its text, its variables, the opcodes met so far."""
-
-    def __init__(self, source: Source, plain: bool) -> None:
-        self.source = source
-        self.plain = plain  # no comment and no string holds a brace
-        self.scope = Scope(0, None)
-        self.types: dict[str, str] = {}
-        self.opcodes = Opcodes()
-        self.heads = Heads(self.opcodes)
-        self.pool = Pool()
-        # Declarations by their text, each with whether it initialises the name.
-        self.declared: dict[str, tuple[tuple[Declared, bool], ...]] = {}
-
-    def add(self, variables: Iterable[Variable]) -> None:
-        """Declare variables of the module."""
-        for variable in variables:
-            self.scope.declare(variable)
-            self.types[variable.name] = variable.type
 
 
 class Reader:

@@ -9,11 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw import isa
-from ptxsw.analysis import warp_addresses as lanes
+from ptxsw.analysis import touched_memory
 from ptxsw.analysis.address_text import Writer
 from ptxsw.analysis.coalescing import is_uniform
 from ptxsw.analysis.hidden_address import cause
 from ptxsw.analysis.traffic import Traffic
+from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.affine import Affine, constant
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
@@ -24,7 +25,7 @@ from ptxsw.report.turns import turns
 
 
 def describe(
-    trace: Trace, outlooks: model.Kernel, block: lanes.Block | None = None
+    trace: Trace, outlooks: model.Kernel, block: Block | None = None
 ) -> tuple[tuple[model.Access, ...], tuple[model.Row, ...]]:
     """The accesses to memory in program order, parameters left out, and their rows.
 
@@ -32,7 +33,7 @@ def describe(
     `.reqntid` does not fix it.
     """
     affine = Affine()
-    warps = lanes.Warps(trace.function.block_shape or block)
+    warps = Warps(trace.function.block_shape or block)
     scene = _Scene(
         trace,
         Writer(affine, trace.function.name),
@@ -54,7 +55,7 @@ class _Scene(Struct, frozen=True):
 
     trace: Trace
     writer: Writer
-    warps: lanes.Warps
+    warps: Warps
     sources: Mapping[int, str]
     outlooks: Mapping[int, model.Outlook]
     carried: Mapping[int, tuple[model.Carried, ...]]
@@ -69,7 +70,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     asked = Traffic.of(access, writer.affine, scene.warps)
     turning = turns(scene.trace, access, scene.warps)
     offsets = asked.offsets
-    stride = None if offsets is None else lanes.stride(offsets)
+    stride = None if offsets is None else touched_memory.stride(offsets)
     sectors, efficiency = asked.sectors()
     conflicts = asked.banks(writer.affine)
     if turning is not None:

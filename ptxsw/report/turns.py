@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw.analysis import warp_addresses as lanes
+from ptxsw.analysis import touched_memory
 from ptxsw.analysis.traffic import Traffic
+from ptxsw.analysis.warps import Warps
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.loops import Turns
@@ -33,7 +34,7 @@ class Turning(Struct, frozen=True):
         return _most([turn.bank_conflicts for turn in self.figures])
 
 
-def turns(trace: Trace, access: Access, warps: lanes.Warps) -> Turning | None:
+def turns(trace: Trace, access: Access, warps: Warps) -> Turning | None:
     """The figures of each turn, where one register decides how far lanes are apart and its values
     are known; None for any other access."""
     terms = [v.address for v in access.variants]
@@ -53,7 +54,7 @@ def turns(trace: Trace, access: Access, warps: lanes.Warps) -> Turning | None:
     return Turning(name, figures, worst)
 
 
-def _values(known: Turns, warps: lanes.Warps) -> Iterator[int]:
+def _values(known: Turns, warps: Warps) -> Iterator[int]:
     """The register's values, as long as another turn may follow; none where they or their number
     depend on what only the run knows."""
     found: list[int] = []
@@ -67,7 +68,7 @@ def _values(known: Turns, warps: lanes.Warps) -> Iterator[int]:
             return
 
 
-def _number(term: Term, warps: lanes.Warps) -> int | None:
+def _number(term: Term, warps: Warps) -> int | None:
     """The value of a term in which there is nothing but sizes of the block."""
     leaves = unknowns(term)
     if any(leaf.value not in warps.sizes for leaf in leaves):
@@ -75,7 +76,7 @@ def _number(term: Term, warps: lanes.Warps) -> int | None:
     return evaluate(term, {leaf: warps.sizes[leaf.value] for leaf in leaves})
 
 
-def _with(trace: Trace, access: Access, atom: Term, value: int, warps: lanes.Warps) -> Traffic:
+def _with(trace: Trace, access: Access, atom: Term, value: int, warps: Warps) -> Traffic:
     """The access in the turn in which an atom has this value."""
     held = {atom: trace.terms.const(value, atom.width)}.get
     variants = tuple(
@@ -86,7 +87,7 @@ def _with(trace: Trace, access: Access, atom: Term, value: int, warps: lanes.War
 
 def _figures(asked: Traffic, value: int) -> model.Turn:
     offsets = asked.offsets
-    stride = None if offsets is None else lanes.stride(offsets)
+    stride = None if offsets is None else touched_memory.stride(offsets)
     return model.Turn(value, stride, asked.sectors()[0], asked.banks(Affine()))
 
 

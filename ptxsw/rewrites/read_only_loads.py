@@ -25,8 +25,8 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.analysis.disjoint import Facts, apart
 from ptxsw.analysis.grid import BLOCKS, FARTHEST, Grid, Unbounded
+from ptxsw.analysis.pointers import pointers
 from ptxsw.analysis.ranges import Range, touched_ranges
-from ptxsw.analysis.reaching_stores import pointers
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_read_only_loads import (

@@ -15,7 +15,8 @@ from functools import reduce
 
 from msgspec import Struct
 
-from ptxsw.analysis.address_equality import Obligation, ShiftedLane, needs_rows
+from ptxsw.analysis.lane_views import ShiftedLane, needs_rows
+from ptxsw.analysis.overflow import Obligation
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Proved, Solver

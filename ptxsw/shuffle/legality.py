@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 
-from ptxsw.analysis.address_equality import Obligation
 from ptxsw.analysis.lane_reuse import Candidate
+from ptxsw.analysis.overflow import Obligation
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace

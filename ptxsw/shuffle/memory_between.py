@@ -10,8 +10,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from ptxsw import isa
-from ptxsw.analysis.address_equality import Obligation, apart
-from ptxsw.analysis.reaching_stores import ORDER, ReachingStores, pointers, unrelated
+from ptxsw.analysis.address_equality import prove_disjoint
+from ptxsw.analysis.overflow import Obligation
+from ptxsw.analysis.pointers import pointers, unrelated
+from ptxsw.analysis.reaching_stores import ORDER, ReachingStores
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Instruction
@@ -106,7 +108,7 @@ class MemoryBetween:
             proofs: list[Obligation | None] = [None]
             if store is not None:
                 proofs = [
-                    apart(self._terms, self._solver, mine, store.bytes, other, load.bytes)
+                    prove_disjoint(self._terms, self._solver, mine, store.bytes, other, load.bytes)
                     for mine in store.variants
                     for other in load.variants
                 ]

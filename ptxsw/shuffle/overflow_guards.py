@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from ptxsw import isa
-from ptxsw.analysis.address_equality import NoOverflow
+from ptxsw.analysis.overflow import NoOverflow
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.trace import Trace, Widening

@@ -14,16 +14,13 @@ from msgspec import Struct
 from ptxsw.analysis.address_equality import (
     UNPROVED,
     Different,
-    NoOverflow,
-    Obligation,
     Same,
-    ShiftedLane,
     assume_no_overflow,
-    discharge,
-    needs_rows,
     prove_equal,
 )
 from ptxsw.analysis.lane_reuse import Candidate
+from ptxsw.analysis.lane_views import ShiftedLane, needs_rows
+from ptxsw.analysis.overflow import NoOverflow, Obligation, discharge
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace, Variant

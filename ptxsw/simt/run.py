@@ -10,7 +10,14 @@ from msgspec import Struct
 
 from ptxsw.errors import Unsupported
 from ptxsw.ir import Function, Module
-from ptxsw.simt import access, async_copies, atomics, branches, warp  # noqa: F401  (their handlers)
+from ptxsw.simt import (  # noqa: F401  (their handlers)
+    access,
+    async_copies,
+    atomics,
+    barrier,
+    branches,
+    warp,
+)
 from ptxsw.simt.chunk import Geometry
 from ptxsw.simt.counters import Counters
 from ptxsw.simt.machine import Machine

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.ir import Instruction, Int
+from ptxsw.ir import Instruction
 from ptxsw.simt.code import Code
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.rendezvous import lane_bits
@@ -79,7 +79,7 @@ class Exchange(Struct, frozen=True):
         fragment.frame.write_all(self.slots, fragment, results[:count], [poison] * count, True)
 
 
-def _meeting(code: Code, instruction: Instruction, pc: int, rite: Exchange) -> Op:
+def meeting(code: Code, instruction: Instruction, pc: int, rite: Exchange) -> Op:
     """An instruction that performs a rite among the lanes that its guard lets take part."""
 
     def run(machine: Machine, fragment: Fragment) -> int | None:
@@ -148,7 +148,7 @@ def shfl(code: Code, instruction: Instruction, pc: int) -> Op:
     slots = (*destinations(code, instruction.operands[0]), None)[:2]
     operands = tuple((read_operand(code, o), 32) for o in instruction.operands[1:4])
     rite = Exchange(instruction.name, _mask(code, instruction, 4), operands, slots, shuffle(mode))
-    return _meeting(code, instruction, pc, rite)
+    return meeting(code, instruction, pc, rite)
 
 
 # ---------------------------------------------------------------- votes
@@ -180,7 +180,7 @@ def vote(code: Code, instruction: Instruction, pc: int) -> Op:
     slots = tuple(destinations(code, instruction.operands[0]))
     operands = ((read_operand(code, instruction.operands[1]), 1),)
     rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, vote_of(mode))
-    return _meeting(code, instruction, pc, rite)
+    return meeting(code, instruction, pc, rite)
 
 
 @handles("activemask")
@@ -236,7 +236,7 @@ def match(code: Code, instruction: Instruction, pc: int) -> Op:
     operands = ((read_operand(code, instruction.operands[1]), width),)
     compute = match_of("all" in instruction.modifiers)
     rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, compute)
-    return _meeting(code, instruction, pc, rite)
+    return meeting(code, instruction, pc, rite)
 
 
 def redux_of(operation: str, signed: bool) -> Perform:
@@ -269,7 +269,7 @@ def redux(code: Code, instruction: Instruction, pc: int) -> Op:
     operands = ((read_operand(code, instruction.operands[1]), 32),)
     compute = redux_of(operation, type_ == "s32")
     rite = Exchange(instruction.name, _mask(code, instruction, 2), operands, slots, compute)
-    return _meeting(code, instruction, pc, rite)
+    return meeting(code, instruction, pc, rite)
 
 
 def _elect(machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
@@ -287,124 +287,7 @@ def elect(code: Code, instruction: Instruction, pc: int) -> Op:
     rite = Exchange(
         instruction.name, read_operand(code, instruction.operands[1]), (), slots, _elect
     )
-    return _meeting(code, instruction, pc, rite)
+    return meeting(code, instruction, pc, rite)
 
 
 # ---------------------------------------------------------------- barriers
-
-
-def _nothing(machine: Threads, idx: Index, brought: list[Array]) -> list[Array]:
-    if machine.races is not None:
-        machine.races.warps_met(machine, idx)
-    return [np.zeros(len(idx), np.bool_)]
-
-
-def _warp_barrier(code: Code, instruction: Instruction, pc: int) -> Op:
-    rite = Exchange(instruction.name, read_operand(code, instruction.operands[0]), (), (), _nothing)
-    return _meeting(code, instruction, pc, rite)
-
-
-@handles("bar", "barrier", guarded=True)
-def bar(code: Code, instruction: Instruction, pc: int) -> Op:
-    """PTX ISA 9.7.13.1 and 9.7.13.2: `.sync`, `.arrive`, `.red`, and `bar.warp.sync`."""
-    modifiers = instruction.modifiers
-    if "warp" in modifiers:
-        return _warp_barrier(code, instruction, pc)
-    if "cluster" in modifiers:
-        raise ValueError("clusters are not modelled")
-    operands = list(instruction.operands)
-    slot, vote_read = None, None
-    if "red" in modifiers:
-        (slot,) = destinations(code, operands.pop(0))
-        vote_read = read_operand(code, operands.pop())
-    number = read_operand(code, operands[0] if operands else Int(0))
-    expected = read_operand(code, operands[1]) if len(operands) > 1 else None
-    kind = next((m for m in modifiers if m in ("popc", "and", "or")), "")
-    arrival = _Arrival(code, number, expected, vote_read, slot, kind, "arrive" not in modifiers)
-
-    def run(machine: Machine, fragment: Fragment) -> int | None:
-        going = taking_part(machine, fragment, code, instruction)
-        if len(going) == 0:
-            return None
-        part = fragment if len(going) == fragment.count else fragment.part(going)
-        if arrival.opens(machine, part):
-            return None
-        if part is not fragment:
-            rest = np.setdiff1d(fragment.idx, going, assume_unique=True)
-            machine.go(fragment, rest, pc + 1)
-        arrival.come(machine, part)
-        return DONE
-
-    return run
-
-
-class _Arrival(Struct, frozen=True):
-    """A barrier instruction."""
-
-    code: Code
-    number: Read
-    expected: Read | None
-    votes: Read | None
-    slot: int | None
-    kind: str
-    waits: bool
-
-    def _numbers(self, machine: Machine, part: Fragment, read: Read) -> Array:
-        value, poison = read(machine, part.frame, part.exact)
-        if poison is not None:
-            raise machine.poisoned(part, None, "is an operand of a barrier")
-        array = np.array([value]) if isinstance(value, int) else value.array
-        return np.broadcast_to(array, part.count)
-
-    def opens(self, machine: Machine, part: Fragment) -> bool:
-        """Everybody is here: no need to wait."""
-        numbers = self._numbers(machine, part, self.number)
-        expected = None if self.expected is None else self._numbers(machine, part, self.expected)
-        if not self.waits or (numbers != numbers[0]).any():
-            return False
-        count = None if expected is None else int(expected[0])
-        if expected is not None and (expected != count).any():
-            return False
-        if not machine.barriers.open_for(part, count):
-            return False
-        if self.votes is not None:
-            blocks = machine.block_of(part.idx)
-            yes = np.bincount(blocks, self._truth(machine, part), machine.blocks)
-            everybody = np.bincount(blocks, minlength=machine.blocks)
-            self.give(part, yes[blocks].astype(np.int64), everybody[blocks])
-        if machine.races is not None:
-            machine.races.blocks_met(machine, part.idx)
-        return True
-
-    def _truth(self, machine: Machine, part: Fragment) -> Array:
-        assert self.votes is not None
-        value, poison = self.votes(machine, part.frame, part.exact)
-        if poison is not None:
-            raise machine.poisoned(part, None, "is an operand of a barrier")
-        array = np.array([value]) if isinstance(value, int) else value.array
-        return np.broadcast_to(array, part.count).astype(np.int64)
-
-    def come(self, machine: Machine, part: Fragment) -> None:
-        """Arrives at the barriers that its threads name."""
-        numbers = self._numbers(machine, part, self.number).astype(np.int64)
-        counts = np.zeros(part.count, np.int64)
-        if self.expected is not None:
-            counts = self._numbers(machine, part, self.expected).astype(np.int64)
-        truth = np.zeros(part.count, np.int64) if self.votes is None else self._truth(machine, part)
-        for key in np.unique(numbers << 32 | counts):
-            chosen = (numbers << 32 | counts) == key
-            inner = part.part(part.idx[chosen])
-            write = None if self.votes is None else self.give
-            machine.barriers.arrive(
-                inner, int(key) >> 32, int(key) & 0xFFFFFFFF, self.waits, truth[chosen], write
-            )
-            if not self.waits:
-                machine.go(part, inner.idx, part.pc + 1)
-
-    def give(self, part: Fragment, yes: Array, everybody: Array) -> None:
-        """Writes the result of `bar.red`, from how many said yes among how many."""
-        answers: dict[str, Any] = {
-            "popc": yes.astype(np.uint32), "and": yes == everybody, "or": yes > 0,
-        }  # fmt: skip
-        if self.slot is not None:
-            part.frame.write(self.slot, part, answers[self.kind], None, exact=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.addresses import figures, main
-from ptxsw.analysis.warp_addresses import Warps
+from ptxsw.analysis.warps import Warps
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
 from tests.rewrites.pair import kernel

@@ -14,7 +14,8 @@ from ptxsw.ir import Function, Instruction, Module, Variable
 from ptxsw.parser import grammar, parse, statements
 from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.scan import blank_comments, skip_blank
-from ptxsw.parser.statements import Reader, Surroundings
+from ptxsw.parser.statements import Reader
+from ptxsw.parser.surroundings import Surroundings
 from tests.real import CORPUS, FIXTURES, name_of, text_of
 
 _NUMBER = re.compile(r"(?<=\D)\d+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptxsw import pipeline
-from ptxsw.analysis import warp_addresses as lanes
+from ptxsw.analysis import touched_memory
 from ptxsw.report import Access
 
 KERNEL = """\
@@ -54,11 +54,11 @@ def load(index: str, shape: str = "", access: str = "ld.global.u32 %r4, [%rd3]")
 )
 def test_strides(stride: int, size: int, sectors: int, lines: int, used: int, ways: int) -> None:
     at = tuple(lane * stride for lane in range(32))
-    assert lanes.sectors(at, size) == sectors
-    assert lanes.lines(at, size) == lines
-    assert lanes.used(at, size) == used
-    assert lanes.bank_ways(at, size) == ways
-    assert lanes.stride(at) == stride
+    assert touched_memory.sectors(at, size) == sectors
+    assert touched_memory.lines(at, size) == lines
+    assert touched_memory.used(at, size) == used
+    assert touched_memory.bank_ways(at, size) == ways
+    assert touched_memory.stride(at) == stride
 
 
 def test_a_butterfly_is_irregular_and_coalesced() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ptxsw.analysis.address_equality import Obligation
+from ptxsw.analysis.overflow import Obligation
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.shuffle import same_bytes

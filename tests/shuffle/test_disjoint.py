@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.analysis.address_equality import apart
+from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
@@ -24,16 +24,16 @@ class Addresses:
         scaled = terms.scale(terms.zext(self.index, 64), scale)
         return terms.add(base, terms.add(scaled, terms.const(offset, 64)))
 
-    def apart(self, store: Term, load: Term) -> bool:
+    def prove_disjoint(self, store: Term, load: Term) -> bool:
         one = self.terms.const(1, 1)
         views = [Variant(address, one, frozenset()) for address in (store, load)]
-        return apart(self.terms, self.solver, views[0], 4, views[1], 4) is not None
+        return prove_disjoint(self.terms, self.solver, views[0], 4, views[1], 4) is not None
 
 
 def test_two_pointers_may_be_any_distance_apart() -> None:
     a = Addresses()
-    assert not a.apart(a.at(a.p, 4, 0), a.at(a.q, 4, 0))
-    assert not a.apart(a.at(a.terms.scale(a.p, 4), 4, 0), a.at(a.p, 4, 0x1000))
+    assert not a.prove_disjoint(a.at(a.p, 4, 0), a.at(a.q, 4, 0))
+    assert not a.prove_disjoint(a.at(a.terms.scale(a.p, 4), 4, 0), a.at(a.p, 4, 0x1000))
     assert a.solver.questions == 0
 
 
@@ -44,7 +44,7 @@ def test_two_pointers_may_be_any_distance_apart() -> None:
 def test_of_one_array_the_offsets_decide(scale: int, offset: int, never: bool) -> None:
     """Lanes 0 to 1023 store to p[0] on; any lane may meet a load below p[1024]."""
     a = Addresses()
-    assert a.apart(a.at(a.p, scale, 0), a.at(a.p, scale, offset)) == never
+    assert a.prove_disjoint(a.at(a.p, scale, 0), a.at(a.p, scale, offset)) == never
 
 
 def test_a_pointer_that_stands_in_an_index_too_is_asked_for() -> None:
@@ -52,5 +52,5 @@ def test_a_pointer_that_stands_in_an_index_too_is_asked_for() -> None:
     a = Addresses()
     odd = a.terms.or_(a.p, a.terms.const(1 << 40, 64))
     far = a.terms.add(a.terms.add(a.p, a.terms.neg(odd)), a.terms.const(1 << 41, 64))
-    assert a.apart(a.terms.const(0, 64), far)
+    assert a.prove_disjoint(a.terms.const(0, 64), far)
     assert a.solver.questions > 0

@@ -1,0 +1,144 @@
+"""Terms as another thread sees them: a given lane of the warp, or any thread."""
+
+from __future__ import annotations
+
+from ptxsw.analysis.lane_reuse import is_thread_bits, thread_bits
+from ptxsw.emulator.affine import is_lane_atom
+from ptxsw.emulator.node import Term, Variance, ones, walk
+from ptxsw.emulator.origin import Origin
+from ptxsw.emulator.terms import Terms
+
+
+class ShiftedLane:
+    """Terms as lane i + `number` of the warp sees them, or lane `number` - i where `mirror` is
+    set, said with the terms of lane i: its `%laneid` and `%tid.x`, and a value of its own for
+    whatever else varies over lanes. Uniform values, and those that are equal in a row of the
+    block, stay.
+
+    All of it holds where there is such a lane. What is said of `%tid.x` holds where rows of the
+    block do not wrap inside a warp: `%tid.x >> 5` is then equal in the warp, and the low bits of
+    `%tid.x`, five or more, differ as the lanes do.
+    """
+
+    def __init__(self, terms: Terms, number: int, mirror: bool = False) -> None:
+        self._terms = terms
+        self._number = number
+        self.mirror = mirror
+        self._memo: dict[Term, Term] = {}
+        self.unknown: list[Term] = []
+
+    def __call__(self, term: Term) -> Term:
+        return self._terms.substitute(term, self._leaf, self._memo)
+
+    def exists(self, *addresses: Term) -> frozenset[Term]:
+        """What lane i knows where there is such a lane, as far as the addresses speak of it."""
+        facts = set()
+        named = {t.value for t in walk(*addresses) if is_lane_atom(t)}
+        for name, limit in (("%tid.x", 1023), ("%laneid", 31)):
+            own = self._terms.atom(name, 32, Variance.LANE)
+            if name in named and (name == "%laneid" or not self.mirror):
+                facts.add(self._terms.ule(self._moved(own), self._terms.const(limit, 32)))
+        if "%tid.x" in named and (self.mirror or any(map(is_thread_bits, walk(*addresses)))):
+            bits = self._moved(self._terms.zext(thread_bits(self._terms)[1], 32))
+            facts.add(self._terms.ule(bits, self._terms.const(31, 32)))
+        return frozenset(facts)
+
+    def _leaf(self, node: Term) -> Term | None:
+        if node.variance < Variance.LANE:
+            return node
+        if node.kind == "zext" and is_thread_bits(node.args[0]):
+            return self._moved(node)  # both are below 2^5, or cross no multiple of it
+        if is_thread_bits(node):
+            return self._moved(node)
+        if node.kind == "extract" and node.value >= 5 and _is_thread(node.args[0]):
+            return node
+        if node.kind == "atom":
+            if is_lane_atom(node):
+                return self._moved(node)
+            self.unknown.append(node)
+            return self._terms.fresh("other lane", node.width, origin=Origin.OTHER_LANE)
+        if node.kind == "apply" and node.value[1] is Variance.LANE:
+            self.unknown.append(node)
+            return self._terms.fresh("other lane", node.width, origin=Origin.OTHER_LANE)
+        return None
+
+    def _moved(self, own: Term) -> Term:
+        """A term that differs from lane to lane as the lanes do."""
+        terms = self._terms
+        number = terms.const(self._number, own.width)
+        if not self.mirror:
+            return terms.add(own, number)
+        return terms.add(own, terms.sub(number, terms.scale(self._lane(own), 2)))
+
+    def _lane(self, own: Term) -> Term:
+        """Lane i's number, in the width of a term that moves."""
+        inner = own.args[0] if own.kind == "zext" else own
+        if inner.kind == "atom" and inner.value == "%laneid":
+            return own
+        return self._terms.zext(thread_bits(self._terms)[1], own.width)
+
+
+class SplitTid:
+    """Terms with `%tid.x`, which is below 1024, as 32 times its upper bits and its lower five: so
+    that what is made of the parts and what is made of the whole can meet."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._memo: dict[Term, Term] = {}
+
+    def __call__(self, term: Term) -> Term:
+        return self._terms.substitute(term, self._leaf, self._memo)
+
+    def _leaf(self, node: Term) -> Term | None:
+        terms = self._terms
+        if node.variance < Variance.LANE:
+            return node
+        if node.kind == "extract" and _is_thread(node.args[0]):
+            if node.value == 5 and node.width > 5:
+                return terms.zext(thread_bits(terms)[0], node.width)
+            return node
+        if _is_thread(node):
+            upper, lower = (terms.zext(half, 32) for half in thread_bits(terms))
+            return terms.add(terms.scale(upper, 32), lower)
+        return None
+
+    def before(self, term: Term) -> Term:
+        """The term of which this one was made: an equal one, in any case."""
+        return next((old for old, new in self._memo.items() if new is term), term)
+
+
+def _is_thread(term: Term) -> bool:
+    return term.kind == "atom" and term.value == "%tid.x"
+
+
+_INDICES = frozenset({"%tid.x", "%tid.y", "%tid.z"})
+
+
+def needs_rows(*addresses: Term) -> bool:
+    """Do the addresses say the same of another lane only where rows of the block do not wrap
+    inside a warp? Not where of all that tells threads apart only `%laneid` is in them."""
+    return any(
+        (t.kind == "atom" and t.value in _INDICES) or t.variance == Variance.ROW
+        for t in walk(*addresses)
+    )
+
+
+class ArbitraryThread:
+    """Leaves as some thread of the warp sees them: everything that varies is unknown."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._known: dict[Term, Term] = {}
+
+    def __call__(self, node: Term) -> Term | None:
+        if node.variance == Variance.UNIFORM:
+            return node
+        varies = node.kind == "atom" or (node.kind == "apply" and node.value[1] > 0)
+        if not varies:
+            return None
+        if node not in self._known:
+            fresh = self._terms.fresh("any thread", node.width)
+            self._known[node] = self._terms.atom(
+                fresh.value, node.width, fresh.variance, ones(node)
+            )
+        return self._known[node]

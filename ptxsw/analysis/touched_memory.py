@@ -1,0 +1,63 @@
+"""What one request of a warp touches: sectors, lines, words of banks.
+
+An argument `found` holds the bytes at which the lanes point, `size` the bytes of each access.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+from ptxsw.analysis.coalescing import LANES, SECTOR, touched
+from ptxsw.analysis.warps import LINE, Offsets
+
+BANKS = 32  # of 4 bytes
+
+
+def stride(found: Offsets) -> int | None:
+    """The bytes from every lane to the next, where that is one number."""
+    steps = {b - a for a, b in pairwise(found)}
+    return steps.pop() if len(steps) == 1 else None
+
+
+def sectors(found: Offsets, size: int) -> int:
+    """32-byte sectors that the lanes touch, `size` bytes each."""
+    return len(touched(found, size, SECTOR))
+
+
+def lines(found: Offsets, size: int) -> int:
+    """128-byte lines that the lanes touch, `size` bytes each."""
+    return len(touched(found, size, LINE))
+
+
+def used(found: Offsets, size: int) -> int:
+    """Different bytes that the lanes ask for."""
+    return len(touched(found, size, 1))
+
+
+def local_sectors(found: Offsets, size: int) -> int:
+    """Sectors of local memory, where the words of one address lie side by side for the lanes."""
+    places: set[tuple[int, int]] = set()
+    for lane, at in enumerate(found):
+        places.update((word, lane * 4 // SECTOR) for word in touched((at,), size, 4))
+    return len(places)
+
+
+def bank_ways(found: Offsets, size: int, *, apart: bool = False) -> int:
+    """How often shared memory must be asked: 1 where no two lanes want different words of one
+    bank. Accesses of 8 and 16 bytes are served by half and quarter warps. `apart`: lanes that want
+    the same word wait for each other, as in an atomic operation."""
+    together = LANES * 4 // max(4, size)
+    worst = 1
+    for first in range(0, len(found), together):
+        lanes = found[first : first + together]
+        words = [word for at in lanes for word in touched((at,), size, 4)]
+        banks = [word % BANKS for word in (words if apart else set(words))]
+        worst = max(worst, *(banks.count(bank) for bank in set(banks)))
+    return worst
+
+
+def meeting(found: Offsets, size: int) -> int:
+    """How many lanes want the same word, at most."""
+    words = Counter(word for at in found for word in touched((at,), size, 4))
+    return max(words.values(), default=1)
