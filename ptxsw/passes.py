@@ -161,7 +161,10 @@ class Passes:
                     each.made.append(made)
                 if made is not None and made.changes:
                     self._write(one, each, made)
-                if one is self._last_unsure:
+                # Shuffles stand in the way of later rewrites; if ptxas was asked before, they stay
+                # to the end, since it is asked twice at most.
+                shuffled = auto and each.scales is None and _shuffled(each)
+                if one is self._last_unsure or shuffled:
                     yield from self._weigh(each)
             if auto:
                 yield from self._weigh(each)
@@ -357,6 +360,11 @@ def _return_to(each: Progress, number: int) -> None:
     else:
         each.since, each.module, each.function = (), each.excerpt.module, each.excerpt.function
         each.trace = each.original
+
+
+def _shuffled(each: Progress) -> bool:
+    """Are there shuffles in it that the last rewrite made?"""
+    return bool(each.made) and any(c.rewrite in _SHUFFLES for c in each.made[-1].changes)
 
 
 def _measured(each: Progress) -> bool:

@@ -145,6 +145,59 @@ LOOP:
 """
 
 
+RECORDS = """.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry sums(.param .u64 p, .param .u64 q, .param .u32 n)
+{
+	.reg .pred %p;
+	.reg .b32 %r<6>;
+	.reg .b64 %rd<14>;
+	ld.param.u64 %rd1, [p];
+	ld.param.u64 %rd2, [q];
+	ld.param.u32 %r1, [n];
+	mov.u32 %r2, %ntid.x;
+	mov.u32 %r3, %ctaid.x;
+	mov.u32 %r4, %tid.x;
+	mad.lo.s32 %r5, %r3, %r2, %r4;
+	setp.ge.s32 %p, %r5, %r1;
+	@%p bra DONE;
+	cvta.to.global.u64 %rd3, %rd1;
+	mul.wide.s32 %rd4, %r5, 16;
+	add.s64 %rd5, %rd3, %rd4;
+	cvta.to.global.u64 %rd6, %rd2;
+	add.s64 %rd7, %rd6, %rd4;
+	ld.global.u64 %rd8, [%rd5];
+	ld.global.u64 %rd9, [%rd5+8];
+	ld.global.nc.u64 %rd10, [%rd7];
+	ld.global.nc.u64 %rd11, [%rd7+8];
+	add.s64 %rd12, %rd8, %rd10;
+	add.s64 %rd13, %rd9, %rd11;
+	ld.global.nc.u64 %rd10, [%rd7+16];
+	add.s64 %rd12, %rd12, %rd10;
+	ld.global.nc.u64 %rd11, [%rd7+24];
+	add.s64 %rd13, %rd13, %rd11;
+	st.global.u64 [%rd5], %rd12;
+	st.global.u64 [%rd5+8], %rd13;
+DONE:
+	ret;
+}
+"""
+"""Records of two words, each with those of the next lane."""
+
+
+def test_shuffles_that_do_not_pay_are_no_obstacle(programs: None, runs: Counter[str]) -> None:
+    """With shuffles in it no branch could be added, and vectors take one. So shuffles are weighed
+    before vectors are looked for."""
+    _, kernel, decision = auto(RECORDS)
+    assert names(kernel) == {"vectorize"} and decision.kept
+    assert decision.before is not None and decision.after is not None
+    assert decision.after.wavefronts < 0.75 * decision.before.wavefronts
+    (reason,) = {r.reason for r in kernel.refusals or () if r.rewrite == "shuffle"}
+    assert reason.startswith("by what ptxas makes of it, it is not sure to pay: ")
+    assert runs == {"ptxas": 2, "nvdisasm": 2}
+
+
 def test_loads_over_stores_are_made_where_they_pay(programs: None, runs: Counter[str]) -> None:
     """`b[i]` of a loop over stores is loaded once."""
     made, kernel, decision = auto(LOOP)
