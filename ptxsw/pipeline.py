@@ -36,7 +36,7 @@ __all__ = [
     "check", "inspect", "optimize",
 ]  # fmt: skip
 
-_WAITING = 16
+_WAITING = 4
 """Kernels of a process that wait to be weighed together. All that is known of them is held."""
 
 _WRONG = "made with --unsafe-bound {}: the kernels compute NONSENSE and are for timing only"

@@ -22,6 +22,8 @@ class TurnCost:
     def __init__(self, cfg: Cfg, loop: Loop) -> None:
         blocks = [cfg.blocks[n] for n in sorted(loop.blocks, key=lambda n: cfg.rank[n])]
         self._code = [(at, cfg.instructions[at]) for b in blocks for at in range(b.start, b.end)]
+        self._uses = {at: uses(instruction) for at, instruction in self._code}
+        self._computes = frozenset(at for at, i in self._code if kind(i) is Kind.COMPUTE)
         live = liveness(cfg)
         self._live_out = frozenset().union(*(live[target] for _, target in loop.exits))
         self._makers: dict[Reg, list[int]] = {}
@@ -48,15 +50,15 @@ class TurnCost:
         fused: set[Reg] = set()
         total = 0.0
         for at, instruction in reversed(self._code):
-            if at in needed and at not in given and kind(instruction) is Kind.COMPUTE:
-                total += self._weight(instruction, fused)
+            if at in needed and at not in given and at in self._computes:
+                total += self._weight(at, instruction, fused)
         return total
 
     def _needed(
         self, moved: frozenset[int], given: frozenset[int], kept: frozenset[str]
     ) -> set[int]:
         code = dict(self._code)
-        roots = [at for at, i in self._code if kind(i) is not Kind.COMPUTE]
+        roots = [at for at in code if at not in self._computes]
         alive = self._live_out | {reg for reg in self._makers if reg.name in kept}
         roots += [at for reg in alive for at in self._makers.get(reg, ())]
         needed: set[int] = set()
@@ -76,13 +78,13 @@ class TurnCost:
         if at in given:
             return
         apart = _address_registers(instruction) if at in moved else frozenset()
-        yield from uses(instruction) - apart
+        yield from self._uses[at] - apart
 
-    def _weight(self, instruction: Instruction, fused: set[Reg]) -> float:
+    def _weight(self, at: int, instruction: Instruction, fused: set[Reg]) -> float:
         """What ptxas makes of an instruction. The sum behind a product or shift is one with it."""
         name, wide = instruction.opcode, any(m.endswith("64") for m in instruction.modifiers)
         if name == "add" and wide:
-            products = uses(instruction) & self._products
+            products = self._uses[at] & self._products
             fused |= products
             if products & self._shifted:
                 return 2.0  # LEA, LEA.HI.X

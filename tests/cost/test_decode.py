@@ -41,7 +41,7 @@ def test_kernels_are_read_as_nvdisasm_reads_them(tools: Tools, arch: str) -> Non
             assert mine.routines == theirs.routines
             assert called(mine) == called(theirs)
             read += len(mine.instructions)
-    assert read > 1500
+    assert read > 1000
 
 
 def test_it_is_read_without_nvdisasm(tools: Tools) -> None:
