@@ -24,13 +24,15 @@ _MAX_SIZE = 2000  # nodes of a value
 
 class ExactSums(Struct):
     """Polynomials of values where the conditions `given` hold. `ahead` is the count of a loop whose
-    next turn is sure to come: an index that does not wrap there does not wrap."""
+    next turn is sure to come: an index that does not wrap there does not wrap. With `supposed`, an
+    index does not wrap if polynomials are at most 0, which are collected there."""
 
     terms: Terms
     grid: Grid
     known: Facts
     given: tuple[Term, ...]
     ahead: Term | None = None
+    supposed: dict[Polynomial, None] | None = None
     _numbers: dict[Term, Polynomial | None] = field(default_factory=dict)
     _polynomials: dict[Term, Polynomial] = field(default_factory=dict)
 
@@ -85,7 +87,15 @@ class ExactSums(Struct):
             number, needs = as_number(self.grid, index, signed=signed, given=self.given)
         except Unbounded:
             return None
-        return number if all(proved(need, self.known, self.grid) for need in needs) else None
+        return number if all(map(self.holds, needs)) else None
+
+    def holds(self, need: Polynomial) -> bool:
+        """Is a polynomial at most 0, as far as is known or supposed?"""
+        if proved(need, self.known, self.grid):
+            return True
+        if self.supposed is not None:
+            self.supposed[need] = None
+        return self.supposed is not None
 
     def _next(self, index: Term, count: Term, *, signed: bool) -> Polynomial | None:
         """An index of the next turn of a loop, in the count of this one."""

@@ -67,6 +67,12 @@ def touched_ranges(grid: Grid, access: Access) -> tuple[Range, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def place_range(grid: Grid, address: Term, size: int, conditions: Iterable[Term]) -> Range:
+    """The bytes at an address, for all threads for which some conditions hold. Raises
+    Unbounded."""
+    return _Path(grid, conditions).range(address, size)
+
+
 def as_number(
     grid: Grid, term: Term, *, signed: bool = True, given: Iterable[Term] = ()
 ) -> tuple[Polynomial, frozenset[Polynomial]]:

@@ -1,6 +1,7 @@
 """Values that go from one turn of a loop to the next in registers; `rewrites/scalar_replacement.py`
 has the lines before and after. What is needed before the first turn is loaded in front of the
-loop's label, where only control comes that goes into the loop."""
+loop's label, where only control comes that goes into the loop. Where a test at entry decides, all
+changes of the kernel share it."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from ptxsw import isa
 from ptxsw.change import Change, Line
 from ptxsw.claim import Claim, Relation
 from ptxsw.codegen.builder import Builder, written
+from ptxsw.codegen.entry_test import EntryTest, in_two_versions, write_test
 from ptxsw.codegen.splice import insert_lines
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import defs
@@ -26,29 +28,33 @@ _WORD = re.compile(r"[%$\w]+")
 
 
 class Carried(Struct, frozen=True):
-    """Load `at` takes what a register holds since the turn before, in which load `source` read the
-    same bytes (None: it reads the same in every turn). `computed` are the instructions of a turn
-    that make its address."""
+    """Load `at` takes what a register holds since the turn before, in which `source` read or wrote
+    the same bytes (None: it reads the same in every turn). `computed` are the instructions of a
+    turn that make its address. `test`, here and below: without it nothing of this is right."""
 
     header: int
     at: int
     computed: tuple[int, ...]
     source: int | None
+    test: EntryTest | None = None
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         source = None if self.source is None else line(self.source)
-        return {"kind": "invariant" if source is None else "rotated", "source_line": source}
+        kind = "invariant" if source is None else "rotated"
+        return {"kind": kind, "source_line": source, "tested": self.test is not None}
 
 
 class Repeated(Struct, frozen=True):
-    """Load `at` takes what load `source` has read in this turn."""
+    """Load `at` takes what `source` has read or written in this turn."""
 
     header: int
     at: int
     source: int
+    test: EntryTest | None = None
 
     def facts(self, line: Line) -> Mapping[str, Any]:
-        return {"kind": "repeated", "source_line": line(self.source)}
+        tested = self.test is not None
+        return {"kind": "repeated", "source_line": line(self.source), "tested": tested}
 
 
 class PutOff(Struct, frozen=True):
@@ -60,12 +66,14 @@ class PutOff(Struct, frozen=True):
     loads: tuple[int, ...]
     computed: tuple[int, ...]
     loaded: bool
+    test: EntryTest | None = None
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         return {
             "kind": "promoted",
             "store_lines": list(map(line, self.stores)),
             "load_lines": list(map(line, self.loads)),
+            "tested": self.test is not None,
         }
 
 
@@ -180,6 +188,9 @@ class Lowering:
             self._rotate([d for d in details if isinstance(d, Carried) and d.header == header])
         for header, lines in self.front.items():
             self._in_front(header, lines)
+        test = _shared_test(details)
+        if test is not None:
+            in_two_versions(self.builder, self.text, self.function, test)
 
     def names(self, at: int) -> tuple[str, ...]:
         """New registers as wide as those of an access."""
@@ -211,14 +222,14 @@ class Lowering:
         ]
 
     def values(self, at: int, header: int) -> tuple[str, ...]:
-        """The registers that hold what a load gave, until its turn ends."""
+        """The registers that hold what an access has read or written, until its turn ends."""
         if at in self.carried:
             return self.carried[at]
         if at in self.sources:
             return self.values(self.sources[at], header)
         if at not in self.saved:
             dests = elements(self.cfg.instructions[at])
-            if all(isinstance(d, Reg) and self._written_once(d, header) for d in dests):
+            if all(isinstance(d, Reg) and self._lasts(d, at, header) for d in dests):
                 self.saved[at] = tuple(d.name for d in dests if isinstance(d, Reg))
             else:
                 held = self.saved[at] = self.names(at)
@@ -229,10 +240,15 @@ class Lowering:
                 )  # fmt: skip
         return self.saved[at]
 
-    def _written_once(self, reg: Reg, header: int) -> bool:
+    def _lasts(self, reg: Reg, at: int, header: int) -> bool:
+        """Does a register that a load writes, or a store reads, hold that until its turn ends?"""
         blocks = (self.cfg.blocks[n] for n in self.cfg.loops[header].blocks)
-        found = (defs(i) for b in blocks for i in self.cfg.instructions[b.start : b.end])
-        return sum(reg in written_ for written_ in found) == 1
+        inside = (i for b in blocks for i in range(b.start, b.end))
+        writers = [i for i in inside if reg in defs(self.cfg.instructions[i])]
+        if len(writers) != 1 or writers == [at]:
+            return writers == [at]
+        ours, other = self.cfg.block_of[at], self.cfg.block_of[writers[0]]
+        return writers[0] < at if ours == other else self.cfg.dominates(other, ours)
 
     def _rotate(self, details: Sequence[Carried]) -> None:
         """At the end of a turn each register takes the value of the next one: those first that
@@ -340,16 +356,26 @@ def claims(
     """What has to hold where the loops begin, by detail: in the names that `lower` gives to the
     same details in the same order."""
     lowering = Lowering(builder, text, function, cfg)
+    test = _shared_test(details)
+    where = "" if test is None else write_test(builder, test)
     found: dict[Any, tuple[Claim, ...]] = {}
     for detail in details:
         if isinstance(detail, Carried):
-            found[detail] = tuple(_held(lowering, detail, lowering.names(detail.at)))
+            found[detail] = tuple(_held(lowering, detail, lowering.names(detail.at), where))
         elif isinstance(detail, PutOff):
-            found[detail] = tuple(_stored(lowering, detail, lowering.names(detail.stores[-1])))
+            names = lowering.names(detail.stores[-1])
+            found[detail] = tuple(_stored(lowering, detail, names, where))
     return found
 
 
-def _held(lowering: Lowering, detail: Carried, names: Sequence[str]) -> Iterable[Claim]:
+def _shared_test(details: Iterable[Any]) -> EntryTest | None:
+    """The one test of all changes of a kernel, if there is one."""
+    tests = {detail.test for detail in details}
+    assert len(tests) <= 1, "all changes of a kernel share one test"
+    return next(iter(tests), None)
+
+
+def _held(lowering: Lowering, detail: Carried, names: Sequence[str], where: str) -> Iterable[Claim]:
     """Each register is what the load would give."""
     instruction = lowering.cfg.instructions[detail.at]
     for number, name in enumerate(names):
@@ -358,21 +384,25 @@ def _held(lowering: Lowering, detail: Carried, names: Sequence[str]) -> Iterable
         values = [own.new(lowering.builder.names.kind(other)) for other in names]
         dest = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
         code = "\n".join([*lines, f"{instruction.name} {dest}, {place};"])
-        yield Claim(lowering.cfg.name(detail.header), name, code, values[number], own.declared)
+        yield Claim(
+            lowering.cfg.name(detail.header), name, code, values[number], own.declared, where=where
+        )
 
 
-def _stored(lowering: Lowering, detail: PutOff, names: Sequence[str]) -> Iterable[Claim]:
+def _stored(
+    lowering: Lowering, detail: PutOff, names: Sequence[str], where: str
+) -> Iterable[Claim]:
     """Each register is what is still to be stored."""
     instruction = lowering.cfg.instructions[detail.stores[-1]]
     kind = isa.access_type(instruction) or ""
     space = isa.space(instruction)
-    where = address(instruction)
+    target = address(instruction)
     relation: Relation = "stored" if detail.loaded else "overwritten"
     for number, name in enumerate(names):
         own = _Claims()
-        place = where._replace(offset=where.offset + number * type_width(kind) // 8)
+        place = target._replace(offset=target.offset + number * type_width(kind) // 8)
         lines, at = lowering.copies.copy(detail.computed, place, own.new)
         value = own.new(lowering.builder.names.kind(name))
         code = "\n".join([*lines, f"st.{space}.{kind} {at}, {value};"])
         label = lowering.cfg.name(detail.header)
-        yield Claim(label, name, code, value, own.declared, relation)
+        yield Claim(label, name, code, value, own.declared, relation, where)

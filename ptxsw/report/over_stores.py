@@ -45,7 +45,9 @@ def over_stores(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
     for rewrite in rewrites:
         if rewrite.rewrite == _IN_REGISTERS:
             for line, told in _kept(rewrite.line, rewrite.detail).items():
-                tested = line in constant and constant[line].detail.get("tested")
+                tested = rewrite.detail.get("tested")
+                if line in constant:
+                    tested = constant[line].detail.get("tested")
                 found[line] = f"{told}, behind a test" if tested else told
     return found
 

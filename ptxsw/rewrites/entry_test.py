@@ -9,22 +9,69 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ptxsw.analysis.disjoint import Facts, proved
-from ptxsw.analysis.grid import FARTHEST, Grid
+from ptxsw.analysis.grid import BLOCKS, FARTHEST, Grid
 from ptxsw.analysis.polynomial import Number, Polynomial
 from ptxsw.analysis.ranges import Range
-from ptxsw.codegen.lower_read_only_loads import (
-    EntryTest,
-    Shared,
-    Sum,
-)
-from ptxsw.emulator.node import Term
+from ptxsw.codegen.entry_test import EntryTest, Shared, Sum, obstacle_to_copy
+from ptxsw.emulator.node import Term, ones, unknowns
+from ptxsw.emulator.solver import Proved
+from ptxsw.emulator.trace import Access
+from ptxsw.rewrites.base import Kernel
 
+LIMITS = (30, 24, 19, 15)
+"""Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no
+bound overflows: the fewer bits the more of them may be multiplied."""
 _MOST_RANGES = 256
 _MOST_PAIRS = 8
 
 
-def entry_test(grid: Grid, pairs: Sequence[tuple[Range, Range]]) -> EntryTest | str:
-    """The test that no two ranges of a pair meet; a text where there can be none."""
+def grid_below(kernel: Kernel, accesses: Iterable[Access], bits: int | None) -> Grid:
+    """Bounds over the grid where numbers among the parameters of which accesses are made are below
+    2^`bits`; None: where they may be anything."""
+
+    def holds(claim: Term, given: Iterable[Term]) -> bool:
+        return isinstance(kernel.solver.prove(claim, given), Proved)
+
+    plain = Grid.of(kernel.trace, {}, holds)
+    if bits is None:
+        return plain
+    variants = [variant for access in accesses for variant in access.variants]
+    pointers = {plain.pointer(variant.address) for variant in variants}
+    terms = {
+        term
+        for variant in variants
+        for whole in (variant.address, variant.guard, *variant.conditions)
+        for term in unknowns(whole)
+        if plain.is_parameter(term)
+    }
+    terms.update(map(plain.size_atom, BLOCKS))
+    most = {t: (FARTHEST if t in pointers else 1 << bits) - 1 for t in terms}
+    return Grid.of(kernel.trace, {t: n for t, n in most.items() if n < ones(t)}, holds)
+
+
+def obstacle_to_versions(kernel: Kernel) -> str | None:
+    """Why a kernel cannot stand twice, behind a test; None where it can."""
+    reason = obstacle_to_copy(kernel.function.body) or _asking(kernel)
+    return None if reason is None else f"{reason}, which cannot stand twice"
+
+
+def _asking(kernel: Kernel) -> str | None:
+    """What asks which threads are together: another copy might have others answer."""
+    for index, instruction in enumerate(kernel.trace.cfg.instructions):
+        asks = instruction.opcode == "activemask" or (
+            instruction.opcode in ("shfl", "vote", "match", "elect")
+            and "sync" not in instruction.modifiers
+        )
+        if asks:
+            return f"{instruction.name} (line {kernel.line(index)}) asks for lanes"
+    return None
+
+
+def entry_test(
+    grid: Grid, pairs: Sequence[tuple[Range, Range]], needs: Iterable[Polynomial] = ()
+) -> EntryTest | str:
+    """The test that no two ranges of a pair meet, and that polynomials are at most 0; a text where
+    there can be none."""
     ranges = list(dict.fromkeys(one for pair in pairs for one in pair))
     if len(ranges) > _MOST_RANGES:
         return "a test would have to compare too many ranges"
@@ -41,7 +88,7 @@ def entry_test(grid: Grid, pairs: Sequence[tuple[Range, Range]]) -> EntryTest | 
         return "a test would have to compare too many ranges"
     return EntryTest(
         tuple((_shared(t), grid.most[t] + 1) for t in grid.numbers if t in grid.most),
-        tuple(map(_sum, _strongest((need for r in ranges for need in r.needs), grid))),
+        tuple(map(_sum, _strongest((*needs, *(n for r in ranges for n in r.needs)), grid))),
         tuple((_order(x, y), _order(y, x)) for x, y in compared),
     )
 

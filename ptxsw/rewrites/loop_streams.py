@@ -12,7 +12,7 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.analysis.disjoint import apart
 from ptxsw.analysis.exact_sums import ExactSums
-from ptxsw.analysis.grid import Unbounded
+from ptxsw.analysis.grid import FARTHEST, Unbounded
 from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.codegen.lower_scalar_replacement import address
@@ -25,6 +25,7 @@ from ptxsw.flow.cfg import Loop
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Instruction, Reg, type_width
 from ptxsw.rewrites.base import Kernel
+from ptxsw.rewrites.supposed import Supposed
 
 SPACES = frozenset({"global", "shared"})
 _PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | SPACES
@@ -58,10 +59,13 @@ class Stream(Struct, frozen=True):
 
 class LoopStreams:
     """What is known of the accesses of one innermost loop, and the `reasons` why some cannot be
-    followed, by instruction."""
+    followed, by instruction. With `supposed`, a test at entry may find out what is not known."""
 
-    def __init__(self, kernel: Kernel, header: int, loop: Loop) -> None:
+    def __init__(
+        self, kernel: Kernel, header: int, loop: Loop, supposed: Supposed | None = None
+    ) -> None:
         self.kernel, self.header, self.loop = kernel, header, loop
+        self.supposed = supposed
         self.cfg, self.trace = kernel.trace.cfg, kernel.trace
         inside = [a for a in self.trace.accesses if self.block(a) in loop.blocks]
         self.accesses = [a for a in inside if a.space not in ("param", "const")]
@@ -84,7 +88,10 @@ class LoopStreams:
 
         variants = [v.conditions for a in self.accesses for v in a.variants]
         given = frozenset.intersection(*variants) if variants else frozenset()
-        return ExactSums.of(self.trace, sorted(given, key=lambda t: t.id), holds)
+        conditions = sorted(given, key=lambda t: t.id)
+        if self.supposed is not None:
+            return self.supposed.sums(conditions)
+        return ExactSums.of(self.trace, conditions, holds)
 
     @cached_property
     def count(self) -> Term:
@@ -197,35 +204,58 @@ class LoopStreams:
 
     # ------------------------------------------------------------ who may write
 
-    def writer(self, carried: Stream, *, turns: int, but: Iterable[int] = ()) -> Access | None:
-        """A store that may write what an access touches, in the same turn or `turns` later."""
-        if "nc" in carried.access.instruction.modifiers:
+    def writer(
+        self, one: Stream, *, behind: Stream | None = None, before: Stream | None = None
+    ) -> Access | None:
+        """A store that may write what an access touches in a turn, from behind one access of the
+        turn up to another."""
+        if "nc" in one.access.instruction.modifiers:
             return None
-        others = (s for s in self.stores if s.index not in frozenset(but))
-        return next((s for s in others if not self.apart(carried, s, turns)), None)
+        for store in self.stores:
+            when = self._when(store.index)
+            early = behind is not None and when <= self._when(behind.index)
+            late = before is not None and when >= self._when(before.index)
+            if not early and not late and not self.apart(one, store):
+                return store
+        return None
 
-    def apart(self, one: Stream, store: Access, turns: int) -> bool:
+    def apart(self, one: Stream, store: Access) -> bool:
+        """Does a store not write what an access touches, in the same turn? In no turn, if the
+        access always goes to the same bytes."""
         if {one.access.space, store.space} == SPACES or store.space == "local":
             return True
         other = self._place(store)
         if other is not None and one.access.space == store.space:
             place, growth = other
-            later = [place + growth * turn for turn in range(turns + 1)]
-            width = store.variants[0].address.width
-            if one.stays and growth.items:
-                later = []
-            distances = [_distance(one.place - there, width) for there in later]
-            if later and all(
-                d is not None and (d >= store.bytes or -d >= one.access.bytes) for d in distances
-            ):
+            moves = one.stays and growth.items
+            if not moves and self._misses(one, store, one.place - place):
                 return True
         return self._apart_in_grid(one.access, store)
 
+    def _misses(self, one: Stream, store: Access, distance: Polynomial) -> bool:
+        """Does a store miss an access that begins so many bytes behind it?"""
+        number = _distance(distance, store.variants[0].address.width)
+        if number is not None:
+            return number >= store.bytes or -number >= one.access.bytes
+        grid = self.sums.grid
+        least, most = grid.span(distance)
+        if not all(map(grid.is_shared, distance.atoms)) or not -FARTHEST < least < most < FARTHEST:
+            return False
+        signs = {factor > 0 for product, factor in distance if product}
+        if len(signs) > 1:
+            return False
+        needed = distance * -1 + store.bytes if True in signs else distance + one.access.bytes
+        return self.sums.holds(needed)
+
     def _apart_in_grid(self, a: Access, b: Access) -> bool:
         mine, theirs = self._ranges(a), self._ranges(b)
-        return bool(mine and theirs) and all(
-            apart(x, y, self.sums.known, self.sums.grid) for x in mine for y in theirs
-        )
+        pairs = ((x, y) for x in mine for y in theirs)
+        return bool(mine and theirs) and all(self._are_apart(x, y) for x, y in pairs)
+
+    def _are_apart(self, a: Range, b: Range) -> bool:
+        if apart(a, b, self.sums.known, self.sums.grid):
+            return True
+        return self.supposed is not None and self.supposed.apart(a, b)
 
     def _ranges(self, access: Access) -> tuple[Range, ...]:
         try:

@@ -16,7 +16,7 @@ Other kernels and the host are the assumption `no-outside-writer`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -24,31 +24,22 @@ from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.analysis.disjoint import Facts, apart
-from ptxsw.analysis.grid import BLOCKS, FARTHEST, Grid, Unbounded
+from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.pointers import pointers
 from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.lower_read_only_loads import (
-    EntryTest,
-    ReadOnlyLoad,
-    lower,
-    obstacle_to_copy,
-)
+from ptxsw.codegen.entry_test import EntryTest
+from ptxsw.codegen.lower_read_only_loads import ReadOnlyLoad, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.node import Term, ones, unknowns
-from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
 from ptxsw.ir import Instruction, type_width
 from ptxsw.options import NO_ALIAS, NO_OUTSIDE_WRITER
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
-from ptxsw.rewrites.entry_test import entry_test
+from ptxsw.rewrites.entry_test import LIMITS, entry_test, grid_below, obstacle_to_versions
 from ptxsw.rewrites.other_writers import obstacle
 
-_LIMITS = (30, 24, 19, 15)
-"""Numbers among the parameters, and the blocks of the grid, are tested to be below 2^n, so that no
-bound overflows: the fewer bits the more of them may be multiplied."""
 _MOST_COMPARED = 1 << 14  # pairs of a load and a store
 
 
@@ -89,9 +80,6 @@ def _is_plain(instruction: Instruction) -> bool:
     return vector in ([], ["v2"], ["v4"]) and type_width(kind) >= 8
 
 
-# ---------------------------------------------------------------- what forbids it at all
-
-
 # ---------------------------------------------------------------- ranges and pairs
 
 
@@ -105,27 +93,7 @@ class _Sizes(Struct, dict=True):
 
     @cached_property
     def grid(self) -> Grid:
-        solver = self.kernel.solver
-
-        def holds(claim: Term, given: Iterable[Term]) -> bool:
-            return isinstance(solver.prove(claim, given), Proved)
-
-        plain = Grid.of(self.kernel.trace, {}, holds)
-        if self.bits is None:
-            return plain
-        pointer = {plain.pointer(v.address) for a in self.accesses for v in a.variants}
-        terms = {
-            term
-            for access in self.accesses
-            for variant in access.variants
-            for whole in (variant.address, variant.guard, *variant.conditions)
-            for term in unknowns(whole)
-            if plain.is_parameter(term)
-        }
-        terms.update(map(plain.size_atom, BLOCKS))
-        most = {t: (FARTHEST if t in pointer else 1 << self.bits) - 1 for t in terms}
-        most = {t: number for t, number in most.items() if number < ones(t)}
-        return Grid.of(self.kernel.trace, most, holds)
+        return grid_below(self.kernel, self.accesses, self.bits)
 
     @cached_property
     def _found(self) -> dict[int, tuple[Range, ...] | str]:
@@ -223,9 +191,9 @@ class _Finder:
 
     def _tested(self, loads: Sequence[Access]) -> Iterator[Found]:
         """The loads that a test at entry can show to be read-only, all in one test."""
-        sizes, served = self._sizes(_LIMITS[0]), list[Access]()
+        sizes, served = self._sizes(LIMITS[0]), list[Access]()
         test: EntryTest | str = "no test was found"
-        for bits in _LIMITS if loads else ():
+        for bits in LIMITS if loads else ():
             narrower = self._sizes(bits)
             found = [load for load in loads if self._blocker(load, narrower) is None]
             if not found:
@@ -270,9 +238,9 @@ class _Finder:
 
     def _test(self, sizes: _Sizes, loads: Sequence[Access]) -> EntryTest | str:
         """One test for all loads; a text where there can be none."""
-        uncopied = obstacle_to_copy(self.kernel.function.body) or self._asking()
-        if uncopied is not None:
-            return f"{uncopied}, which cannot stand twice"
+        obstacle = obstacle_to_versions(self.kernel)
+        if obstacle is not None:
+            return obstacle
         pairs: dict[tuple[Range, Range], None] = {}
         for load in loads:
             for writer in self.writers:
@@ -280,17 +248,3 @@ class _Finder:
                 assert not isinstance(found, str)
                 pairs.update(dict.fromkeys(found))
         return entry_test(sizes.grid, list(pairs))
-
-    def _asking(self) -> str | None:
-        """What asks which threads are together: another copy might have others answer."""
-        for index, instruction in enumerate(self.kernel.trace.cfg.instructions):
-            asks = instruction.opcode == "activemask" or (
-                instruction.opcode in ("shfl", "vote", "match", "elect")
-                and "sync" not in instruction.modifiers
-            )
-            if asks:
-                return f"{instruction.name} (line {self.kernel.line(index)}) asks for lanes"
-        return None
-
-
-# ---------------------------------------------------------------- as codegen reads it

@@ -28,9 +28,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from ptxsw import isa
-from ptxsw.change import Change, Detail, Refusal
+from ptxsw.change import Change, Refusal
 from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.entry_test import EntryTest
 from ptxsw.codegen.lower_scalar_replacement import (
     Carried,
     PutOff,
@@ -50,10 +53,14 @@ from ptxsw.isa import Effect
 from ptxsw.options import FINITE_LOOPS
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
+from ptxsw.rewrites.supposed import Supposed
 from ptxsw.shuffle.assumptions import NO_RACE
 
 _MOST_ACCESSES = 256  # of one loop
+_TOLD = "what the loops store lies apart from what they keep in registers"
+_Proved = tuple[Carried | Repeated | PutOff, Proof]
 
 
 class ScalarReplacement:
@@ -67,36 +74,35 @@ class ScalarReplacement:
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Loads and stores of innermost loops whose values stay in registers."""
-        cfg = kernel.trace.cfg
         if kernel.trace.statistics.timed_out:
             return
-        details: list[tuple[Detail, Proof]] = []
-        for header, loop in cfg.loops.items():
-            innermost = not any(n in cfg.loops for n in loop.blocks if n != header)
-            if innermost and header not in cfg.irreducible and not _is_copy(cfg, header):
-                for found in _InLoop(kernel, header, loop).find():
-                    if isinstance(found, Refusal):
-                        yield found
-                    else:
-                        details.append(found)
-        yield from self._changes(kernel, details)
+        details, refusals = _in_loops(kernel)
+        test: EntryTest | None = None
+        if refusals and self._may_test(kernel):
+            details, refusals, test = _tested(kernel, details, refusals)
+        yield from refusals
+        yield from self._changes(kernel, [(replace(d, test=test), proof) for d, proof in details])
 
-    def _changes(self, kernel: Kernel, details: Sequence[tuple[Detail, Proof]]) -> Iterator[Change]:
+    def _may_test(self, kernel: Kernel) -> bool:
+        """May the kernel stand twice, and does it not yet?"""
+        cfg = kernel.trace.cfg
+        twice = any(_is_copy(cfg, header) for header in cfg.loops)
+        return not twice and obstacle_to_versions(kernel) is None
+
+    def _changes(self, kernel: Kernel, details: Sequence[_Proved]) -> Iterator[Change]:
         function, cfg = kernel.function, kernel.trace.cfg
         told = claims(
             kernel.text, function, cfg, self._builder(kernel), [detail for detail, _ in details]
         )
         for detail, proof in details:
-            if isinstance(detail, PutOff):
-                at, others = detail.stores[-1], frozenset((*detail.stores, *detail.loads))
-            else:
-                assert isinstance(detail, (Carried, Repeated))
-                at, others = detail.at, frozenset({detail.at})
+            at = detail.stores[-1] if isinstance(detail, PutOff) else detail.at
             source = None if isinstance(detail, PutOff) else detail.source
             kept = frozenset() if source is None else frozenset({source})
+            tests = () if detail.test is None else (_TOLD,)
             yield Change(
-                self.name, at, others, proof, detail, kept, source, claims=told.get(detail, ())
-            )
+                self.name, at, _served(detail), replace(proof, tests=tests), detail, kept, source,
+                claims=told.get(detail, ()),
+            )  # fmt: skip
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
@@ -108,10 +114,54 @@ class ScalarReplacement:
         return Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
 
 
+def _in_loops(
+    kernel: Kernel, supposed: Supposed | None = None
+) -> tuple[list[_Proved], list[Refusal]]:
+    """What can stay in registers in the innermost loops, and why other reuse is left alone."""
+    cfg = kernel.trace.cfg
+    details: list[_Proved] = []
+    refusals: list[Refusal] = []
+    for header, loop in cfg.loops.items():
+        innermost = not any(n in cfg.loops for n in loop.blocks if n != header)
+        if innermost and header not in cfg.irreducible and not _is_copy(cfg, header):
+            for found in _InLoop(kernel, header, loop, supposed).find():
+                if isinstance(found, Refusal):
+                    refusals.append(found)
+                else:
+                    details.append(found)
+    return details, refusals
+
+
+def _tested(
+    kernel: Kernel, details: list[_Proved], refusals: list[Refusal]
+) -> tuple[list[_Proved], list[Refusal], EntryTest | None]:
+    """What can stay in registers behind a test at entry, the rest, and the test: none, where it
+    would serve no more than what is known without."""
+    for bits in LIMITS:
+        supposed = Supposed(kernel, bits)
+        more, left = _in_loops(kernel, supposed)
+        if _count(more) > _count(details):
+            test = supposed.test()
+            if isinstance(test, EntryTest):
+                return more, left, test
+    return details, refusals, None
+
+
+def _count(details: Sequence[_Proved]) -> int:
+    return sum(len(_served(detail)) for detail, _ in details)
+
+
+def _served(detail: Carried | Repeated | PutOff) -> frozenset[int]:
+    """The accesses that give way."""
+    if isinstance(detail, PutOff):
+        return frozenset((*detail.stores, *detail.loads))
+    return frozenset({detail.at})
+
+
 class _InLoop(LoopStreams):
     """Decides about one innermost loop."""
 
-    def find(self) -> Iterator[tuple[Detail, Proof] | Refusal]:
+    def find(self) -> Iterator[_Proved | Refusal]:
         """What can stay in registers, and why other reuse is left alone."""
         if not self.accesses or len(self.accesses) > _MOST_ACCESSES:
             return
@@ -152,20 +202,19 @@ class _InLoop(LoopStreams):
 
     def _reused(self, taken: set[int]) -> Iterator[Carried | Repeated]:
         """Loads that take what is in a register."""
-        loads = [
-            s for s in self._in_order()
-            if s.access.kind == "load" and s.index not in taken and self._has_registers(s)
-        ]  # fmt: skip
-        for at, load in enumerate(loads):
-            alike = [o for o in loads if o.shape == load.shape and self._as_wide(o, load)]
-            earlier = [o for o in alike if o in loads[:at] and o.place == load.place]
-            before = [o for o in alike if o.place == load.place + load.growth]
-            if earlier and self._free(earlier[0], load, 0):
-                yield Repeated(self.header, load.index, earlier[0].index)
-            elif load.stays and self._free(load, load, 1):
+        found = [s for s in self._in_order() if s.index not in taken and self._has_registers(s)]
+        for at, load in enumerate(found):
+            if load.access.kind != "load":
+                continue
+            alike = [o for o in found if o.shape == load.shape and self._fits(o, load)]
+            earlier = _latest([o for o in alike if o in found[:at] and o.place == load.place])
+            before = _latest([o for o in alike if o.place == load.place + load.growth])
+            if earlier is not None and self._keeps(earlier, load):
+                yield Repeated(self.header, load.index, earlier.index)
+            elif load.stays and self._free(load, self.writer(load)):
                 yield Carried(self.header, load.index, load.computed, None)
-            elif before and not load.stays and self._free(before[0], load, 1):
-                yield Carried(self.header, load.index, load.computed, before[0].index)
+            elif before is not None and not load.stays and self._rotates(before, load):
+                yield Carried(self.header, load.index, load.computed, before.index)
 
     def _in_order(self) -> list[Stream]:
         """By the place in a turn."""
@@ -175,19 +224,27 @@ class _InLoop(LoopStreams):
     def _has_registers(self, stream: Stream) -> bool:
         return all(isinstance(o, Reg) and not o.scope for o in elements(stream.access.instruction))
 
-    def _as_wide(self, a: Stream, b: Stream) -> bool:
-        """Do two loads write registers of the same widths?"""
+    def _fits(self, source: Stream, load: Stream) -> bool:
+        """Do the registers of an access hold what a load's would?"""
         width = self.kernel.function.body.width
         one, other = (
-            [width(o) for o in elements(s.access.instruction) if isinstance(o, Reg)] for s in (a, b)
+            [width(o) for o in elements(s.access.instruction) if isinstance(o, Reg)]
+            for s in (source, load)
         )
-        return one == other
+        kind = type_width(isa.access_type(source.access.instruction) or "")
+        return one == other and (source.access.kind == "load" or set(one) == {kind})
 
-    def _free(self, source: Stream, load: Stream, turns: int) -> bool:
-        """Does no store touch what is carried? Notes the one that may."""
-        writer = self.writer(source, turns=turns)
-        if writer is None and load is not source:
-            writer = self.writer(load, turns=0)
+    def _keeps(self, source: Stream, load: Stream) -> bool:
+        """Does no store touch the bytes from one access of a turn up to a load?"""
+        return self._free(load, self.writer(load, behind=source, before=load))
+
+    def _rotates(self, source: Stream, load: Stream) -> bool:
+        """Does no store touch the bytes from an access of a turn up to a load of the next one?"""
+        writer = self.writer(source, behind=source) or self.writer(load, before=load)
+        return self._free(load, writer)
+
+    def _free(self, load: Stream, writer: Access | None) -> bool:
+        """Is there no store that may write what a load takes? Notes the one that may."""
         if writer is not None:
             self._refuse(load, writer)
         return writer is None
@@ -227,7 +284,7 @@ class _InLoop(LoopStreams):
         own = {s.index for s in members}
         for other in () if reason else self.accesses:
             reads_constant = "nc" in other.instruction.modifiers
-            if other.index not in own and not reads_constant and not self.apart(last, other, 1):
+            if other.index not in own and not reads_constant and not self.apart(last, other):
                 name, line = other.instruction.name, self.kernel.line(other.index)
                 does = "read" if other.kind == "load" else "write"
                 reason = f"{name} at line {line} may {does} these bytes"
@@ -282,6 +339,12 @@ class _InLoop(LoopStreams):
             if end.opcode != "bra" or end.guard is None:
                 return "the loop is left by other than a branch"
         return None
+
+
+def _latest(streams: Sequence[Stream]) -> Stream | None:
+    """Of accesses to the same bytes, in order, the one that tells what they hold behind all."""
+    stores = [s for s in streams if s.access.kind == "store"]
+    return stores[-1] if stores else next(iter(streams), None)
 
 
 def _is_copy(cfg: Cfg, header: int) -> bool:

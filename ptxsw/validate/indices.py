@@ -1,46 +1,164 @@
-"""Addresses whose indices are extended, compared by what bounds the indices.
+"""Addresses compared by what bounds their indices.
 
 Inside a loop an index does not wrap since the last one does not. That follows from how often the
 loop goes round and from tests that the text has made, and is read off a symbolic run of the first
-text (`analysis.exact_sums`).
+text (`analysis.exact_sums`). So is that two accesses have no byte in common, where a test has
+found the bytes of the whole grid apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
+from msgspec import Struct
+
+from ptxsw.analysis.disjoint import apart
 from ptxsw.analysis.exact_sums import ExactSums
-from ptxsw.emulator.node import Term
-from ptxsw.validate.equality import Equality, Exact
+from ptxsw.analysis.grid import FARTHEST, Unbounded
+from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.ranges import Range, place_range, touched_ranges
+from ptxsw.bits import wrapped
+from ptxsw.emulator.node import Term, walk
+from ptxsw.validate.equality import Equality
 from ptxsw.validate.lanes import KernelLanes
+from ptxsw.validate.memory import Bytes, Memory
+
+_Ranges = tuple[Range, ...]
+"""Of which one holds the bytes."""
 
 
 class Indices:
-    """Compares sums over what the symbolic run of the first text knows."""
+    """Compares places over what the symbolic run of the first text knows. `header` is that of a
+    loop that surely goes round once more, where there is one."""
 
-    def __init__(self, lanes: KernelLanes, equality: Equality) -> None:
-        self._lanes, self._equality = lanes, equality
-        self._within: dict[int | None, Exact] = {}
+    def __init__(self, lanes: KernelLanes, equality: Equality, memory: Memory) -> None:
+        self._lanes, self._equality, self._memory = lanes, equality, memory
+        self._within: dict[int | None, Within] = {}
         self._sums: dict[tuple[frozenset[Term], int | None], ExactSums] = {}
+        self._ranges: dict[tuple[Bytes, frozenset[Term], int | None], list[_Ranges]] = {}
 
-    def within(self, header: int | None) -> Exact:
+    def within(self, header: int | None) -> Within:
         """A comparison where the loop with this header surely goes round once more (None: any
         place)."""
         if header not in self._within:
-            self._within[header] = lambda a, b, given: self._same(a, b, given, header)
+            self._within[header] = Within(self, header)
         return self._within[header]
 
-    def _same(self, a: Term, b: Term, given: tuple[Term, ...], header: int | None) -> bool:
+    def same(self, a: Term, b: Term, given: tuple[Term, ...], header: int | None) -> bool:
+        """Are two sums equal?"""
+        sums = self._known(given, header)
+        return sums is not None and sums.same(a, b)
+
+    def distance(
+        self, a: Term, b: Term, given: tuple[Term, ...], header: int | None
+    ) -> Polynomial | None:
+        """`a - b`, modulo 2^64; None where nothing is known."""
+        sums = self._known(given, header) if a.width == b.width == 64 else None
+        return None if sums is None else sums.polynomial(a) - sums.polynomial(b)
+
+    def _known(self, given: tuple[Term, ...], header: int | None) -> ExactSums | None:
         trace = self._lanes.trace
         if trace.statistics.timed_out:
-            return False
+            return None
         key = (frozenset(given), header)
         if key not in self._sums:
-            count = None
-            if header is not None:
-                count = self._lanes.terms.iteration(trace.cfg.name(header))
-            self._sums[key] = ExactSums.of(trace, given, self._holds, count)
-        return self._sums[key].same(a, b)
+            self._sums[key] = ExactSums.of(trace, given, self._holds, self._count(header))
+        return self._sums[key]
+
+    def _count(self, header: int | None) -> Term | None:
+        if header is None:
+            return None
+        return self._lanes.terms.iteration(self._lanes.trace.cfg.name(header))
+
+    def apart(self, a: Bytes, b: Bytes, given: tuple[Term, ...], header: int | None) -> bool:
+        """Do bytes have none in common?"""
+        sums = self._known(given, header)
+        if sums is None:
+            return False
+        if a.space == b.space and _miss(sums, a, b):
+            return True
+        if not a.space == b.space == "global":
+            return False
+        mine, theirs = (
+            [*self._by_place(sums, one, given, header), *self._by_access(sums, one, given)]
+            for one in (a, b)
+        )
+        return any(
+            all(apart(x, y, sums.known, sums.grid) for x in one for y in other)
+            for one in mine
+            for other in theirs
+        )
+
+    def _by_place(
+        self, sums: ExactSums, bytes_: Bytes, given: tuple[Term, ...], header: int | None
+    ) -> list[_Ranges]:
+        """Ranges over the whole grid that hold some bytes: as their place is written in the count
+        of this turn, and in that of the next."""
+        key = (bytes_, frozenset(given), header)
+        if key not in self._ranges:
+            self._ranges[key] = []
+            for place, known in self._written(bytes_.place, given, self._count(header)):
+                with suppress(Unbounded):
+                    found = place_range(sums.grid, place, bytes_.size, known)
+                    self._ranges[key].append((found,))
+        return self._ranges[key]
+
+    def _by_access(
+        self, sums: ExactSums, bytes_: Bytes, given: tuple[Term, ...]
+    ) -> Iterator[_Ranges]:
+        """Ranges of accesses of the first text to some bytes, on the path that is looked at: of
+        the ways to it, one is taken."""
+        for access in self._lanes.trace.accesses:
+            conditions = self._memory.accessed(access.index, bytes_)
+            if any(map(frozenset(given).issuperset, conditions)):
+                with suppress(Unbounded):
+                    yield touched_ranges(sums.grid, access)
+
+    def _written(
+        self, place: Term, given: tuple[Term, ...], count: Term | None
+    ) -> Iterator[tuple[Term, tuple[Term, ...]]]:
+        yield place, given
+        if count is not None and count in walk(place):
+            terms = self._lanes.terms
+            before = terms.sub(count, terms.const(1, count.width))
+            earlier = terms.substitute(place, lambda node: before if node is count else None)
+            yield earlier, tuple(c for c in given if count not in walk(c))
 
     def _holds(self, claim: Term, given: Iterable[Term]) -> bool:
         return self._equality.holds(claim, tuple(given))
+
+
+class Within(Struct, frozen=True):
+    """The same for one loop. As a function it says whether two sums are equal."""
+
+    indices: Indices
+    header: int | None
+
+    def __call__(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
+        return self.indices.same(a, b, given, self.header)
+
+    def distance(self, a: Term, b: Term, given: tuple[Term, ...]) -> int | None:
+        """`a - b` in bytes, where that is one number."""
+        found = self.indices.distance(a, b, given, self.header)
+        if found is None or not found.is_whole:
+            return None
+        left = [(product, f) for product, f in found if f % (1 << a.width)]
+        if any(product for product, _ in left):
+            return None
+        return wrapped(int(left[0][1]), a.width) if left else 0
+
+    def apart(self, a: Bytes, b: Bytes, given: tuple[Term, ...]) -> bool:
+        """Do the two have no byte in common?"""
+        return self.indices.apart(a, b, given, self.header)
+
+
+def _miss(sums: ExactSums, a: Bytes, b: Bytes) -> bool:
+    """Is the distance of two places known to be large enough?"""
+    if a.place.width != 64 or b.place.width != 64:
+        return False
+    distance = sums.polynomial(a.place) - sums.polynomial(b.place)
+    least, most = sums.grid.span(distance)
+    if not all(map(sums.grid.is_shared, distance.atoms)) or not -FARTHEST < least < most < FARTHEST:
+        return False
+    return sums.holds(distance * -1 + b.size) or sums.holds(distance + a.size)

@@ -11,7 +11,7 @@ in their order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -50,6 +50,18 @@ class Store(Struct, frozen=True):
     index: int  # of the instruction
 
 
+class Bounds(Protocol):
+    """What bounds of indices tell of places, where some conditions hold."""
+
+    def distance(self, a: Term, b: Term, given: tuple[Term, ...]) -> int | None:
+        """`a - b` in bytes, where that is one number."""
+        ...
+
+    def apart(self, a: Bytes, b: Bytes, given: tuple[Term, ...]) -> bool:
+        """Do the two have no byte in common?"""
+        ...
+
+
 def uncovered(
     target: Bytes,
     others: Iterable[tuple[Bytes, Term]],
@@ -85,7 +97,8 @@ def _is_load(node: Term, epoch: int) -> bool:
 
 
 class Memory:
-    """The unknowns of memory, and which accesses meet."""
+    """The unknowns of memory, and which accesses meet. `bounds` tell more of that, while they are
+    set."""
 
     def __init__(self, terms: Terms, solver: Solver) -> None:
         self.terms = terms
@@ -95,6 +108,8 @@ class Memory:
         self._parameters: dict[Term, str] = {}
         self._claims: dict[tuple[Term, int, int], tuple[Term, ...]] = {}
         self._true = terms.const(1, 1)
+        self.bounds: Bounds | None = None
+        self._accesses: dict[int, dict[tuple[Bytes, frozenset[Term]], None]] = {}
 
     def names_parameter(self, address: Term, name: str) -> None:
         """Note that an atom is the address of a kernel parameter."""
@@ -104,6 +119,24 @@ class Memory:
         """Does the address lie in a kernel parameter?"""
         return any(t in self._parameters for t, _ in split(place)[1])
 
+    # ------------------------------------------------------------ what the first text accesses
+
+    def note_access(self, index: int, target: Bytes, given: Sequence[Term]) -> None:
+        """An instruction of the first text accesses bytes where some conditions hold."""
+        self._accesses.setdefault(index, {})[target, frozenset(given)] = None
+
+    def forget_accesses(self) -> None:
+        """Unknowns are about to mean something else."""
+        self._accesses.clear()
+
+    def accessed(self, index: int, part: Bytes) -> Iterator[frozenset[Term]]:
+        """Conditions under which an instruction accesses some bytes."""
+        for target, given in self._accesses.get(index, ()):
+            if target.space == part.space and target.place.width == part.place.width:
+                distance = self.distance(part.place, target.place)
+                if distance is not None and 0 <= distance <= target.size - part.size:
+                    yield given
+
     # ------------------------------------------------------------ where bytes lie
 
     def distance(self, a: Term, b: Term) -> int | None:
@@ -112,6 +145,13 @@ class Memory:
             return None
         difference = self.terms.sub(a, b)
         return wrapped(difference.value, a.width) if difference.kind == "const" else None
+
+    def _told_distance(self, a: Term, b: Term, given: Sequence[Term]) -> int | None:
+        """The same, by what bounds tell, too."""
+        known = self.distance(a, b)
+        if known is None and self.bounds is not None:
+            return self.bounds.distance(a, b, tuple(given))
+        return known
 
     def apart(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> bool:
         """Do the two surely have no byte in common?"""
@@ -124,6 +164,8 @@ class Memory:
         distance = self.distance(a.place, b.place)
         if distance is not None:
             return distance >= b.size or -distance >= a.size
+        if self.bounds is not None and self.bounds.apart(a, b, tuple(given)):
+            return True
         key = (self.terms.sub(a.place, b.place), b.size, a.size)
         claims = self._claims.get(key)
         if claims is None:
@@ -187,7 +229,7 @@ class Memory:
                 continue
             distance = None
             if store.target.space == source.space:
-                distance = self.distance(source.place, store.target.place)
+                distance = self._told_distance(source.place, store.target.place, given)
             if distance is None:
                 return self._unknown(stores[: at + 1], epoch, source, given)
             return self._covered(stores, at, epoch, source, distance, given, depth + 1)

@@ -309,6 +309,8 @@ class Runner:
         given = (
             path.conditions if guard is self._true else assumed(path.conditions, guard, self._terms)
         )
+        if self._witness:
+            self.memory.note_access(index, whole, given)
         nc = "nc" in instruction.modifiers
         touch = Touch(whole, guard, index, len(path.events), True, nc, path.parted, path.mask)
         parts = [self.memory.part(whole, at * size, size) for at in range(len(dests))]
@@ -366,6 +368,10 @@ class Runner:
             part = self.evaluator.value(source, path.get, bits)
             value = part if value is None else self._terms.concat(part, value)
         assert value is not None
+        if self._witness:
+            sure = guard is self._true
+            given = path.conditions if sure else (*path.conditions, guard)
+            self.memory.note_access(index, target, given)
         path.stores[-1].append(Store(target, value, guard, index))
         path.touches.append(Touch(target, guard, index, len(path.events), False))
 

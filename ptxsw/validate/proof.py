@@ -94,7 +94,7 @@ class Validation:
             self.terms, self.equality, texts, lambda: self.lanes.gathered, self._images_of
         )
         self.starts.predicates = self.waiting.told
-        self.indices = Indices(self.lanes, self.equality)
+        self.indices = Indices(self.lanes, self.equality, self.memory)
         self._whole = False
         self.questions = Questions(
             self.equality, self.memory, self.old, declared, self.lanes, assume, self.assumptions
@@ -309,7 +309,8 @@ class Validation:
         raise first
 
     def _attempt(self, pair: Pair, lenient: bool, whole: bool) -> Cut:
-        self._whole, self.equality.alike = whole, self.indices.within(None) if whole else None
+        self._whole = whole
+        self._compare_by_bounds(None)
         cut = self.starts.cut(pair, lenient=lenient, whole=whole)
         cut.view = self.lanes.view(pair)
         if cut.view is not None:
@@ -329,6 +330,12 @@ class Validation:
             elif not self._comes_to_itself(cut):
                 raise
         return cut
+
+    def _compare_by_bounds(self, header: int | None) -> None:
+        """Let bounds tell of addresses from here on, where the whole run of the first text counts;
+        where the loop with this header surely goes round once more."""
+        within = self.indices.within(header) if self._whole else None
+        self.equality.alike = self.memory.bounds = within
 
     def _wait(self, pair: Pair) -> None:
         """The second text runs on where the first stands still: nothing that lasts is done."""
@@ -450,11 +457,9 @@ class Validation:
             rules = self.questions.rules(cut, self._images_of, self.waiting.may_wait)
             parts = self.terms, self.memory, self.equality, rules
             pending = self.starts.put_off(cut, old, new, joint)
-            if self._whole:
-                self.equality.alike = self.indices.within(None)
+            self._compare_by_bounds(None)
             met = PathComparison(*parts, old, new, joint, pending).compare()
-            if self._whole:
-                self.equality.alike = self.indices.within(self._turn(cut, old))
+            self._compare_by_bounds(self._turn(cut, old))
             for pair in self.starts.check(cut, old, new, joint):
                 self._again(pair)
             if old.end is not None and new.end is not None and old.end.kind == "cut":

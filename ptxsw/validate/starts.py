@@ -20,7 +20,7 @@ from ptxsw.validate.compare import NOTHING, PutOff
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.equality import Equality, assumed
-from ptxsw.validate.evaluate import Evaluator
+from ptxsw.validate.evaluate import Evaluator, Get
 from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
@@ -75,6 +75,7 @@ class Starts:
         """What is known at a pair of places: with `lenient`, parameters are taken to be global;
         with `whole`, all that a symbolic run of the first kernel knows counts."""
         p, q = pair
+        self._memory.forget_accesses()
         old_runner, new_runner = self._runners(lenient)
         live = self.old.live(p)
         known = self._lanes.known(p, whole=whole)
@@ -114,7 +115,7 @@ class Starts:
         self, cut: Cut, claim: ReadClaim, told: dict[Reg, Term], live: frozenset[Reg]
     ) -> None:
         """Use a claim where it holds."""
-        if not self._applies(claim, cut):
+        if not self._applies(claim, cut.new.get, cut.conditions):
             return
         at = cut.start(0, cut.conditions)
         if claim.claim.about_memory:
@@ -132,10 +133,14 @@ class Starts:
             told[claim.register] = value
             cut.new.values.pop(claim.register, None)
 
-    def _applies(self, claim: ReadClaim, cut: Cut) -> bool:
-        """Is it known that a claim speaks of this place?"""
-        where = claim.claim.where
-        return not where or cut.new.get(Reg(where)) in cut.conditions
+    def _applies(self, claim: ReadClaim, get: Get, given: Sequence[Term]) -> bool:
+        """Is it known that a claim speaks of this place? How memories differ must be known."""
+        if not claim.claim.where:
+            return True
+        where = get(Reg(claim.claim.where))
+        if claim.claim.about_memory and {where, self._terms.not_(where)}.isdisjoint(given):
+            raise GiveUp("it is not known whether a store is put off")
+        return where in given
 
     def _claimed(self, claim: ReadClaim, at: Path, cut: Cut) -> Term:
         """The value that a claim speaks of, in a state of the first text."""
@@ -177,7 +182,7 @@ class Starts:
             return NOTHING
         both: tuple[list[Store], list[Store]] = [], []
         for claim in at_label(self._claims, self.old.labels(old.end.position)):
-            if claim.claim.about_memory:
+            if claim.claim.about_memory and self._applies(claim, new.get, joint):
                 at = Path(old.get, joint, 0, stores=old.stores)
                 store = self._difference(claim, at, cut, new.get(claim.register))
                 both[1].append(store)

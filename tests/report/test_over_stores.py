@@ -39,7 +39,7 @@ def test_what_is_kept_in_registers() -> None:
 
 
 def test_why_a_store_stays() -> None:
-    text = kernel(PROMOTED.replace("add.s64 %rd4", "st.global.f32 [%rd1], %f1;\nadd.s64 %rd4"))
+    text = kernel(PROMOTED.replace("add.s64 %rd4", "st.global.f32 [%rd2], %f1;\nadd.s64 %rd4"))
     found = told(text)
     assert found["st.global.f32 [%rd5], %f3;"] == "st.global.f32 at line 27 may write these bytes"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -144,8 +145,8 @@ def test_branches_into_the_loop_pass_what_stands_before_it() -> None:
         ("red.global.add.u32 [%rd5], 1;", "red.global.add.u32 "),
         ("call.uni f;", "call.uni (line 28) may call what accesses these bytes"),
         ("@%p3 ret;", "ret (line 27) may end the thread inside the loop"),
-        ("st.global.f32 [%rd1], %f1;", "ld.global.f32 at line 24 may read these bytes"),
-        ("ld.global.f32 %f9, [%rd1];", "ld.global.f32 at line 27 may read these bytes"),
+        ("st.global.f32 [%rd2], %f1;", "ld.global.f32 at line 24 may read these bytes"),
+        ("ld.global.f32 %f9, [%rd2];", "ld.global.f32 at line 27 may read these bytes"),
         ("@%p3 st.global.f32 [%rd5], %f1;", "st.global.f32 at line 27 may write these bytes"),
     ],
 )
@@ -177,15 +178,153 @@ def test_nobody_says_that_the_loop_ends(missing: str) -> None:
     assert result.text == text and reasons(result)[0] == f"{missing} is not assumed"
 
 
-def test_a_store_a_turn_later_is_seen() -> None:
-    """It writes what the load of the next turn reads."""
+def test_a_store_in_the_way_of_the_next_turn_is_seen() -> None:
     plain = ROTATED.replace("ld.global.nc", "ld.global")
-    text = kernel(plain.replace("[%rd5], %f3", "[%rd4+4], %f3"))  # next turn's `[%rd4]`
+    text = kernel(plain.replace("[%rd5], %f3", "[%rd4+2], %f3"))
     assert made(text).text == text
     assert "st.global.f32 at line 24 may write these bytes" in reasons(made(text))
-    for other in ("[%rd4+-4]", "[%rd4+8]"):  # nobody reads it again, or the other load does
+    for other, held in (("[%rd4+-4]", 1), ("[%rd4+8]", 2)):  # what nobody reads again; both loads
         text = kernel(plain.replace("[%rd5], %f3", f"{other}, %f3"))
-        assert len(new_lines(text, made(text))) == 3
+        assert len(new_lines(text, made(text))) == 3 * held
+
+
+# ---------------------------------------------------------------- what a store has left
+
+
+def test_a_load_of_what_the_turn_before_has_stored_is_a_register() -> None:
+    """Each element is the sum of itself and of the one before, which was just stored."""
+    plain = ROTATED.replace("ld.global.nc", "ld.global")
+    text = kernel(plain.replace("[%rd5], %f3", "[%rd4+4], %f3"))
+    assert new_lines(text, made(text)) == [
+        "ld.global.f32 %sw_held1, [%rd4];",
+        "mov.b32 %f1, %sw_held1;",
+        "mov.b32 %sw_held1, %f3;",
+    ]
+    assert behind(text, 0, 5) == behind(made(text).text, 0, 5)
+
+
+def test_a_load_behind_a_store_takes_what_was_stored() -> None:
+    body = ROTATED.replace("%f2, [%rd4+4]", "%f2, [%rd5]").replace("ld.global.nc", "ld.global")
+    body = body.replace("add.s64 %rd4", "ld.global.f32 %f4, [%rd5];\nadd.s64 %rd4", 1)
+    text = kernel(body.replace("add.u32 %r3", "st.global.f32 [%rd5+60], %f4;\nadd.u32 %r3", 1))
+    assert new_lines(text, made(text)) == ["mov.b32 %f4, %f3;"]
+    # Overwritten in between, the register no longer holds it.
+    again = text.replace(
+        "st.global.f32 [%rd5], %f3;", "st.global.f32 [%rd5], %f3;\nneg.f32 %f3, %f3;"
+    )
+    assert new_lines(again, made(again)) == ["mov.b32 %sw_held1, %f3;", "mov.b32 %f4, %sw_held1;"]
+    for one in (text, again):
+        assert behind(one, 2048, 5) == behind(made(one).text, 2048, 5)
+
+
+def behind(text: str, distance: int, turns: int) -> bytes:
+    """What is in memory behind a launch with two pointers so many bytes apart."""
+    memory = {WHERE: np.arange(1, 2049, dtype="f4").view("u1")}
+    given = [WHERE + 2048, WHERE + 2048 + distance, turns]
+    done = launch(parse(text), "k", 1, 8, given, memory=memory)
+    return bytes(done.memory[WHERE].tobytes())
+
+
+# ---------------------------------------------------------------- behind a test at entry
+
+BYTES = """
+    mov.u32 %r3, 0;
+    mov.u32 %r6, 0;
+    setp.eq.u32 %p2, %r1, 0;
+    @%p2 bra END;
+LOOP:
+    st.global.u8 [%rd4], %r3;
+    ld.global.u8 %r5, [%rd5];
+    add.u32 %r6, %r6, %r5;
+    add.s64 %rd4, %rd4, 1;
+    add.u32 %r3, %r3, 1;
+    setp.lt.u32 %p1, %r3, %r1;
+    @%p1 bra LOOP;
+    st.global.u8 [%rd5+1024], %r6;
+END:
+"""
+
+
+def test_a_test_at_entry_tells_arrays_apart() -> None:
+    text = kernel(BYTES)
+    result = made(text)
+    assert new_lines(text, result) == [
+        "ld.param.u64 %sw_shared1, [out];",
+        "setp.lt.u64 %sw_apart1, %sw_shared1, 4611686018427387904;",
+        "ld.param.u64 %sw_shared2, [in];",
+        "setp.lt.and.u64 %sw_apart2, %sw_shared2, 4611686018427387904, %sw_apart1;",
+        "ld.param.u32 %sw_shared3, [n];",
+        "setp.lt.and.u32 %sw_apart3, %sw_shared3, 1073741824, %sw_apart2;",
+        "cvt.u64.u32 %sw_wide1, %sw_shared3;",
+        "add.s64 %sw_bound1, %sw_shared2, %sw_wide1;",
+        "mov.u32 %sw_shared4, %ntid.x;",
+        "cvt.u64.u32 %sw_wide2, %sw_shared4;",
+        "mad.lo.s64 %sw_bound2, %sw_wide2, 8, %sw_bound1;",
+        "add.s64 %sw_bound3, %sw_bound2, -8;",
+        "mad.lo.s64 %sw_bound4, %sw_wide2, 8, %sw_shared1;",
+        "add.s64 %sw_bound5, %sw_bound4, -7;",
+        "setp.le.s64 %sw_order1, %sw_bound3, %sw_shared1;",
+        "setp.le.or.s64 %sw_order2, %sw_bound5, %sw_shared2, %sw_order1;",
+        "and.pred %sw_apart4, %sw_apart3, %sw_order2;",
+        "@!%sw_apart4 bra $sw_overlap1;",
+        "ld.global.u8 %sw_held1, [%rd5];",
+        "mov.b32 %r5, %sw_held1;",
+        "$sw_overlap1:",
+    ]
+    (entry,) = result.report.kernels[0].rewrites or ()
+    assert entry.proof.assumptions == ()  # nobody has to vouch for other kernels
+    for distance in (0, 1, -1, 4, 7, 8, 60, -64, 512):
+        for turns in (0, 1, 5):
+            assert behind(text, 4 * distance, turns) == behind(result.text, 4 * distance, turns)
+
+
+def test_what_asks_for_lanes_stands_once() -> None:
+    text = kernel(BYTES.replace("END:", "activemask.b32 %r7;\nEND:"))
+    assert made(text).text == text
+    assert "st.global.u8 at line 24 may write these bytes" in reasons(made(text))
+
+
+def _short(text: str, which: int) -> str:
+    """The end of one of the ranges is a byte short."""
+    found = re.search(rf"add\.s64 %sw_bound{which}, %sw_bound\d, (-\d);", text)
+    assert found is not None
+    return text.replace(found[0], found[0].replace(found[1], str(int(found[1]) - 1)))
+
+
+TESTS: dict[str, Callable[[str], str]] = {
+    "first end short": lambda text: _short(text, 3),
+    "second end short": lambda text: _short(text, 5),
+    "inverted": lambda text: text.replace("@!%sw_apart4", "@%sw_apart4"),
+    "no test": lambda text: text.replace("@!%sw_apart4 bra $sw_overlap1;", ""),
+    "or for and": lambda text: text.replace("and.pred %sw_apart4", "or.pred %sw_apart4"),
+    "test of each thread": lambda text: text.replace(
+        "mov.u32 %sw_shared4, %ntid.x", "mov.u32 %sw_shared4, %tid.x"
+    ),
+}
+
+
+@pytest.mark.parametrize("mutant", TESTS)
+def test_validate_and_a_run_each_refuse_a_wrong_test(mutant: str) -> None:
+    text = kernel(BYTES)
+    good, old = made(text).text, parse(text)
+    changed = TESTS[mutant](good)
+    assert changed != good
+    for one, right in ((good, True), (changed, False)):
+        new = parse(one)
+        judged = validate((old, old.kernels[0]), (new, new.kernels[0]), claims=_claims(text))
+        assert isinstance(judged, Proved) is right, judged
+
+    def results(text: str) -> list[bytes]:
+        found = []
+        for distance, threads in ((0, 1), (3, 1), (19, 3)):  # the first byte is shared, the last
+            memory = {WHERE: np.arange(64, 192, dtype="u1").repeat(64)}
+            given = [WHERE + 512, WHERE + 512 + distance, 4]
+            done = launch(parse(text), "k", 1, threads, given, memory=memory)
+            found.append(bytes(done.memory[WHERE].tobytes()))
+        return found
+
+    expected = results(text)
+    assert results(good) == expected != results(changed)
 
 
 # ---------------------------------------------------------------- real programs

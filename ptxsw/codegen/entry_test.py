@@ -1,0 +1,177 @@
+"""A test where a kernel begins, on values that all threads share, and the body twice: as it has
+been rewritten, and behind its end as it was, for where the test fails. The second copy stands in
+braces, so that its labels are its own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.splice import line_end
+from ptxsw.ir import Body, Close, Directive, Function, Open, Variable
+
+
+class Shared(NamedTuple):
+    """A parameter (`p`, `p+8`) or special register that is the same for all threads; as a number
+    it is not negative."""
+
+    name: str
+    width: int  # bits: 32 or 64
+
+
+Product = tuple[Shared, ...]
+Sum = tuple[tuple[Product, int], ...]
+"""Products with their factors; the empty product is 1."""
+
+
+class EntryTest(Struct, frozen=True):
+    """What is tested once where the kernel begins, the same for all threads of the grid: values
+    are below `limits`, `needs` are at most 0, and of each pair in `either` one is at most the
+    other: the end of one range and the start of another, both ways round."""
+
+    limits: tuple[tuple[Shared, int], ...]
+    needs: tuple[Sum, ...]
+    either: tuple[tuple[tuple[Sum, Sum], tuple[Sum, Sum]], ...]
+
+
+def in_two_versions(builder: Builder, text: str, function: Function, test: EntryTest) -> str:
+    """Write the test, and the body as it was behind its end; `text` is that of the whole module.
+    Gives the predicate that the test holds."""
+    slow = builder.names.label("overlap")
+    apart = write_test(builder, test)
+    builder.at_entry(f"@!{apart} bra {slow};")
+    start, end = copied(function.body)
+    copy = text[start:end].rstrip()
+    builder.at_end(f"{slow}:", "{", copy + line_end(text), "}")
+    return apart
+
+
+def write_test(builder: Builder, test: EntryTest) -> str:
+    """Write the test alone. Gives the predicate that it holds."""
+    return _Test(builder).write(test)
+
+
+def copied(body: Body) -> tuple[int, int]:
+    """Where in the text the part of a body begins and ends that is written twice: all behind its
+    leading declarations."""
+    first = next(s for s in body.statements if not isinstance(s, Variable))
+    return first.span.start, body.span.end - 1
+
+
+def obstacle_to_copy(body: Body) -> str | None:
+    """Why a body cannot stand twice; None where it can."""
+    depth, leading = 0, True
+    for statement in body.statements:
+        leading = leading and isinstance(statement, Variable)
+        match statement:
+            case Open():
+                depth += 1
+            case Close():
+                depth -= 1
+            case Variable(space=space) if not leading and (space != "reg" or not depth):
+                return "a variable is declared inside the kernel's code"
+            case Directive(label=str()):
+                return "a table of branch targets stands in the kernel"
+    return None
+
+
+class _Test(Struct):
+    """Writes a test of values that all threads share."""
+
+    builder: Builder
+    known: dict[Product, str] = field(default_factory=dict)
+    loaded: dict[Shared, str] = field(default_factory=dict)
+    result: str = ""  # the predicate that all so far holds
+
+    def write(self, test: EntryTest) -> str:
+        """The predicate that all of a test holds."""
+        for value, limit in test.limits:
+            self._also(f"lt.u{value.width}", f"{self._read(value)}, {limit}")
+        for need in test.needs:
+            self._also("le.s64", f"{self._sum(need)}, 0")
+        for orders in test.either:
+            self._either(*orders)
+        return self.result
+
+    def _also(self, comparison: str, operands: str) -> None:
+        """One more condition. Each result has a register of its own, so that it still says later
+        what was tested here."""
+        kind, _, width = comparison.partition(".")
+        so_far, self.result = self.result, self.builder.register("apart", "pred")
+        if so_far:
+            line = f"setp.{kind}.and.{width} {self.result}, {operands}, {so_far};"
+        else:
+            line = f"setp.{kind}.{width} {self.result}, {operands};"
+        self.builder.at_entry(line)
+
+    def _either(self, first: tuple[Sum, Sum], second: tuple[Sum, Sum]) -> None:
+        """One of two conditions."""
+        a, b = (", ".join(map(self._sum, order)) for order in (first, second))
+        before, order = (self.builder.register("order", "pred") for _ in range(2))
+        self.builder.at_entry(f"setp.le.s64 {before}, {a};")
+        self.builder.at_entry(f"setp.le.or.s64 {order}, {b}, {before};")
+        so_far, self.result = self.result, self.builder.register("apart", "pred")
+        assert so_far, "pointers have limits"
+        self.builder.at_entry(f"and.pred {self.result}, {so_far}, {order};")
+
+    # ------------------------------------------------------------ values
+
+    def _sum(self, value: Sum) -> str:
+        """A register with the value of a sum, 64 bits."""
+        total = ""
+        for product, factor in value:
+            if not product:
+                continue
+            part, so_far = self._product(product), total
+            if factor == 1 and not so_far:
+                total = part
+                continue
+            total = self.builder.register("bound", "b64")
+            if factor == 1:
+                self.builder.at_entry(f"add.s64 {total}, {so_far}, {part};")
+            else:
+                self.builder.at_entry(f"mad.lo.s64 {total}, {part}, {factor}, {so_far or 0};")
+        constant = dict(value).get((), 0)
+        if total and not constant:
+            return total
+        so_far, total = total, self.builder.register("bound", "b64")
+        added = f"add.s64 {total}, {so_far}, {constant};"
+        self.builder.at_entry(added if so_far else f"mov.b64 {total}, {constant};")
+        return total
+
+    def _product(self, product: Product) -> str:
+        found = self.known.get(product)
+        if found is None:
+            *rest, last = product
+            found = self._wide(last)
+            if rest:
+                result = self.builder.register("product", "b64")
+                first = self._product(tuple(rest))
+                self.builder.at_entry(f"mul.lo.s64 {result}, {first}, {found};")
+                found = result
+            self.known[product] = found
+        return found
+
+    def _wide(self, value: Shared) -> str:
+        """A register of 64 bits with a value."""
+        narrow = self._read(value)
+        if value.width == 64:
+            return narrow
+        wide = self.known.get((value,))
+        if wide is None:
+            wide = self.known[(value,)] = self.builder.register("wide", "b64")
+            self.builder.at_entry(f"cvt.u64.u32 {wide}, {narrow};")
+        return wide
+
+    def _read(self, value: Shared) -> str:
+        """A register of its own width with a value."""
+        found = self.loaded.get(value)
+        if found is None:
+            name, bits = value
+            found = self.loaded[value] = self.builder.register("shared", f"b{bits}")
+            parameter = f"ld.param.u{bits} {found}, [{name}];"
+            special = f"mov.u{bits} {found}, {name};"
+            self.builder.at_entry(special if name.startswith("%") else parameter)
+        return found

@@ -1,0 +1,47 @@
+"""What has to be found out by a test at entry, so that loops may keep values in registers.
+
+Nothing is tested while a loop is looked at: whatever is asked is taken for true, if a test could
+tell, and noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ptxsw.analysis.disjoint import facts
+from ptxsw.analysis.exact_sums import ExactSums
+from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.ranges import Range
+from ptxsw.codegen.entry_test import EntryTest
+from ptxsw.emulator.node import Term
+from ptxsw.rewrites.base import Kernel
+from ptxsw.rewrites.entry_test import entry_test, grid_below
+
+
+class Supposed:
+    """Collects what one test has to find, where numbers are tested to be below 2^`bits`."""
+
+    def __init__(self, kernel: Kernel, bits: int) -> None:
+        self._kernel = kernel
+        self._grid = grid_below(kernel, kernel.trace.accesses, bits)
+        self._needs: dict[Polynomial, None] = {}
+        self._pairs: dict[tuple[Range, Range], None] = {}
+
+    def sums(self, given: Iterable[Term]) -> ExactSums:
+        """Polynomials of values where some conditions hold, and what is supposed."""
+        conditions = tuple(given)
+        known = facts(conditions, self._grid)
+        return ExactSums(
+            self._kernel.trace.terms, self._grid, known, conditions, supposed=self._needs
+        )
+
+    def apart(self, a: Range, b: Range) -> bool:
+        """Can a test tell that two ranges have no byte in common?"""
+        if a.base is b.base:
+            return False
+        self._pairs[(a, b) if a.base.id < b.base.id else (b, a)] = None
+        return True
+
+    def test(self) -> EntryTest | str:
+        """The test for all that was asked; a text where there can be none."""
+        return entry_test(self._grid, list(self._pairs), self._needs)
