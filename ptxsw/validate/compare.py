@@ -184,13 +184,12 @@ class PathComparison:
         given = (*self._given, touch.guard) if touch.guard.kind != "const" else self._given
         if self._memory.is_parameter(touch.target.place):
             return
-        level = self._by_sum.level(touch)
-        if any(distance == 0 and self._twin(t, touch) for distance, t in level):
+        if any(self._twin(other, touch) for other in self._by_sum.beginning_with(touch)):
             self._check_nc(touch)
             return
         lent = self._rules.others_read(self._old, touch, given) if touch.loads else None
         if lent is None:
-            self._reads_own(touch, level, given)
+            self._reads_own(touch, self._by_sum.level(touch), given)
         if lent is None or not lent.nc:
             self._check_nc(touch)
 

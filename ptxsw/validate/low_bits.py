@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from ptxsw.emulator.node import Term, Variance, ones, split
-from ptxsw.flow.dataflow import defs
+from ptxsw.flow.dataflow import defs, slice_registers
 from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.isa import access_type, space
 from ptxsw.validate.kinds import Kind, kind
@@ -66,8 +66,9 @@ class LowBits:
             del work[number]
             state = dict(entry[number])
             block = cfg.blocks[number]
-            for instruction in cfg.instructions[block.start : block.end]:
-                self._run(instruction, state)
+            for at in range(block.start, block.end):
+                if at in self._of_addresses:
+                    self._run(cfg.instructions[at], state)
             for successor in (*block.successors, *block.table):
                 known = entry.get(successor)
                 met = dict(state) if known is None else self._common(known, state)
@@ -75,6 +76,15 @@ class LowBits:
                     entry[successor] = met
                     work[successor] = None
         return entry
+
+    @cached_property
+    def _of_addresses(self) -> frozenset[int]:
+        """Instructions that write registers on which addresses depend; no others are asked for."""
+        cfg = self._text.cfg
+        needed = slice_registers(cfg, _bases)
+        return frozenset(
+            at for at, i in enumerate(cfg.instructions) if not needed.isdisjoint(defs(i))
+        )
 
     def _run(self, instruction: Instruction, state: _Low) -> None:
         """What an instruction does to the low bits."""
@@ -158,3 +168,9 @@ class LowBits:
         if not self._memory.is_parameter(place):
             return []
         return [(dest, self._memory.load((), CONSTANT, Bytes("param", place, size), ()))]
+
+
+def _bases(instruction: Instruction) -> tuple[Reg, ...]:
+    """The registers that addresses among the operands begin with."""
+    bases = (o.base for o in instruction.operands if isinstance(o, Mem))
+    return tuple(base for base in bases if isinstance(base, Reg))

@@ -21,9 +21,16 @@ class TouchesBySum:
 
     def __init__(self, touches: Iterable[Touch]) -> None:
         self._groups: dict[_Sum, list[tuple[int, Touch]]] = {}
+        self._starts: dict[tuple[_Sum, int], list[Touch]] = {}
         for touch in touches:
-            group, at = _parted(touch.target)
+            group, at = start = _parted(touch.target)
             self._groups.setdefault(group, []).append((at, touch))
+            self._starts.setdefault(start, []).append(touch)
+
+    def beginning_with(self, touch: Touch) -> list[Touch]:
+        """Those that begin where another access does, by its time."""
+        found = self._starts.get(_parted(touch.target), ())
+        return [other for other in found if other.before <= touch.before]
 
     def level(self, touch: Touch) -> list[tuple[int, Touch]]:
         """Those at a known distance by the time of another access, each with how many bytes it

@@ -44,4 +44,6 @@ def test_level_is_what_lies_at_a_known_distance(
         if t.before <= asked.before and t.target.space == asked.target.space
         and (distance := memory.distance(t.target.place, asked.target.place)) is not None
     ]  # fmt: skip
-    assert TouchesBySum(touches).level(asked) == expected
+    found = TouchesBySum(touches)
+    assert found.level(asked) == expected
+    assert found.beginning_with(asked) == [t for distance, t in expected if distance == 0]
