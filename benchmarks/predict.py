@@ -40,6 +40,7 @@ from ptxsw.cost.gpu import find
 from ptxsw.cost.launched import work
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.sampled import Sample, sample
+from ptxsw.gpu import upper_bound
 from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.pipeline import optimize
@@ -137,10 +138,11 @@ class Predictor:
             if operator not in TEXTURE:
                 text = text.replace("ld.global.nc.", "ld.global.")
             if variant != "original":
-                bound = None if variant == "paper" else variant
-                text = optimize(
-                    text, Options(mode="force", scheme="paper", form="keep", unsafe_bound=bound)
-                ).text
+                asked = Options(mode="force", scheme="paper", form="keep")
+                if variant == "paper":
+                    text = optimize(text, asked).text
+                else:
+                    text = upper_bound.optimize(text, asked, variant).text
             self._texts[key] = text
         return self._texts[key]
 

@@ -15,7 +15,6 @@ MODES = ("auto", "force")
 SCHEMES = ("auto", "keep", "paper", "early", "halo")
 """What code generation can write. "keep" makes copies only."""
 FORMS = ("auto", "keep", "versioned", "uniform")
-BOUNDS = ("noload", "nocorner")
 GLOBAL_PARAMETERS = "parameters-are-global"
 """The pointers among the parameters of a kernel point to global memory."""
 NO_FAULT_IN_STRUCT = "no-fault-in-struct"
@@ -60,7 +59,6 @@ class Options(Struct, frozen=True):
     have to be named, or, where a scheme or a form is asked for, the three that have them.
     `block` are the threads along x, y and z of the blocks for which to choose, in kernels that do
     not say it by `.reqntid`; what is made is right for all blocks.
-    `unsafe_bound` makes kernels that compute nonsense, to see how fast they could be.
     """
 
     mode: str = "auto"
@@ -74,7 +72,6 @@ class Options(Struct, frozen=True):
     smt2: bool = False  # keep the proofs as SMT-LIB 2 texts
     hoist: bool | None = None
     min_gain: float | None = None
-    unsafe_bound: str | None = None
     rewrites: tuple[str, ...] | None = None
     block: tuple[int, int, int] | None = None
 
@@ -95,15 +92,3 @@ class Options(Struct, frozen=True):
             raise ValueError("min_gain is for mode auto: force rewrites whatever is proved")
         if self.block is not None:
             force_setattr(self, "block", block_shape(self.block))  # one or two numbers, too
-        self._check_bound()
-
-    def _check_bound(self) -> None:
-        if self.unsafe_bound is None:
-            return
-        if self.unsafe_bound not in BOUNDS:
-            known = ", ".join(BOUNDS)
-            raise ValueError(f"unsafe_bound is {self.unsafe_bound!r}; it can be {known}")
-        if self.mode != "force":
-            raise ValueError("unsafe_bound makes wrong results: it takes mode force")
-        if self.scheme not in ("auto", "paper") or self.form not in ("auto", "keep"):
-            raise ValueError("unsafe_bound goes with scheme paper and form keep")

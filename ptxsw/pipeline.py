@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import ptxsw
 from ptxsw.batches import batched
-from ptxsw.codegen.splice import Edit, apply, insert, line_end
+from ptxsw.codegen.splice import Edit, apply
 from ptxsw.cxx_names import chosen, readable
 from ptxsw.excerpt import Excerpts
 from ptxsw.ir import Function, Module
@@ -29,6 +29,7 @@ from ptxsw.workers import streamed
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
+    from ptxsw.rewrites.base import Rewrite
     from ptxsw.verify.launches import Launch
 
 __all__ = [
@@ -38,8 +39,6 @@ __all__ = [
 
 _WAITING = 4
 """Kernels of a process that wait to be weighed together. All that is known of them is held."""
-
-_WRONG = "made with --unsafe-bound {}: the kernels compute NONSENSE and are for timing only"
 
 
 class Shape(Struct, frozen=True):
@@ -165,11 +164,13 @@ def optimize(
     watch: Watch | None = None,
     jobs: int = 1,
     keep: Keep | None = None,
+    stand_in: Rewrite | None = None,
 ) -> Result:
     """Rewrite the kernels of a text. `jobs`: processes among which kernels are divided; `keep`
-    holds what became of kernels in earlier runs with the same options. Raises ParseError;
-    ValueError where there is no kernel or no rewrite of a name that `options` gives."""
-    return _run(text, options or Options(), name, watch, jobs=jobs, keep=keep)
+    holds what became of kernels in earlier runs with the same options. A `stand_in` takes the
+    place of the rewrite of its name, and is trusted: what it writes is not proved. Raises
+    ParseError; ValueError where there is no kernel or no rewrite of a name that `options` gives."""
+    return _run(text, options or Options(), name, watch, jobs=jobs, keep=keep, stand_in=stand_in)
 
 
 def _run(
@@ -180,6 +181,7 @@ def _run(
     shape: Shape | None = None,
     jobs: int = 1,
     keep: Keep | None = None,
+    stand_in: Rewrite | None = None,
 ) -> Result:
     """Parse; send each kernel through the rewrites; splice what they wrote; report. With a `shape`
     the report has the accesses."""
@@ -190,7 +192,8 @@ def _run(
     if watch is not None:
         waiting = [_named(waiting_report(module, function)) for function in functions]
         watch.begin(_report(name, arch, begin, waiting))
-    passes, excerpts = Passes(options, arch, shape.block if shape else None), Excerpts(module)
+    passes = Passes(options, arch, shape.block if shape else None, stand_in=stand_in)
+    excerpts = Excerpts(module)
     beside = None if shape is None else _beside(options, arch, shape)
 
     def task(number: int) -> Generator[Question, Answered, Outcome]:
@@ -223,10 +226,6 @@ def _run(
     every = [numbered[number] for number in range(len(functions))]
     edits = tuple(edit for each in every for edit in each.edits)
     report = _report(name, arch, begin, [each.report for each in every])
-    if options.unsafe_bound is not None and edits:
-        warning = _WRONG.format(options.unsafe_bound)
-        edits = (insert(0, f"// WARNING: {warning}{line_end(text)}"), *edits)
-        report = replace(report, warning=warning)
     proofs = {file: proof for each in every for file, proof in each.proofs.items()}
     return Result(apply(text, edits), report, proofs, edits)
 

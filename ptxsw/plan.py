@@ -172,10 +172,6 @@ class Plan(Struct, frozen=True, dict=True):
     names go on together, so one query serves all its shuffles. A rewrite of scheme `halo` takes
     its value from the row in `halos` whose lead is its source. Form `versioned` holds for all
     rewrites of a segment that lie in one stretch.
-
-    `unsafe_bound` asks for a wrong text that shows what could be gained at most: "noload" leaves
-    out the rewritten loads and takes this lane's value of the source, "nocorner" takes the
-    shuffled value in every lane.
     """
 
     function: Function
@@ -185,7 +181,6 @@ class Plan(Struct, frozen=True, dict=True):
     hoists: tuple[HoistedLoad, ...] = ()
     halos: tuple[Halo, ...] = ()
     loops: tuple[UniformLoop, ...] = ()  # outer ones first
-    unsafe_bound: str | None = None
 
     @cached_property
     def hoisted(self) -> Mapping[int, HoistedLoad]:

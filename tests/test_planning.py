@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import jsonschema
@@ -32,8 +31,7 @@ from ptxsw.shuffle.combine import combine, groups
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import UniformLoops
 from ptxsw.simt import launch
-from ptxsw.toolchain import ptxas, tuned
-from ptxsw.toolchain.find import real_ptxas
+from ptxsw.toolchain import tuned
 from ptxsw.verify.local import check
 from tests.shuffle.judged import KERNEL
 from tests.shuffle.pairs import PAIRS
@@ -72,15 +70,6 @@ def styles(kernel: Kernel) -> set[tuple[str | None, str | None]]:
             {"min_gain": 3.0, "mode": "force"},
             "min_gain is for mode auto: force rewrites whatever is proved",
         ),
-        (
-            {"unsafe_bound": "all", "mode": "force"},
-            "unsafe_bound is 'all'; it can be noload, nocorner",
-        ),
-        ({"unsafe_bound": "noload"}, "unsafe_bound makes wrong results: it takes mode force"),
-        (
-            {"unsafe_bound": "noload", "mode": "force", "scheme": "halo"},
-            "unsafe_bound goes with scheme paper and form keep",
-        ),
         ({"assume": frozenset({"luck"})}, "unknown assumption 'luck'"),
     ],
 )
@@ -111,7 +100,6 @@ BEFORE_VOLTA = [way for way in ALL if way[1] != "uniform"]
         (Options(form="keep"), "sm_80", TIMED, []),
         (Options(), "sm_80", Tuned("keep", "keep", 1, "a GPU", ""), []),
         (Options(), "sm_80", Tuned("of a later version", "keep", 2, "a GPU", ""), []),
-        (Options(mode="force", unsafe_bound="noload"), "sm_80", None, [("paper", "keep")]),
     ],
 )
 def test_ways(
@@ -441,9 +429,8 @@ def test_a_kernel_without_shuffles_can_be_tuned_to_uniform(
     [
         Options(), Options(arch="sm_60"), Options(mode="force", form="uniform"),
         Options(mode="force", scheme="keep", form="uniform"),
-        Options(mode="force", unsafe_bound="nocorner"),
     ],
-    ids=["auto", "pascal", "uniform", "uniform alone", "nocorner"],
+    ids=["auto", "pascal", "uniform", "uniform alone"],
 )  # fmt: skip
 def test_reports_fit_the_schema(options: Options) -> None:
     report = optimize(text_of("gaussblur"), options).report
@@ -496,36 +483,3 @@ def test_rows_of_several_drafts_stand_in_one_plan(name: str, form: str, turn: in
         after = launch(parse(rewritten), operator.entry, (1, 1, 1), block, args)
         for one, other in zip(before.buffers, after.buffers, strict=True):
             assert one.tobytes() == other.tobytes()
-
-
-# ---------------------------------------------------------------- bounds
-
-
-@pytest.mark.parametrize(("bound", "shuffles"), [("noload", 0), ("nocorner", 6)])
-def test_bounds_compute_nonsense_and_say_so(bound: str, shuffles: int) -> None:
-    text = text_of("jacobi")
-    result = optimize(text, Options(mode="force", unsafe_bound=bound))
-    (kernel,) = result.report.kernels
-    assert kernel.shuffles == 6 and styles(kernel) == {(bound, "keep")}
-    warning = f"made with --unsafe-bound {bound}: the kernels compute NONSENSE"
-    assert result.text.startswith(f"// WARNING: {warning}")
-    assert (result.report.warning or "").startswith(warning)
-    assert all(r.proof.status == "assumed" and not r.proof.guards for r in kernel.rewrites or ())
-    assert result.text.count("shfl.sync") == shuffles
-    assert result.text.count("ld.global") == text.count("ld.global") - 6
-    operator = operators.OPERATORS["jacobi"]
-    arrays = operators.make_inputs(operator, (34, 3), np.dtype("f4"))
-    scalars = operator.scalars
-    args = [34, 3, *(scalars[p] if p in scalars else arrays[p] for p in operator.params)]
-    before = launch(parse(text), operator.entry, (1, 1, 1), (32, 1, 1), args)
-    after = launch(parse(result.text), operator.entry, (1, 1, 1), (32, 1, 1), args)
-    pairs = zip(before.buffers, after.buffers, strict=True)
-    assert any(one.tobytes() != other.tobytes() for one, other in pairs)
-    if real_ptxas(os.environ) is not None:
-        assert ptxas.assemble(result.text, "sm_80").resources
-
-
-def test_without_anything_to_rewrite_a_bound_changes_nothing() -> None:
-    text = text_of("vecadd")
-    result = optimize(text, Options(mode="force", unsafe_bound="noload"))
-    assert result.text is text and result.report.warning is None

@@ -102,12 +102,18 @@ def run(
             mode=mode, scheme=scheme, form=form, max_delta=max_delta,
             only=either("--kernel", kernel, "--only", only), arch=arch,
             assume=assumptions(assume), smt2=emit_smt2 is not None, hoist=hoist, min_gain=min_gain,
-            unsafe_bound=unsafe_bound,
             rewrites=None if rewrites is None else named_rewrites(rewrites),
             block=None if block is None else block_shape(block),
         )  # fmt: skip
         with counting("optimizing") as watch:
-            result = pipeline.optimize(text, options, name, watch=watch, jobs=processes(jobs))
+            if unsafe_bound is not None:
+                from ptxsw.gpu import upper_bound
+
+                result = upper_bound.optimize(
+                    text, options, unsafe_bound, name, watch=watch, jobs=processes(jobs)
+                )
+            else:
+                result = pipeline.optimize(text, options, name, watch=watch, jobs=processes(jobs))
     except ValueError as error:
         raise CommandError(str(error)) from error
     write(output, result.text)

@@ -28,10 +28,12 @@ def emit(text: str, plan: Plan) -> tuple[Edit, ...]:
     """The edits that carry a plan out. Names are new to the whole text."""
     if not plan.rewrites and not plan.loops:
         return ()
-    return _Emitter(text, plan).edits()
+    return Emitter(text, plan).edits()
 
 
-class _Emitter:
+class Emitter:
+    """Puts the lines of one plan together."""
+
     def __init__(self, text: str, plan: Plan) -> None:
         self._text, self._plan = text, plan
         self._names = Names(fresh_prefix(text))
@@ -140,15 +142,14 @@ class _Emitter:
         return self._stretches.voted(self._common, at, segment, row.proof.block_shape, wraps)
 
     def _rewrite(self, rewrite: Rewrite) -> None:
-        lines = self._lines(rewrite)
         if rewrite.is_copy:
             self._copy(rewrite)
-        elif self._plan.unsafe_bound is not None:
-            segment = self._plan.segments[rewrite.dest]
-            mask = self._stretches.mask(lines, rewrite.dest, segment)
-            bound = self._plan.unsafe_bound
-            self._shuffled.write_bound(lines, self._home, rewrite, bound, mask)
-        elif rewrite.scheme == "halo":
+        else:
+            self._shuffle(rewrite)
+
+    def _shuffle(self, rewrite: Rewrite) -> None:
+        lines = self._lines(rewrite)
+        if rewrite.scheme == "halo":
             whole = self._row_whole(self._plan.rows[rewrite.source], rewrite)
             self._rows.write(lines, self._home(rewrite.source), rewrite, whole)
             self._merge(lines, rewrite)

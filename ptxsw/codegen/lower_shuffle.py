@@ -14,16 +14,12 @@ from ptxsw.ir import Function
 from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
 
 
-def lower(
-    text: str, function: Function, cfg: Cfg, changes: Iterable[Change], bound: str | None = None
-) -> tuple[Edit, ...]:
-    """The edits that make the changes. `bound` asks for a wrong text, as in `Plan`."""
-    return emit(text, as_plan(function, cfg, changes, bound))
+def lower(text: str, function: Function, cfg: Cfg, changes: Iterable[Change]) -> tuple[Edit, ...]:
+    """The edits that make the changes."""
+    return emit(text, as_plan(function, cfg, changes))
 
 
-def as_plan(
-    function: Function, cfg: Cfg, changes: Iterable[Change], bound: str | None = None
-) -> Plan:
+def as_plan(function: Function, cfg: Cfg, changes: Iterable[Change]) -> Plan:
     """The changes as one plan."""
     details = [change.detail for change in changes]
     return Plan(
@@ -34,5 +30,4 @@ def as_plan(
         tuple(one for one in details if isinstance(one, HoistedLoad)),
         tuple(one for one in details if isinstance(one, Halo)),
         tuple(one for one in details if isinstance(one, UniformLoop)),
-        bound,
     )

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names
@@ -98,7 +97,7 @@ class Shuffled(Struct):
     def _paper(self, home: Home, rewrite: Rewrite, mask: str, own: str | None) -> Iterator[str]:
         registers = self.values.registers(rewrite.dest)
         for part, (register, width) in zip(rewrite.parts, registers, strict=True):
-            yield from self._part(home, part, register, width, mask)
+            yield from self.element(home, part, register, width, mask)
         if own is not None:
             yield f"@{own} {self._original(rewrite)}"
 
@@ -111,23 +110,10 @@ class Shuffled(Struct):
         yield f"@{own} {self._into(rewrite, edges)}"
         for part, edge, (register, width) in zip(rewrite.parts, edges, registers, strict=True):
             near = self.names.new("near", f"b{width}")
-            yield from self._part(home, part, near, width, mask)
+            yield from self.element(home, part, near, width, mask)
             yield f"selp.b{width} {register}, {edge}, {near}, {own};"
 
-    def write_bound(
-        self, lines: Insertions, home: Home, rewrite: Rewrite, bound: str, mask: str
-    ) -> None:
-        """The wrong lines of CC'23, section 8.1, that bound what can be gained: no load at all, or
-        the shuffle alone."""
-        registers = self.values.registers(rewrite.dest)
-        made: list[str] = []
-        for part, (register, width) in zip(rewrite.parts, registers, strict=True):
-            if bound == "noload":
-                part = replace(part, delta=0, mirror=False)
-            made.extend(self._part(home, part, register, width, mask))
-        lines.replace(rewrite.dest, *made)
-
-    def _part(
+    def element(
         self, home: Home, part: ElementSource, register: str, width: int, mask: str
     ) -> Iterator[str]:
         """Bring one element into a register."""

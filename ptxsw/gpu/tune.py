@@ -14,14 +14,13 @@ import ptxsw
 from ptxsw import pipeline
 from ptxsw.cxx_names import chosen
 from ptxsw.emulator.run import emulate
-from ptxsw.gpu import show
+from ptxsw.gpu import show, upper_bound
 from ptxsw.gpu.choose import Choice, choose, tuned
 from ptxsw.gpu.driver import Driver, Shape
 from ptxsw.gpu.invent import BLOCKS, NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
 from ptxsw.gpu.problem import Problem, from_launch
 from ptxsw.ir import Function, Module
-from ptxsw.options import BOUNDS
 from ptxsw.parser import parse
 from ptxsw.rewrites import every
 from ptxsw.rewrites.joint import TOGETHER
@@ -102,9 +101,9 @@ def bounds(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Va
     the place of the loads that would be shuffled, `nocorner` without the loads at the edges of a
     warp. None where nothing would be shuffled. Raises ParseError."""
     made = []
-    for bound in BOUNDS:
-        asked = replace(options, mode="force", scheme="paper", form="keep", unsafe_bound=bound)
-        result = pipeline.optimize(text, asked, name)
+    asked = replace(options, mode="force", scheme="paper", form="keep")
+    for bound in upper_bound.BOUNDS:
+        result = upper_bound.optimize(text, asked, bound, name)
         if result.text != text:
             made.append(Variant(bound, "", result.text, bound=True))
     return made

@@ -114,19 +114,15 @@ def _rewrites(made: Made) -> Iterator[model.Rewrite]:
 
 def _served(made: Made, change: Change, rewrite: Rewrite) -> model.Rewrite:
     """A load that takes its value from a register, or from another lane."""
-    bound = made.kernel.options.unsafe_bound
     proof = _proof(made, rewrite.proof)
     if not rewrite.is_copy:
         guards = (*proof.guards, "whole warp")
         proof = model.Proof(proof.status, proof.assumptions, guards)
-    scheme = rewrite.scheme
-    if bound is not None and not rewrite.is_copy:
-        scheme, proof = bound, model.Proof("assumed", ("that results do not matter",))
     return model.Rewrite(
         made.line(rewrite.dest),
         made.line(rewrite.source),
         rewrite.delta,
-        scheme,
+        rewrite.scheme,
         rewrite.form,
         proof,
         _parts(made, rewrite),

@@ -111,15 +111,12 @@ def changes(plan: Plan, judge: Legality | None) -> Iterator[Change]:
 
 def lower(kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
     """The edits that make all of these changes."""
-    bound = kernel.options.unsafe_bound
-    return _lower(kernel.text, kernel.function, kernel.trace.cfg, changes, bound)
+    return _lower(kernel.text, kernel.function, kernel.trace.cfg, changes)
 
 
 def check(kernel: Kernel, changes: Sequence[Change], rewritten: Module, share: float) -> str | None:
     """Where the written text is not what the changes say; None where it is. Raises OutOfTime where
     this share of the kernel's time is spent before the end."""
-    if kernel.options.unsafe_bound is not None:
-        return None
     plan = as_plan(kernel.function, kernel.trace.cfg, changes)
     problem = check_lines(plan, rewritten, kernel.budget, share)
     return None if problem is None else str(problem)

@@ -88,7 +88,7 @@ def decide(
     if (len(drafts) > 1 or weighed) and not judge.budget.spent(PLANNING):
         made = _chosen(trace, copies, drafts, alone, scale, policy, judge.budget)
     else:
-        made = _only(copies, drafts[0], options, policy)
+        made = _only(copies, drafts[0], policy)
     choice = made.choice
     if options.form == UNIFORM and _number(arch) < _VOLTA:
         choice = replace(choice, reason=f"{choice.reason}; there is no form uniform before sm_70")
@@ -116,7 +116,7 @@ def _loops(trace: Trace, judge: Legality, ways: Sequence[tuple[str, str]]) -> Un
     return uniform_loops(trace) if wanted else UniformLoops((), ())
 
 
-def _only(copies: CandidatePlan, made: CandidatePlan, options: Options, policy: Policy) -> Decision:
+def _only(copies: CandidatePlan, made: CandidatePlan, policy: Policy) -> Decision:
     """All that one draft says, or nothing but copies."""
     way = Variant(made.scheme, made.form, len(made.plan.rewrites))
     choice = choose((Row(0, (way,)),), Figures(), None, policy)
@@ -125,8 +125,7 @@ def _only(copies: CandidatePlan, made: CandidatePlan, options: Options, policy: 
     if made.scheme == "keep":
         measured = f"{choice.reason}; " if choice.by == TUNED else ""
         choice = replace(choice, reason=f"{measured}{_COPIES_ONLY}")
-    plan = replace(made.plan, unsafe_bound=options.unsafe_bound)
-    return _of_one(replace(made, plan=plan), choice)
+    return _of_one(made, choice)
 
 
 # ---------------------------------------------------------------- what is asked for
@@ -153,8 +152,6 @@ def _tuned(trace: Trace, arch: str | None) -> Tuned | None:
 def _variants(options: Options, arch: str | None, policy: Policy) -> list[tuple[str, str]]:
     """The schemes and forms that may be taken: what was tuned, or else all that was asked for.
     None where only copies are to be made."""
-    if options.unsafe_bound is not None:
-        return [("paper", "keep")]
     forms = [f for f in FORMS if f != "auto" and (f != UNIFORM or _number(arch) >= _VOLTA)]
     if policy.tuned is not None:
         way = (policy.tuned.scheme, policy.tuned.form)

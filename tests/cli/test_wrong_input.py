@@ -16,7 +16,7 @@ from ptxsw import pipeline
 from ptxsw.cli import optimize_run, values
 from ptxsw.cli.options import Form, Mode, Scheme
 from ptxsw.cli.standin import Tool
-from ptxsw.options import BOUNDS
+from ptxsw.gpu.upper_bound import BOUNDS
 from ptxsw.toolchain import standin
 from tests.cli.test_cli import JACOBI, KERNELS, ROOT, needs_ptxas, ptxsw
 
