@@ -357,7 +357,7 @@ def _machine_code(
         if target is None:
             continue
         try:
-            made = sass.read(text, target, timeout=_TIMEOUT)
+            made = sass.read(text, target, briefly=True, timeout=_TIMEOUT)
         except _NOT_MADE as error:
             problem = problem or str(error).strip().splitlines()[0]
             continue

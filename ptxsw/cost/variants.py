@@ -1,8 +1,8 @@
-"""The machine code of several texts of one kernel, from one run each of ptxas and nvdisasm.
+"""The machine code of several texts of one kernel, from one run of ptxas.
 
-Starting nvdisasm takes ten times as long as what it does for a kernel, so that all texts go into
-one file, the kernel under a name of its own for each (`combined`). What is told of each text is as
-if it had been read by itself: places are those of its own.
+All texts go into one file, the kernel under a name of its own for each (`combined`). What is told
+of each text is as if it had been read by itself, briefly (`sass.read`): places are those of its
+own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ def read(
     name: str,
     arch: str,
     *,
-    disassembler: str | None = None,
     timeout: float | None = None,
 ) -> tuple[list[Made], str]:
     """What ptxas makes of a kernel in each of these texts, for an architecture such as "sm_80", and
@@ -37,19 +36,19 @@ def read(
         return [], ""
     if can_be_told_apart(texts, name):
         try:
-            return _read(texts, name, arch, disassembler, timeout)
+            return _read(texts, name, arch, timeout)
         except AssemblyError as error:
             if len(texts) == 1:
                 return [error], ""
-    each = [read([text], name, arch, disassembler=disassembler, timeout=timeout) for text in texts]
+    each = [read([text], name, arch, timeout=timeout) for text in texts]
     return [made for found, _ in each for made in found], next((n for _, n in each if n), "")
 
 
 def _read(
-    texts: Sequence[Module], name: str, arch: str, disassembler: str | None, timeout: float | None
+    texts: Sequence[Module], name: str, arch: str, timeout: float | None
 ) -> tuple[list[Made], str]:
     whole = combined([Question(tuple(texts), name, arch)])
-    made = sass.read(whole.text, arch, compared=False, disassembler=disassembler, timeout=timeout)
+    made = sass.read(whole.text, arch, compared=False, briefly=True, timeout=timeout)
     module = parse(whole.text)
     (names,) = whole.names
     kernels: list[Made] = []

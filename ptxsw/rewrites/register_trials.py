@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -10,7 +9,7 @@ from ptxsw.codegen.lower_registers import Outcome, lower
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import cubin, sass, variants
 from ptxsw.cost.executions import executions
-from ptxsw.cost.nvdisasm import NoNvdisasm, locate
+from ptxsw.cost.nvdisasm import NoNvdisasm
 from ptxsw.cost.occupancy import occupancy
 from ptxsw.cost.stalls import LOOP_FACTOR, pace
 from ptxsw.flow.cfg import build
@@ -19,8 +18,6 @@ from ptxsw.parser import parse
 from ptxsw.rewrites.base import Kernel
 from ptxsw.target import plain_name
 from ptxsw.toolchain.ptxas import AssemblyError, assemble
-
-_ROUTINE: Final = re.compile(r"`\([^)]*\)")  # named after the kernel, and numbered in the file
 
 
 class Trial(NamedTuple):
@@ -37,8 +34,7 @@ class Trials:
     """The candidates of one kernel."""
 
     def __init__(self, kernel: Kernel, patience: float) -> None:
-        """`patience` is in seconds, for each program that is run. Raises NoNvdisasm."""
-        self._disassembler = locate()
+        """`patience` is in seconds, for each program that is run."""
         self._patience = patience
         self.name = kernel.function.name
         self._module = kernel.module
@@ -73,9 +69,7 @@ class Trials:
 
     def _made(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Module, sass.Kernel]]:
         texts = [self._text(trial) for trial in trials]
-        kernels, note = variants.read(
-            texts, self.name, self._asked, disassembler=self._disassembler, timeout=self._patience
-        )
+        kernels, note = variants.read(texts, self.name, self._asked, timeout=self._patience)
         for trial, text, made in zip(trials, texts, kernels, strict=True):
             if isinstance(made, AssemblyError):
                 if not trial.spills_to_shared:
@@ -104,7 +98,5 @@ def _local(made: sass.Kernel) -> int:
 
 
 def _code(made: sass.Kernel) -> tuple[object, ...]:
-    """Equal for equal machine code."""
-    return tuple(
-        (i.opcode, _ROUTINE.sub("", i.operands), i.predicate, i.control) for i in made.instructions
-    )
+    """Equal for machine code that is judged alike."""
+    return tuple((i.opcode, i.predicate, i.control) for i in made.instructions)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from ptxsw.cost import nvdisasm, sass, variants
+from ptxsw.cost import sass, variants
 from ptxsw.cost.nvdisasm import NoNvdisasm, locate
 from ptxsw.parser import parse
 from ptxsw.toolchain import ptxas
@@ -57,7 +58,7 @@ def read(*texts: str) -> list[variants.Made]:
 
 
 def by_itself(text: str) -> sass.Kernel:
-    return sass.read(text, "sm_80", compared=False).kernel("scale")
+    return sass.read(text, "sm_80", compared=False, briefly=True).kernel("scale")
 
 
 def plain(kernel: variants.Made) -> sass.Kernel:
@@ -80,17 +81,17 @@ def test_as_if_each_had_been_read_by_itself() -> None:
     assert all(any(i.line for i in kernel.instructions) for kernel in kernels)
 
 
-def test_programs_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[bytes] = []
-    disassemble = nvdisasm.disassemble
+def test_ptxas_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    assemble = ptxas.assemble
 
-    def counted(cubin: bytes, *given: object, **more: object) -> object:
-        runs.append(cubin)
-        return disassemble(cubin, *given, **more)  # type: ignore[arg-type]
+    def counted(text: str, *given: Any, **more: Any) -> ptxas.Assembly:
+        texts.append(text)
+        return assemble(text, *given, **more)
 
-    monkeypatch.setattr(nvdisasm, "disassemble", counted)
+    monkeypatch.setattr(sass, "assemble", counted)
     read(TEXT, CHANGED, LIMITED)
-    assert len(runs) == 1
+    assert len(texts) == 1
 
 
 def test_what_ptxas_refuses_does_not_spoil_the_others() -> None:
