@@ -362,6 +362,7 @@ def _machine_code(
             problem = problem or str(error).strip().splitlines()[0]
             continue
         stands = "" if target == arch else f"machine code and registers are those of {target}"
+        stands += f": {problem}" if stands and problem else ""
         return {kernel.name: kernel for kernel in made.kernels}, target, made.note or stands
     return {}, None, f"no machine code, PTX instructions are counted instead: {problem}"
 

@@ -156,7 +156,7 @@ def _outcomes(kernel: Kernel) -> list[Outcome] | str:
     from ptxsw.cost.nvdisasm import NoNvdisasm
     from ptxsw.cost.occupancy import UnknownTarget
     from ptxsw.rewrites.register_trials import AS_IT_IS, Trial, Trials
-    from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
+    from ptxsw.toolchain import ptxas
 
     try:
         trials = Trials(kernel, _PATIENCE)
@@ -166,9 +166,9 @@ def _outcomes(kernel: Kernel) -> list[Outcome] | str:
         if any(step.at < registers for step in steps):
             asked.append(Trial(None, True))
         outcomes = trials.outcomes(asked)
-    except (NoPtxas, NoNvdisasm, UnknownTarget) as error:
+    except (ptxas.NoPtxas, ptxas.UnknownTarget, NoNvdisasm, UnknownTarget) as error:
         return str(error)
-    except AssemblyError as error:
+    except ptxas.AssemblyError as error:
         return f"ptxas refuses the kernel: {' '.join(str(error).split())[:200]}"
     except (OSError, TimeoutExpired) as error:
         return f"ptxas could not be asked: {error}"

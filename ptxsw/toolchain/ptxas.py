@@ -36,6 +36,10 @@ class AssemblyError(Exception):
     """ptxas refused a text; the message is its own."""
 
 
+class UnknownTarget(AssemblyError):
+    """This ptxas makes no code for a target, as those of CUDA 13 for none before sm_75."""
+
+
 class NoPtxas(Exception):
     """There is no ptxas on this machine."""
 
@@ -63,7 +67,8 @@ def assemble(
 ) -> Assembly:
     """Assembles a text for an architecture such as "sm_80".
 
-    `timeout` is in seconds. Raises NoPtxas, AssemblyError, or subprocess.TimeoutExpired.
+    `timeout` is in seconds. Raises NoPtxas, AssemblyError (UnknownTarget where it does not know the
+    architecture), or subprocess.TimeoutExpired.
     """
     program = ptxas or locate()
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
@@ -74,6 +79,11 @@ def assemble(
             command, capture_output=True, text=True, errors="replace", timeout=timeout
         )
         messages = (done.stdout + done.stderr).replace(str(source), name)
+        if _UNKNOWN in messages:
+            raise UnknownTarget(
+                f"ptxas makes no code for {arch}: name one that does in PTXSW_REAL_PTXAS, or "
+                "another target with --arch"
+            )
         if done.returncode != 0 or not cubin.exists():
             raise AssemblyError(messages.strip() or f"ptxas ended with status {done.returncode}")
         return Assembly(cubin.read_bytes(), tuple(resources(messages)), messages)
@@ -86,6 +96,7 @@ def version(ptxas: str) -> str:
     return found[1] if found else ""
 
 
+_UNKNOWN = "is not defined for option 'gpu-name'"
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
 _PROPERTIES = re.compile(r"Function properties for (\S+)")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
