@@ -272,7 +272,7 @@ class Passes:
         claims = tuple(dict.fromkeys(claim for c in made.changes for claim in c.claims))
         outcome = validate(
             (kernel.module, kernel.function), (rewritten, new), claims=claims, assume=allowed,
-            shared_layout=layouts[0] if layouts else None,
+            shared_layout=layouts[0] if layouts else None, budget=kernel.budget,
         )  # fmt: skip
         return None if isinstance(outcome, Proved) else f"{UNCHECKED}: {outcome}"
 

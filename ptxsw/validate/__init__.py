@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ptxsw.claim import Claim
+from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.run import no_collection
 from ptxsw.ir import Function, Instruction, Module
 from ptxsw.permutation import Permutation
@@ -41,6 +42,7 @@ def validate(
     claims: Sequence[Claim] = (),
     assume: Iterable[str] = DEFAULT,
     shared_layout: Permutation | None = None,
+    budget: Budget | None = None,
 ) -> Outcome:
     """Is the second kernel equal to the first, wherever the first is defined?
 
@@ -48,7 +50,7 @@ def validate(
     rewrite says of its own registers, `assume` which assumptions a proof may rest on,
     `shared_layout` how the second text's shared memory is that of the first, permuted. A wrong
     map, claim or layout makes no wrong proof. Raises ParseError; ValueError for a claim that is no
-    readable PTX or an assumption nobody knows.
+    readable PTX or an assumption nobody knows; OutOfTime where `budget` (None: no end) runs out.
     """
     allowed = frozenset(assume)
     if not allowed <= ASSUMPTIONS.keys():
@@ -60,7 +62,9 @@ def validate(
     read = [read_claim(claim, first, kernel) for claim in claims]
     edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
     with no_collection():
-        return _answer(lambda: Validation(old, new, edits, read, allowed, shared_layout))
+        return _answer(
+            lambda: Validation(old, new, edits, read, allowed, shared_layout, budget or Budget())
+        )
 
 
 def _answer(begin: Callable[[], Validation]) -> Outcome:

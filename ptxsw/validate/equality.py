@@ -45,7 +45,8 @@ class Equality:
     """Compares terms of one table. `example` holds values for which the last terms that were
     compared differ, where the solver found some. `exact`: read values as whole numbers, too, as
     claims about inequalities want it. `unwraps`, where that may be assumed, notes that signed sums
-    do not overflow. `alike` tells more of sums, while it is set."""
+    do not overflow. `alike` tells more of sums, while it is set.
+    `check` is called before each comparison, and may raise."""
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class Equality:
         *,
         exact: bool = False,
         unwraps: Callable[[], None] | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._terms = terms
         self._solver = solver
@@ -61,6 +63,7 @@ class Equality:
         self._spoken: dict[tuple[Term, ...], frozenset[Term]] = {}
         self._unknowns: dict[Term, frozenset[Term]] = {}
         self._exact, self._unwraps = exact, unwraps
+        self._check = check
         self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._known: dict[tuple[object, ...], bool] = {}
@@ -71,6 +74,7 @@ class Equality:
     def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
         """Are the values equal wherever all of `given` hold? A no may mean that it is not known."""
         self.example = {}
+        self._check()
         known = tuple(given)
         a, b = self.simplified(a, known), self.simplified(b, known)
         if min(a.size, b.size) > _DEEP:
@@ -99,6 +103,7 @@ class Equality:
             return bool(claim.value)
         if claim in given:
             return True
+        self._check()
         claim = self.simplified(claim, tuple(given))
         if claim.kind == "const":
             return bool(claim.value)

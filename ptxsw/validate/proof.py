@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import product
 from math import inf
 
+from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
@@ -49,7 +50,7 @@ MOST_WORK = 16_000_000
 
 
 class Validation:
-    """A proof in the making. Raises Differ and GiveUp out of `run`."""
+    """A proof in the making. Raises Differ, GiveUp and OutOfTime out of `run`."""
 
     def __init__(
         self,
@@ -58,8 +59,10 @@ class Validation:
         edits: EditMap,
         claims: Sequence[ReadClaim],
         assume: frozenset[str],
-        permutation: Permutation | None = None,
+        permutation: Permutation | None,
+        budget: Budget,
     ) -> None:
+        self._budget = budget
         self.terms = Terms()
         self.solver = Solver(inf, units=MOST_WORK)
         self.memory = Memory(self.terms, self.solver)
@@ -67,7 +70,7 @@ class Validation:
         self.assumptions: dict[str, None] = {}
         self.equality = Equality(
             self.terms, self.solver, exact=any(map(is_inequality, claims)),
-            unwraps=self._unwraps if NO_WRAP in assume else None,
+            unwraps=self._unwraps if NO_WRAP in assume else None, check=budget.check,
         )  # fmt: skip
         self.old, self.new = Text(self.terms, *old), Text(self.terms, *new)
         starts = {block.start for block in self.old.cfg.blocks}
@@ -145,6 +148,7 @@ class Validation:
         self._check_questions()
         self._begin()
         while self.work:
+            self._budget.check()
             pair = next(reversed(self.work))
             del self.work[pair]
             self.done.add(pair)
