@@ -44,7 +44,7 @@ def _kernel(kernel: Kernel) -> Iterator[str]:
         yield "  rewrites, where they are proved; the stretch that takes longest, before -> after"
         yield from (f"    {line}" for line in _effects(kernel.effects))
     if kernel.candidates:
-        yield "  limits of registers (--rewrites registers), of which the fewest stalls are best"
+        yield "  limits of registers (--rewrites registers), with stalls relative to the first"
         yield from (f"    {line}" for line in _candidates(kernel.candidates))
     yield from (f"  note: {note}" for note in kernel.notes)
 
@@ -57,11 +57,12 @@ def _stretch(stretch: Stretch) -> Iterator[str]:
     else:
         what = f"one turn of a warp through the loop {stretch.label}, line {stretch.line}"
     low, high = (shown_time(t, stretch.unit) for t in (stretch.time.low, stretch.time.high))
-    span = f"{low} to {high}"
-    yield f"  {what}: {span}"
-    if stretch.expected is not None:
+    if stretch.expected is None:
+        yield f"  {what}: {low} to {high}"
+    else:
         likely = _range(stretch.likely, stretch.unit)
-        yield f"    expected {shown_time(stretch.expected, stretch.unit)}, likely {likely}"
+        yield f"  {what}: {shown_time(stretch.expected, stretch.unit)} expected, {likely} likely"
+        yield f"    at least {low}, if all resources overlap; at most {high}, if none do"
     most = max((load.time.high for load in stretch.resources), default=0.0)
     width = max((len(_range(load.time, stretch.unit)) for load in stretch.resources), default=0)
     for load in stretch.resources:
@@ -140,7 +141,7 @@ def _effects(effects: tuple[Effect, ...]) -> Iterator[str]:
 
 
 def _candidates(candidates: tuple[Candidate, ...]) -> Iterator[str]:
-    most_local = candidates[0].local
+    most_local, own = candidates[0].local, candidates[0].pace
     least = min(one.pace for one in candidates if one.local <= most_local)
     for one in candidates:
         name = "as it is" if one.limit is None else f"at most {one.limit}"
@@ -149,7 +150,7 @@ def _candidates(candidates: tuple[Candidate, ...]) -> Iterator[str]:
         best = "  <- best" if one.pace == least and one.local <= most_local else ""
         yield (
             f"{name:12} {one.registers} registers, {100 * one.fraction:.0f} % of the warps"
-            f"{spilled}{to}, {one.pace:.4g} stall cycles{best}"
+            f"{spilled}{to}, stalls {one.pace / own:.2f}{best}"
         )
 
 

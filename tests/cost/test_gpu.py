@@ -83,7 +83,7 @@ def test_gpus_that_are_not_there() -> None:
         ("value = 80", "value = 0", "sms has to be above 0, and low no more than high"),
         ("low = 1245", "low = 1600", "clock has to be above 0, and low no more than high"),
         ("value = 80", "value = 8e7", "sms is too large for its unit"),
-        ("source = [1]", "source = [99]", "sms names no source, or one that is not in sources"),
+        ("source = [1, ", "source = [99, ", "sms names no source, or one that is not in sources"),
         ('arch = "sm_70"', 'arch = "volta"', "'volta' is no architecture; write one such as sm_80"),
         (
             'architectures = ["sm_70", "sm_72"]',
