@@ -105,7 +105,7 @@ class Predictor:
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str], str] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
-        self._codes: dict[tuple[str, str], sass.Kernel] = {}
+        self._codes: dict[tuple[str, str], sass.MachineKernel] = {}
 
     def row(self, given: dict[str, str]) -> Row:
         """One row of the table, predicted."""
@@ -146,7 +146,7 @@ class Predictor:
             self._texts[key] = text
         return self._texts[key]
 
-    def _code(self, key: tuple[str, str]) -> sass.Kernel:
+    def _code(self, key: tuple[str, str]) -> sass.MachineKernel:
         """What ptxas makes of it for Turing, which stands for Volta: CUDA 13 has left Volta out."""
         if key not in self._codes:
             made = sass.read(self._text(*key), "sm_75")

@@ -208,7 +208,7 @@ class Subject:
             asked,
         )
 
-    def _loop(self, loop: Sequence[sass.Instruction], executed: Executed) -> Loop:
+    def _loop(self, loop: Sequence[sass.MachineInstruction], executed: Executed) -> Loop:
         counts = _counts(loop, executed)
         sums = sum(i.root in _SUMS for i in loop)
         turns = sums / self.program.sums if self.program.sums else None
@@ -251,7 +251,7 @@ class Subject:
         return "DIFFERS" if isinstance(verdict, Different) else "NOT DECIDED"
 
 
-def _counts(instructions: Sequence[sass.Instruction], executed: Executed) -> sass.Counts:
+def _counts(instructions: Sequence[sass.MachineInstruction], executed: Executed) -> sass.Counts:
     """Counts of those that the launch executes, or whose place in the PTX is not known."""
     return sass.count(i for i in instructions if i.ptx is None or i.ptx in executed.instructions)
 

@@ -19,7 +19,7 @@ from ptxsw.cost import sass
 from ptxsw.cost.blocks import Routine
 from ptxsw.cost.cubin import BadCubin
 from ptxsw.cost.occupancy import UnknownTarget, occupancy
-from ptxsw.cost.sass import Control, Instruction, Kernel, Sass
+from ptxsw.cost.sass import Control, MachineInstruction, MachineKernel, Sass
 from ptxsw.errors import PtxError
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
@@ -50,7 +50,7 @@ def rows(made: Sass, threads: dict[str, int]) -> Iterator[tuple[str, ...]]:
             yield (f"  calls {short(routine.name)}", arch, *counted(inside), "", "", "", "")
 
 
-def counted(instructions: tuple[Instruction, ...]) -> tuple[str, ...]:
+def counted(instructions: tuple[MachineInstruction, ...]) -> tuple[str, ...]:
     counts = sass.count(instructions)
     return (str(counts.instructions), *(str(counts.of(name)) for name in MEMORY))
 
@@ -86,7 +86,7 @@ def listing(made: Sass) -> str:
     return "".join(line + "\n" for kernel in made.kernels for line in _of_kernel(made.arch, kernel))
 
 
-def _of_kernel(arch: int, kernel: Kernel) -> Iterator[str]:
+def _of_kernel(arch: int, kernel: MachineKernel) -> Iterator[str]:
     yield (
         f"{kernel.name} sm_{arch}: {len(kernel.instructions)} instructions, {kernel.registers} "
         f"registers, {kernel.stack} bytes stack, {kernel.spill_stores}/{kernel.spill_loads} bytes "
@@ -100,7 +100,7 @@ def _of_kernel(arch: int, kernel: Kernel) -> Iterator[str]:
             yield from map(_of_instruction, kernel.of_block(block))
 
 
-def _of_instruction(i: Instruction) -> str:
+def _of_instruction(i: MachineInstruction) -> str:
     guard = f"@{i.predicate} " if i.predicate else ""
     line = "-" if i.line is None else str(i.line)
     text = f"{guard}{i.opcode} {i.operands}".rstrip()

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.kernelgen.operators import OPERATORS, Operator, make_inputs
 from ptxsw.parser import parse
-from ptxsw.simt import Result, launch
+from ptxsw.simt import LaunchResult, launch
 
 PTX = Path(__file__).parent / "kernelgen" / "ptx"
 BUDGET = 20e6  # thread instructions per second, for jacobi
@@ -29,7 +29,7 @@ def sizes_of(operator: Operator, size: int) -> tuple[int, ...]:
     return (size, max(size // 32, 8), max(size // 32, 8))
 
 
-def measure(operator: Operator, size: int, repeats: int) -> tuple[Result, float]:
+def measure(operator: Operator, size: int, repeats: int) -> tuple[LaunchResult, float]:
     """The result of a launch, and the CPU seconds of the fastest."""
     module = parse((PTX / f"{operator.name}.ptx").read_text())
     sizes = sizes_of(operator, size)

@@ -120,7 +120,7 @@ def _recent(text: str) -> str:
     return re.sub(r"(?m)^\.version\s+[\d.]+", ".version 8.7", text)
 
 
-def _counts(loop: Sequence[sass.Instruction], executed: Executed | None) -> sass.Counts:
+def _counts(loop: Sequence[sass.MachineInstruction], executed: Executed | None) -> sass.Counts:
     return sass.count(
         i for i in loop
         if executed is None or i.ptx is None or i.ptx in executed.instructions

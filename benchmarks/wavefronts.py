@@ -23,7 +23,7 @@ from ptxsw.cost import sass
 from ptxsw.ir import Module
 from ptxsw.simt.chunk import Chunk, Geometry
 from ptxsw.simt.machine import Machine
-from ptxsw.simt.memory import Place
+from ptxsw.simt.memory import AccessedBytes
 from ptxsw.simt.program import Program
 from ptxsw.simt.races import Races
 from ptxsw.simt.run import LIMIT, entry
@@ -99,7 +99,7 @@ class _Recorder(Races):
     def changed(self, *_: object) -> None: ...
 
     def record(
-        self, chunk: Chunk, fragment: Fragment, place: Place, size: int, write: bool,
+        self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, write: bool,
         atomic: bool,
     ) -> None:  # fmt: skip
         instruction = chunk.instruction(fragment)
@@ -117,7 +117,7 @@ class _Recorder(Races):
             into.append(Request(shared, tuple(offsets[idx >> 5 == warp].tolist()), size))
 
 
-def wavefronts(executed: Executed, made: Sequence[sass.Instruction]) -> dict[int, float]:
+def wavefronts(executed: Executed, made: Sequence[sass.MachineInstruction]) -> dict[int, float]:
     """Of each access all warps together, by its offset in the text. An access of which ptxas made
     nothing has been joined to another, of several copies each is taken equally often."""
     copies: defaultdict[int, list[int]] = defaultdict(list)

@@ -34,7 +34,7 @@ from ptxsw.parser import parse
 from ptxsw.rewrites import every, joint, named
 from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
 from ptxsw.rewrites.registers import Registers
-from ptxsw.rewrites.weighing import Asking, Scales, Text, Weighed, cannot_count
+from ptxsw.rewrites.weighing import Asking, Scales, Weighed, WeighedText, cannot_count
 from ptxsw.source import Source
 from ptxsw.validate import ASSUMPTIONS, Proved, validate
 
@@ -49,7 +49,7 @@ _SHUFFLES = frozenset({joint.SHUFFLE, joint.UNIFORM_LOOPS})
 UNCHECKED = "what was written for it could not be shown to be right"
 
 
-class State(Struct):
+class RewrittenState(Struct):
     """A kernel as a rewrite left it: the text, and the number of what that rewrite made."""
 
     number: int
@@ -71,7 +71,7 @@ class Progress(Struct):
     budget: Budget
     since: tuple[Edit, ...] = ()  # that made the text of `module` from that of the excerpt
     made: list[Made] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)  # after each rewrite that changed it
+    states: list[RewrittenState] = field(default_factory=list)  # after each rewrite that changed it
     weighed: int = 0  # of the states; all of these are kept
     scales: Scales | None = None
     decision: Decision | None = None  # where there was something to weigh
@@ -251,7 +251,7 @@ class Passes:
                 return
             each.since, each.module, each.trace = since, module, None
             each.function = module.kernel(each.function.name)
-            each.states.append(State(len(each.made) - 1, module, each.function, since))
+            each.states.append(RewrittenState(len(each.made) - 1, module, each.function, since))
             return
 
     def _problem(self, one: Rewrite, made: Made, rewritten: Module, share: float) -> str | None:
@@ -300,10 +300,10 @@ class Passes:
             falls = FALLS if least is None else least / 100
             each.scales = Scales(each.function.name, self._arch, block, falls)
         unsure = {one.name for one in self._rewrites if one.needs_ptxas} | _SHUFFLES
-        texts = [Text(each.excerpt.module, lambda: each.original)]
+        texts = [WeighedText(each.excerpt.module, lambda: each.original)]
         for state in each.states:
             sure = unsure.isdisjoint(c.rewrite for c in each.made[state.number].changes)
-            texts.append(Text(state.module, partial(self._trace, state), sure))
+            texts.append(WeighedText(state.module, partial(self._trace, state), sure))
         weighed = yield from _unhurried(each.scales.choose(texts, each.weighed), each.budget)
         if weighed.kept or each.decision is None:
             each.decision = weighed.decision
@@ -313,7 +313,7 @@ class Passes:
             _return_to(each, weighed.kept)
         each.weighed = len(each.states)
 
-    def _trace(self, state: State) -> Trace:
+    def _trace(self, state: RewrittenState) -> Trace:
         """The trace of a kernel as a rewrite left it."""
         if state.trace is None:
             budget = self._options.budget_s

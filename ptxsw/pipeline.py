@@ -41,7 +41,7 @@ _WAITING = 4
 """Kernels of a process that wait to be weighed together. All that is known of them is held."""
 
 
-class Shape(Struct, frozen=True):
+class DescribedBlock(Struct, frozen=True):
     """The threads of a block for which accesses are described; None: rows of whole warps."""
 
     block: tuple[int, int, int] | None
@@ -103,10 +103,10 @@ def inspect(
 ) -> Result:
     """As `optimize`, with the accesses of `analyze` in the report. Raises what these raise."""
     shape = None if block is None else block_shape(block)
-    return _run(text, options or Options(), name, watch, Shape(shape), jobs)
+    return _run(text, options or Options(), name, watch, DescribedBlock(shape), jobs)
 
 
-class Outcome(Struct, frozen=True):
+class KernelOutcome(Struct, frozen=True):
     """All that is kept of one kernel."""
 
     report: model.Kernel
@@ -114,7 +114,7 @@ class Outcome(Struct, frozen=True):
     proofs: Mapping[str, str]  # SMT-LIB 2 by file name
 
 
-class Keep(Protocol):
+class OutcomeStore(Protocol):
     """Keeps outcomes of `optimize` from run to run, by the excerpt's text and the kernel's line."""
 
     def get(self, text: str, line: int) -> bytes | None: ...
@@ -163,7 +163,7 @@ def optimize(
     *,
     watch: Watch | None = None,
     jobs: int = 1,
-    keep: Keep | None = None,
+    keep: OutcomeStore | None = None,
     stand_in: Rewrite | None = None,
 ) -> Result:
     """Rewrite the kernels of a text. `jobs`: processes among which kernels are divided; `keep`
@@ -178,9 +178,9 @@ def _run(
     options: Options,
     name: str,
     watch: Watch | None = None,
-    shape: Shape | None = None,
+    shape: DescribedBlock | None = None,
     jobs: int = 1,
-    keep: Keep | None = None,
+    keep: OutcomeStore | None = None,
     stand_in: Rewrite | None = None,
 ) -> Result:
     """Parse; send each kernel through the rewrites; splice what they wrote; report. With a `shape`
@@ -196,12 +196,12 @@ def _run(
     excerpts = Excerpts(module)
     beside = None if shape is None else _beside(options, arch, shape)
 
-    def task(number: int) -> Generator[Question, Answered, Outcome]:
+    def task(number: int) -> Generator[Question, Answered, KernelOutcome]:
         excerpt = excerpts.of(functions[number])
         line = module.source.line(functions[number].span.start)
         known = keep.get(excerpt.source.text, line) if keep is not None else None
         if known is not None:
-            outcome = msgpack.decode(known, type=Outcome)
+            outcome = msgpack.decode(known, type=KernelOutcome)
         else:
             each = yield from passes.steps(excerpt)
             other = None
@@ -212,12 +212,12 @@ def _run(
                 keep.put(excerpt.source.text, line, msgpack.encode(outcome))
         return replace(outcome, edits=tuple(map(excerpt.whole, outcome.edits)))
 
-    def work(numbers: Iterator[int]) -> Iterator[tuple[int, Outcome]]:
+    def work(numbers: Iterator[int]) -> Iterator[tuple[int, KernelOutcome]]:
         return batched(((number, task(number)) for number in numbers), answers, _WAITING)
 
     if len(functions) == 1:
         keep = None  # whoever keeps the answer for the file has it
-    numbered: dict[int, Outcome] = {}
+    numbered: dict[int, KernelOutcome] = {}
     order = range(len(functions)) if watch is None else _shortest_first(functions)
     for number, one in streamed(order, work, jobs if _characters(functions) > LONG else 1):
         numbered[number] = one
@@ -250,7 +250,7 @@ def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kerne
     return Report(ptxsw.__version__, name, arch, seconds, tuple(kernels))
 
 
-def _beside(options: Options, arch: str | None, shape: Shape) -> Passes | None:
+def _beside(options: Options, arch: str | None, shape: DescribedBlock) -> Passes | None:
     """The rewrites of loads over stores, where others were asked for: what they would do."""
     if {one.name for one in considered(options)}.issuperset(REWRITES):
         return None
@@ -258,8 +258,13 @@ def _beside(options: Options, arch: str | None, shape: Shape) -> Passes | None:
 
 
 def _outcome(
-    each: Progress, other: Progress | None, shape: Shape | None, arch: str | None, *, smt2: bool
-) -> Outcome:
+    each: Progress,
+    other: Progress | None,
+    shape: DescribedBlock | None,
+    arch: str | None,
+    *,
+    smt2: bool,
+) -> KernelOutcome:
     """What is kept of a kernel. `other` says what becomes of its loads over stores, if `each` does
     not."""
     kernel = kernel_report(each)
@@ -272,7 +277,7 @@ def _outcome(
         block = shape.block and (each.original.function.block_shape or shape.block)
         told = replace(kernel, accesses=accesses, rows=rows, block=block)
         kernel = judged(each.original, told, shape.block, arch)
-    return Outcome(_named(kernel), each.since, _proofs(each) if smt2 else {})
+    return KernelOutcome(_named(kernel), each.since, _proofs(each) if smt2 else {})
 
 
 def _named(kernel: model.Kernel) -> model.Kernel:

@@ -66,7 +66,7 @@ class ElementSource(Struct, frozen=True):
     mirror: bool = False
 
 
-class Rewrite(Struct, frozen=True):
+class ServedLoad(Struct, frozen=True):
     """Load `dest` takes its elements from loads of the lanes nearby: one part for each register
     it fills, in their order. Parts of this very lane (`delta` 0) are copies."""
 
@@ -176,7 +176,7 @@ class Plan(Struct, frozen=True, dict=True):
 
     function: Function
     instructions: tuple[Instruction, ...]
-    rewrites: tuple[Rewrite, ...]
+    rewrites: tuple[ServedLoad, ...]
     segments: tuple[int, ...]
     hoists: tuple[HoistedLoad, ...] = ()
     halos: tuple[Halo, ...] = ()

@@ -231,7 +231,7 @@ class _Text:
         trace: Trace,
         block: tuple[int, int, int] | None,
         fits: Resident | None,
-        code: sass.Kernel | None,
+        code: sass.MachineKernel | None,
         offset: Callable[[int], int] = int,
     ) -> tuple[model.Stretch, ...]:
         """One turn of each loop. `offset` tells where in the text that `code` was made from a
@@ -294,7 +294,7 @@ class _Text:
         run = self._run(function)
         return alone(passes.run_again(run.excerpt, run.trace), answers)
 
-    def _codes_of(self, changed: Sequence[Progress]) -> Sequence[sass.Kernel | None]:
+    def _codes_of(self, changed: Sequence[Progress]) -> Sequence[sass.MachineKernel | None]:
         """What ptxas makes of kernels that rewrites left; None where it makes nothing."""
         if self._target is None or not changed:
             return [None] * len(changed)
@@ -303,7 +303,7 @@ class _Text:
             found, _ = variants.read(texts, name, self._target, timeout=_TIMEOUT)
         except _NOT_MADE:
             return [None] * len(changed)
-        return [made if isinstance(made, sass.Kernel) else None for made in found]
+        return [made if isinstance(made, sass.MachineKernel) else None for made in found]
 
     def with_candidates(
         self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
@@ -347,7 +347,7 @@ class _Text:
 
 def _machine_code(
     text: str, module: Module, arch: str
-) -> tuple[Mapping[str, sass.Kernel], str | None, str]:
+) -> tuple[Mapping[str, sass.MachineKernel], str | None, str]:
     """What ptxas makes of the kernels, for which target, and what is to be said of it. Where it
     makes nothing for this target, as for those that CUDA 13 has left out, or of a text for a later
     one, code for another stands for it."""

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from ptxsw import pipeline
 from ptxsw.analysis import address_equality as prove
 from ptxsw.analysis import warp_addresses
-from ptxsw.analysis.address_text import Writer
+from ptxsw.analysis.address_text import AddressWriter
 from ptxsw.analysis.lane_views import ShiftedLane
 from ptxsw.analysis.overflow import NoOverflow, discharge
 from ptxsw.analysis.warps import Warps
@@ -164,7 +164,7 @@ def test_what_is_read_off_a_term(tower: Term) -> None:
     assert len(show(tower)) < 5_000
     affine = Affine()
     assert affine.polynomial(tower)
-    assert len(Writer(affine, "k").address(TERMS.zext(tower, 64), 4)) < 5_000
+    assert len(AddressWriter(affine, "k").address(TERMS.zext(tower, 64), 4)) < 5_000
     assert Warps(None).uniform(tower) in (True, False)
     warp_addresses.requests(affine, tower, Warps((32, 1, 1)))
 

@@ -29,7 +29,7 @@ from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import CandidatePlan, draft, find
 from ptxsw.shuffle.combine import combine, groups
 from ptxsw.shuffle.legality import Legality
-from ptxsw.shuffle.uniform_loops import UniformLoops
+from ptxsw.shuffle.uniform_loops import LoopChoices
 from ptxsw.simt import launch
 from ptxsw.toolchain import tuned
 from ptxsw.verify.local import check
@@ -453,7 +453,7 @@ def mixed(name: str, form: str, turn: int) -> tuple[str, str, int]:
     judge = Legality(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
     options = Options(mode="force")
     ways = [(scheme, form) for scheme in ("paper", "early", "halo")]
-    none = UniformLoops((), ())
+    none = LoopChoices((), ())
     sources = find(trace, options.max_delta, judge.budget)
     drafts, _ = planning._drafts(trace, judge, options, "sm_60", ways, none, sources, weighed=False)
     copies = planning._draft(trace, judge, options, "keep", sources)

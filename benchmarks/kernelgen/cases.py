@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.kernelgen import reference
 from benchmarks.kernelgen.operators import OPERATORS, Array, Operator, make_inputs
-from ptxsw.simt.run import Result
+from ptxsw.simt.run import LaunchResult
 
 HERE = Path(__file__).parent
 DTYPES = {"float": np.float32, "double": np.float64}
@@ -43,7 +43,7 @@ class Run:
         """The arrays at addresses, as `launch` takes them."""
         return dict(self.placed.values())
 
-    def wrong(self, done: Result) -> str | None:
+    def wrong(self, done: LaunchResult) -> str | None:
         """The first array that a launch has not left as expected, if there is one."""
         for name, expected in self.expected.items():
             if name in self.placed:

@@ -31,7 +31,7 @@ from ptxsw.gpu.choose import choose
 from ptxsw.gpu.cuda import open_device
 from ptxsw.gpu.driver import Driver, GpuError, NoGpu
 from ptxsw.gpu.measure import Effort, Measured, Unfit, Variant, measure
-from ptxsw.gpu.problem import Buffer, Problem
+from ptxsw.gpu.problem import DeviceArray, PreparedLaunch
 from ptxsw.gpu.tune import bounds, variants
 from ptxsw.ir import Function
 from ptxsw.parser import parse
@@ -40,14 +40,14 @@ from ptxsw.toolchain.ptxas import AssemblyError
 BLOCKS = (32, 64, 128, 256, 512)
 
 
-def problem(case: Case, real: str, block: int, share: float = 1.0) -> Problem:
+def problem(case: Case, real: str, block: int, share: float = 1.0) -> PreparedLaunch:
     """The case's own large launch in blocks of so many threads."""
     run = case.large(real, block, share)
     values = tuple(
-        Buffer(value) if isinstance(value, np.ndarray) else np.asarray(value).item()
+        DeviceArray(value) if isinstance(value, np.ndarray) else np.asarray(value).item()
         for value in run.args
     )
-    return Problem(run.grid, run.block, values)
+    return PreparedLaunch(run.grid, run.block, values)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _time(
     driver: Driver,
     function: Function,
     made: Sequence[Variant],
-    problems: Iterable[Problem],
+    problems: Iterable[PreparedLaunch],
     effort: Effort,
     say: Callable[[str], None],
 ) -> Iterator[Measured]:

@@ -20,7 +20,7 @@ from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.trace import Variant
+from ptxsw.emulator.trace import AccessView
 
 
 class Same(Struct, frozen=True):
@@ -233,7 +233,12 @@ def _occurs(term: Term, address: Term) -> bool:
 
 
 def prove_disjoint(
-    terms: Terms, solver: Solver, store: Variant, store_bytes: int, load: Variant, load_bytes: int
+    terms: Terms,
+    solver: Solver,
+    store: AccessView,
+    store_bytes: int,
+    load: AccessView,
+    load_bytes: int,
 ) -> Obligation | None:
     """The proof that the stored range, in any thread, misses the loaded range in this one."""
     if store.address.width != load.address.width:

@@ -30,7 +30,7 @@ _INFIX = {
 }  # fmt: skip
 
 
-class Writer(Struct, frozen=True):
+class AddressWriter(Struct, frozen=True):
     """Writes the terms of one function."""
 
     affine: Affine

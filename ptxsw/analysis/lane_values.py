@@ -18,7 +18,7 @@ Values = int | tuple[int, ...]
 """Of a term: one number for all lanes, or one for each lane, warp after warp."""
 
 
-class Choice(Protocol):
+class ValueChoice(Protocol):
     """The value of a term that only the run knows; the same whenever it is asked for."""
 
     def __call__(self, term: Term, /) -> int: ...
@@ -31,7 +31,7 @@ class LaneValues:
         self,
         places: Mapping[str, tuple[int, ...]],
         fixed: Mapping[str, int],
-        choice: Choice,
+        choice: ValueChoice,
         chosen: Mapping[Term, int],
     ) -> None:
         """`places`: what each lane reads of each special register that differs over lanes;
@@ -87,18 +87,18 @@ def _parts(node: Term) -> tuple[Term, ...]:
     return () if node.kind in OPAQUE else node.args
 
 
-def small(trial: int) -> Choice:
+def small(trial: int) -> ValueChoice:
     """Any values, larger with each trial: what an address owes to them shows."""
     bits = (3, 7, 10)[trial]
     return lambda term: Random(f"{trial} {term.id}").randint(1, 1 << bits)
 
 
-def aligned(unit: int) -> Choice:
+def aligned(unit: int) -> ValueChoice:
     """One large multiple of a unit for everything."""
     return lambda _: unit << 10
 
 
-def usual(trial: int, unit: int) -> Choice:
+def usual(trial: int, unit: int) -> ValueChoice:
     """Multiples of a unit as they are at work in the middle of large data: widths of arrays are
     large beside the numbers of blocks and of the turns of loops."""
 

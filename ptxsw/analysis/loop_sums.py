@@ -26,7 +26,7 @@ _MAX_DEPTH = 24
 _MAX_ITEMS = 12
 
 
-class Place(Struct, frozen=True):
+class LoopAccess(Struct, frozen=True):
     """A load or store of the loop, and its address."""
 
     index: int
@@ -41,7 +41,7 @@ class LoopSums:
     def __init__(self, module: Module, function: Function, cfg: Cfg, loop: Loop) -> None:
         self.terms = Terms()
         self.registers: dict[Term, Reg] = {}
-        self.places: list[Place] = []
+        self.places: list[LoopAccess] = []
         self.values: dict[int, Term] = {}  # what an instruction leaves in its only register
         self._cfg, self._loop = cfg, loop
         self._blocks = sorted(loop.blocks, key=lambda number: cfg.rank[number])
@@ -107,7 +107,7 @@ class LoopSums:
             memory = next((o for o in instruction.operands if isinstance(o, Mem)), None)
             if memory is not None:
                 address = self._machine.address(state, memory)
-                self.places.append(Place(index, memory, address))
+                self.places.append(LoopAccess(index, memory, address))
             self._step(instruction, index, state, everything)
         self._ends[number] = state
 

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from ptxsw.cli.files import CommandError, as_json, read_kernels
 from ptxsw.cli.progress import counting
-from ptxsw.cli.rows import Row
+from ptxsw.cli.rows import OptionRow
 from ptxsw.cli.terminal import paint, show, width
 from ptxsw.cli.values import BLOCK, JOBS, KERNEL, block_shape, processes
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
 
-FORMAT = Row("format", ("--format",), "How to print it.", choices=("text", "json", "markdown"))
-SORT = Row(
+FORMAT = OptionRow(
+    "format", ("--format",), "How to print it.", choices=("text", "json", "markdown")
+)
+SORT = OptionRow(
     "sort",
     ("--sort",),
     "The most expensive access first, or as in the text.",

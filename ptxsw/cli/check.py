@@ -16,7 +16,7 @@ from ptxsw.cli.terminal import paint, show, width
 from ptxsw.cli.values import block_shape, named_launches, processes
 
 if TYPE_CHECKING:
-    from ptxsw.cli.check_run import Told
+    from ptxsw.cli.check_run import Summary
 
 _NO = 1
 
@@ -113,7 +113,7 @@ def check(
     from shlex import split
 
     from ptxsw.cli import check_run as run
-    from ptxsw.toolchain.inputs import Unreadable, files_in
+    from ptxsw.toolchain.inputs import UnreadableInput, files_in
 
     shape = None if block is None else block_shape(block)
     known_launches = named_launches(launch or ())
@@ -125,7 +125,7 @@ def check(
             resources=resources, launches=known_launches,
         )  # fmt: skip
         every = files_in(files)
-    except (ValueError, Unreadable) as error:
+    except (ValueError, UnreadableInput) as error:
         raise CommandError(str(error)) from error
     with bar("checking", len(every)) as step:
         answers = run.answers(every, task, processes(jobs), step)
@@ -145,7 +145,7 @@ def check(
         raise typer.Exit(_NO)
 
 
-def _drawn(told: Told, format: Format, help_uri: str | None, pinned: str | None) -> str:
+def _drawn(told: Summary, format: Format, help_uri: str | None, pinned: str | None) -> str:
     from ptxsw.findings.usage import usage_table
     from ptxsw.report import messages
     from ptxsw.report.layout import draw_text
@@ -174,7 +174,7 @@ def _drawn(told: Told, format: Format, help_uri: str | None, pinned: str | None)
     return json.dumps(_json(told, __version__), indent=1) + "\n"
 
 
-def _json(told: Told, version: str) -> dict[str, object]:
+def _json(told: Summary, version: str) -> dict[str, object]:
     from msgspec import to_builtins
 
     return {

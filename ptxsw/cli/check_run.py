@@ -49,7 +49,7 @@ class Task(Struct, frozen=True):
     launches: Mapping[str, Launch] = field(default_factory=dict)
 
 
-class Answer(Struct, frozen=True):
+class CheckedFile(Struct, frozen=True):
     """What was found in one file; `problems` are messages for the user, `notes` say what could not
     be asked beside."""
 
@@ -61,7 +61,7 @@ class Answer(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Told(Struct, frozen=True):
+class Summary(Struct, frozen=True):
     """What is told of all files: findings that are new, kernels that use more than was pinned
     among them."""
 
@@ -96,19 +96,21 @@ def _listed(text: str) -> list[str]:
 # ---------------------------------------------------------------- one file
 
 
-def answer(task: Task) -> Answer:
+def answer(task: Task) -> CheckedFile:
     """What is asked of one file; whatever is wrong with it is in the answer."""
     try:
-        found = _findings(task) if task.findings else Answer(task.path)
+        found = _findings(task) if task.findings else CheckedFile(task.path)
         used = _usages(task) if task.resources else {}
         return replace(found, usages=used)
-    except (PtxError, inputs.Unreadable, ValueError) as error:
-        return Answer(task.path, problems=(str(error),))
+    except (PtxError, inputs.UnreadableInput, ValueError) as error:
+        return CheckedFile(task.path, problems=(str(error),))
     except OSError as error:
-        return Answer(task.path, problems=(f"{error.filename or task.path}: {error.strerror}",))
+        return CheckedFile(
+            task.path, problems=(f"{error.filename or task.path}: {error.strerror}",)
+        )
 
 
-def _findings(task: Task) -> Answer:
+def _findings(task: Task) -> CheckedFile:
     from ptxsw import pipeline
 
     reports: list[Report] = []
@@ -121,7 +123,7 @@ def _findings(task: Task) -> Answer:
         reports.append(report)
         findings += located(report, ptx.text, ptx.directory)
     notes = tuple(report.warning for report in reports if report.warning)
-    return Answer(task.path, tuple(reports), tuple(findings), notes=notes)
+    return CheckedFile(task.path, tuple(reports), tuple(findings), notes=notes)
 
 
 def _usages(task: Task) -> Mapping[str, Usage]:
@@ -143,11 +145,11 @@ def _assembled(task: Task) -> list[bytes]:
         targets = parse(ptx.text, ptx.name).targets
         arch = task.arch or next((t for t in targets if t.startswith("sm_")), None)
         if arch is None:
-            raise inputs.Unreadable(f"{ptx.name}: it names no target; give one with --arch")
+            raise inputs.UnreadableInput(f"{ptx.name}: it names no target; give one with --arch")
         try:
             made.append(assemble(ptx.text, arch, name=ptx.name).cubin)
         except (NoPtxas, AssemblyError) as error:
-            raise inputs.Unreadable(f"{ptx.name}: {error}") from error
+            raise inputs.UnreadableInput(f"{ptx.name}: {error}") from error
     return made
 
 
@@ -156,10 +158,10 @@ def _assembled(task: Task) -> list[bytes]:
 
 def answers(
     paths: Sequence[str], task: Task, jobs: int, step: Callable[[int, str], None]
-) -> tuple[Answer, ...]:
+) -> tuple[CheckedFile, ...]:
     """What is asked of each file, in their order. `step` is told how many are done."""
     tasks = [replace(task, path=path) for path in paths]
-    found: dict[int, Answer] = {}
+    found: dict[int, CheckedFile] = {}
     step(0, "")
     for number, one in spread(range(len(tasks)), lambda n: answer(tasks[n]), jobs):
         found[number] = one
@@ -167,7 +169,7 @@ def answers(
     return tuple(found[number] for number in range(len(tasks)))
 
 
-def told(every: Sequence[Answer], known: baseline.Baseline | None, drift: float) -> Told:
+def told(every: Sequence[CheckedFile], known: baseline.Baseline | None, drift: float) -> Summary:
     """What is to be told of all files, beyond a baseline."""
     findings = tuple(each for one in every for each in one.findings)
     paths = _by_name(every)
@@ -177,7 +179,7 @@ def told(every: Sequence[Answer], known: baseline.Baseline | None, drift: float)
             _regression(paths[name][0], name, what)
             for name, what in worse(used, known.resources, drift)
         )
-    return Told(
+    return Summary(
         tuple(report for one in every for report in one.reports),
         findings,
         used,
@@ -193,7 +195,7 @@ def without_kernel(launches: Mapping[str, Launch], reports: Sequence[Report]) ->
     return next((name for name in named if not any(matches(k, name) for k in kernels)), None)
 
 
-def _by_name(every: Sequence[Answer]) -> dict[str, tuple[str, Usage]]:
+def _by_name(every: Sequence[CheckedFile]) -> dict[str, tuple[str, Usage]]:
     """File and usage of each kernel; of kernels of one name each has a number but the first."""
     found: dict[str, tuple[str, Usage]] = {}
     for one in every:
@@ -219,7 +221,7 @@ def read_baseline(path: str | None) -> baseline.Baseline | None:
     return None if path is None else baseline.read(path)
 
 
-def new_baseline(every: Sequence[Answer]) -> str:
+def new_baseline(every: Sequence[CheckedFile]) -> str:
     """The text of a baseline in which all of this is known."""
     findings = [each for one in every for each in one.findings]
     used = {name: usage for name, (_, usage) in _by_name(every).items()}

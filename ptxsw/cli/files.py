@@ -37,11 +37,11 @@ def read_kernels(path: str) -> tuple[str, str]:
     taken that it holds."""
     if path == "-" or not _made_elsewhere(path):
         return read(path)
-    from ptxsw.toolchain.inputs import Unreadable, ptx_of
+    from ptxsw.toolchain.inputs import UnreadableInput, ptx_of
 
     try:
         texts = ptx_of(path)
-    except Unreadable as error:
+    except UnreadableInput as error:
         raise CommandError(str(error)) from error
     if len(texts) > 1:
         names = ", ".join(each.name.removeprefix(f"{path}:") for each in texts[:3])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ptxsw.cli.files import CommandError, apart, as_json, read, write
 from ptxsw.cli.progress import counting
-from ptxsw.cli.rows import Row
+from ptxsw.cli.rows import OptionRow
 from ptxsw.cli.terminal import paint, show, width
 from ptxsw.cli.values import (
     ASSUME,
@@ -25,9 +25,9 @@ from ptxsw.cli.values import (
     processes,
 )
 
-OUTPUT = Row("output", ("-o", "--output"), "PTX, or -.", "OUT")
-ARCH = Row("arch", ("--arch",), "Judge gains for this target.", "sm_XX")
-HOIST = Row(
+OUTPUT = OptionRow("output", ("-o", "--output"), "PTX, or -.", "OUT")
+ARCH = OptionRow("arch", ("--arch",), "Judge gains for this target.", "sm_XX")
+HOIST = OptionRow(
     "hoist",
     ("--hoist", "--no-hoist"),
     "Move the middle load of a row up, so that values travel less far. [default: in scheme halo "
@@ -35,7 +35,7 @@ HOIST = Row(
     kind=bool,
     shows_default=False,
 )
-MIN_GAIN = Row(
+MIN_GAIN = OptionRow(
     "min_gain",
     ("--min-gain",),
     "Mode auto: by how many percent a rewrite has to shorten the time of a kernel, by what ptxas "
@@ -43,7 +43,7 @@ MIN_GAIN = Row(
     "PCT",
     float,
 )
-MAX_DELTA = Row(
+MAX_DELTA = OptionRow(
     "max_delta",
     ("--max-delta",),
     "Take values from lanes at most this far away.",
@@ -52,12 +52,12 @@ MAX_DELTA = Row(
     least=0,
     most=31,
 )
-ONLY = Row("only", ("--only",), hidden=True)  # as `--kernel` was called
-REPORT = Row("report", ("--report",), "Say there what was done, as JSON.", "R.json")
-EMIT_SMT2 = Row(
+ONLY = OptionRow("only", ("--only",), hidden=True)  # as `--kernel` was called
+REPORT = OptionRow("report", ("--report",), "Say there what was done, as JSON.", "R.json")
+EMIT_SMT2 = OptionRow(
     "emit_smt2", ("--emit-smt2",), "Write the proofs there, as SMT-LIB 2.", "DIR", kind=Path
 )
-UNSAFE_BOUND = Row(
+UNSAFE_BOUND = OptionRow(
     "unsafe_bound",
     ("--unsafe-bound",),
     "Write a kernel that computes NONSENSE, to time what shuffles could gain at most: without the "

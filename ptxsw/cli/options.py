@@ -8,10 +8,10 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from ptxsw.cli import values
-from ptxsw.cli.rows import Row
+from ptxsw.cli.rows import OptionRow
 
 
-def typed(row: Row) -> Any:
+def typed(row: OptionRow) -> Any:
     """A row of a table of options, as Typer takes it."""
     flags = ("/".join(row.flags),) if row.kind is bool else row.flags
     return typer.Option(

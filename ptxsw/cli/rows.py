@@ -17,7 +17,7 @@ from msgspec import Struct
 Reader = type[str] | type[int] | type[float] | type[Path] | type[bool]
 
 
-class Row(Struct, frozen=True):
+class OptionRow(Struct, frozen=True):
     """One option: the parameter of the command's function that it sets, how it is written, and
     what `--help` says of it. A `bool` is a switch with one way to set it and one to clear it."""
 
@@ -49,7 +49,7 @@ class Row(Struct, frozen=True):
         )
 
 
-def read(rows: Sequence[Row], arguments: Sequence[str]) -> dict[str, Any] | None:
+def read(rows: Sequence[OptionRow], arguments: Sequence[str]) -> dict[str, Any] | None:
     """The parameters that a plain line sets: one file, and options that are written in full, none
     twice, their values apart or behind `=`. None for any other line."""
     flags = {flag: (row, number) for row in rows for number, flag in enumerate(row.flags)}
@@ -74,7 +74,7 @@ def read(rows: Sequence[Row], arguments: Sequence[str]) -> dict[str, Any] | None
     return found if "file" in found else None
 
 
-def _value(row: Row, number: int, given: str | None, words: list[str]) -> Any:
+def _value(row: OptionRow, number: int, given: str | None, words: list[str]) -> Any:
     """The value of an option, which may be the next word. Raises ValueError."""
     if row.kind is bool:
         if given is not None:

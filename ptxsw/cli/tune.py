@@ -73,7 +73,7 @@ def tune(
         from ptxsw.gpu.measure import Effort
 
         effort = Effort(samples=samples)
-        request = tuning.Request(kernel, arch, given, shapes or BLOCKS, assumed, effort)
+        request = tuning.TuneRequest(kernel, arch, given, shapes or BLOCKS, assumed, effort)
         equal = tuning.run(
             text, name, driver, request, keep=store, csv=csv, plot=plot, say=typer.echo,
             step=step,

@@ -8,32 +8,34 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ptxsw.cli.files import CommandError, read
-from ptxsw.cli.rows import Row
+from ptxsw.cli.rows import OptionRow
 
 if TYPE_CHECKING:
     from ptxsw.verify.launches import Launch
 
-MODE = Row(
+MODE = OptionRow(
     "mode",
     ("--mode",),
     "auto: where it pays; force: whatever is proved.",
     choices=("auto", "force"),
 )
-SCHEME = Row(
+SCHEME = OptionRow(
     "scheme",
     ("--scheme",),
     "Code for a shuffled load.",
     choices=("auto", "keep", "paper", "early", "halo"),
 )
-FORM = Row(
+FORM = OptionRow(
     "form",
     ("--form",),
     "Code around it.",
     choices=("auto", "keep", "versioned", "uniform"),
 )
-KERNEL = Row("kernel", ("--kernel",), "Only this kernel, by its PTX or C++ name.", "NAME")
-BLOCK = Row("block", ("--block",), "Threads of a block. Default: rows of whole warps.", "X[xY[xZ]]")
-JOBS = Row(
+KERNEL = OptionRow("kernel", ("--kernel",), "Only this kernel, by its PTX or C++ name.", "NAME")
+BLOCK = OptionRow(
+    "block", ("--block",), "Threads of a block. Default: rows of whole warps.", "X[xY[xZ]]"
+)
+JOBS = OptionRow(
     "jobs",
     ("-j", "--jobs"),
     "Processes that share files, or the kernels of a long one. Default: the cores.",
@@ -41,14 +43,14 @@ JOBS = Row(
     int,
     least=1,
 )
-REWRITES = Row(
+REWRITES = OptionRow(
     "rewrites",
     ("--rewrites",),
     "all (but registers), or some of those that `ptxsw rewrites` prints, by commas.",
     "LIST",
 )
-LAUNCH = Row("launch", ("--launch",), "Launches to run. Default: invented.", "SPEC.json")
-ASSUME = Row(
+LAUNCH = OptionRow("launch", ("--launch",), "Launches to run. Default: invented.", "SPEC.json")
+ASSUME = OptionRow(
     "assume",
     ("--assume",),
     "none, or some of lockstep-iterations, no-lane-race, parameters-are-global, no-outside-writer "

@@ -12,7 +12,7 @@ from ptxsw.cxx_names import chosen, readable
 from ptxsw.errors import naming
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
-from ptxsw.simt import Counters, Result, launch
+from ptxsw.simt import Counters, LaunchResult, launch
 from ptxsw.simt.run import LIMIT, entry
 from ptxsw.verify.arguments import Data, parse_argument
 from ptxsw.verify.launches import Launch, Shape
@@ -96,7 +96,7 @@ def _value(word: str) -> Any:
 
 
 def _write(
-    module: Module, function: Function, values: Sequence[Any], result: Result, out: Path
+    module: Module, function: Function, values: Sequence[Any], result: LaunchResult, out: Path
 ) -> None:
     """Array arguments under the names of their parameters."""
     out.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.codegen import version_region as versioned
-from ptxsw.codegen.halo import Rows
+from ptxsw.codegen.halo import HaloWriter
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.overflow_checks import OverflowChecks
@@ -21,7 +21,7 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.uniform_loop import Uniform
 from ptxsw.codegen.version_region import Region
 from ptxsw.codegen.warp_state import Lane, SegmentPredicates, WarpState
-from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, WrapGuard
+from ptxsw.plan import Halo, HoistedLoad, Plan, ServedLoad, WrapGuard
 
 
 def emit(text: str, plan: Plan) -> tuple[Edit, ...]:
@@ -42,11 +42,11 @@ class Emitter:
         self._values = SavedValues(self._names, plan, self._uniform.outlives)
         self._stretches = SegmentPredicates(self._names, self._lane, self._uniform.predicate)
         self._shuffled = Shuffled(self._names, self._lane, self._values, text)
-        self._rows = Rows(self._names, self._lane, self._values, text)
+        self._rows = HaloWriter(self._names, self._lane, self._values, text)
         self._common = Insertions()  # of both copies where a stretch is written twice
         self._regions = versioned.regions(plan)
         self._region_of = {id(w): region for region in self._regions for w in region.rewrites}
-        self._takers: dict[int, list[Rewrite]] = {}  # of each load's value
+        self._takers: dict[int, list[ServedLoad]] = {}  # of each load's value
         for rewrite in plan.rewrites:
             for source in dict.fromkeys(part.source for part in rewrite.parts):
                 self._takers.setdefault(source, []).append(rewrite)
@@ -77,7 +77,7 @@ class Emitter:
                 if rewrite.scheme == "halo":
                     yield from self._plan.rows[rewrite.source].proof.guards
 
-    def _steps(self) -> Iterator[tuple[tuple[int, int], Halo | Rewrite]]:
+    def _steps(self) -> Iterator[tuple[tuple[int, int], Halo | ServedLoad]]:
         """What is to be written, by the instruction before which it begins."""
         for row in self._plan.halos:
             yield (self._made_at(row.lead), 0), row
@@ -91,7 +91,7 @@ class Emitter:
 
     # ------------------------------------------------------------ where lines go
 
-    def _lines(self, rewrite: Rewrite) -> Insertions:
+    def _lines(self, rewrite: ServedLoad) -> Insertions:
         """The lines of the code that a rewrite changes."""
         region = self._region_of.get(id(rewrite))
         return self._common if region is None else region.fast
@@ -132,7 +132,7 @@ class Emitter:
         whole = self._row_whole(row, members[0])
         self._rows.partial_load(self._lines(members[0]), row, whole)
 
-    def _row_whole(self, row: Halo, member: Rewrite) -> WarpState:
+    def _row_whole(self, row: Halo, member: ServedLoad) -> WarpState:
         """What a row knows of the warp where its lead is made."""
         at = self._made_at(row.lead)
         if id(member) in self._region_of:
@@ -141,13 +141,13 @@ class Emitter:
         wraps = self._wraps.of(row.proof.guards)
         return self._stretches.voted(self._common, at, segment, row.proof.block_shape, wraps)
 
-    def _rewrite(self, rewrite: Rewrite) -> None:
+    def _rewrite(self, rewrite: ServedLoad) -> None:
         if rewrite.is_copy:
             self._copy(rewrite)
         else:
             self._shuffle(rewrite)
 
-    def _shuffle(self, rewrite: Rewrite) -> None:
+    def _shuffle(self, rewrite: ServedLoad) -> None:
         lines = self._lines(rewrite)
         if rewrite.scheme == "halo":
             whole = self._row_whole(self._plan.rows[rewrite.source], rewrite)
@@ -163,7 +163,7 @@ class Emitter:
             self._shuffled.write(lines, self._home, rewrite, whole, wraps)
             self._merge(lines, rewrite)
 
-    def _merge(self, lines: Insertions, rewrite: Rewrite) -> None:
+    def _merge(self, lines: Insertions, rewrite: ServedLoad) -> None:
         """Lanes that take no part in a uniform loop keep what is read behind it."""
         inside = self._uniform.lasting(rewrite.dest)
         if inside is None or lines is not self._common:
@@ -175,7 +175,7 @@ class Emitter:
                 merged = f"selp.b{width} {register}, {register}, {old}, {inside};"
                 lines.replaced[rewrite.dest].append(merged)
 
-    def _copy(self, rewrite: Rewrite) -> None:
+    def _copy(self, rewrite: ServedLoad) -> None:
         """A load whose elements this lane has in registers."""
         registers = self._values.registers(rewrite.dest)
         lasting = _under(self._uniform.lasting(rewrite.dest))

@@ -22,10 +22,10 @@ from ptxsw.codegen.names import Names
 from ptxsw.codegen.saved_values import SavedValues, shuffles
 from ptxsw.codegen.warp_state import Lane, WarpState
 from ptxsw.ir import Mem, Reg
-from ptxsw.plan import Halo, Rewrite
+from ptxsw.plan import Halo, ServedLoad
 
 
-class Rows(Struct):
+class HaloWriter(Struct):
     """Writes rewrites of this scheme."""
 
     names: Names
@@ -87,7 +87,7 @@ class Rows(Struct):
         return moved
 
     def write(
-        self, lines: Insertions, home: Insertions, rewrite: Rewrite, whole: WarpState
+        self, lines: Insertions, home: Insertions, rewrite: ServedLoad, whole: WarpState
     ) -> None:
         """One member of a row."""
         ((register, width),) = self.values.registers(rewrite.dest)
@@ -120,7 +120,7 @@ class Rows(Struct):
         yield from shuffles(into, words, f"idx${self.lane.shifted(delta)}, 31, {whole.mask}")
         yield from last
 
-    def _fallback(self, lines: Insertions, rewrite: Rewrite, whole: WarpState) -> Iterator[str]:
+    def _fallback(self, lines: Insertions, rewrite: ServedLoad, whole: WarpState) -> Iterator[str]:
         slow = whole.unfit
         if slow is None:
             return

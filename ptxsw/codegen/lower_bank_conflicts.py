@@ -69,7 +69,7 @@ def lower(builder: Builder, cfg: Cfg, text: str, changes: Iterable[Change]) -> t
     for change in changes:
         detail = change.detail
         assert isinstance(detail, PermutedBanks)
-        writer = Writer(builder, cfg, text, detail.permutation)
+        writer = PermutedAddresses(builder, cfg, text, detail.permutation)
         for access in sorted(detail.accesses, key=lambda a: a.at):
             lines, instruction = writer.permuted(access)
             builder.before(access.at, *lines)
@@ -90,7 +90,7 @@ def most_added(lines: Iterable[str]) -> int:
 _Key = tuple[object, ...]
 
 
-class Writer(Struct, dict=True):
+class PermutedAddresses(Struct, dict=True):
     """Computes permuted addresses; what a block has computed those that it dominates use again."""
 
     builder: Builder

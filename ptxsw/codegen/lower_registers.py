@@ -18,7 +18,7 @@ _MAXNREG = re.compile(r"\.maxnreg\s+\w+")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-class Outcome(Struct, frozen=True):
+class RegisterTrial(Struct, frozen=True):
     """What ptxas made of a kernel under a limit: registers a thread, bytes that a thread spills to
     local memory, bytes of a block in shared memory, the share of resident warps, and stall cycles
     of a warp over that share (`cost/stalls.py`)."""
@@ -48,8 +48,8 @@ class RegisterLimit(Struct, frozen=True):
     """The `chosen` outcome is the one to be had; `outcomes` are all that were compared, the
     original first."""
 
-    chosen: Outcome
-    outcomes: tuple[Outcome, ...]
+    chosen: RegisterTrial
+    outcomes: tuple[RegisterTrial, ...]
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
@@ -63,10 +63,10 @@ class RegisterLimit(Struct, frozen=True):
         }
 
 
-class Compared(Struct, frozen=True):
+class RegisterTrials(Struct, frozen=True):
     """All outcomes of a kernel that stays as it is, the original first."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[RegisterTrial, ...]
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""

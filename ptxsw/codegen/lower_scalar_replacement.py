@@ -57,7 +57,7 @@ class Repeated(Struct, frozen=True):
         return {"kind": "repeated", "source_line": line(self.source), "tested": tested}
 
 
-class PutOff(Struct, frozen=True):
+class DeferredStores(Struct, frozen=True):
     """Stores to one address are made once, behind the loop; loads of it take the register. With
     `loaded`, the first of all is a load."""
 
@@ -177,7 +177,7 @@ class Lowering:
                 self._carry(detail)
             elif isinstance(detail, Repeated):
                 self.sources[detail.at] = detail.source
-            elif isinstance(detail, PutOff):
+            elif isinstance(detail, DeferredStores):
                 self._put_off(detail)
         for detail in details:
             if isinstance(detail, (Carried, Repeated)):
@@ -273,7 +273,7 @@ class Lowering:
 
     # ------------------------------------------------------------ stores
 
-    def _put_off(self, detail: PutOff) -> None:
+    def _put_off(self, detail: DeferredStores) -> None:
         held = self.names(detail.stores[-1])
         instructions = self.cfg.instructions
         if detail.loaded:
@@ -362,7 +362,7 @@ def claims(
     for detail in details:
         if isinstance(detail, Carried):
             found[detail] = tuple(_held(lowering, detail, lowering.names(detail.at), where))
-        elif isinstance(detail, PutOff):
+        elif isinstance(detail, DeferredStores):
             names = lowering.names(detail.stores[-1])
             found[detail] = tuple(_stored(lowering, detail, names, where))
     return found
@@ -390,7 +390,7 @@ def _held(lowering: Lowering, detail: Carried, names: Sequence[str], where: str)
 
 
 def _stored(
-    lowering: Lowering, detail: PutOff, names: Sequence[str], where: str
+    lowering: Lowering, detail: DeferredStores, names: Sequence[str], where: str
 ) -> Iterable[Claim]:
     """Each register is what is still to be stored."""
     instruction = lowering.cfg.instructions[detail.stores[-1]]

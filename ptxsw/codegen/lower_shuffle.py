@@ -11,7 +11,7 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.segments import segments
 from ptxsw.ir import Function
-from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
+from ptxsw.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop
 
 
 def lower(text: str, function: Function, cfg: Cfg, changes: Iterable[Change]) -> tuple[Edit, ...]:
@@ -25,7 +25,7 @@ def as_plan(function: Function, cfg: Cfg, changes: Iterable[Change]) -> Plan:
     return Plan(
         function,
         cfg.instructions,
-        tuple(one for one in details if isinstance(one, Rewrite)),
+        tuple(one for one in details if isinstance(one, ServedLoad)),
         segments(cfg),
         tuple(one for one in details if isinstance(one, HoistedLoad)),
         tuple(one for one in details if isinstance(one, Halo)),

@@ -21,7 +21,7 @@ New = Callable[[str, str], str]
 """`new(stem, kind)`: a register of type `.kind` that nothing else uses."""
 
 
-class Sum(Struct, frozen=True):
+class AddressSum(Struct, frozen=True):
     """`constant + Σ factor · register`, modulo 2^32."""
 
     items: tuple[tuple[str, int], ...]
@@ -63,8 +63,8 @@ class Compared(Struct, frozen=True):
     """`a kind b`, such as "le.s32" or "ne.s32"."""
 
     kind: str
-    a: Sum
-    b: Sum
+    a: AddressSum
+    b: AddressSum
 
     def test(self, new: New, lines: list[str]) -> tuple[str, str]:
         a, b = (each.written(new, lines) for each in (self.a, self.b))
@@ -78,7 +78,7 @@ class Compared(Struct, frozen=True):
 class Multiple(Struct, frozen=True):
     """`value` is a multiple of a power of two."""
 
-    value: Sum
+    value: AddressSum
     size: int
 
     def test(self, new: New, lines: list[str]) -> tuple[str, str]:
@@ -92,8 +92,8 @@ class Bounded(Struct, frozen=True):
     negative: so far an index gets in what is left of a loop."""
 
     index: str
-    left: Sum
-    growth: Sum
+    left: AddressSum
+    growth: AddressSum
     limit: int
 
     def test(self, new: New, lines: list[str]) -> tuple[str, str]:
@@ -109,7 +109,7 @@ class NotNegative(Struct, frozen=True):
     that is not."""
 
     index: str
-    more: Sum
+    more: AddressSum
     constant: int
 
     def test(self, new: New, lines: list[str]) -> tuple[str, str]:
@@ -144,11 +144,11 @@ def write_test(conditions: Sequence[Condition], new: New, result: str) -> list[s
 class Extended(Struct, frozen=True):
     """A sum extended to 64 bits."""
 
-    sum: Sum
+    sum: AddressSum
     sign: Literal["s", "u"]
 
 
-class Part(Struct, frozen=True):
+class AddressPart(Struct, frozen=True):
     """A summand of an address: `factor` times the product of values, each a register of 64 bits or
     an extended sum."""
 
@@ -165,7 +165,7 @@ class Base(Struct, frozen=True):
     """The sum `parts` is computed before the loop; each turn begins with `base + index · scale`.
     Accesses `members` (each with an offset in bytes) are made relative to that."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[AddressPart, ...]
     index: str
     scale: int
     members: tuple[tuple[int, int], ...]
@@ -177,8 +177,8 @@ class Pointer(Struct, frozen=True):
 
     at: int
     register: str
-    start: tuple[Part, ...]
-    step: tuple[Part, ...]
+    start: tuple[AddressPart, ...]
+    step: tuple[AddressPart, ...]
 
 
 class ReducedLoop(Struct, frozen=True):
@@ -266,7 +266,7 @@ def _fast(builder: Builder, text: str, loop: ReducedLoop) -> Iterator[str]:
     yield "}"
 
 
-def written_parts(parts: Sequence[Part], new: New, lines: list[str]) -> str:
+def written_parts(parts: Sequence[AddressPart], new: New, lines: list[str]) -> str:
     """A register or number of 64 bits that holds a sum; `lines` get what computes it."""
     total = ""
     for part in parts:

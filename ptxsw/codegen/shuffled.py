@@ -22,7 +22,7 @@ from ptxsw.codegen.saved_values import SavedValues, shuffles
 from ptxsw.codegen.warp_state import Lane, WarpState, edge_test
 from ptxsw.ir import Vec
 from ptxsw.parser import operand_spans
-from ptxsw.plan import ElementSource, Rewrite
+from ptxsw.plan import ElementSource, ServedLoad
 from ptxsw.source import Source
 
 Home = Callable[[int], Insertions]
@@ -41,7 +41,7 @@ class Shuffled(Struct):
         self,
         lines: Insertions,
         home: Home,
-        rewrite: Rewrite,
+        rewrite: ServedLoad,
         whole: WarpState,
         tests: tuple[str, ...],
     ) -> None:
@@ -58,7 +58,7 @@ class Shuffled(Struct):
     # ------------------------------------------------------------ who loads
 
     def _makes_its_own(
-        self, lines: Insertions, rewrite: Rewrite, unfit: str | None, tests: tuple[str, ...]
+        self, lines: Insertions, rewrite: ServedLoad, unfit: str | None, tests: tuple[str, ...]
     ) -> str | None:
         """True in lanes that must make the load themselves; None where none must."""
         edges = {edge_test(p): p for p in rewrite.parts if p.delta or p.mirror}
@@ -76,7 +76,7 @@ class Shuffled(Struct):
             name = self._own[unfit, used]
         return name
 
-    def _also(self, lines: Insertions, rewrite: Rewrite, own: str, inside: str) -> str:
+    def _also(self, lines: Insertions, rewrite: ServedLoad, own: str, inside: str) -> str:
         """Those of the lanes that take part in the uniform loop."""
         if (own, (inside,)) not in self._own:
             self._own[own, (inside,)] = name = self.names.new("own", "pred")
@@ -94,14 +94,14 @@ class Shuffled(Struct):
 
     # ------------------------------------------------------------ schemes
 
-    def _paper(self, home: Home, rewrite: Rewrite, mask: str, own: str | None) -> Iterator[str]:
+    def _paper(self, home: Home, rewrite: ServedLoad, mask: str, own: str | None) -> Iterator[str]:
         registers = self.values.registers(rewrite.dest)
         for part, (register, width) in zip(rewrite.parts, registers, strict=True):
             yield from self.element(home, part, register, width, mask)
         if own is not None:
             yield f"@{own} {self._original(rewrite)}"
 
-    def _early(self, home: Home, rewrite: Rewrite, mask: str, own: str | None) -> Iterator[str]:
+    def _early(self, home: Home, rewrite: ServedLoad, mask: str, own: str | None) -> Iterator[str]:
         if own is None:
             yield from self._paper(home, rewrite, mask, own)
             return
@@ -135,11 +135,11 @@ class Shuffled(Struct):
 
     # ------------------------------------------------------------ the load's text
 
-    def _original(self, rewrite: Rewrite) -> str:
+    def _original(self, rewrite: ServedLoad) -> str:
         span = self.values.plan.instructions[rewrite.dest].span
         return self.text[span.start : span.end]
 
-    def _into(self, rewrite: Rewrite, registers: list[str]) -> str:
+    def _into(self, rewrite: ServedLoad, registers: list[str]) -> str:
         """The load, as it is written, but into other registers."""
         load = self.values.plan.instructions[rewrite.dest]
         dest = operand_spans(Source(self.text), load)[0]

@@ -24,7 +24,7 @@ from ptxsw.codegen.splice import Edit, apply
 from ptxsw.codegen.warp_state import WarpState
 from ptxsw.flow.dataflow import read_first
 from ptxsw.ir import Body, Close, Directive, Open, Statement, Variable
-from ptxsw.plan import Plan, Rewrite, WrapGuard
+from ptxsw.plan import Plan, ServedLoad, WrapGuard
 from ptxsw.source import Span
 
 
@@ -34,7 +34,7 @@ class Region(Struct):
 
     start: int
     end: int
-    rewrites: list[Rewrite]
+    rewrites: list[ServedLoad]
     fast: Insertions = field(default_factory=Insertions)
 
     def __contains__(self, index: int) -> bool:
@@ -107,7 +107,7 @@ def _is_closed(plan: Plan, region: Region) -> bool:
     return True
 
 
-def _touched(plan: Plan, rewrite: Rewrite) -> list[int]:
+def _touched(plan: Plan, rewrite: ServedLoad) -> list[int]:
     """The instructions of its stretch that a rewrite has to do with."""
     found = [rewrite.dest]
     for part in rewrite.parts:

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from ptxsw.cost.cubin import Code
-from ptxsw.cost.nvdisasm import Line
+from ptxsw.cost.cubin import FunctionCode
+from ptxsw.cost.nvdisasm import DisassembledLine
 from ptxsw.flow.cfg import Block, FlowGraph, reverse_postorder
 
 BYTES: Final = 16  # of an instruction
@@ -33,7 +33,7 @@ class Routine(Struct, frozen=True):
     unresolved: frozenset[int]
 
 
-def routines(listing: Sequence[Line], code: Code) -> tuple[Routine, ...]:
+def routines(listing: Sequence[DisassembledLine], code: FunctionCode) -> tuple[Routine, ...]:
     """The kernel's own code first, then the routines in it. `listing` is without padding."""
     starts = [(0, code.name), *((at // BYTES, name) for at, name in code.routines)]
     ends = [start for start, _ in starts[1:]] + [len(listing)]
@@ -44,7 +44,7 @@ def routines(listing: Sequence[Line], code: Code) -> tuple[Routine, ...]:
     )
 
 
-def without_padding(listing: Sequence[Line]) -> int:
+def without_padding(listing: Sequence[DisassembledLine]) -> int:
     """How many instructions there are before what only fills the end: NOPs, and before them a
     branch to itself that nothing leads to."""
     end = len(listing)
@@ -62,7 +62,7 @@ class _Stretch(NamedTuple):
 
     start: int
     end: int
-    listing: Sequence[Line]
+    listing: Sequence[DisassembledLine]
     branches: Mapping[int, tuple[int, ...]]
 
     def successors(self, number: int) -> tuple[list[int], bool]:
@@ -107,18 +107,18 @@ def _routine(name: str, stretch: _Stretch) -> Routine:
 # ---------------------------------------------------------------- one instruction
 
 
-def _ends_block(line: Line) -> bool:
+def _ends_block(line: DisassembledLine) -> bool:
     return line.opcode.partition(".")[0] in _ENDS
 
 
-def _always_jumps(line: Line) -> bool:
+def _always_jumps(line: DisassembledLine) -> bool:
     """A branch without any condition: neither a predicate before it nor one among its operands."""
     root = line.opcode.partition(".")[0]
     jumps = root in ("BRA", "JMP") or (root == "CALL" and _target(line) is not None)
     return jumps and not line.predicate and "," not in line.operands
 
 
-def _falls_through(line: Line) -> bool:
+def _falls_through(line: DisassembledLine) -> bool:
     """May control go on behind this instruction?"""
     root = line.opcode.partition(".")[0]
     if root in _LEAVES or root in _INDIRECT:
@@ -126,7 +126,7 @@ def _falls_through(line: Line) -> bool:
     return not _always_jumps(line)
 
 
-def _target(line: Line) -> int | None:
+def _target(line: DisassembledLine) -> int | None:
     """The number of the instruction that a direct branch leads to, None for anything else:
     `BSSY` names where lanes will meet, and the operand of `BPT` or `NANOSLEEP` is a plain number.
     """

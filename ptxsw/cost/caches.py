@@ -56,7 +56,7 @@ class Touches(Struct, frozen=True):
         )  # fmt: skip
 
 
-class Traffic(Struct, frozen=True):
+class CacheTraffic(Struct, frozen=True):
     """Sectors for each block and step: those that pass between the caches, and between the second
     and memory. By instruction: the share of its sectors that come from L2 or memory, and from
     memory."""
@@ -77,10 +77,10 @@ class Setting(Struct, frozen=True):
     drift: float  # how far blocks are apart: the standard deviation of one, in steps
 
 
-def traffic(touches: Touches, setting: Setting) -> Traffic:
+def traffic(touches: Touches, setting: Setting) -> CacheTraffic:
     """What blocks of such a sample cause, each in one step."""
     if len(touches.sector) == 0:
-        return Traffic(0.0, 0.0, {}, {})
+        return CacheTraffic(0.0, 0.0, {}, {})
     missed = _missed_l1(touches, setting)
     behind = touches.of(missed)
     counted = behind.time >= _WARM * touches.steps
@@ -94,7 +94,7 @@ def traffic(touches: Touches, setting: Setting) -> Traffic:
         found, misses = _dram(behind, offsets, setting, span)
         dram += found / draws
         at_random += misses / draws
-    return Traffic(
+    return CacheTraffic(
         l2, dram,
         _shares(touches, missed.astype(float)),
         _spread_shares(touches, behind, at_random),

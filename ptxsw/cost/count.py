@@ -18,10 +18,10 @@ from ptxsw.analysis.coalescing import lane_stride
 from ptxsw.analysis.divergence import divergent_blocks
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.analysis.pointers import pointer_bases
-from ptxsw.cost.ranking import WARP, Figures, Request, Wait
+from ptxsw.cost.ranking import WARP, CacheRequest, Figures, Wait
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.plan import Halo, Plan, Rewrite
+from ptxsw.plan import Halo, Plan, ServedLoad
 
 _SPLIT = re.compile(r"[;{}\n]|//[^\n]*")
 _STATEMENT = re.compile(r"\s*(?:[\w$%]+:\s*)*(?:@!?\s*(?P<guard>[\w$%]+)\s+)?(?P<name>[a-z][\w.]*)")
@@ -71,7 +71,7 @@ class Counter:
     def original(self) -> Figures:
         """What the kernel does as it is."""
         issued = 0.0
-        requests: dict[Request, float] = {}
+        requests: dict[CacheRequest, float] = {}
         waits: dict[int, tuple[float, Wait]] = {}
         arrays: dict[object, float] = {}
         for index, instruction in enumerate(self._trace.cfg.instructions):
@@ -98,11 +98,11 @@ class Counter:
         lines = _spread(size, WARP, stride, 0).lines
         return max(lines, -(-WARP * size // _LINE)) > max(1, size // _WORD)
 
-    def _request(self, access: Access) -> Request:
+    def _request(self, access: Access) -> CacheRequest:
         """A full warp's request."""
         stride = lane_stride(self._affine, access)
         if stride is None:
-            return Request(access.bytes, WARP, WARP, WARP)
+            return CacheRequest(access.bytes, WARP, WARP, WARP)
         constant = self._affine.polynomial(access.variants[0].address).get((), 0)
         return _spread(access.bytes, WARP, stride, constant % 128)
 
@@ -111,14 +111,14 @@ class Counter:
     def added(
         self,
         plan: Plan,
-        rewrites: Iterable[Rewrite],
+        rewrites: Iterable[ServedLoad],
         issued: float = 0.0,
     ) -> Figures:
         """What some rewrites of a plan add: their shuffles and requests, and the instructions
         that were counted in their lines."""
         rewrites = tuple(rewrites)
         shuffles = unsure = 0.0
-        requests: dict[Request, float] = {}
+        requests: dict[CacheRequest, float] = {}
         waits: dict[int, tuple[float, Wait]] = {}
         for rewrite in rewrites:
             times = self.times(rewrite.dest)
@@ -142,11 +142,11 @@ class Counter:
             requests[part] = requests.get(part, 0.0) + self.times(lead)
         return Figures(issued, shuffles, unsure, requests, waits, 0.0)
 
-    def _partial(self, halo: Halo) -> Request:
+    def _partial(self, halo: Halo) -> CacheRequest:
         """The one load of what lies beyond a row's ends."""
         size = self._accesses[halo.lead].bytes
         sides = [_spread(size, n, halo.stride, 0) for n in (-halo.low, halo.high) if n]
-        return Request(
+        return CacheRequest(
             size,
             sum(s.lanes for s in sides),
             sum(s.sectors for s in sides),
@@ -180,19 +180,19 @@ class Counter:
         return low
 
 
-def _words(rewrite: Rewrite, load: Access) -> int:
+def _words(rewrite: ServedLoad, load: Access) -> int:
     """Shuffles of a rewrite: one for each word of each element that comes from another lane."""
     return sum(max(1, load.bits // 32) for p in rewrite.parts if p.delta or p.mirror)
 
 
-def _edge(rewrite: Rewrite, size: int) -> Request:
+def _edge(rewrite: ServedLoad, size: int) -> CacheRequest:
     """The request of the lanes that have no such neighbour."""
     lanes = min(WARP, max(abs(p.delta) if not p.mirror else WARP - 1 for p in rewrite.parts))
     return _spread(size, max(1, lanes), size, 0)
 
 
 @lru_cache(maxsize=4096)
-def _spread(size: int, lanes: int, stride: int, first: int) -> Request:
+def _spread(size: int, lanes: int, stride: int, first: int) -> CacheRequest:
     """The request of neighbouring lanes, the first of which lies `first` bytes into a line. Of an
     access whose `size` is not known (0) nothing is counted."""
     lowest = first + min(0, stride * (lanes - 1))
@@ -201,7 +201,9 @@ def _spread(size: int, lanes: int, stride: int, first: int) -> Request:
         for lane in range(lanes)
         for byte in range(0, size, min(size, 4) or 1)
     }
-    return Request(size, lanes, len({b // 32 for b in touched}), len({b // 128 for b in touched}))
+    return CacheRequest(
+        size, lanes, len({b // 32 for b in touched}), len({b // 128 for b in touched})
+    )
 
 
 # ---------------------------------------------------------------- instructions of a text

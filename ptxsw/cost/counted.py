@@ -47,7 +47,7 @@ class NotCounted(Exception):
     """ptxas or nvdisasm could not be asked; the message says why, and what to install."""
 
 
-class Refused(NotCounted):
+class RefusedByPtxas(NotCounted):
     """ptxas takes one of the texts for wrong; the message is its own."""
 
 
@@ -153,7 +153,7 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
     except ptxas.UnknownTarget as error:
         raise NotCounted(str(error)) from error
     except ptxas.AssemblyError as error:
-        raise Refused(f"ptxas refuses it: {' '.join(str(error).split())[:200]}") from error
+        raise RefusedByPtxas(f"ptxas refuses it: {' '.join(str(error).split())[:200]}") from error
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         raise NotCounted(f"ptxas could not be asked: {error}") from error
     if made.note:
@@ -199,7 +199,7 @@ def _is_local(cfg: Cfg, index: int | None) -> bool:
     return index is not None and isa.space(cfg.instructions[index]) in ("local", "generic")
 
 
-def _waits(arch: int, kernel: sass.Kernel, times: Sequence[float]) -> tuple[float, float]:
+def _waits(arch: int, kernel: sass.MachineKernel, times: Sequence[float]) -> tuple[float, float]:
     try:
         gpu = of_target(f"sm_{arch}")
     except UnknownGpu:

@@ -43,7 +43,7 @@ class Section(NamedTuple):
     info: int
 
 
-class Symbol(NamedTuple):
+class CubinSymbol(NamedTuple):
     """A symbol: `value` is an offset in bytes into section number `section`."""
 
     name: str
@@ -54,7 +54,7 @@ class Symbol(NamedTuple):
     size: int
 
 
-class Code(Struct, frozen=True):
+class FunctionCode(Struct, frozen=True):
     """One function of a cubin. Sizes and offsets are in bytes; `stack` is a thread's frame and
     `shared` a block's static shared memory. `routines` are the functions inside this code, by
     offset: what ptxas did not inline, and its own for divisions and roots. `lines` has the PTX
@@ -77,12 +77,12 @@ class Cubin(Struct, frozen=True):
     """`arch` is the number of the architecture: 80 for sm_80."""
 
     arch: int
-    functions: tuple[Code, ...]
+    functions: tuple[FunctionCode, ...]
 
 
 class _Elf(Struct):
     sections: list[Section]
-    symbols: list[Symbol] = field(default_factory=list)
+    symbols: list[CubinSymbol] = field(default_factory=list)
 
     def named(self, name: str) -> Section | None:
         return next((s for s in self.sections if s.name == name), None)
@@ -99,7 +99,7 @@ def read(cubin: bytes) -> Cubin:
         raise BadCubin(f"the cubin is cut off or damaged: {error}") from error
 
 
-def _functions(elf: _Elf, arch: int) -> Iterator[Code]:
+def _functions(elf: _Elf, arch: int) -> Iterator[FunctionCode]:
     general = list(_attributes(elf.named(".nv.info")))
     lines = _line_rows(elf)
     for number, symbol in enumerate(elf.symbols):
@@ -114,7 +114,7 @@ def _functions(elf: _Elf, arch: int) -> Iterator[Code]:
             for s in elf.symbols
             if s.section == symbol.section and s.type == _FUNCTION and s.value
         }
-        yield Code(
+        yield FunctionCode(
             symbol.name,
             bool(symbol.other & _ENTRY),
             section.data,
@@ -155,7 +155,7 @@ def _elf(cubin: bytes) -> _Elf:
     if table is not None:
         strings = sections[table.link].data
         for name, info, other, index, value, size in struct.iter_unpack("<IBBHQQ", table.data):
-            symbol = Symbol(_text(strings, name), info & 15, other, index, value, size)
+            symbol = CubinSymbol(_text(strings, name), info & 15, other, index, value, size)
             elf.symbols.append(symbol)
     return elf
 

@@ -55,7 +55,7 @@ class Case(Struct, frozen=True):
         return {**self.cycles, _WAITING: self.waits / warps}
 
 
-class Figures(Struct, frozen=True):
+class ResourceUse(Struct, frozen=True):
     """What a kernel takes: registers a thread, bytes that a thread spills to local memory and that
     a block has in shared memory, the share of resident warps by the threads of a block, and how
     many warps all are; and what a warp does that runs through it once, each loop taken 16 times:
@@ -84,13 +84,13 @@ class Decision(Struct, frozen=True):
     kept: bool
     by: str
     reason: str
-    before: Figures | None = None
-    after: Figures | None = None
+    before: ResourceUse | None = None
+    after: ResourceUse | None = None
 
 
 def figures(
     counted: Counted, asked: Wavefronts, arch: str, block: tuple[int, int, int] | None
-) -> Figures:
+) -> ResourceUse:
     """The figures of a text, whose accesses ask for so many wavefronts. Raises UnknownTarget."""
     try:
         gpu = of_target(arch)
@@ -105,7 +105,7 @@ def figures(
     near, far = counted.waits
     slow = Case(_cycles(gpu, counted, waves, lambda rate: rate.low), far)
     fast = Case(_cycles(gpu, counted, waves, lambda rate: rate.high), near)
-    return Figures(
+    return ResourceUse(
         counted.registers, counted.local, counted.shared, resident, limits(arch).warps,
         counted.instructions, waves, (slow, fast),
     )  # fmt: skip
@@ -134,7 +134,7 @@ def _threads(arch: str, block: tuple[int, int, int] | None) -> Sequence[int]:
     return tuple(threads for threads in _USUAL_BLOCKS if threads <= most)
 
 
-def decide(before: Figures, after: Figures, falls: float = FALLS) -> Decision:
+def decide(before: ResourceUse, after: ResourceUse, falls: float = FALLS) -> Decision:
     """Is the rewritten kernel kept? The share `falls` is what it has to gain."""
     lost = _lost(before, after)
     change = _change(before, after)
@@ -150,7 +150,7 @@ def decide(before: Figures, after: Figures, falls: float = FALLS) -> Decision:
     return Decision(False, PTXAS, lost, before, after)
 
 
-def _lost(before: Figures, after: Figures) -> str | None:
+def _lost(before: ResourceUse, after: ResourceUse) -> str | None:
     """What is given away: resident warps, or registers to local memory."""
     lost = [t for t in before.occupancy if after.occupancy[t] < before.occupancy[t]]
     if lost:
@@ -165,7 +165,7 @@ def _lost(before: Figures, after: Figures) -> str | None:
     return None
 
 
-def _gains(before: Figures, after: Figures, falls: float) -> bool:
+def _gains(before: ResourceUse, after: ResourceUse, falls: float) -> bool:
     """Whatever the block, and wherever in its ranges the GPU is."""
     return all(
         old > 0 < after.occupancy[threads]
@@ -179,7 +179,7 @@ def _gains(before: Figures, after: Figures, falls: float) -> bool:
     )
 
 
-def _change(before: Figures, after: Figures) -> str:
+def _change(before: ResourceUse, after: ResourceUse) -> str:
     pairs = (
         ("instructions", before.instructions, after.instructions),
         ("wavefronts", before.wavefronts, after.wavefronts),

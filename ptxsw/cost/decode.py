@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ptxsw.cost.cubin import Code
-from ptxsw.cost.nvdisasm import Line
+from ptxsw.cost.cubin import FunctionCode
+from ptxsw.cost.nvdisasm import DisassembledLine
 
 _BYTES: Final = 16  # of an instruction
 _FIRST: Final = 80  # architectures whose encoding the tests compare
@@ -56,7 +56,7 @@ _DIRECT: Final = 0x9  # the form of a call whose target stands in the instructio
 _COLLECTIVE: Final = 1 << 86  # of WARPSYNC from sm_90 on: a branch
 
 
-def decoded(code: Code, arch: int) -> list[Line] | None:
+def decoded(code: FunctionCode, arch: int) -> list[DisassembledLine] | None:
     """The instructions of a kernel for sm_`arch`, padding included; None where one is not known.
     Of opcodes there is the root, with the size that is moved; of operands those that steer."""
     if not _FIRST <= arch <= _LAST:
@@ -71,7 +71,7 @@ def decoded(code: Code, arch: int) -> list[Line] | None:
     return lines
 
 
-def _line(word: int, at: int, arch: int, routines: dict[int, str]) -> Line | None:
+def _line(word: int, at: int, arch: int, routines: dict[int, str]) -> DisassembledLine | None:
     """One instruction, which stands `at` bytes behind the start of its kernel."""
     operation = word & 0x1FF
     root = _OPCODES.get(operation)
@@ -87,22 +87,24 @@ def _line(word: int, at: int, arch: int, routines: dict[int, str]) -> Line | Non
         case "BRA":
             tests = word >> 87 & 15 != _ALWAYS or word >> 32 & 3
             target = _target(word, at, arch)
-            return Line(predicate, root, f"{'P,' if tests else ''}{target:#x}", True, False)
+            return DisassembledLine(
+                predicate, root, f"{'P,' if tests else ''}{target:#x}", True, False
+            )
         case "CALL":
             if word >> 8 & 0xF != _DIRECT:
                 return None
             target = _target(word, at, arch)
             called = routines.get(target)
             operands = f"{target:#x}" if called is None else f"`({called})"
-            return Line(predicate, "CALL.REL.NOINC", operands, True, called is not None)
+            return DisassembledLine(predicate, "CALL.REL.NOINC", operands, True, called is not None)
         case "WARPSYNC" if arch >= 90 and word & _COLLECTIVE:
             return None
         case _ if root in _SIZED:
             size = word >> 73 & 7
             if size >= len(_SIZES):
                 return None
-            return Line(predicate, f"{root}.{_SIZES[size]}", "", False, False)
-    return Line(predicate, root, "", False, False)
+            return DisassembledLine(predicate, f"{root}.{_SIZES[size]}", "", False, False)
+    return DisassembledLine(predicate, root, "", False, False)
 
 
 def _target(word: int, at: int, arch: int) -> int:

@@ -24,7 +24,7 @@ class Ends(NamedTuple):
     sum: float
 
 
-class Work(NamedTuple):
+class WarpWork(NamedTuple):
     """What a warp does, where no machine code is known: a multiprocessor issues four instructions a
     cycle, and serves one wavefront."""
 

@@ -22,7 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 from ptxsw.codegen.names import FALLBACKS
-from ptxsw.cost.sass import Instruction, Kernel
+from ptxsw.cost.sass import MachineInstruction, MachineKernel
 from ptxsw.flow.cfg import Block, Cfg
 
 _DEEPEST: Final = 3  # loops are not multiplied beyond this depth
@@ -42,7 +42,7 @@ _ONE_EACH: Final[Mapping[str, tuple[str, ...]]] = {
 _FALLBACK: Final = re.compile(rf"\$sw\d*_(?:{'|'.join(FALLBACKS)})\d+$")
 
 
-def executions(made: Kernel, cfg: Cfg, trips: float) -> tuple[float, ...]:
+def executions(made: MachineKernel, cfg: Cfg, trips: float) -> tuple[float, ...]:
     """For each instruction of `made` how often a warp executes it on average; `cfg` is the flow
     graph of the PTX it was made from, and the lines have to be known.
 
@@ -92,7 +92,7 @@ class _Scene(Struct, frozen=True):
     trips: float
 
 
-def _scene(made: Kernel, cfg: Cfg, trips: float) -> _Scene:
+def _scene(made: MachineKernel, cfg: Cfg, trips: float) -> _Scene:
     at = {ins.start: number for number, ins in enumerate(cfg.instructions)}
     places = [None if i.ptx is None else at.get(i.ptx) for i in made.instructions]
     origins = tuple(None if p is None else cfg.block_of[p] for p in places)
@@ -122,7 +122,9 @@ def _scene(made: Kernel, cfg: Cfg, trips: float) -> _Scene:
 
 
 def _is_cold(
-    instructions: Sequence[Instruction], origins: Sequence[int | None], fallback: frozenset[int]
+    instructions: Sequence[MachineInstruction],
+    origins: Sequence[int | None],
+    fallback: frozenset[int],
 ) -> bool:
     """Does a block of machine code hold the way of a failed test alone? Where ptxas makes both
     ways one after the other, their accesses are under predicates."""
@@ -138,7 +140,7 @@ def _is_cold(
 
 
 def _copies(
-    instructions: Sequence[Instruction], places: Sequence[int | None], cfg: Cfg
+    instructions: Sequence[MachineInstruction], places: Sequence[int | None], cfg: Cfg
 ) -> dict[int, int]:
     """How many copies ptxas made of each block of PTX, where that shows."""
     counted: Counter[int] = Counter()

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.interval import Interval, exactly
-from ptxsw.cost.sass import Kernel
+from ptxsw.cost.sass import MachineKernel
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Instruction, Reg, type_width
@@ -42,7 +42,7 @@ class Mix(Struct, frozen=True):
     pipes: Mapping[str, Interval]
 
 
-def of_machine_code(kernel: Kernel, executed: Mapping[int, float]) -> Mix:
+def of_machine_code(kernel: MachineKernel, executed: Mapping[int, float]) -> Mix:
     """`executed` says how often warps execute the PTX instruction at an offset of the text. What is
     made from none of them, such as an address that is computed ahead, is executed as often as the
     rest of its block is."""

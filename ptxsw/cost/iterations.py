@@ -27,7 +27,7 @@ from ptxsw.cost.instructions import (
     of_ptx,
 )
 from ptxsw.cost.interval import Interval, exactly, total
-from ptxsw.cost.sass import Kernel
+from ptxsw.cost.sass import MachineKernel
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
@@ -50,7 +50,7 @@ def stretches(
     gpu: Gpu,
     trace: Trace,
     block: tuple[int, int, int] | None,
-    code: Kernel | None,
+    code: MachineKernel | None,
     offset: Callable[[int], int] = int,
 ) -> tuple[Stretch, ...]:
     """The innermost loops of a kernel in the order of the code, or the kernel. `offset` tells where
@@ -85,7 +85,7 @@ class _Reader:
         gpu: Gpu,
         trace: Trace,
         block: tuple[int, int, int] | None,
-        code: Kernel | None,
+        code: MachineKernel | None,
         offset: Callable[[int], int],
     ) -> None:
         self._gpu, self._trace, self._code, self._offset = gpu, trace, code, offset

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from ptxsw import isa
 from ptxsw.cost import caches
-from ptxsw.cost.caches import SECTOR, Setting, Traffic
+from ptxsw.cost.caches import SECTOR, CacheTraffic, Setting
 from ptxsw.cost.estimate import Work
 from ptxsw.cost.gpu import Gpu
 from ptxsw.cost.instructions import Mix, critical_path, latencies, of_machine_code, of_ptx
 from ptxsw.cost.interval import Interval, exactly
 from ptxsw.cost.occupancy import Occupancy
 from ptxsw.cost.sampled import Sample
-from ptxsw.cost.sass import Kernel
+from ptxsw.cost.sass import MachineKernel
 from ptxsw.flow.cfg import build
 from ptxsw.ir import Function
 
@@ -31,8 +31,8 @@ class Flow(Struct, frozen=True):
     """Sectors of the launch between the caches, and those to and from memory: where blocks run in
     lock step, and where they do not."""
 
-    together: Traffic
-    apart: Traffic
+    together: CacheTraffic
+    apart: CacheTraffic
 
 
 def work(
@@ -42,7 +42,7 @@ def work(
     blocks: int,
     resident: Occupancy,
     shared: int,
-    code: Kernel | None,
+    code: MachineKernel | None,
 ) -> Work:
     """What a launch of so many blocks asks of a GPU. `code` is what ptxas made of the kernel, if
     it is known; `shared` the shared memory of a block in bytes."""
@@ -99,7 +99,7 @@ def _cacheable(gpu: Gpu, sample: Sample) -> caches.Touches:
     return replace(touches, cached=~touches.write)
 
 
-def _mix(function: Function, sample: Sample, code: Kernel | None) -> Mix:
+def _mix(function: Function, sample: Sample, code: MachineKernel | None) -> Mix:
     if code is None or not code.instructions:
         return of_ptx(sample.instructions, sample.executed)
     executed = {
@@ -113,7 +113,7 @@ def _is_global(sample: Sample, number: int) -> bool:
     return isa.space(sample.instructions[number]) in ("global", "generic")
 
 
-def _l2_sectors(sample: Sample, flow: Traffic) -> float:
+def _l2_sectors(sample: Sample, flow: CacheTraffic) -> float:
     """Sectors of one block that come to the second-level cache."""
     return sum(
         asked.distinct * flow.beyond_l1.get(number, 1.0)
@@ -122,7 +122,7 @@ def _l2_sectors(sample: Sample, flow: Traffic) -> float:
     )
 
 
-def _dram_share(flow: Traffic) -> float:
+def _dram_share(flow: CacheTraffic) -> float:
     return flow.dram / flow.l2 if flow.l2 else 0.0
 
 

@@ -19,7 +19,7 @@ class NoNvdisasm(Exception):
     """There is no nvdisasm that can read this cubin; the message says what to do."""
 
 
-class Line(NamedTuple):
+class DisassembledLine(NamedTuple):
     """One instruction: `predicate` such as "!P0" or empty, operands without blanks. `control` is
     true of branches, calls, exits and what gathers lanes; `call` of calls that return."""
 
@@ -41,7 +41,7 @@ def locate(environ: Mapping[str, str] | None = None) -> str:
 
 def disassemble(
     cubin: bytes, nvdisasm: str | None = None, *, timeout: float | None = None
-) -> dict[str, list[Line]]:
+) -> dict[str, list[DisassembledLine]]:
     """The instructions of each function of a cubin, in order, padding included.
 
     `timeout` is in seconds. Raises NoNvdisasm, or subprocess.TimeoutExpired.
@@ -66,9 +66,9 @@ def disassemble(
         raise NoNvdisasm(f"{program} prints JSON of another form: {error!r}") from error
 
 
-def _line(given: Mapping[str, Any]) -> Line:
+def _line(given: Mapping[str, Any]) -> DisassembledLine:
     kinds = given.get("other-attributes") or {}
-    return Line(
+    return DisassembledLine(
         given.get("predicate", "").removeprefix("@"),
         given["opcode"],
         given.get("operands", ""),

@@ -65,7 +65,7 @@ class Allowed(NamedTuple):
     barriers: int | None
 
 
-class Step(NamedTuple):
+class OccupancyStep(NamedTuple):
     """A change of one resource that changes the number of resident blocks.
 
     `at` is the value nearest to today's with which `blocks` are resident: registers a thread, or
@@ -91,7 +91,7 @@ class Occupancy(Struct, frozen=True):
     fraction: float  # of the warps that can be resident
     limiter: str
     allowed: Allowed
-    next_steps: tuple[Step, ...]
+    next_steps: tuple[OccupancyStep, ...]
 
 
 class _Need(Struct, frozen=True):
@@ -151,7 +151,7 @@ def occupancy(
 
 def register_steps(
     target: str, block_threads: int, shared: int = 0, *, barriers: int = 1
-) -> tuple[Step, ...]:
+) -> tuple[OccupancyStep, ...]:
     """All steps in registers of such a kernel: for each number of resident blocks the most
     registers a thread may have, fewest blocks first. Raises as `occupancy` does."""
     full = occupancy(target, block_threads, 0, shared, barriers=barriers)
@@ -225,7 +225,7 @@ def _round_up(value: int, unit: int) -> int:
 # ---------------------------------------------------------------- the steps
 
 
-def _next_steps(machine: Limits, need: _Need, blocks: int) -> tuple[Step, ...]:
+def _next_steps(machine: Limits, need: _Need, blocks: int) -> tuple[OccupancyStep, ...]:
     """The nearest steps. More of a resource never lets more blocks in, so each is found by
     bisection."""
     steps = []
@@ -242,8 +242,8 @@ def _next_steps(machine: Limits, need: _Need, blocks: int) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _step(machine: Limits, need: _Need, resource: str, at: int, blocks: int) -> Step:
-    return Step(resource, at, blocks, blocks * need.warps / machine.warps)
+def _step(machine: Limits, need: _Need, resource: str, at: int, blocks: int) -> OccupancyStep:
+    return OccupancyStep(resource, at, blocks, blocks * need.warps / machine.warps)
 
 
 def _last(blocks_of: Callable[[int], int], most: int, blocks: int) -> int | None:

@@ -35,7 +35,7 @@ Bounds = tuple[float, float, float, float]
 """Cycles for one warp of the issue slots, the cache, the load-store units, memory."""
 
 
-class Request(Struct, frozen=True):
+class CacheRequest(Struct, frozen=True):
     """A global memory access as the cache sees it: `size` bytes for each of `lanes` lanes, which
     lie in so many 32-byte sectors and 128-byte lines."""
 
@@ -63,7 +63,7 @@ class Figures(Struct, frozen=True):
     issued: float = 0.0  # warp instructions
     shuffles: float = 0.0  # of these: shuffles of one word
     unsure: float = 0.0  # of these: where ptxas does not know that the warp is together
-    requests: Mapping[Request, float] = field(default_factory=dict)
+    requests: Mapping[CacheRequest, float] = field(default_factory=dict)
     waits: Mapping[int, tuple[float, Wait]] = field(default_factory=dict)
     memory: float = 0.0  # bytes that memory has to give or take
 
@@ -100,7 +100,7 @@ class Scale(Struct, frozen=True):
     shuffle_latency: float
     warps: int  # that can be resident
 
-    def passes(self, request: Request) -> float:
+    def passes(self, request: CacheRequest) -> float:
         """Cycles that a request takes of the cache."""
         words = request.lanes * max(1.0, request.size / _WORD)
         return max(words / self.l1_lanes, request.sectors * _SECTOR / self.l1_bytes)

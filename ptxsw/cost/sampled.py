@@ -27,7 +27,7 @@ from ptxsw.verify.launches import Launch
 
 if TYPE_CHECKING:
     from ptxsw.simt.chunk import Chunk
-    from ptxsw.simt.memory import Place
+    from ptxsw.simt.memory import AccessedBytes
     from ptxsw.simt.state import Fragment
 
 Array = NDArray[Any]
@@ -174,7 +174,7 @@ class _Counting:
         self._visits[number] = self._visits.get(number, 0.0) + threads / self._threads
 
     def access(
-        self, chunk: Chunk, fragment: Fragment, place: Place, size: int, write: bool
+        self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, write: bool
     ) -> None:
         if place.region is chunk.local:
             return
@@ -235,7 +235,7 @@ class _Window(_Counting):
         self._columns: list[tuple[Array, Array, int, int, bool, bool]] = []
 
     def access(
-        self, chunk: Chunk, fragment: Fragment, place: Place, size: int, write: bool
+        self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, write: bool
     ) -> None:
         if not place.arena:
             return

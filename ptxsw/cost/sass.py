@@ -61,7 +61,7 @@ class Control(NamedTuple):
     reuse: int
 
 
-class Instruction(NamedTuple):
+class MachineInstruction(NamedTuple):
     """One instruction of machine code. `address` is in bytes from the start of its function;
     `predicate` is such as "!P0", or empty. `line` counts from 1 in the PTX text, and `ptx` is the
     offset there of the PTX instruction; both None where it is from none, or that is not known."""
@@ -88,7 +88,7 @@ class Instruction(NamedTuple):
         return next((w for m, w in _WIDTHS.items() if m in self.opcode.split(".")), 4)
 
 
-class Kernel(Struct, frozen=True, dict=True):
+class MachineKernel(Struct, frozen=True, dict=True):
     """One kernel as ptxas made it.
 
     `stack`, `spill_stores` and `spill_loads` are bytes of one thread; the spills are None where a
@@ -105,21 +105,21 @@ class Kernel(Struct, frozen=True, dict=True):
     spill_loads: int | None
     shared: int
     barriers: int
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[MachineInstruction, ...]
     routines: tuple[Routine, ...]
     ptx: Mapping[str, int]
 
-    def of_block(self, block: Block) -> tuple[Instruction, ...]:
+    def of_block(self, block: Block) -> tuple[MachineInstruction, ...]:
         """The instructions of one block."""
         return self.instructions[block.start : block.end]
 
-    def of_loop(self, routine: Routine, loop: Loop) -> tuple[Instruction, ...]:
+    def of_loop(self, routine: Routine, loop: Loop) -> tuple[MachineInstruction, ...]:
         """The instructions of a loop, in the order of its blocks."""
         blocks = (routine.flow.blocks[number] for number in sorted(loop.blocks))
         return tuple(i for block in blocks for i in self.of_block(block))
 
     @cached_property
-    def inner_loops(self) -> tuple[tuple[Instruction, ...], ...]:
+    def inner_loops(self) -> tuple[tuple[MachineInstruction, ...], ...]:
         """The instructions of each loop of the kernel's own code that has none inside it, in the
         order of the code."""
         if not self.routines:
@@ -135,10 +135,10 @@ class Sass(Struct, frozen=True):
     why, or is empty."""
 
     arch: int
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[MachineKernel, ...]
     note: str
 
-    def kernel(self, name: str) -> Kernel:
+    def kernel(self, name: str) -> MachineKernel:
         """A kernel by its name. Raises KeyError."""
         for kernel in self.kernels:
             if kernel.name == name:
@@ -159,7 +159,7 @@ class Counts(NamedTuple):
         return sum(n for (name, _), n in self.accesses.items() if name == root)
 
 
-def count(instructions: Iterable[Instruction]) -> Counts:
+def count(instructions: Iterable[MachineInstruction]) -> Counts:
     """Counts instructions. Those that do nothing, NOP, are left out."""
     real = [i for i in instructions if i.root != "NOP"]
     accesses = Counter((i.root, i.width) for i in real if i.width is not None)
@@ -227,14 +227,16 @@ def _codes(made: cubin.Cubin) -> dict[str, bytes]:
     return {function.name: function.code for function in made.functions}
 
 
-def _completed(kernel: Kernel, used: Resources | None, ptx: Mapping[str, int]) -> Kernel:
+def _completed(
+    kernel: MachineKernel, used: Resources | None, ptx: Mapping[str, int]
+) -> MachineKernel:
     if used is None:
         return replace(kernel, ptx=ptx)
     stores, loads = used.spill_stores, used.spill_loads
     return replace(kernel, ptx=ptx, spill_stores=stores, spill_loads=loads)
 
 
-Listing = Mapping[str, list[nvdisasm.Line]]
+Listing = Mapping[str, list[nvdisasm.DisassembledLine]]
 """Instructions, padding included, by the name of their function."""
 
 
@@ -272,15 +274,18 @@ def _decoded(made: cubin.Cubin) -> Listing | None:
 
 
 def _kernel(
-    arch: int, code: cubin.Code, listing: list[nvdisasm.Line], places: _Places | None
-) -> Kernel:
+    arch: int,
+    code: cubin.FunctionCode,
+    listing: list[nvdisasm.DisassembledLine],
+    places: _Places | None,
+) -> MachineKernel:
     end = without_padding(listing)
     lines = _lines(code, end)
     instructions = tuple(
         _instruction(arch, code.code, number, listing[number], lines[number], places)
         for number in range(end)
     )
-    return Kernel(
+    return MachineKernel(
         code.name,
         len(code.code),
         code.registers,
@@ -302,14 +307,14 @@ def _instruction(
     arch: int,
     code: bytes,
     number: int,
-    line: nvdisasm.Line,
+    line: nvdisasm.DisassembledLine,
     row: int | None,
     places: _Places | None,
-) -> Instruction:
+) -> MachineInstruction:
     word = int.from_bytes(code[number * BYTES : (number + 1) * BYTES], "little")
     at = places.instruction(row) if places is not None and row is not None else None
     where = places.line(at) if places is not None and at is not None else None
-    return Instruction(
+    return MachineInstruction(
         number * BYTES,
         line.opcode,
         line.operands,
@@ -335,7 +340,7 @@ def control(word: int) -> Control:
     )
 
 
-def _lines(code: cubin.Code, count: int) -> list[int | None]:
+def _lines(code: cubin.FunctionCode, count: int) -> list[int | None]:
     """The line of each instruction. A routine that ptxas adds has none: lines of what stands
     before it do not reach into it."""
     found: list[int | None] = [None] * count

@@ -33,7 +33,7 @@ class Variant(Struct, frozen=True):
     added: Figures = field(default_factory=Figures)
 
 
-class Row(Struct, frozen=True):
+class GroupVariants(Struct, frozen=True):
     """The ways of a row. Those picked in rows of one `unit` have one form."""
 
     unit: int
@@ -73,7 +73,9 @@ class Choice(Struct, frozen=True):
     reason: str
 
 
-def choose(rows: Sequence[Row], original: Figures, scale: Scale | None, policy: Policy) -> Choice:
+def choose(
+    rows: Sequence[GroupVariants], original: Figures, scale: Scale | None, policy: Policy
+) -> Choice:
     """The choice for one kernel, of which `original` are the figures as it is."""
     if policy.force:
         picks, gain = _best(rows, original, scale, all_of_them=True)
@@ -97,7 +99,7 @@ _FORCE = "force rewrites it"
 # ---------------------------------------------------------------- what was measured
 
 
-def _as_tuned(rows: Sequence[Row], tuned: Tuned, min_gain: float | None) -> Choice:
+def _as_tuned(rows: Sequence[GroupVariants], tuned: Tuned, min_gain: float | None) -> Choice:
     nothing = (None,) * len(rows)
     place = f"measured on {tuned.device} ({tuned.date})"
     gain = tuned.speedup - 1
@@ -135,7 +137,10 @@ def _percent(gain: float) -> str:
 
 
 def _forced(
-    rows: Sequence[Row], picks: Sequence[int | None], scale: Scale | None, gain: float | None
+    rows: Sequence[GroupVariants],
+    picks: Sequence[int | None],
+    scale: Scale | None,
+    gain: float | None,
 ) -> str:
     if scale is None or gain is None or all(len(row.ways) < 2 for row in rows):
         return "asked for by force"
@@ -143,7 +148,7 @@ def _forced(
 
 
 def _rated(
-    rows: Sequence[Row],
+    rows: Sequence[GroupVariants],
     picks: tuple[int | None, ...],
     gain: float | None,
     original: Figures,
@@ -205,7 +210,7 @@ class _Kernel:
 
 
 def _best(
-    rows: Sequence[Row], original: Figures, scale: Scale | None, *, all_of_them: bool
+    rows: Sequence[GroupVariants], original: Figures, scale: Scale | None, *, all_of_them: bool
 ) -> tuple[tuple[int | None, ...], float | None]:
     """The picks that are rated best, and the gain they promise; without a scale the first
     way of each row that rewrites most. With `all_of_them` no row stays as it is that has a way."""
@@ -225,7 +230,7 @@ def _best(
 
 
 def _unit(
-    rows: Sequence[Row], kernel: _Kernel | None, *, all_of_them: bool
+    rows: Sequence[GroupVariants], kernel: _Kernel | None, *, all_of_them: bool
 ) -> tuple[int | None, ...]:
     """The best picks for rows that have to share a form: in each form the best way of one row
     after the other, or one scheme for all."""
@@ -246,7 +251,12 @@ def _rank_of_nothing(kernel: _Kernel | None, all_of_them: bool) -> tuple[int, fl
 
 
 def _picked(
-    rows: Sequence[Row], form: str, scheme: str | None, kernel: _Kernel | None, *, all_of_them: bool
+    rows: Sequence[GroupVariants],
+    form: str,
+    scheme: str | None,
+    kernel: _Kernel | None,
+    *,
+    all_of_them: bool,
 ) -> tuple[tuple[int | None, ...], tuple[int, float]]:
     """Picks in one form, by one scheme if it is given, and their rank: the lower the better."""
     picked: list[int | None] = []
@@ -270,7 +280,7 @@ def _picked(
     return tuple(picked), rank
 
 
-def _row(row: Row, form: str, kernel: _Kernel | None, *, all_of_them: bool) -> int | None:
+def _row(row: GroupVariants, form: str, kernel: _Kernel | None, *, all_of_them: bool) -> int | None:
     """The best way of one row in a form, beside those that are in the kernel already."""
     best: int | None = None
     best_rank = _rank_of_nothing(kernel, all_of_them)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ptxsw.cost.gpu import of_target
-from ptxsw.cost.sass import Instruction, Kernel
+from ptxsw.cost.sass import MachineInstruction, MachineKernel
 
 LOOP_FACTOR: Final = 10.0
 _GLOBAL: Final = 200.0  # cycles
@@ -33,20 +33,22 @@ _LATENCY: Final = {
 }  # fmt: skip
 
 
-def stall_cycles(kernel: Kernel, arch: int, occupancy: float, executed: Sequence[float]) -> float:
+def stall_cycles(
+    kernel: MachineKernel, arch: int, occupancy: float, executed: Sequence[float]
+) -> float:
     """Cycles for which a warp stalls, at an occupancy of 0 to 1; `executed` says how often each
     instruction is executed (`executions`, with `LOOP_FACTOR`)."""
     gpu = of_target(f"sm_{arch}")
     issued = gpu.lanes("").low
 
-    def own(instruction: Instruction) -> float:
+    def own(instruction: MachineInstruction) -> float:
         contention = issued / gpu.lanes(instruction.pipe).low
         return instruction.control.stall * occupancy * contention
 
     return _total(kernel, executed, own, _LATENCY)
 
 
-def waits(kernel: Kernel, executed: Sequence[float], shared: float, memory: float) -> float:
+def waits(kernel: MachineKernel, executed: Sequence[float], shared: float, memory: float) -> float:
     """Cycles that a warp alone takes: the stalls of control words, and what is left of the latency
     of loads, in cycles, where it waits for their barriers."""
     latency = {root: shared if cycles == _SHARED else memory for root, cycles in _LATENCY.items()}
@@ -54,9 +56,9 @@ def waits(kernel: Kernel, executed: Sequence[float], shared: float, memory: floa
 
 
 def _total(
-    kernel: Kernel,
+    kernel: MachineKernel,
     executed: Sequence[float],
-    own: Callable[[Instruction], float],
+    own: Callable[[MachineInstruction], float],
     latency: Mapping[str, float],
 ) -> float:
     total = 0.0
@@ -68,15 +70,15 @@ def _total(
     return total
 
 
-def pace(kernel: Kernel, arch: int, occupancy: float, executed: Sequence[float]) -> float:
+def pace(kernel: MachineKernel, arch: int, occupancy: float, executed: Sequence[float]) -> float:
     """Stall cycles a warp, as if the resident warps shared them: the lower, the faster the kernel
     is predicted to be."""
     return stall_cycles(kernel, arch, occupancy, executed) / occupancy
 
 
 def _of_block(
-    instructions: Sequence[Instruction],
-    own_stall: Callable[[Instruction], float],
+    instructions: Sequence[MachineInstruction],
+    own_stall: Callable[[MachineInstruction], float],
     latency: Mapping[str, float],
 ) -> list[float]:
     """The stall of each instruction of a block, executed once."""

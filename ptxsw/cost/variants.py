@@ -17,7 +17,7 @@ from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError
 
-Made = sass.Kernel | AssemblyError
+Made = sass.MachineKernel | AssemblyError
 """What ptxas made of a text, or why it refused that."""
 
 
@@ -61,7 +61,9 @@ def _read(
     return kernels, made.note
 
 
-def _placed(kernel: sass.Kernel, text: Module, name: str, places: Mapping[int, int]) -> sass.Kernel:
+def _placed(
+    kernel: sass.MachineKernel, text: Module, name: str, places: Mapping[int, int]
+) -> sass.MachineKernel:
     """The kernel under its name, with places of its own text in place of those of the file."""
     instructions = []
     for instruction in kernel.instructions:

@@ -45,7 +45,7 @@ class Entered(Struct, frozen=True):
     again: frozenset[Term]  # of each state the condition that held before each turn but the first
 
 
-class Turn(Struct, frozen=True):
+class IterationValue(Struct, frozen=True):
     """What a register that changes in a loop holds in one of its turns, over values from before
     the loop, and the condition that another turn follows."""
 
@@ -53,7 +53,7 @@ class Turn(Struct, frozen=True):
     again: Term
 
 
-Turns = tuple[Turn, ...]
+Turns = tuple[IterationValue, ...]
 """The first turns of a loop, in order: as many as there are, or `_MOST_TURNS`."""
 
 _MOST_TURNS = 32
@@ -191,11 +191,11 @@ def _unrolled(facts: LoopFacts, reg: Reg, before: Mapping[Reg, Term], terms: Ter
     assert facts.again is not None
     values = {atom: before[r] for r, atom in facts.entry.items() if r not in facts.modified}
     value = before[reg]
-    turns: list[Turn] = []
+    turns: list[IterationValue] = []
     while len(turns) < _MOST_TURNS:
         now = {**values, facts.entry[reg]: value}.get
         again = terms.substitute(facts.again, now)
-        turns.append(Turn(value, again))
+        turns.append(IterationValue(value, again))
         if again.kind == "const" and not again.value:
             break
         value = terms.substitute(facts.after[reg], now)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ptxsw import isa
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.state import MemoryAccess, State, Step, SymbolicMachine, elements
-from ptxsw.emulator.trace import Access, Held, Operands, Variant, Widening
+from ptxsw.emulator.trace import Access, AccessView, Held, OperandValues, Widening
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg, type_width
 
@@ -92,8 +92,8 @@ class Record:
         found = sorted(self._held.items(), key=lambda item: item[0][0])
         return tuple(Widening(i, r, tuple(starmap(Held, seen.items()))) for (i, r), seen in found)
 
-    def operands(self) -> dict[int, tuple[Operands, ...]]:
-        return {i: tuple(starmap(Operands, seen.items())) for i, seen in self._read.items()}
+    def operands(self) -> dict[int, tuple[OperandValues, ...]]:
+        return {i: tuple(starmap(OperandValues, seen.items())) for i, seen in self._read.items()}
 
     def _access(self, index: int) -> Access:
         instruction = self._cfg.instructions[index]
@@ -115,7 +115,7 @@ class Record:
             (spaces.pop() if known else "generic") or "generic",
             type_width(isa.access_type(instruction) or ""),
             elements(instruction),
-            tuple(Variant(*key, conditions) for key, conditions in variants.items()),
+            tuple(AccessView(*key, conditions) for key, conditions in variants.items()),
             self._apart(index, tuple(variants.values())),
         )
 

@@ -10,7 +10,7 @@ from ptxsw.emulator.origin import Origin, behind
 from ptxsw.emulator.specials import SPECIALS
 
 
-class Table:
+class TermTable:
     """Makes nodes as they are asked for; what is equal in value `Terms` makes equal in form."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from ptxsw.emulator.node import (
     split,
     truncated,
 )
-from ptxsw.emulator.table import Table
+from ptxsw.emulator.table import TermTable
 
 # Beyond these the normal form costs more than it tells: the product stays one opaque atom.
 _MAX_PRODUCTS = 64
@@ -30,7 +30,7 @@ _MAX_DEGREE = 6
 _Field = tuple[Term, int, int]  # a term, the lowest bit and the width of some bits of it
 
 
-class Terms(Table):
+class Terms(TermTable):
     """A table of terms and the operations on them. All widths are in bits."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Function, Instruction, Module, Reg
 
 
-class Variant(Struct, frozen=True):
+class AccessView(Struct, frozen=True):
     """An access as one or more paths see it. `conditions` hold on all of these paths."""
 
     address: Term
@@ -37,7 +37,7 @@ class Access(Struct, frozen=True):
     space: str
     bits: int
     elements: int
-    variants: tuple[Variant, ...]
+    variants: tuple[AccessView, ...]
     ways: Variance = Variance.LANE  # how much it varies over lanes which variant is theirs
 
     @property
@@ -76,7 +76,7 @@ class Widening(Struct, frozen=True):
         return tuple(h.term for h in self.held if contrary.isdisjoint(h.conditions))
 
 
-class Operands(Struct, frozen=True):
+class OperandValues(Struct, frozen=True):
     """What an instruction reads on one or more paths: the values of its sources, in order, vectors
     flattened; integers for literals. `conditions` hold on all of these paths."""
 
@@ -116,7 +116,7 @@ class Trace(Struct, frozen=True):
     uniform_loops: frozenset[int]  # headers of loops that all lanes leave together
     statistics: Statistics
     ways: Ways
-    operands: Mapping[int, tuple[Operands, ...]]  # of instructions that were to be followed
+    operands: Mapping[int, tuple[OperandValues, ...]]  # of instructions that were to be followed
     turns: Mapping[Term, Turns] = field(default_factory=dict)  # of registers such as `s *= 2`
     again: Mapping[Term, frozenset[Term]] = field(default_factory=dict)
     """By the count of a loop's turns: for each way in, the condition that held before every turn

@@ -30,11 +30,11 @@ from ptxsw.findings import (
     uniform_loads,
     wide_division,
 )
-from ptxsw.findings.base import LEVELS, Resources, Rule, Scene
+from ptxsw.findings.base import LEVELS, KernelResources, Rule, Scene
 from ptxsw.findings.merging import merged
 from ptxsw.report.model import Finding
 
-__all__ = ["LEVELS", "RULES", "Resources", "Rule", "Scene", "find", "named", "worst_first"]
+__all__ = ["LEVELS", "RULES", "KernelResources", "Rule", "Scene", "find", "named", "worst_first"]
 
 RULES: tuple[Rule, ...] = (
     uncoalesced.RULE,

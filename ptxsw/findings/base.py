@@ -16,7 +16,7 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.ir import Int
 from ptxsw.report import model
-from ptxsw.report.describe import Place, source_places
+from ptxsw.report.describe import SourcePlace, source_places
 
 TRIPS = 16
 """Taken for a loop whose trip count is not known."""
@@ -26,7 +26,7 @@ LEVELS = ("note", "warning", "error")
 """The mildest first."""
 
 
-class Resources(Struct, frozen=True):
+class KernelResources(Struct, frozen=True):
     """What ptxas made of a kernel. Sizes are bytes: `stack` and spills of a thread, `shared` static
     memory of a block. `unbounded` is the same without the kernel's launch bounds, where these may
     be why it spills."""
@@ -36,7 +36,7 @@ class Resources(Struct, frozen=True):
     spill_stores: int
     spill_loads: int
     shared: int
-    unbounded: Resources | None = None
+    unbounded: KernelResources | None = None
 
 
 class Site(Struct, frozen=True):
@@ -63,7 +63,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
     accesses: tuple[model.Access, ...]
     block: Block | None
     arch: str | None
-    resources: Resources | None = None
+    resources: KernelResources | None = None
     executed_in_launch: Mapping[int, float] | None = None  # by an instruction's place in the text
 
     @cached_property
@@ -84,7 +84,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         return Warps(self.block)
 
     @cached_property
-    def _places(self) -> Mapping[int, Place]:
+    def _places(self) -> Mapping[int, SourcePlace]:
         return source_places(self.trace)
 
     @cached_property
@@ -99,7 +99,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
             return sum(map(self.times, range(len(cfg.instructions))))
         return sum((b.end - b.start) * self._block_times(b.number) for b in cfg.blocks)
 
-    def _place(self, index: int) -> Place | None:
+    def _place(self, index: int) -> SourcePlace | None:
         """Of an instruction; of the first that has one, where it has none."""
         return self._places.get(index) or next(iter(self._places.values()), None)
 

@@ -12,7 +12,7 @@ from ptxsw.analysis.warps import Block
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
-from ptxsw.findings import RULES, Resources, Rule, Scene, find, named
+from ptxsw.findings import RULES, KernelResources, Rule, Scene, find, named
 from ptxsw.findings.cost import weigh
 from ptxsw.findings.launched import Executed, executed, of_kernel
 from ptxsw.ir import Function, Module
@@ -29,7 +29,7 @@ def judged(
     kernel: model.Kernel,
     block: Block | None,
     arch: str | None,
-    resources: Resources | None = None,
+    resources: KernelResources | None = None,
     rules: Iterable[Rule] = RULES,
     executed: Executed | None = None,
 ) -> model.Kernel:
@@ -61,7 +61,7 @@ class Judge:
         wanted = None if rules is None else named(rules)
         self._module, self._arch, self._block = module, arch, block
         self._rules = [rule for rule in RULES if wanted is None or rule.name in wanted]
-        self._resources: Mapping[str, Resources] = {}
+        self._resources: Mapping[str, KernelResources] = {}
         self._launches = launches or {}
         self.problems: list[str] = []
         if ptxas and arch is not None and any(rule.asks_ptxas for rule in self._rules):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ptxsw.codegen.splice import Edit, apply
 from ptxsw.cost import cubin
-from ptxsw.findings.base import Resources
+from ptxsw.findings.base import KernelResources
 from ptxsw.findings.bounds import BOUNDS
 from ptxsw.ir import Module
 from ptxsw.source import Span
@@ -18,7 +18,7 @@ from ptxsw.toolchain.ptxas import assemble
 _BOUND = re.compile(rf"\.(?:{'|'.join(BOUNDS)})\b[^.{{]*")
 
 
-def measured(module: Module, arch: str) -> Mapping[str, Resources]:
+def measured(module: Module, arch: str) -> Mapping[str, KernelResources]:
     """By kernel, for a target such as "sm_80". Kernels with launch bounds that spill are assembled
     without these, too. Raises NoPtxas, AssemblyError."""
     text = module.source.text
@@ -36,7 +36,7 @@ def measured(module: Module, arch: str) -> Mapping[str, Resources]:
     }
 
 
-def _spills(used: Resources | None) -> bool:
+def _spills(used: KernelResources | None) -> bool:
     return used is not None and bool(used.spill_stores or used.spill_loads)
 
 
@@ -47,11 +47,11 @@ def _without_bounds(text: str, start: int, body: Span) -> tuple[Edit, ...]:
     )
 
 
-def _assembled(text: str, arch: str) -> dict[str, Resources]:
+def _assembled(text: str, arch: str) -> dict[str, KernelResources]:
     made = assemble(text, arch)
     shared = {code.name: code.shared for code in cubin.read(made.cubin).functions}
     return {
-        each.kernel: Resources(
+        each.kernel: KernelResources(
             each.registers,
             each.stack,
             each.spill_stores,

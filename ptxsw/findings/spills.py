@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ptxsw.findings.base import Resources, Rule, Scene
+from ptxsw.findings.base import KernelResources, Rule, Scene
 from ptxsw.findings.cost import FETCH
 from ptxsw.report.model import Finding
 
@@ -12,12 +12,12 @@ NAME = "ptxsw-spills"
 _WORD = 4  # bytes, each of 32 lanes: 4 sectors
 
 
-def spilled(used: Resources) -> int:
+def spilled(used: KernelResources) -> int:
     """Bytes a thread that are stored and loaded."""
     return used.spill_stores + used.spill_loads
 
 
-def weight(scene: Scene, used: Resources) -> float:
+def weight(scene: Scene, used: KernelResources) -> float:
     """Spills are taken to lie where the kernel's instructions do."""
     often = scene.executed / max(1, len(scene.trace.cfg.instructions))
     return spilled(used) / _WORD * (1 + 4 + FETCH * 4) * often
@@ -39,7 +39,7 @@ def find(scene: Scene) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def by_bounds(used: Resources) -> bool:
+def by_bounds(used: KernelResources) -> bool:
     """Does the kernel spill less without its launch bounds?"""
     return used.unbounded is not None and spilled(used.unbounded) < spilled(used)
 

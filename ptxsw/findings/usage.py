@@ -58,7 +58,7 @@ def free(name: str, taken: Collection[str]) -> str:
     return full
 
 
-def _usage(made: cubin.Cubin, code: cubin.Code, threads: int | None) -> Usage:
+def _usage(made: cubin.Cubin, code: cubin.FunctionCode, threads: int | None) -> Usage:
     block = threads or (prod(code.block) if code.block else _THREADS)
     try:
         held = occupancy(f"sm_{made.arch}", block, code.registers, code.shared)

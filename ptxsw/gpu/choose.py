@@ -17,7 +17,7 @@ LEAST_GAIN = 0.02
 """A variant that is not this much faster is not worth having."""
 
 
-class Choice(Struct, frozen=True):
+class VariantChoice(Struct, frozen=True):
     """The variant chosen, or the text as it is, and why."""
 
     scheme: str
@@ -35,7 +35,7 @@ class Choice(Struct, frozen=True):
         return f"{what}: {self.why}"
 
 
-def choose(rows: Sequence[Measured]) -> Choice:
+def choose(rows: Sequence[Measured]) -> VariantChoice:
     """The variant with the best geometric mean of its speed-ups over all problems that gave the
     original's bits in each, is faster by more than the noise, and slower in none by more."""
     rows = [r for r in rows if not r.bound]
@@ -53,8 +53,8 @@ def choose(rows: Sequence[Measured]) -> Choice:
         elif best is None or mean > best[0]:
             best = (mean, scheme, form)
     if best is not None and best[0] > 1 + max(noise, LEAST_GAIN):
-        return Choice(best[1], best[2], best[0], f"{best[0]:.3f} times as fast")
-    return Choice(KEEP, KEEP, 1.0, _why_kept(best, best_slower, noise, bool(names)))
+        return VariantChoice(best[1], best[2], best[0], f"{best[0]:.3f} times as fast")
+    return VariantChoice(KEEP, KEEP, 1.0, _why_kept(best, best_slower, noise, bool(names)))
 
 
 def _why_kept(
@@ -83,7 +83,7 @@ def geometric_mean(ratios: Sequence[float]) -> float:
     return exp(sum(map(log, ratios)) / len(ratios))
 
 
-def tuned(rows: Sequence[Measured], choice: Choice, device: Device, kernel: str) -> Tuned:
+def tuned(rows: Sequence[Measured], choice: VariantChoice, device: Device, kernel: str) -> Tuned:
     """The choice as it is stored, with what it rests on."""
     return Tuned(
         choice.scheme,

@@ -14,7 +14,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.gpu.driver import Array, Device, Driver, GpuError, Kernel, NoGpu, Shape
+from ptxsw.gpu.driver import Array, Device, Driver, GpuError, LoadedKernel, NoGpu, Shape
 from ptxsw.toolchain.ptxas import NoPtxas, assemble
 
 
@@ -67,7 +67,7 @@ class _Cuda:
         except self._cuda.Error as error:
             raise GpuError(f"{doing}: {error}") from error
 
-    def load(self, text: str, kernel: str, arch: str) -> Kernel:
+    def load(self, text: str, kernel: str, arch: str) -> LoadedKernel:
         made = image(text, arch)
         with self._errors(f"loading {kernel}"):
             module = self._cuda.module_from_buffer(made)
@@ -102,7 +102,7 @@ class _Cuda:
             self._cuda.memcpy_dtod(destination, source, size)
 
     def launch(
-        self, kernel: Kernel, grid: Shape, block: Shape, arguments: bytes, shared: int
+        self, kernel: LoadedKernel, grid: Shape, block: Shape, arguments: bytes, shared: int
     ) -> None:
         assert isinstance(kernel, _Kernel)
         with self._errors(f"launching grid {grid}, block {block}"):

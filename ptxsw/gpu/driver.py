@@ -39,7 +39,7 @@ class Device(Struct, frozen=True):
         return f"{self.name} ({self.arch}), driver {self.driver}{clocks}{memory}"
 
 
-class Kernel(Protocol):
+class LoadedKernel(Protocol):
     """A kernel loaded on the device."""
 
     @property
@@ -59,7 +59,7 @@ class Driver(Protocol):
     @property
     def device(self) -> Device: ...
 
-    def load(self, text: str, kernel: str, arch: str) -> Kernel:
+    def load(self, text: str, kernel: str, arch: str) -> LoadedKernel:
         """A kernel of a PTX text, compiled for an architecture. Raises AssemblyError, too."""
         ...
 
@@ -76,7 +76,7 @@ class Driver(Protocol):
     def copy(self, destination: int, source: int, size: int) -> None: ...
 
     def launch(
-        self, kernel: Kernel, grid: Shape, block: Shape, arguments: bytes, shared: int
+        self, kernel: LoadedKernel, grid: Shape, block: Shape, arguments: bytes, shared: int
     ) -> None:
         """Starts a kernel; `arguments` is the parameter block. Does not wait for it."""
         ...

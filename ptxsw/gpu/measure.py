@@ -14,8 +14,8 @@ from types import TracebackType
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.gpu.driver import Array, Driver, GpuError, Kernel, Shape
-from ptxsw.gpu.problem import Problem, Stage
+from ptxsw.gpu.driver import Array, Driver, GpuError, LoadedKernel, Shape
+from ptxsw.gpu.problem import PreparedLaunch, Stage
 from ptxsw.ir import Function
 
 ORIGINAL = "original"
@@ -100,7 +100,7 @@ class Scratch:
         """Starts a copy that fills the cache twice."""
         self._driver.copy(self._places[0], self._places[1], self._size)
 
-    def needed_for(self, problem: Problem) -> bool:
+    def needed_for(self, problem: PreparedLaunch) -> bool:
         """Would the problem's data be found in the cache when it is run again?"""
         return problem.bytes < 2 * self._driver.device.l2
 
@@ -109,7 +109,7 @@ def measure(
     driver: Driver,
     function: Function,
     variants: Sequence[Variant],
-    problem: Problem,
+    problem: PreparedLaunch,
     arch: str | None = None,
     effort: Effort = _USUAL,
     step: Callable[[str], None] = lambda _: None,
@@ -161,7 +161,7 @@ class Unfit(Exception):
     """A kernel that can't be run with the blocks that are asked for."""
 
 
-def _fits(kernel: Kernel, problem: Problem) -> None:
+def _fits(kernel: LoadedKernel, problem: PreparedLaunch) -> None:
     threads = problem.block[0] * problem.block[1] * problem.block[2]
     if threads > kernel.threads:
         raise Unfit(f"it needs too many registers for {threads} threads a block")
@@ -184,8 +184,8 @@ def _series(
     driver: Driver,
     stage: Stage,
     scratch: Scratch,
-    problem: Problem,
-    kernels: dict[Variant, Kernel],
+    problem: PreparedLaunch,
+    kernels: dict[Variant, LoadedKernel],
     effort: Effort,
 ) -> dict[Variant, tuple[list[float], list[float]]]:
     """Seconds of a launch: two series of samples for each kernel, the kernels taking turns."""
@@ -195,7 +195,7 @@ def _series(
         for variant, kernel in kernels.items():
             stage.reset()
 
-            def once(kernel: Kernel = kernel) -> None:
+            def once(kernel: LoadedKernel = kernel) -> None:
                 stage.launch(kernel)
 
             for _ in range(max(effort.warm_up, 1)):
@@ -217,11 +217,11 @@ def _series(
 def _measured(
     name: str,
     variant: Variant,
-    problem: Problem,
+    problem: PreparedLaunch,
     series: tuple[list[float], list[float]] | None,
     wrong: str | None,
     base: float,
-    kernel: Kernel | None,
+    kernel: LoadedKernel | None,
 ) -> Measured:
     registers, local = (kernel.registers, kernel.local) if kernel else (0, 0)
     seconds = noise = speedup = None

@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.gpu.driver import Array, Driver, GpuError, Kernel, Shape
+from ptxsw.gpu.driver import Array, Driver, GpuError, LoadedKernel, Shape
 from ptxsw.ir import Function, Variable, type_width
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.launches import Fields, Launch
 
 
-class Buffer(Struct, frozen=True):
+class DeviceArray(Struct, frozen=True):
     """An array on the device; the kernel is given the address of byte `before`."""
 
     array: Array
@@ -27,13 +27,13 @@ class Buffer(Struct, frozen=True):
 class Structure(Struct, frozen=True):
     """A parameter given by value: offset in bytes, PTX type, value of each field."""
 
-    fields: tuple[tuple[int, str, int | float | Buffer], ...]
+    fields: tuple[tuple[int, str, int | float | DeviceArray], ...]
 
 
-Value: TypeAlias = int | float | Buffer | Structure
+Value: TypeAlias = int | float | DeviceArray | Structure
 
 
-class Problem(Struct, frozen=True):
+class PreparedLaunch(Struct, frozen=True):
     """One launch. `values` are the kernel's arguments in order, `shared` is dynamic, in bytes."""
 
     grid: Shape
@@ -46,18 +46,18 @@ class Problem(Struct, frozen=True):
         return sum(int(b.array.nbytes) for b in buffers(self.values))
 
 
-def buffers(values: Sequence[Value]) -> list[Buffer]:
+def buffers(values: Sequence[Value]) -> list[DeviceArray]:
     """The buffers among arguments, in order."""
     found = []
     for value in values:
-        if isinstance(value, Buffer):
+        if isinstance(value, DeviceArray):
             found.append(value)
         elif isinstance(value, Structure):
-            found += [inner for _, _, inner in value.fields if isinstance(inner, Buffer)]
+            found += [inner for _, _, inner in value.fields if isinstance(inner, DeviceArray)]
     return found
 
 
-def from_launch(launch: Launch) -> Problem:
+def from_launch(launch: Launch) -> PreparedLaunch:
     """The problem of a launch as `ptxsw verify` takes it. Raises ValueError for what only the
     interpreter can do."""
     if launch.memory:
@@ -65,10 +65,10 @@ def from_launch(launch: Launch) -> Problem:
     if launch.only is not None:
         raise ValueError("a launch on a GPU runs all its blocks: leave out only")
 
-    def value(given: Any) -> int | float | Buffer:
-        return Buffer(given.array(), given.before) if isinstance(given, Data) else given
+    def value(given: Any) -> int | float | DeviceArray:
+        return DeviceArray(given.array(), given.before) if isinstance(given, Data) else given
 
-    return Problem(
+    return PreparedLaunch(
         launch.grid,
         launch.block,
         tuple(
@@ -85,7 +85,7 @@ class Stage:
     """A problem's buffers on the device, each with a copy that is never written, from which
     `reset` makes the working one anew. A context manager that frees them."""
 
-    def __init__(self, driver: Driver, function: Function, problem: Problem) -> None:
+    def __init__(self, driver: Driver, function: Function, problem: PreparedLaunch) -> None:
         """Raises ValueError where the arguments do not fit the kernel's parameters."""
         if len(problem.values) != len(function.params):
             raise ValueError(
@@ -134,12 +134,12 @@ class Stage:
         ):
             self._driver.copy(destination, source, int(buffer.array.nbytes))
 
-    def launch(self, kernel: Kernel) -> None:
+    def launch(self, kernel: LoadedKernel) -> None:
         """Starts the kernel once on whatever the buffers hold."""
         problem = self._problem
         self._driver.launch(kernel, problem.grid, problem.block, self._arguments, problem.shared)
 
-    def results(self, kernel: Kernel) -> list[Array]:
+    def results(self, kernel: LoadedKernel) -> list[Array]:
         """The bytes of all buffers after one run on their first contents."""
         self.reset()
         self.launch(kernel)
@@ -178,9 +178,9 @@ def _structure(value: Structure, size: int, addresses: Any) -> bytes:
     return bytes(made)
 
 
-def _scalar(value: int | float | Buffer | Structure, type_: str, addresses: Any) -> bytes:
+def _scalar(value: int | float | DeviceArray | Structure, type_: str, addresses: Any) -> bytes:
     width = type_width(type_) // 8
-    if isinstance(value, Buffer):
+    if isinstance(value, DeviceArray):
         if width != 8:
             raise ValueError(f"a buffer is given for a parameter of type {type_}")
         return int(next(addresses) + value.before).to_bytes(8, "little")

@@ -15,11 +15,11 @@ from ptxsw import pipeline
 from ptxsw.cxx_names import chosen
 from ptxsw.emulator.run import emulate
 from ptxsw.gpu import show, upper_bound
-from ptxsw.gpu.choose import Choice, choose, tuned
+from ptxsw.gpu.choose import VariantChoice, choose, tuned
 from ptxsw.gpu.driver import Driver, Shape
 from ptxsw.gpu.invent import BLOCKS, NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
-from ptxsw.gpu.problem import Problem, from_launch
+from ptxsw.gpu.problem import PreparedLaunch, from_launch
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
 from ptxsw.rewrites import every
@@ -29,7 +29,7 @@ from ptxsw.toolchain.tuned import Tuned, same_arch, store
 from ptxsw.verify.launches import Launch
 
 
-class Request(Struct, frozen=True):
+class TuneRequest(Struct, frozen=True):
     """What is to be tuned, and how. `launches` none: invent them, for each shape in `blocks`."""
 
     kernel: str | None = None
@@ -40,13 +40,13 @@ class Request(Struct, frozen=True):
     effort: Effort = field(default_factory=Effort)
 
 
-class Outcome(Struct, frozen=True):
+class TunedKernel(Struct, frozen=True):
     """One kernel: its measurements and the choice; or why it was not measured. `left_out` says
     which launches were not, and why."""
 
     kernel: str
     rows: tuple[Measured, ...] = ()
-    choice: Choice | None = None
+    choice: VariantChoice | None = None
     tuned: Tuned | None = None
     problem: str | None = None
     left_out: tuple[str, ...] = ()
@@ -121,9 +121,9 @@ def tune(
     text: str,
     name: str,
     driver: Driver,
-    request: Request,
+    request: TuneRequest,
     step: Callable[[str], None] = lambda _: None,
-) -> Iterator[Outcome]:
+) -> Iterator[TunedKernel]:
     """Each kernel of a text in turn, measured and chosen for, nothing stored yet.
 
     Raises ParseError; ValueError where the request makes no sense; GpuError.
@@ -147,7 +147,7 @@ def tune(
         )
 
 
-def _block(request: Request) -> Shape | None:
+def _block(request: TuneRequest) -> Shape | None:
     """The shape of all blocks that are launched, where they have one."""
     shapes = {launch.block for launch in request.launches}
     return shapes.pop() if len(shapes) == 1 else None
@@ -158,16 +158,16 @@ def _tune_one(
     module: Module,
     function: Function,
     driver: Driver,
-    request: Request,
+    request: TuneRequest,
     arch: str,
     step: Callable[[str], None],
-) -> Outcome:
+) -> TunedKernel:
     if len(made) == 1:
-        return Outcome(function.name, problem="no scheme and no rewrite changes it")
+        return TunedKernel(function.name, problem="no scheme and no rewrite changes it")
     try:
         problems = _problems(module, function, driver, request)
     except NoLaunch as error:
-        return Outcome(function.name, problem=str(error))
+        return TunedKernel(function.name, problem=str(error))
     rows: list[Measured] = []
     left_out: list[str] = []
     for problem in problems:
@@ -179,17 +179,17 @@ def _tune_one(
         except (Unfit, AssemblyError) as error:
             left_out.append(f"blocks of {'x'.join(map(str, problem.block))}: {error}")
     if not rows:
-        return Outcome(function.name, problem="; ".join(left_out))
+        return TunedKernel(function.name, problem="; ".join(left_out))
     choice = choose(rows)
-    return Outcome(
+    return TunedKernel(
         function.name, tuple(rows), choice, tuned(rows, choice, driver.device, function.name),
         left_out=tuple(left_out),
     )  # fmt: skip
 
 
 def _problems(
-    module: Module, function: Function, driver: Driver, request: Request
-) -> Iterator[Problem]:
+    module: Module, function: Function, driver: Driver, request: TuneRequest
+) -> Iterator[PreparedLaunch]:
     launches: Sequence[Launch] = request.launches
     if not launches:
         launches = invent(emulate(module, function), driver.device, request.blocks)
@@ -200,7 +200,7 @@ def run(
     text: str,
     name: str,
     driver: Driver,
-    request: Request,
+    request: TuneRequest,
     *,
     keep: bool,
     csv: Path | None,
@@ -241,7 +241,7 @@ def run(
     return all(row.wrong is None for row in rows)
 
 
-def save(text: str, arch: str, outcome: Outcome) -> str | None:
+def save(text: str, arch: str, outcome: TunedKernel) -> str | None:
     """Stores the choice of a kernel of the text; returns the path of the store, None where there
     was no choice. Raises OSError, ValueError."""
     if outcome.tuned is None:

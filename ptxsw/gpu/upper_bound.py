@@ -26,7 +26,7 @@ from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.codegen.splice import Edit, apply, insert, line_end
 from ptxsw.options import Options
 from ptxsw.plan import Plan
-from ptxsw.plan import Rewrite as ServedLoad
+from ptxsw.plan import ServedLoad as ServedLoad
 from ptxsw.report import model
 from ptxsw.rewrites.base import Found, Kernel, Requires
 from ptxsw.rewrites.shuffle import Shuffle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from ptxsw.errors import ParseError
 from ptxsw.ir import Guard, Instruction, Loc, Operand, Reg
 from ptxsw.parser import grammar
-from ptxsw.parser.operand_trees import Builder
+from ptxsw.parser.operand_trees import OperandBuilder
 from ptxsw.parser.operands import BLANKS, Misread
 from ptxsw.parser.scan import blank_comments
 from ptxsw.parser.scope import Scope
@@ -89,7 +89,7 @@ def instruction(reader: Reader, at: int, end: int) -> Instruction:
 def _built(reader: Reader, tree: Tree[Any], span: Span) -> Instruction:
     from lark import Token
 
-    builder = Builder(reader.scope, reader.element_bytes)
+    builder = OperandBuilder(reader.scope, reader.element_bytes)
     words: list[str] = []
     operands: list[Operand] = []
     guard: Guard | None = None

@@ -62,7 +62,7 @@ def _constant(value: int) -> Int:
     return Int((value + (LIMIT >> 1)) % LIMIT - (LIMIT >> 1))
 
 
-class Builder:
+class OperandBuilder:
     """Operands from the grammar's trees, with names resolved in a scope."""
 
     def __init__(self, scope: Scope, element_bytes: Callable[[str], int]) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ptxsw import isa
 from ptxsw.analysis import touched_memory
-from ptxsw.analysis.address_text import Writer
+from ptxsw.analysis.address_text import AddressWriter
 from ptxsw.analysis.coalescing import is_uniform
 from ptxsw.analysis.hidden_address import cause
 from ptxsw.analysis.traffic import Traffic
@@ -36,7 +36,7 @@ def describe(
     warps = Warps(trace.function.block_shape or block)
     scene = _Scene(
         trace,
-        Writer(affine, trace.function.name),
+        AddressWriter(affine, trace.function.name),
         warps,
         {at: f"{place.file}:{place.line}" for at, place in source_places(trace).items()},
         _outlooks(outlooks),
@@ -54,7 +54,7 @@ class _Scene(Struct, frozen=True):
     """What is known of a kernel beside its accesses, and of those before the one looked at."""
 
     trace: Trace
-    writer: Writer
+    writer: AddressWriter
     warps: Warps
     sources: Mapping[int, str]
     outlooks: Mapping[int, model.Outlook]
@@ -131,7 +131,7 @@ def _loop_depth(trace: Trace, index: int) -> int:
     return len(trace.cfg.loops_around(block)) if block in trace.cfg.rank else 0
 
 
-def _symbolic_step(access: Access, writer: Writer) -> str | None:
+def _symbolic_step(access: Access, writer: AddressWriter) -> str | None:
     """What the address grows by from lane to lane, where that is one sum on all paths."""
     texts = set()
     for variant in access.variants:
@@ -140,7 +140,7 @@ def _symbolic_step(access: Access, writer: Writer) -> str | None:
     return texts.pop() if len(texts) == 1 else None
 
 
-def _finished(row: OpenRow, writer: Writer) -> model.Row:
+def _finished(row: OpenRow, writer: AddressWriter) -> model.Row:
     text = writer.polynomial(row.start, row.size)
     return model.Row(row.name, text, tuple(dict.fromkeys(row.lines)))
 
@@ -174,7 +174,7 @@ def _outlook(access: Access, line: int, known: Mapping[int, model.Outlook]) -> m
     return known.get(line) or model.Outlook("keep", None, None, None, None)
 
 
-class Place(Struct, frozen=True):
+class SourcePlace(Struct, frozen=True):
     """Where in the source an instruction is from; the column is 0 where it is not known."""
 
     file: str
@@ -182,15 +182,15 @@ class Place(Struct, frozen=True):
     column: int
 
 
-def source_places(trace: Trace) -> Mapping[int, Place]:
+def source_places(trace: Trace) -> Mapping[int, SourcePlace]:
     """The place of each instruction behind a `.loc`. What was inlined from a header of the CUDA
     toolkit is placed where it was called."""
     return dict(_located(trace))
 
 
-def _located(trace: Trace) -> Iterator[tuple[int, Place]]:
+def _located(trace: Trace) -> Iterator[tuple[int, SourcePlace]]:
     instructions = trace.cfg.instructions
-    current: Place | None = None
+    current: SourcePlace | None = None
     index = 0
     for statement in trace.function.body.statements:
         if isinstance(statement, Loc):
@@ -206,12 +206,12 @@ _TOOLKIT = re.compile(r"(^|/)(cuda|nvidia|targets)\b.*/include/")
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 
 
-def place_of(module: Module, loc: Loc) -> Place:
+def place_of(module: Module, loc: Loc) -> SourcePlace:
     """The place that a `.loc` names; for what comes from a header of the toolkit, its caller's."""
     name = module.files.get(loc.file, f"file {loc.file}")
     if _TOOLKIT.search(name):
         outer = _INLINED.search(module.source.text, loc.span.start, loc.span.end)
         if outer is not None:
             file, line, column = map(int, outer.groups())
-            return Place(module.files.get(file, f"file {file}"), line, column)
-    return Place(name, loc.line, loc.column)
+            return SourcePlace(module.files.get(file, f"file {file}"), line, column)
+    return SourcePlace(name, loc.line, loc.column)

@@ -69,7 +69,7 @@ def _lines(made: sass.Sass) -> list[MachineLine]:
     ]
 
 
-def _written(instruction: sass.Instruction) -> str:
+def _written(instruction: sass.MachineInstruction) -> str:
     guard = f"@{instruction.predicate} " if instruction.predicate else ""
     return f"{guard}{instruction.opcode} {instruction.operands}".rstrip()
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Refusal
-from ptxsw.cost.decide import Decision, Figures
+from ptxsw.cost.decide import Decision, ResourceUse
 from ptxsw.ir import Function, Module
 from ptxsw.passes import Progress
-from ptxsw.plan import Proof, Rewrite, UniformLoop
+from ptxsw.plan import Proof, ServedLoad, UniformLoop
 from ptxsw.report import model
 from ptxsw.rewrites.base import Made
-from ptxsw.rewrites.joint import Source
+from ptxsw.rewrites.joint import RefusedSource
 
 
 def kernel_report(progress: Progress) -> model.Kernel:
@@ -22,7 +22,7 @@ def kernel_report(progress: Progress) -> model.Kernel:
     loads = global_loads(trace)
     name, executed = trace.function.name, trace.statistics.instructions
     taken = [c.detail for made in progress.made for c in made.changes]
-    served = [detail for detail in taken if isinstance(detail, Rewrite)]
+    served = [detail for detail in taken if isinstance(detail, ServedLoad)]
     copies = sum(rewrite.is_copy for rewrite in served)
     deltas = [abs(rewrite.delta) for rewrite in served]
     return model.Kernel(
@@ -49,7 +49,7 @@ def _decision(decision: Decision) -> model.Decision:
     return model.Decision(decision.kept, decision.by, decision.reason, before, after)
 
 
-def _cost(figures: Figures) -> model.Cost:
+def _cost(figures: ResourceUse) -> model.Cost:
     return model.Cost(
         figures.registers,
         figures.local,
@@ -86,7 +86,7 @@ def _refusals(made: Made) -> Iterator[model.Refusal]:
 
 
 def _refusal(made: Made, refusal: Refusal) -> model.Refusal:
-    source = refusal.detail if isinstance(refusal.detail, Source) else None
+    source = refusal.detail if isinstance(refusal.detail, RefusedSource) else None
     facts = {} if source or not refusal.detail else dict(refusal.detail.facts(made.line))
     return model.Refusal(
         made.line(refusal.at),
@@ -102,7 +102,7 @@ def _rewrites(made: Made) -> Iterator[model.Rewrite]:
     """An entry for each change that is one of an instruction."""
     for change in made.changes:
         detail = change.detail
-        if isinstance(detail, Rewrite):
+        if isinstance(detail, ServedLoad):
             yield _served(made, change, detail)
         elif change.rewrite not in ("shuffle", "uniform-loops"):
             facts = dict(detail.facts(made.line))
@@ -112,7 +112,7 @@ def _rewrites(made: Made) -> Iterator[model.Rewrite]:
             )  # fmt: skip
 
 
-def _served(made: Made, change: Change, rewrite: Rewrite) -> model.Rewrite:
+def _served(made: Made, change: Change, rewrite: ServedLoad) -> model.Rewrite:
     """A load that takes its value from a register, or from another lane."""
     proof = _proof(made, rewrite.proof)
     if not rewrite.is_copy:
@@ -145,7 +145,7 @@ def _proof(made: Made, proof: Proof) -> model.Proof:
     return model.Proof(status, proof.assumptions, tuple(guards))
 
 
-def _parts(made: Made, rewrite: Rewrite) -> tuple[model.Part, ...]:
+def _parts(made: Made, rewrite: ServedLoad) -> tuple[model.Part, ...]:
     """Nothing where the one source and its lane say it all."""
     if len(rewrite.parts) == 1 and not rewrite.parts[0].mirror and not rewrite.parts[0].element:
         return ()

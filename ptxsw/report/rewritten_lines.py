@@ -53,7 +53,7 @@ _OURS = re.compile(r"%sw_\w+")
 _MOST_LINES = 24  # of one change
 
 
-class Change(Struct, frozen=True):
+class ChangedLine(Struct, frozen=True):
     """The line of a rewrite, and the new lines that make its value."""
 
     line: int
@@ -61,7 +61,7 @@ class Change(Struct, frozen=True):
     after: tuple[str, ...]
 
 
-def changes(report: Report, source: Source, found: Iterable[Stretch]) -> Iterator[Change]:
+def changes(report: Report, source: Source, found: Iterable[Stretch]) -> Iterator[ChangedLine]:
     """A change for each rewrite of the report."""
     edited = list(found)
     begin = 0
@@ -75,7 +75,7 @@ def changes(report: Report, source: Source, found: Iterable[Stretch]) -> Iterato
                 writers.setdefault(register, []).append(number)
         for rewrite in kernel.rewrites or ():
             before = source.line_text(rewrite.line).strip()
-            yield Change(rewrite.line, before, tuple(_makers(before, new, writers)))
+            yield ChangedLine(rewrite.line, before, tuple(_makers(before, new, writers)))
 
 
 def _last_line(kernel: Kernel) -> int:

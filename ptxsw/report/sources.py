@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from ptxsw.ir import Loc, Module
-from ptxsw.report.describe import Place, place_of
+from ptxsw.report.describe import SourcePlace, place_of
 
 _MOST_CHARACTERS = 600_000  # of all sources together
 _SUFFIXES = frozenset(
@@ -69,7 +69,7 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
 def _located(module: Module) -> Iterator[tuple[int, tuple[str, int]]]:
     """For the line of each instruction behind a `.loc` the path of its file and the line there."""
     for function in module.functions:
-        current: Place | None = None
+        current: SourcePlace | None = None
         for statement in function.body.statements:
             if isinstance(statement, Loc):
                 if statement.line > 0:  # 0: the compiler's own

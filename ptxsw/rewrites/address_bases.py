@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.analysis.loop_sums import LoopSums, Place
+from ptxsw.analysis.loop_sums import LoopAccess, LoopSums
 from ptxsw.bits import wrapped
-from ptxsw.codegen.lower_strength_reduction import Base, Extended, Part, Pointer
+from ptxsw.codegen.lower_strength_reduction import AddressPart, Base, Extended, Pointer
 from ptxsw.emulator.node import Term, factors, split
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Reg
-from ptxsw.rewrites.loop_counter import MORE, Counter, Counting, Index, Unfit
+from ptxsw.rewrites.loop_counter import MORE, Counting, Index, LoopCounter, UncountedLoop
 from ptxsw.rewrites.turn_cost import TurnCost
 
 ACCESSES = frozenset({"ld", "st", "atom", "red"})
@@ -32,7 +32,7 @@ class _Address(Struct, frozen=True):
     """`base + scale · index + offset`, the index extended; `base` is 64 bits wide and without a
     number."""
 
-    place: Place
+    place: LoopAccess
     base: Term
     scale: int
     index: Index
@@ -42,12 +42,12 @@ class _Address(Struct, frozen=True):
 class _Product(Struct, frozen=True):
     """An address with products: what it is as a turn begins, and what it grows by in one."""
 
-    start: tuple[Part, ...]
-    step: tuple[Part, ...]
+    start: tuple[AddressPart, ...]
+    step: tuple[AddressPart, ...]
     indices: tuple[Index, ...]
 
 
-class Found(Struct, frozen=True):
+class LoopBases(Struct, frozen=True):
     """What is to be made of a loop: bases, pointers, the indices that both rest on, and how many
     instructions of a turn that saves."""
 
@@ -69,7 +69,7 @@ class Addresses:
         self._sums, self._counting, self._cfg, self._cost = sums, counting, cfg, cost
         self._terms = sums.terms
 
-    def bases(self) -> Found:
+    def bases(self) -> LoopBases:
         """The bases that accesses share."""
         every = [a for place in self._sums.places if (a := self._address(place)) is not None]
         groups: dict[tuple[Term, int, Term, Term], list[_Address]] = {}
@@ -84,9 +84,9 @@ class Addresses:
         moved = frozenset(one.place.index for group in chosen for one in group)
         kept = frozenset(base.index for base in bases)
         gain = self._cost.of() - self._cost.of(moved, kept=kept) - len(bases)
-        return Found(bases, (), tuple(one.index for group in chosen for one in group), gain)
+        return LoopBases(bases, (), tuple(one.index for group in chosen for one in group), gain)
 
-    def with_pointers(self, found: Found, counter: Counter) -> Found:
+    def with_pointers(self, found: LoopBases, counter: LoopCounter) -> LoopBases:
         """The same with pointers for products, where these save more."""
         given: frozenset[int] = frozenset()
         pointers: list[Pointer] = []
@@ -102,11 +102,11 @@ class Addresses:
             indices += read.indices
             given, left = given | {at}, now
         gain = found.gain + before - left - _INCREMENT * len(pointers)
-        return Found(found.bases, tuple(pointers), (*found.indices, *indices), gain)
+        return LoopBases(found.bases, tuple(pointers), (*found.indices, *indices), gain)
 
     # ------------------------------------------------------------ sums with an index
 
-    def _address(self, place: Place) -> _Address | None:
+    def _address(self, place: LoopAccess) -> _Address | None:
         """An address read as a sum with one extended index that the loop carries."""
         instruction = self._cfg.instructions[place.index]
         if instruction.opcode not in ACCESSES or isa.space(instruction) == "param":
@@ -149,7 +149,7 @@ class Addresses:
         parts = [self._part(term, wrapped(factor, 64)) for term, factor in split(first.base)[1]]
         if split(first.index.stays)[1]:
             more = Extended(self._counting.sum(first.index.stays), "s")
-            parts.append(Part(first.scale, (more,)))
+            parts.append(AddressPart(first.scale, (more,)))
         return Base(
             _plain_first(parts),
             self._counting.register(first.index.carried),
@@ -157,8 +157,8 @@ class Addresses:
             tuple((m.place.index, m.scale * m.index.constant + m.offset) for m in members),
         )
 
-    def _part(self, term: Term, factor: int) -> Part:
-        return Part(factor, tuple(map(self._value, factors(term))))
+    def _part(self, term: Term, factor: int) -> AddressPart:
+        return AddressPart(factor, tuple(map(self._value, factors(term))))
 
     def _value(self, one: Term) -> str | Extended:
         if one.kind in ("zext", "sext"):
@@ -182,13 +182,13 @@ class Addresses:
                     found[ats[0]] = base
         return sorted(found.items())
 
-    def _read_product(self, value: Term, counter: Counter) -> _Product | None:
+    def _read_product(self, value: Term, counter: LoopCounter) -> _Product | None:
         """A value that is to be carried; None where it does not grow by the same in each turn, or
         has no product."""
         if value.width != 64:
             return None
         constant, items = split(value)
-        step: list[Part] = []
+        step: list[AddressPart] = []
         indices: list[Index] = []
         for part, factor in items:
             varying = [one for one in factors(part) if not self._stays(one)]
@@ -200,20 +200,20 @@ class Addresses:
             others = tuple(self._value(one) for one in factors(part) if one is not varying[0])
             try:
                 growth = self._counting.growth(index.carried, counter)
-            except Unfit:
+            except UncountedLoop:
                 return None
             more = (Extended(growth.of, "u"),) if growth.of.items else ()
             times = growth.times * (1 if more else growth.of.constant)
-            step.append(Part(wrapped(factor, 64) * times, (*others, *more)))
+            step.append(AddressPart(wrapped(factor, 64) * times, (*others, *more)))
             indices.append(index)
         if not any(part.kind == "mul" and not self._stays(part) for part, _ in items):
             return None
         start = [self._part(part, wrapped(factor, 64)) for part, factor in items]
         if wrapped(constant, 64):
-            start.append(Part(wrapped(constant, 64), ()))
+            start.append(AddressPart(wrapped(constant, 64), ()))
         return _Product(_plain_first(start), tuple(step), tuple(indices))
 
 
-def _plain_first(parts: Sequence[Part]) -> tuple[Part, ...]:
+def _plain_first(parts: Sequence[AddressPart]) -> tuple[AddressPart, ...]:
     """With what needs no instruction of its own first."""
     return tuple(sorted(parts, key=lambda p: not (p.factor == 1 and isinstance(p.only, str))))

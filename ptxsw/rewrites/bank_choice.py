@@ -13,9 +13,14 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.analysis.shared_banks import Banks, BankTraffic, times
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess, Writer, most_added
+from ptxsw.codegen.lower_bank_conflicts import (
+    PermutedAddresses,
+    PermutedBanks,
+    SharedAccess,
+    most_added,
+)
 from ptxsw.cost.count import issue_slots
-from ptxsw.cost.dominance import Work, dominates
+from ptxsw.cost.dominance import WarpWork, dominates
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Variable
 from ptxsw.permutation import ROW, Permutation
@@ -33,7 +38,7 @@ _PREDICATED = 12  # instructions of a block that ptxas may execute under a predi
 _BRANCHES = 4  # instructions that enter and leave a block, where it does so no more
 
 
-class Scene(Struct, frozen=True):
+class PermutationCosts(Struct, frozen=True):
     """What all permutations are judged by. `traffic` is what ptxas makes of the accesses where
     granules of so many bytes stay together; `dynamic` names the arrays of dynamic size, `narrow`
     are those that have to get whole rows."""
@@ -67,7 +72,7 @@ def ways(traffic: BankTraffic, banks: Banks) -> float:
     )
 
 
-class Choice(Struct, frozen=True):
+class PermutationChoice(Struct, frozen=True):
     """A permutation, and what it saves and adds for a warp that runs once through the kernel."""
 
     detail: PermutedBanks
@@ -75,7 +80,7 @@ class Choice(Struct, frozen=True):
     added: float  # instructions, at most
 
 
-def best(scene: Scene) -> Choice | str:
+def best(scene: PermutationCosts) -> PermutationChoice | str:
     """The permutation that gains most by count, or why none does."""
     before, shares = _total(scene.before, stays), _shares(scene.before, stays)
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
@@ -89,9 +94,9 @@ def best(scene: Scene) -> Choice | str:
                 shortlist[kind] = (after, permutation)
     if not shortlist:
         return NONE_HELPS
-    work = Work(_executed(scene.kernel.trace.cfg), before)
+    work = WarpWork(_executed(scene.kernel.trace.cfg), before)
     choices = {
-        choice: Work(work.instructions + choice.added, work.wavefronts - choice.saved)
+        choice: WarpWork(work.instructions + choice.added, work.wavefronts - choice.saved)
         for choice in (_choice(scene, p, before - after) for after, p in shortlist.values())
     }
     paying = [c for c, made in choices.items() if dominates(made.ends, work.ends)]
@@ -116,7 +121,7 @@ def _executed(cfg: Cfg) -> float:
     )
 
 
-def family(scene: Scene) -> Iterator[Permutation]:
+def family(scene: PermutationCosts) -> Iterator[Permutation]:
     """All permutations that are considered, those that keep most bytes together first."""
     widest = max(t.access.bytes for t in scene.before)
     for size in (size for size in GRANULES if size >= widest):
@@ -137,7 +142,7 @@ class Left(Struct, frozen=True):
     least: float
 
 
-def conflicts_left(scene: Scene, permutation: Permutation) -> Iterator[Left]:
+def conflicts_left(scene: PermutationCosts, permutation: Permutation) -> Iterator[Left]:
     """What a permutation leaves."""
     before = {at: ways(t, stays) for t in scene.before for at in t.members}
     others = [(other, Banks(other.of)) for other in family(scene)]
@@ -149,7 +154,9 @@ def conflicts_left(scene: Scene, permutation: Permutation) -> Iterator[Left]:
             yield Left(one.members, before[one.members[0]], now, least)
 
 
-def _serving(scene: Scene, permutation: Permutation, one: BankTraffic) -> Iterator[BankTraffic]:
+def _serving(
+    scene: PermutationCosts, permutation: Permutation, one: BankTraffic
+) -> Iterator[BankTraffic]:
     """What an access, or its first member, belongs to under another permutation."""
     return (t for t in scene.after(permutation) if one.members[0] in t.members)
 
@@ -174,7 +181,7 @@ def _shares(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, float]:
 
 
 def _no_worse(
-    scene: Scene, before: Mapping[int, float], after: Mapping[int, float], gain: float
+    scene: PermutationCosts, before: Mapping[int, float], after: Mapping[int, float], gain: float
 ) -> bool:
     """Does no access get dearer by more than the kernel gains?"""
     return all(
@@ -182,7 +189,7 @@ def _no_worse(
     )
 
 
-def _choice(scene: Scene, permutation: Permutation, saved: float) -> Choice:
+def _choice(scene: PermutationCosts, permutation: Permutation, saved: float) -> PermutationChoice:
     old, new, moved = scene.before, scene.after(permutation), Banks(permutation.of)
     before, after = _shares(old, stays), _shares(new, moved)
     banks, banks_after = _worst(old, stays), _worst(new, moved)
@@ -199,7 +206,7 @@ def _choice(scene: Scene, permutation: Permutation, saved: float) -> Choice:
         if instruction.opcode in SIMPLE and isa.space(instruction) == "shared"
     ]
     detail = PermutedBanks(permutation, tuple(accesses), scene.narrow)
-    return Choice(detail, saved, _added(scene.kernel, detail))
+    return PermutationChoice(detail, saved, _added(scene.kernel, detail))
 
 
 def _worst(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, tuple[int, ...]]:
@@ -215,7 +222,7 @@ def _added(kernel: Kernel, detail: PermutedBanks) -> float:
     """The instructions that a warp executes more, at most."""
     cfg = kernel.trace.cfg
     builder = Builder(kernel.text, kernel.function, cfg.instructions)
-    writer = Writer(builder, cfg, kernel.text, detail.permutation)
+    writer = PermutedAddresses(builder, cfg, kernel.text, detail.permutation)
     dynamic = len(detail.permutation.dynamic)
     total = float(_ENTRY + 2 * dynamic if dynamic else 0)
     grown: set[int] = set()

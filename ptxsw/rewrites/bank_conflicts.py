@@ -42,8 +42,8 @@ from ptxsw.rewrites.bank_choice import (
     GRANULES,
     NONE_HELPS,
     SIMPLE,
-    Choice,
-    Scene,
+    PermutationChoice,
+    PermutationCosts,
     best,
     stays,
     ways,
@@ -78,7 +78,7 @@ class BankConflicts:
         reason = _obstacle(kernel, shared_arrays(kernel.trace), scene.before)
         if reason is None:
             found = best(scene)
-            if isinstance(found, Choice):
+            if isinstance(found, PermutationChoice):
                 yield _change(hottest.access.index, found)
                 return
             reason = found
@@ -93,7 +93,7 @@ class BankConflicts:
         return (*builder.edits(), *declared)
 
 
-def scene_of(kernel: Kernel) -> Scene:
+def scene_of(kernel: Kernel) -> PermutationCosts:
     """What the permutations of a kernel are judged by."""
     arrays = shared_arrays(kernel.trace)
     at, end = places(arrays)
@@ -101,7 +101,7 @@ def scene_of(kernel: Kernel) -> Scene:
     traffic = bank_traffic(kernel.trace, shapes, at, end)
     fixed = tuple(a for a in arrays if not a.is_dynamic)
     in_row = in_rows(kernel.trace, frozenset(map(atom, fixed)))
-    return Scene(
+    return PermutationCosts(
         kernel,
         tuple(a.name for a in arrays if a.is_dynamic),
         tuple(a for a in fixed if not has_whole_rows(a)),
@@ -255,7 +255,7 @@ def _too_little_known(traffic: Sequence[BankTraffic]) -> str | None:
     return None
 
 
-def _change(at: int, choice: Choice) -> Change:
+def _change(at: int, choice: PermutationChoice) -> Change:
     worth = Worth(choice.added, -choice.saved)
     indices = frozenset(access.at for access in choice.detail.accesses)
     return Change(BankConflicts.name, at, indices, Proof(), choice.detail, worth=worth)

@@ -20,8 +20,8 @@ from ptxsw.emulator.budget import OUT_OF_TIME
 from ptxsw.ir import Module
 from ptxsw.plan import Plan, Proof
 from ptxsw.rewrites.base import Found, Kernel, Made
-from ptxsw.rewrites.planning import Decision, decide
-from ptxsw.shuffle.candidate_plan import CandidatePlan, Kept
+from ptxsw.rewrites.planning import PlanDecision, decide
+from ptxsw.shuffle.candidate_plan import CandidatePlan, RefusedLoad
 from ptxsw.shuffle.combine import without
 from ptxsw.shuffle.legality import Legality
 from ptxsw.verify.local import check as check_lines
@@ -30,7 +30,7 @@ LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE = "load-elimination", "uniform-loops", 
 TOGETHER = (LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE)
 
 
-class Source(Struct, frozen=True):
+class RefusedSource(Struct, frozen=True):
     """The load whose value a refused load would have taken, and the lanes between them."""
 
     index: int
@@ -67,13 +67,13 @@ def find(kernel: Kernel) -> Iterator[Found]:
     yield decision.choice
 
 
-def _refusal(kept: Kept) -> Refusal:
+def _refusal(kept: RefusedLoad) -> Refusal:
     candidate = kept.candidate
-    source = Source(candidate.source.index, candidate.delta) if candidate else None
+    source = RefusedSource(candidate.source.index, candidate.delta) if candidate else None
     return Refusal(SHUFFLE, kept.dest.index, kept.reason, source)
 
 
-def _decide(kernel: Kernel, judge: Legality) -> Decision:
+def _decide(kernel: Kernel, judge: Legality) -> PlanDecision:
     """What is asked for, less what is not considered."""
     options = kernel.options
     uniform = UNIFORM_LOOPS in kernel.considered

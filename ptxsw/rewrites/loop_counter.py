@@ -19,12 +19,12 @@ from ptxsw.analysis.comparisons import comparisons
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.bits import wrapped
 from ptxsw.codegen.lower_strength_reduction import (
+    AddressSum,
     Bounded,
     Compared,
     Condition,
     Multiple,
     NotNegative,
-    Sum,
 )
 from ptxsw.emulator.node import Term, split
 from ptxsw.flow.cfg import Cfg, Loop
@@ -37,7 +37,7 @@ MORE = LIMIT // 2
 _UNKNOWN = "how often the loop goes round is not known"
 
 
-class Unfit(Exception):
+class UncountedLoop(Exception):
     """Why a loop is left alone."""
 
 
@@ -55,10 +55,10 @@ class Growth(Struct, frozen=True):
     """What an index grows by in a turn: `times · of`, or `times` where `of` is a number."""
 
     times: int
-    of: Sum
+    of: AddressSum
 
 
-class Counter(Struct, frozen=True):
+class LoopCounter(Struct, frozen=True):
     """How far a loop has to go: `left`, not negative, falls by `step` in a turn, which is a number
     or a sum that stays. `conditions` keep that true from turn to turn."""
 
@@ -78,27 +78,27 @@ class Counting:
         """The name of the register that an atom is as a turn begins."""
         return self._sums.registers[atom].name
 
-    def sum(self, term: Term) -> Sum:
+    def sum(self, term: Term) -> AddressSum:
         """A sum of registers as a turn begins, ready to be written."""
         constant, items = split(term)
         width = term.width
-        return Sum(
+        return AddressSum(
             tuple((self.register(atom), wrapped(f, width)) for atom, f in items),
             wrapped(constant, width),
         )
 
     # ------------------------------------------------------------ how far a loop goes
 
-    def counter(self) -> Counter:
+    def counter(self) -> LoopCounter:
         """What falls from turn to turn until the loop ends. Raises Unfit."""
-        reason = Unfit(_UNKNOWN)
+        reason = UncountedLoop(_UNKNOWN)
         for number in self._loop.blocks:
             again = self._again(number)
             if again is None:
                 continue
             try:
                 return self._read(again)
-            except Unfit as unfit:
+            except UncountedLoop as unfit:
                 reason = unfit
         raise reason
 
@@ -132,35 +132,35 @@ class Counting:
                 return False
         return False
 
-    def _read(self, again: Term) -> Counter:
+    def _read(self, again: Term) -> LoopCounter:
         if again.kind == "not" and again.args[0].kind == "eq" and again.args[0].args[0].width == 32:
             return self._until_equal(self._terms.sub(*again.args[0].args))
         found = list(comparisons([again], self._terms))
         if len(found) != 1 or found[0].a.width != 32:
-            raise Unfit(_UNKNOWN)
+            raise UncountedLoop(_UNKNOWN)
         return self._while_less(found[0].a, found[0].b, found[0].strict, found[0].signed)
 
-    def _until_equal(self, difference: Term) -> Counter:
+    def _until_equal(self, difference: Term) -> LoopCounter:
         """A loop that goes on until a difference is 0, which it comes to by equal steps."""
         step = _number(self._sums.step(difference))
         if not step or abs(step) & (abs(step) - 1):
-            raise Unfit("the loop's counter has no step that is a power of two")
+            raise UncountedLoop("the loop's counter has no step that is a power of two")
         terms = self._terms
         now = terms.sub(difference, terms.const(step, 32))
         left = terms.neg(now) if step > 0 else now
         size = abs(step)
-        conditions: list[Condition] = [Compared("ne.s32", self._plain(left), Sum(()))]
+        conditions: list[Condition] = [Compared("ne.s32", self._plain(left), AddressSum(()))]
         if size > 1:
             conditions.append(Multiple(self._plain(left), size))
-        return Counter(left, terms.const(size, 32), tuple(conditions))
+        return LoopCounter(left, terms.const(size, 32), tuple(conditions))
 
-    def _while_less(self, a: Term, b: Term, strict: bool, signed: bool) -> Counter:
+    def _while_less(self, a: Term, b: Term, strict: bool, signed: bool) -> LoopCounter:
         """A loop that goes on while `a < b`, of which one changes by equal steps."""
         terms, letter = self._terms, "s" if signed else "u"
         kind = f"{'lt' if strict else 'le'}.{letter}32"
         grows, falls = self._sums.step(a), self._sums.step(b)
         if grows is None or falls is None:
-            raise Unfit(_UNKNOWN)
+            raise UncountedLoop(_UNKNOWN)
         if _number(falls) == 0:
             now, step = terms.sub(a, grows), grows
             left = terms.sub(b, now)
@@ -172,31 +172,31 @@ class Counting:
             left = terms.sub(now, a)
             tests = [Compared(kind, self._plain(a), self._plain(now))]
             least = -LIMIT if signed else _number(step) or 0
-            tests.append(Compared(f"ge.{letter}32", self._plain(a), Sum((), least)))
+            tests.append(Compared(f"ge.{letter}32", self._plain(a), AddressSum((), least)))
         else:
-            raise Unfit(_UNKNOWN)
+            raise UncountedLoop(_UNKNOWN)
         size = _number(step)
         if size is not None and not 0 < size < LIMIT:
-            raise Unfit("the loop's counter goes away from its end")
+            raise UncountedLoop("the loop's counter goes away from its end")
         if size is None:
-            tests.append(Compared("le.u32", self._plain(step), Sum((), LIMIT)))
-        return Counter(left, step, tuple(tests))
+            tests.append(Compared("le.u32", self._plain(step), AddressSum((), LIMIT)))
+        return LoopCounter(left, step, tuple(tests))
 
     def _at_most(self, end: Term, signed: bool) -> list[Condition]:
         value = _number(end)
         if value is not None and 0 <= value <= LIMIT:
             return []
-        return [Compared("le.s32" if signed else "le.u32", self._plain(end), Sum((), LIMIT))]
+        return [Compared("le.s32" if signed else "le.u32", self._plain(end), AddressSum((), LIMIT))]
 
-    def _plain(self, term: Term) -> Sum:
+    def _plain(self, term: Term) -> AddressSum:
         """A sum of registers as they are when a turn begins. Raises Unfit."""
         if not all(atom in self._sums.registers for atom, _ in split(term)[1]):
-            raise Unfit("the loop's counter is no sum of registers")
+            raise UncountedLoop("the loop's counter is no sum of registers")
         return self.sum(term)
 
     # ------------------------------------------------------------ indices
 
-    def conditions(self, indices: Iterable[Index], counter: Counter) -> tuple[Condition, ...]:
+    def conditions(self, indices: Iterable[Index], counter: LoopCounter) -> tuple[Condition, ...]:
         """What keeps the counter true, and all of these indices small. Raises Unfit."""
         every = list(dict.fromkeys(indices))
         found = list(counter.conditions)
@@ -205,47 +205,47 @@ class Counting:
         found += self._ranges(every)
         return tuple(dict.fromkeys(found))
 
-    def growth(self, carried: Term, counter: Counter) -> Growth:
+    def growth(self, carried: Term, counter: LoopCounter) -> Growth:
         """What a carried index grows by in a turn. Raises Unfit."""
         by = self._growth(self._sums.step(carried), counter.step)
         size = _number(counter.step)
         if size is not None:
             step = _number(self._sums.step(carried))
-            return Growth(size, by) if step is None else Growth(step, Sum((), 1))
+            return Growth(size, by) if step is None else Growth(step, AddressSum((), 1))
         return Growth(by.constant, self.sum(counter.step))
 
-    def _bounded(self, carried: Term, counter: Counter) -> list[Condition]:
+    def _bounded(self, carried: Term, counter: LoopCounter) -> list[Condition]:
         """Conditions that a carried index stays small, however often the loop goes round."""
         growth = self._growth(self._sums.step(carried), counter.step)
         register = self.register(carried)
-        index = Sum(((register, 1),))
+        index = AddressSum(((register, 1),))
         return [
-            Compared("le.u32", index, Sum((), LIMIT)),
+            Compared("le.u32", index, AddressSum((), LIMIT)),
             Bounded(register, self._plain(counter.left), growth, LIMIT),
         ]
 
-    def _growth(self, step: Term | None, by: Term) -> Sum:
+    def _growth(self, step: Term | None, by: Term) -> AddressSum:
         """What an index grows by, at most, while the counter falls by 1. Raises Unfit."""
         if step is None:
-            raise Unfit("an index does not grow by the same in each turn")
+            raise UncountedLoop("an index does not grow by the same in each turn")
         number, size = _number(step), _number(by)
         if number is not None and size is not None:
             if number < 0:
-                raise Unfit("an index falls from turn to turn")
-            return Sum((), -(-number // size))
+                raise UncountedLoop("an index falls from turn to turn")
+            return AddressSum((), -(-number // size))
         if size is not None:
             constant, items = split(step)
             factors = [wrapped(f, 32) for _, f in items]
             if any(f % size for f in (*factors, wrapped(constant, 32))):
-                raise Unfit("an index grows by parts of what the counter falls by")
+                raise UncountedLoop("an index grows by parts of what the counter falls by")
             shared = self._terms.sum(32, wrapped(constant, 32) // size, [
                 (t, f // size) for (t, _), f in zip(items, factors, strict=True)
             ])  # fmt: skip
             return self.sum(shared)
         for times in range(1, 9):
             if self._terms.scale(by, times) is step:
-                return Sum((), times)
-        raise Unfit("an index does not grow as the counter does")
+                return AddressSum((), times)
+        raise UncountedLoop("an index does not grow as the counter does")
 
     def _ranges(self, indices: Iterable[Index]) -> Iterator[Condition]:
         """Conditions on what is added to the carried registers."""
@@ -255,7 +255,7 @@ class Counting:
                 yield Compared(
                     "lt.u32",
                     self.sum(self._terms.add(index.stays, self._terms.const(MORE, 32))),
-                    Sum((), 2 * MORE),
+                    AddressSum((), 2 * MORE),
                 )
             if not index.signed and (split(index.stays)[1] or index.constant < 0):
                 key = (index.carried, index.stays)

@@ -30,7 +30,7 @@ from ptxsw.codegen.lower_narrowing import NarrowOperation, RemainderOfQuotient, 
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.node import Term, ones
 from ptxsw.emulator.solver import Proved
-from ptxsw.emulator.trace import Operands
+from ptxsw.emulator.trace import OperandValues
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Int, Reg
 from ptxsw.plan import Proof
@@ -77,7 +77,7 @@ class Narrowing:
         return builder.edits()
 
 
-def _fitting(kernel: Kernel, index: int, read: Sequence[Operands]) -> NarrowOperation | None:
+def _fitting(kernel: Kernel, index: int, read: Sequence[OperandValues]) -> NarrowOperation | None:
     """The operation with 32 bits, if its operands fit them on all paths."""
     instruction = kernel.trace.cfg.instructions[index]
     if not all(isinstance(operand, Reg | Int) for operand in instruction.operands):
@@ -93,7 +93,7 @@ def _fitting(kernel: Kernel, index: int, read: Sequence[Operands]) -> NarrowOper
     return None
 
 
-def _below(kernel: Kernel, value: Term | int, limit: int, paths: Operands) -> bool:
+def _below(kernel: Kernel, value: Term | int, limit: int, paths: OperandValues) -> bool:
     """Is an unsigned 64-bit value proved to be below `limit`?"""
     if isinstance(value, int):
         return 0 <= value < limit
@@ -103,14 +103,14 @@ def _below(kernel: Kernel, value: Term | int, limit: int, paths: Operands) -> bo
     return _proved(kernel, terms.ult(value, terms.const(limit, value.width)), paths)
 
 
-def _nonzero(kernel: Kernel, value: Term | int, paths: Operands) -> bool:
+def _nonzero(kernel: Kernel, value: Term | int, paths: OperandValues) -> bool:
     if isinstance(value, int):
         return value != 0
     terms = kernel.trace.terms
     return _proved(kernel, terms.not_(terms.eq(value, terms.const(0, value.width))), paths)
 
 
-def _sign_extended(kernel: Kernel, value: Term | int, paths: Operands) -> bool:
+def _sign_extended(kernel: Kernel, value: Term | int, paths: OperandValues) -> bool:
     """Does a 64-bit value lie between -2^31 and 2^31 - 1?"""
     if isinstance(value, int):
         return -_HALF // 2 <= value < _HALF // 2
@@ -119,7 +119,7 @@ def _sign_extended(kernel: Kernel, value: Term | int, paths: Operands) -> bool:
     return _proved(kernel, same, paths)
 
 
-def _proved(kernel: Kernel, claim: Term, paths: Operands) -> bool:
+def _proved(kernel: Kernel, claim: Term, paths: OperandValues) -> bool:
     if claim.kind == "const":
         return bool(claim.value)
     return isinstance(kernel.solver.prove(claim, paths.conditions), Proved)

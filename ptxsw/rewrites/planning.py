@@ -22,8 +22,8 @@ from ptxsw.cost.select import (
     MODEL,
     TUNED,
     Choice,
+    GroupVariants,
     Policy,
-    Row,
     Tuned,
     Variant,
     choose,
@@ -33,13 +33,13 @@ from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Special
 from ptxsw.options import FORMS, SCHEMES, Options
-from ptxsw.plan import Plan, Rewrite
+from ptxsw.plan import Plan, ServedLoad
 from ptxsw.rewrites.weighing import cannot_count
-from ptxsw.shuffle.candidate_plan import CandidatePlan, Found, Kept, draft, find
+from ptxsw.shuffle.candidate_plan import CandidatePlan, Found, RefusedLoad, draft, find
 from ptxsw.shuffle.combine import Component, combine, groups, in_uniform_loops, restyled, without
 from ptxsw.shuffle.conflicts import conflicts_with_uniform_loops
 from ptxsw.shuffle.legality import Legality
-from ptxsw.shuffle.uniform_loops import KeptLoop, UniformLoops, uniform_loops
+from ptxsw.shuffle.uniform_loops import LoopChoices, RefusedLoop, uniform_loops
 from ptxsw.target import plain_name
 
 UNIFORM = "uniform"
@@ -51,19 +51,19 @@ _VOLTA = 70  # from here on lanes have a program counter each
 _AS_PAPER = ("paper", "early")  # schemes that need the same of the loads
 
 
-class Decision(Struct, frozen=True):
+class PlanDecision(Struct, frozen=True):
     """What is to be done with one kernel, and why. `loops` are those that stay although they were
     to become uniform."""
 
     plan: Plan
-    kept: tuple[Kept, ...]
+    kept: tuple[RefusedLoad, ...]
     choice: Choice
-    loops: tuple[KeptLoop, ...] = ()
+    loops: tuple[RefusedLoop, ...] = ()
 
 
 def decide(
     trace: Trace, judge: Legality, options: Options, arch: str | None, *, uniform: bool = True
-) -> Decision:
+) -> PlanDecision:
     """The plan for one kernel; without `uniform` no loop becomes uniform. Raises BadGpu where the
     file of the target's GPU is wrong."""
     policy = _policy(trace, options, arch)
@@ -111,15 +111,15 @@ def _hopeless(trace: Trace, found: Found, arch: str | None) -> str | None:
     return None if wide else _NO_WAVEFRONT_LESS
 
 
-def _loops(trace: Trace, judge: Legality, ways: Sequence[tuple[str, str]]) -> UniformLoops:
+def _loops(trace: Trace, judge: Legality, ways: Sequence[tuple[str, str]]) -> LoopChoices:
     wanted = any(form == UNIFORM for _, form in ways) and not judge.budget.spent(PLANNING)
-    return uniform_loops(trace) if wanted else UniformLoops((), ())
+    return uniform_loops(trace) if wanted else LoopChoices((), ())
 
 
-def _only(copies: CandidatePlan, made: CandidatePlan, policy: Policy) -> Decision:
+def _only(copies: CandidatePlan, made: CandidatePlan, policy: Policy) -> PlanDecision:
     """All that one draft says, or nothing but copies."""
     way = Variant(made.scheme, made.form, len(made.plan.rewrites))
-    choice = choose((Row(0, (way,)),), Figures(), None, policy)
+    choice = choose((GroupVariants(0, (way,)),), Figures(), None, policy)
     if choice.picks[0] is None:
         return _of_one(copies, choice)
     if made.scheme == "keep":
@@ -176,7 +176,7 @@ def _number(arch: str | None) -> int:
     return int(name[3:]) if name else 0
 
 
-def _leave_alone(trace: Trace, arch: str | None) -> Callable[[Rewrite], str | None]:
+def _leave_alone(trace: Trace, arch: str | None) -> Callable[[ServedLoad], str | None]:
     """Why a rewrite that is legal is not even weighed, whatever the scheme: a shuffle in an arm of
     a divergent `if` becomes a call on some targets; and where the shape of the block is not known,
     rows of 16 threads, in which no lane is served, are as likely as those of a whole warp."""
@@ -184,7 +184,7 @@ def _leave_alone(trace: Trace, arch: str | None) -> Callable[[Rewrite], str | No
     flat = not _uses(trace, "%tid.y")
     block_of = trace.cfg.block_of
 
-    def reason(rewrite: Rewrite) -> str | None:
+    def reason(rewrite: ServedLoad) -> str | None:
         if rewrite.is_copy:
             return None
         if block_of[rewrite.dest] in arms:
@@ -199,7 +199,7 @@ def _leave_alone(trace: Trace, arch: str | None) -> Callable[[Rewrite], str | No
     return reason
 
 
-def _make_all(_: Rewrite) -> str | None:
+def _make_all(_: ServedLoad) -> str | None:
     return None
 
 
@@ -235,16 +235,16 @@ def _drafts(
     options: Options,
     arch: str | None,
     ways: Sequence[tuple[str, str]],
-    loops: UniformLoops,
+    loops: LoopChoices,
     sources: Found,
     *,
     weighed: bool,
-) -> tuple[list[CandidatePlan], dict[int, Kept]]:
+) -> tuple[list[CandidatePlan], dict[int, RefusedLoad]]:
     """A draft for each way, as far as the time goes, and the loads that all of them leave alone
     by our rule: none where the rewrites were asked for, or measured."""
     apart = _leave_alone(trace, arch) if weighed else _make_all
     known: dict[tuple[str, bool], CandidatePlan] = {}
-    alone: dict[int, Kept] = {}
+    alone: dict[int, RefusedLoad] = {}
     found = []
     for scheme, form in ways:
         kind = "paper" if scheme in _AS_PAPER else scheme
@@ -266,18 +266,18 @@ def _drafts(
     return found, alone
 
 
-def reduced(trace: Trace, decision: Decision, right: frozenset[int]) -> Decision:
+def reduced(trace: Trace, decision: PlanDecision, right: frozenset[int]) -> PlanDecision:
     """The decision without the rewrites of other loads than these, for which there is no time."""
     made = CandidatePlan("", "", decision.plan, decision.kept)
     left, _ = without(trace, made, lambda r: None if r.dest in right else OUT_OF_TIME)
     return replace(decision, plan=left.plan, kept=left.kept)
 
 
-def _of_one(made: CandidatePlan, choice: Choice) -> Decision:
+def _of_one(made: CandidatePlan, choice: Choice) -> PlanDecision:
     kept = tuple(
         replace(k, reason=choice.reason) if k.reason == _UNDECIDED else k for k in made.kept
     )
-    return Decision(made.plan, kept, choice)
+    return PlanDecision(made.plan, kept, choice)
 
 
 # ---------------------------------------------------------------- choosing
@@ -287,14 +287,14 @@ def _chosen(
     trace: Trace,
     copies: CandidatePlan,
     drafts: Sequence[CandidatePlan],
-    alone: dict[int, Kept],
+    alone: dict[int, RefusedLoad],
     scale: Scale | None,
     policy: Policy,
     budget: Budget,
-) -> Decision:
+) -> PlanDecision:
     """Counts all ways of all rows, has one picked for each, and puts these together."""
     found = groups([copies, *drafts])
-    rows: list[Row] = []
+    rows: list[GroupVariants] = []
     homes: list[list[CandidatePlan]] = []  # the draft of each way of each row
     original = Figures()
     if found:
@@ -308,7 +308,7 @@ def _chosen(
         drafts = drafts[: len(ways)]
         for number, group in enumerate(found):
             own = [(each[number], made) for each, made in zip(ways, drafts, strict=True)]
-            rows.append(Row(group.unit, tuple(way for way, _ in own if way is not None)))
+            rows.append(GroupVariants(group.unit, tuple(way for way, _ in own if way is not None)))
             homes.append([made for way, made in own if way is not None])
     choice = choose(rows, original, scale, policy)
     plan, kept = combine(copies, _parts(found, homes, choice))
@@ -351,7 +351,7 @@ def _ways_of(
     for edit, lines in zip(edits, counter.lines(edits), strict=True):
         row = row_of.get(counter.index(edit.start)) if made.form == "keep" else None
         own[row] = own.get(row, 0.0) + lines
-    rewrites: dict[int, list[Rewrite]] = {}
+    rewrites: dict[int, list[ServedLoad]] = {}
     for rewrite in made.plan.rewrites:
         if rewrite.dest in row_of:
             rewrites.setdefault(row_of[rewrite.dest], []).append(rewrite)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ptxsw.codegen.lower_registers import Outcome, lower
+from ptxsw.codegen.lower_registers import RegisterTrial, lower
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import cubin, sass, variants
 from ptxsw.cost.executions import executions
@@ -50,13 +50,13 @@ class Trials:
         code = next(function for function in made.functions if function.name == self.name)
         return code.registers, code.shared
 
-    def outcomes(self, trials: Sequence[Trial]) -> list[Outcome]:
+    def outcomes(self, trials: Sequence[Trial]) -> list[RegisterTrial]:
         """What ptxas makes of the candidates, in their order, the same code once. Spills to shared
         memory are left out where ptxas refuses them, and at a limit at which it spills no more to
         local memory than `AS_IT_IS`, which comes first. Raises NoPtxas, AssemblyError,
         UnknownTarget, OSError, subprocess.TimeoutExpired; NoNvdisasm where its code cannot be
         read."""
-        local, outcomes = dict[int | None, int](), dict[object, Outcome]()
+        local, outcomes = dict[int | None, int](), dict[object, RegisterTrial]()
         for trial, text, made in self._made(trials):
             if not trial.spills_to_shared:
                 local[trial.limit] = _local(made)
@@ -67,7 +67,7 @@ class Trials:
                 outcomes[code] = self._outcome(trial, text, made)
         return list(outcomes.values())
 
-    def _made(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Module, sass.Kernel]]:
+    def _made(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Module, sass.MachineKernel]]:
         texts = [self._text(trial) for trial in trials]
         kernels, note = variants.read(texts, self.name, self._asked, timeout=self._patience)
         for trial, text, made in zip(trials, texts, kernels, strict=True):
@@ -84,19 +84,19 @@ class Trials:
         edits = lower(text, function, trial.limit, spills_to_shared=trial.spills_to_shared)
         return parse(apply(text, edits))
 
-    def _outcome(self, trial: Trial, text: Module, made: sass.Kernel) -> Outcome:
+    def _outcome(self, trial: Trial, text: Module, made: sass.MachineKernel) -> RegisterTrial:
         resident = occupancy(self.arch, self.threads, made.registers, made.shared).fraction
         executed = executions(made, build(text.kernel(self.name).body), LOOP_FACTOR)
         arch = int(str(plain_name(self.arch)).removeprefix("sm_"))
         stalls = pace(made, arch, resident, executed) if resident else float("inf")
-        return Outcome(*trial, made.registers, _local(made), made.shared, resident, stalls)
+        return RegisterTrial(*trial, made.registers, _local(made), made.shared, resident, stalls)
 
 
-def _local(made: sass.Kernel) -> int:
+def _local(made: sass.MachineKernel) -> int:
     """Bytes that a thread spills to local memory, stored and loaded."""
     return (made.spill_stores or 0) + (made.spill_loads or 0)
 
 
-def _code(made: sass.Kernel) -> tuple[object, ...]:
+def _code(made: sass.MachineKernel) -> tuple[object, ...]:
     """Equal for machine code that is judged alike."""
     return tuple((i.opcode, i.predicate, i.control) for i in made.instructions)

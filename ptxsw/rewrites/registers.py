@@ -27,9 +27,9 @@ from typing import ClassVar
 
 from ptxsw import isa
 from ptxsw.change import Change, Refusal
-from ptxsw.codegen.lower_registers import Compared, Outcome, RegisterLimit, lower
+from ptxsw.codegen.lower_registers import RegisterLimit, RegisterTrial, RegisterTrials, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.cost.occupancy import Step, limits, occupancy, register_steps
+from ptxsw.cost.occupancy import OccupancyStep, limits, occupancy, register_steps
 from ptxsw.ir import Special
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
@@ -64,7 +64,7 @@ class Registers:
         best = min(usable, key=lambda o: (o.pace, o.registers), default=None)
         if best is None or best.pace > (1 - _GAIN) * original.pace:
             reason = _stays(original, others, best)
-            yield Refusal(self.name, 0, reason, Compared(tuple(found)))
+            yield Refusal(self.name, 0, reason, RegisterTrials(tuple(found)))
             return
         yield Change(self.name, 0, frozenset(), Proof(), RegisterLimit(best, tuple(found)))
 
@@ -107,7 +107,9 @@ def _obstacle(kernel: Kernel) -> str | None:
     return None if instructions else "the kernel has no instructions"
 
 
-def _stays(original: Outcome, others: Sequence[Outcome], best: Outcome | None) -> str:
+def _stays(
+    original: RegisterTrial, others: Sequence[RegisterTrial], best: RegisterTrial | None
+) -> str:
     """Why the original is the best there is."""
     now = f"{original.registers} registers and {100 * original.occupancy:.0f} % of the warps"
     if not others:
@@ -128,7 +130,9 @@ def _percent(gain: float) -> str:
 # ---------------------------------------------------------------- candidates
 
 
-def candidate_steps(target: str, threads: int, registers: int, shared: int) -> tuple[Step, ...]:
+def candidate_steps(
+    target: str, threads: int, registers: int, shared: int
+) -> tuple[OccupancyStep, ...]:
     """The steps of occupancy to try for a kernel that takes so many registers a thread, with
     blocks of so many threads and bytes of shared memory: the nearest in the direction of Orion,
     then one of the other. Raises UnknownTarget."""
@@ -148,7 +152,7 @@ def _of_all_warps(target: str) -> int:
     return of_warp // 32
 
 
-def _outcomes(kernel: Kernel) -> list[Outcome] | str:
+def _outcomes(kernel: Kernel) -> list[RegisterTrial] | str:
     """What ptxas makes of the original and of each candidate, the original first, the same code
     once; or why that is not known."""
     from subprocess import TimeoutExpired

@@ -36,7 +36,7 @@ from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest
 from ptxsw.codegen.lower_scalar_replacement import (
     Carried,
-    PutOff,
+    DeferredStores,
     Repeated,
     address,
     claims,
@@ -60,7 +60,7 @@ from ptxsw.shuffle.assumptions import NO_RACE
 
 _MOST_ACCESSES = 256  # of one loop
 _TOLD = "what the loops store lies apart from what they keep in registers"
-_Proved = tuple[Carried | Repeated | PutOff, Proof]
+_Proved = tuple[Carried | Repeated | DeferredStores, Proof]
 
 
 class ScalarReplacement:
@@ -95,8 +95,8 @@ class ScalarReplacement:
             kernel.text, function, cfg, self._builder(kernel), [detail for detail, _ in details]
         )
         for detail, proof in details:
-            at = detail.stores[-1] if isinstance(detail, PutOff) else detail.at
-            source = None if isinstance(detail, PutOff) else detail.source
+            at = detail.stores[-1] if isinstance(detail, DeferredStores) else detail.at
+            source = None if isinstance(detail, DeferredStores) else detail.source
             kept = frozenset() if source is None else frozenset({source})
             tests = () if detail.test is None else (_TOLD,)
             yield Change(
@@ -151,9 +151,9 @@ def _count(details: Sequence[_Proved]) -> int:
     return sum(len(_served(detail)) for detail, _ in details)
 
 
-def _served(detail: Carried | Repeated | PutOff) -> frozenset[int]:
+def _served(detail: Carried | Repeated | DeferredStores) -> frozenset[int]:
     """The accesses that give way."""
-    if isinstance(detail, PutOff):
+    if isinstance(detail, DeferredStores):
         return frozenset((*detail.stores, *detail.loads))
     return frozenset({detail.at})
 
@@ -171,9 +171,9 @@ class _InLoop(LoopStreams):
         reason = self._obstacle() if put_off or reused or self.reasons else None
         for detail in (*put_off, *reused):
             if reason is not None:
-                at = detail.stores[-1] if isinstance(detail, PutOff) else detail.at
+                at = detail.stores[-1] if isinstance(detail, DeferredStores) else detail.at
                 yield Refusal(ScalarReplacement.name, at, reason)
-            elif isinstance(detail, PutOff):
+            elif isinstance(detail, DeferredStores):
                 yield detail, Proof(assumptions=(FINITE_LOOPS, NO_RACE))
             else:
                 yield detail, Proof()
@@ -251,7 +251,7 @@ class _InLoop(LoopStreams):
 
     # ------------------------------------------------------------ stores
 
-    def _put_off(self) -> Iterator[PutOff]:
+    def _put_off(self) -> Iterator[DeferredStores]:
         """Stores to one address that stays, which are made behind the loop."""
         for group in self._store_groups():
             if not {FINITE_LOOPS, NO_RACE} <= self.kernel.options.assume:
@@ -269,7 +269,7 @@ class _InLoop(LoopStreams):
                 groups.setdefault((stream.access.space, stream.place), []).append(stream)
         yield from groups.values()
 
-    def _group(self, stores: Sequence[Stream]) -> PutOff | None:
+    def _group(self, stores: Sequence[Stream]) -> DeferredStores | None:
         last = stores[-1]
         loads = [
             s for s in self._in_order()
@@ -302,7 +302,7 @@ class _InLoop(LoopStreams):
             if address(loads[0].access.instruction) != address(last.access.instruction):
                 self.reasons[last.index] = "its address is computed in several ways"
                 return None
-        return PutOff(
+        return DeferredStores(
             self.header, tuple(s.index for s in stores), tuple(s.index for s in loads),
             computed, loaded,
         )  # fmt: skip

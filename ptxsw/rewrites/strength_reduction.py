@@ -51,10 +51,10 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Loop
 from ptxsw.ir import Close, Directive, Instruction, Open, Variable
 from ptxsw.plan import Proof
-from ptxsw.rewrites.address_bases import ACCESSES, Addresses, Found
+from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases
 from ptxsw.rewrites.base import Found as Outcome
 from ptxsw.rewrites.base import Kernel, Requires
-from ptxsw.rewrites.loop_counter import Counting, Unfit
+from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.turn_cost import TurnCost
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 
@@ -126,7 +126,7 @@ class _Search:
         found = addresses.bases()
         try:
             return self._reduced(found, addresses, counting)
-        except Unfit as reason:
+        except UncountedLoop as reason:
             if not found.bases or found.gain <= 0:
                 return None
             return Refusal("strength-reduction", min(found.moved), str(reason))
@@ -148,9 +148,9 @@ class _Search:
 
     # ------------------------------------------------------------ the change
 
-    def _reduced(self, bases: Found, addresses: Addresses, counting: Counting) -> Change | None:
+    def _reduced(self, bases: LoopBases, addresses: Addresses, counting: Counting) -> Change | None:
         """Bases where they gain, and pointers. Raises Unfit."""
-        alone = Found((), (), (), 0.0)
+        alone = LoopBases((), (), (), 0.0)
         counter = counting.counter()
         found = bases if bases.gain > 0 else alone
         if len(self.loop.latches) == 1:
@@ -162,9 +162,9 @@ class _Search:
         conditions = counting.conditions(found.indices, counter)
         worth = Worth(_TEST + 2 * len(conditions) - found.gain * _TRIPS)
         if worth.instructions >= 0:
-            raise Unfit("the test before the loop would outweigh what a turn saves")
+            raise UncountedLoop("the test before the loop would outweigh what a turn saves")
         if self.kernel.options.mode == "auto":
-            raise Unfit("auto makes it only where ptxas has counted its registers")
+            raise UncountedLoop("auto makes it only where ptxas has counted its registers")
         prefix = fresh_prefix(self.kernel.text)
         first = self.pointers + 1
         detail = ReducedLoop(
@@ -207,38 +207,44 @@ class _Search:
         blocks = [self.cfg.blocks[n] for n in self.loop.blocks]
         start, end = min(b.start for b in blocks), max(b.end for b in blocks) - 1
         if not self.header.labels:
-            raise Unfit("the loop has no label")
+            raise UncountedLoop("the loop has no label")
         outside = [n for n in self.cfg.predecessors[self.loop.header] if n not in self.loop.blocks]
         if len(outside) != 1:
-            raise Unfit("control comes to the loop from several places")
+            raise UncountedLoop("control comes to the loop from several places")
         block = self.cfg.blocks[outside[0]]
         if start <= block.start <= end:
-            raise Unfit("control comes to the loop from between its blocks")
+            raise UncountedLoop("control comes to the loop from between its blocks")
         last = self.cfg.instructions[block.end - 1]
         if last.opcode == "bra" and last.guard is None:
             return _Stretch(start, end, block.end - 1)
         falls = block.end == self.header.start == start
         if not falls or (last.opcode == "bra" and block.successors[0] == self.loop.header):
-            raise Unfit("control comes to the loop by a branch that may go elsewhere")
+            raise UncountedLoop("control comes to the loop by a branch that may go elsewhere")
         return _Stretch(start, end, None)
 
     def _check_copy(self, stretch: _Stretch) -> None:
         """The loop may stand twice: threads go either way. Raises Unfit."""
         if any(map(asks_convergence, self.cfg.instructions)):
-            raise Unfit("it would take a branch, and the kernel asks which lanes are together")
+            raise UncountedLoop(
+                "it would take a branch, and the kernel asks which lanes are together"
+            )
         body = self.cfg.instructions[stretch.start : stretch.end + 1]
         for instruction in body:
             if meets(instruction) or kind(instruction) is Kind.EVENT:
-                raise Unfit(f"{instruction.name} stands in the loop, which would stand twice")
+                raise UncountedLoop(
+                    f"{instruction.name} stands in the loop, which would stand twice"
+                )
             if instruction.opcode == "brx":
-                raise Unfit("an indirect branch stands in the loop, which would stand twice")
+                raise UncountedLoop(
+                    "an indirect branch stands in the loop, which would stand twice"
+                )
         first, last = body[0].start, body[-1].end
         for statement in self.kernel.function.body.statements:
             inside = first <= statement.span.start < last
             if inside and isinstance(statement, Open | Close | Variable):
-                raise Unfit("a scope or a variable begins inside the loop")
+                raise UncountedLoop("a scope or a variable begins inside the loop")
             if inside and isinstance(statement, Directive) and statement.label:
-                raise Unfit("a table of branch targets stands in the loop")
+                raise UncountedLoop("a table of branch targets stands in the loop")
 
 
 def _declared(names: Names) -> str:

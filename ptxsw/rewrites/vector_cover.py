@@ -21,7 +21,7 @@ Cost = tuple[float, float]
 """Wavefronts, then instructions."""
 
 
-class Candidate(Struct, Generic[_T], frozen=True):
+class CandidateVector(Struct, Generic[_T], frozen=True):
     """A vector that stands for all places from `start` up to `end`, those excluded."""
 
     start: int
@@ -33,20 +33,20 @@ class Candidate(Struct, Generic[_T], frozen=True):
 def best_cover(
     places: Sequence[int],
     single: Cost,
-    candidates: Callable[[int], Iterable[Candidate[_T]]],
-) -> list[Candidate[_T]]:
+    candidates: Callable[[int], Iterable[CandidateVector[_T]]],
+) -> list[CandidateVector[_T]]:
     """The vectors to make over places in ascending order, each of which costs `single` alone.
     `candidates(place)` are those of which this is the first place."""
-    best: list[tuple[Cost, Candidate[_T] | None, int]] = [((0.0, 0.0), None, 0)]
+    best: list[tuple[Cost, CandidateVector[_T] | None, int]] = [((0.0, 0.0), None, 0)]
     for at in reversed(range(len(places))):
         left = len(places) - at - 1  # how many lie behind this one: best[n] is for the last n
         choice = (_sum(single, best[left][0]), None, left)
-        options: list[tuple[Cost, Candidate[_T] | None, int]] = [choice]
+        options: list[tuple[Cost, CandidateVector[_T] | None, int]] = [choice]
         for candidate in candidates(places[at]):
             rest = len(places) - bisect_left(places, candidate.end)
             options.append((_sum(candidate.cost, best[rest][0]), candidate, rest))
         best.append(min(options, key=lambda option: option[0]))
-    found: list[Candidate[_T]] = []
+    found: list[CandidateVector[_T]] = []
     left = len(places)
     while left:
         _, taken, left = best[left]

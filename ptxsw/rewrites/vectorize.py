@@ -49,7 +49,7 @@ from ptxsw.isa import Effect
 from ptxsw.options import NO_FAULT_IN_STRUCT
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
-from ptxsw.rewrites.vector_cover import Candidate, Cost, best_cover
+from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 
 _SPACES = frozenset({"global", "shared", "local"})
@@ -201,7 +201,7 @@ class _Search:
         lead = group[0].access
         refused: list[tuple[list[_Member], Refusal]] = []
 
-        def candidates(place: int) -> Iterator[Candidate[Change]]:
+        def candidates(place: int) -> Iterator[CandidateVector[Change]]:
             for start, count in self._ranges(lead, at, place):
                 members = [at.get(start + lead.bytes * n) for n in range(count)]
                 found = self._vector(number, start, members)
@@ -209,7 +209,7 @@ class _Search:
                     refused.append(([m for m in members if m is not None], found))
                 elif found is not None:
                     end = start + lead.bytes * count
-                    yield Candidate(start, end, _cost(lead, count, found), found)
+                    yield CandidateVector(start, end, _cost(lead, count, found), found)
 
         single = (float(_wavefronts(lead, lead.bytes)), 1.0)
         chosen = [c.what for c in best_cover(list(at), single, candidates)]

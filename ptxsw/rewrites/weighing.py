@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ptxsw.cost.decide import COUNTS, Decision, Figures, decide, figures
+from ptxsw.cost.decide import COUNTS, Decision, ResourceUse, decide, figures
 from ptxsw.cost.dominance import FALLS
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Module
@@ -30,7 +30,7 @@ Block = tuple[int, int, int]
 _FIRST_ARCH = 70  # whose machine code is read
 
 
-class Text(Struct, frozen=True):
+class WeighedText(Struct, frozen=True):
     """A kernel as a rewrite left it, or the original. `trace` runs it symbolically, or knows what
     that gave. Where ptxas cannot be asked only a `sure` one may stay."""
 
@@ -71,12 +71,12 @@ class Scales:
         self, name: str, arch: str | None, block: Block | None, falls: float = FALLS
     ) -> None:
         self._name, self._arch, self._block, self._falls = name, arch, block, falls
-        self._known: dict[int, Figures] = {}
+        self._known: dict[int, ResourceUse] = {}
 
-    def choose(self, texts: Sequence[Text], base: int) -> Asking:
+    def choose(self, texts: Sequence[WeighedText], base: int) -> Asking:
         """Which of the texts behind number `base`, which is kept already, to keep. The first is
         the original."""
-        from ptxsw.cost.counted import NotCounted, Refused
+        from ptxsw.cost.counted import NotCounted, RefusedByPtxas
         from ptxsw.cost.occupancy import UnknownTarget
 
         reason = cannot_count(self._arch)
@@ -84,7 +84,7 @@ class Scales:
         if reason is None:
             try:
                 return (yield from self._counted(texts, base))
-            except Refused as error:
+            except RefusedByPtxas as error:
                 decision = Decision(base > 0, COUNTS, str(error))
                 return Weighed(base, dict.fromkeys(rest, str(error)), decision)
             except (NotCounted, UnknownTarget) as error:
@@ -94,7 +94,7 @@ class Scales:
         why = f"what it costs in registers is not known: {reason}"
         return Weighed(kept, dict.fromkeys(rest, why), Decision(kept > 0, COUNTS, said))
 
-    def _counted(self, texts: Sequence[Text], base: int) -> Asking:
+    def _counted(self, texts: Sequence[WeighedText], base: int) -> Asking:
         """The same by what ptxas makes of them: each that dominates the one kept before it. Raises
         NotCounted, UnknownTarget."""
         yield from self._ask(texts, base)
@@ -110,7 +110,7 @@ class Scales:
         self._known = {n: known for n, known in self._known.items() if n <= kept}
         return Weighed(kept, why, decision)
 
-    def _ask(self, texts: Sequence[Text], base: int) -> Generator[Question, Answered, None]:
+    def _ask(self, texts: Sequence[WeighedText], base: int) -> Generator[Question, Answered, None]:
         """Learns what ptxas makes of all these texts; where they differ in more than the kernel,
         of the first and the last."""
         from ptxsw.cost.combined import Question, can_be_told_apart
@@ -132,7 +132,7 @@ class Scales:
             for number, made in zip(group, answer, strict=True):
                 self._known[number] = self._figures(texts[number], made)
 
-    def _figures(self, text: Text, made: Counted) -> Figures:
+    def _figures(self, text: WeighedText, made: Counted) -> ResourceUse:
         from ptxsw.cost.counted import NotCounted
         from ptxsw.cost.wavefronts import wavefronts_of
 

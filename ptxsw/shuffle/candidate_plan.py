@@ -14,10 +14,10 @@ from ptxsw.analysis.lane_reuse import Candidate, candidates, global_loads
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.run import no_collection
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, Rewrite
+from ptxsw.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, ServedLoad
 from ptxsw.shuffle.assumptions import Refused
 from ptxsw.shuffle.legality import Legality
-from ptxsw.shuffle.load_groups import Row, centre, rows
+from ptxsw.shuffle.load_groups import LoadGroup, centre, rows
 
 Elements = tuple[list[Candidate], ...]
 Found = Sequence[tuple[Access, Elements]]
@@ -25,7 +25,7 @@ Found = Sequence[tuple[Access, Elements]]
 _SHUFFLED = "the source gets its own value by a shuffle"
 
 
-class Kept(Struct, frozen=True):
+class RefusedLoad(Struct, frozen=True):
     """A load that stays as it is although a source was in sight, or that may not take part."""
 
     dest: Access
@@ -39,7 +39,7 @@ class CandidatePlan(Struct, frozen=True):
     scheme: str
     form: str
     plan: Plan
-    kept: tuple[Kept, ...]
+    kept: tuple[RefusedLoad, ...]
 
 
 def draft(
@@ -69,7 +69,7 @@ def draft(
                 made.row(row, starting)
         made.others(found, shuffles, why_not)
         for access in global_loads(trace)[len(found) :]:
-            made.kept.append(Kept(access, None, OUT_OF_TIME))
+            made.kept.append(RefusedLoad(access, None, OUT_OF_TIME))
     made.rewrites.sort(key=lambda rewrite: rewrite.dest)
     used = {part.source for rewrite in made.rewrites for part in rewrite.parts}
     plan = Plan(
@@ -96,8 +96,8 @@ class _Drafting(Struct):
     form: str
     max_delta: int
     hoist: bool
-    rewrites: list[Rewrite] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
+    rewrites: list[ServedLoad] = field(default_factory=list)
+    kept: list[RefusedLoad] = field(default_factory=list)
     hoists: list[HoistedLoad] = field(default_factory=list)
     halos: list[Halo] = field(default_factory=list)
     done: set[int] = field(default_factory=set)  # loads of which is decided
@@ -106,7 +106,7 @@ class _Drafting(Struct):
 
     # ------------------------------------------------------------ rows
 
-    def row(self, row: Row, starting: set[int]) -> None:
+    def row(self, row: LoadGroup, starting: set[int]) -> None:
         """Moves the middle of a row up, and makes a halo row of it if the scheme says so. Only
         rows of which the first load has no other source."""
         members = list(row.members)
@@ -125,7 +125,7 @@ class _Drafting(Struct):
             taken = self._halo(row, members, lead, at)
             members = [m for m in members if m.index not in taken and m is not lead]
 
-    def _offer(self, row: Row, members: list[Access], lead: Access, at: int) -> None:
+    def _offer(self, row: LoadGroup, members: list[Access], lead: Access, at: int) -> None:
         """Makes a lead that was moved up a source for the rest of its row."""
         if lead.index == at:
             return
@@ -135,10 +135,10 @@ class _Drafting(Struct):
             if member is not lead and abs(delta) <= self.max_delta:
                 self.moved.setdefault(member.index, []).append((lead, delta, at))
 
-    def _halo(self, row: Row, members: list[Access], lead: Access, at: int) -> set[int]:
+    def _halo(self, row: LoadGroup, members: list[Access], lead: Access, at: int) -> set[int]:
         """One halo row around a lead; the members it took."""
         proofs: list[Proof] = []
-        taken: list[Rewrite] = []
+        taken: list[ServedLoad] = []
         low = high = 0
         for member in members:
             delta = row.delta(lead, member)
@@ -151,7 +151,7 @@ class _Drafting(Struct):
             low, high = least, most
             proofs.append(proof)
             part = ElementSource(lead.index, 0, delta)
-            taken.append(Rewrite(member.index, (part,), "halo", self.form, proof))
+            taken.append(ServedLoad(member.index, (part,), "halo", self.form, proof))
         if any(rewrite.delta for rewrite in taken):
             self.rewrites += taken
             self.shuffled |= {rewrite.dest for rewrite in taken if rewrite.delta}
@@ -160,7 +160,7 @@ class _Drafting(Struct):
         return {rewrite.dest for rewrite in taken}
 
     def _halo_member(
-        self, row: Row, lead: Access, member: Access, delta: int, at: int
+        self, row: LoadGroup, lead: Access, member: Access, delta: int, at: int
     ) -> Proof | None:
         """Why a member may take the lead's value from lane i + delta, or from the halo."""
         source_at = at if lead.index != at else None
@@ -185,7 +185,7 @@ class _Drafting(Struct):
             if dest.index in self.done:
                 continue
             if self.judge.budget.spent(PLANNING):
-                self.kept.append(Kept(dest, None, OUT_OF_TIME))
+                self.kept.append(RefusedLoad(dest, None, OUT_OF_TIME))
                 continue
             sources = [self._with_moved(dest, candidates) for candidates in elements]
             served = []
@@ -201,7 +201,7 @@ class _Drafting(Struct):
                 if crossing is not None:
                     self.shuffled.add(dest.index)
                 if crossing is not None and not shuffles:
-                    self.kept.append(Kept(dest, crossing, why_not))
+                    self.kept.append(RefusedLoad(dest, crossing, why_not))
                 else:
                     self._rewrite(dest, served)
 
@@ -218,27 +218,27 @@ class _Drafting(Struct):
 
     def _nearest(
         self, dest: Access, sources: list[tuple[Candidate, int | None]]
-    ) -> tuple[Candidate, Proof] | Kept | None:
+    ) -> tuple[Candidate, Proof] | RefusedLoad | None:
         """The first legal source of one element and its proof, or why there is none; None where
         none is in sight."""
-        refused: Kept | None = None
-        passed: Kept | None = None
+        refused: RefusedLoad | None = None
+        passed: RefusedLoad | None = None
         for candidate, at in sources:
             if candidate.crosses and candidate.source.index in self.shuffled:
-                passed = passed or Kept(dest, candidate, _SHUFFLED)
+                passed = passed or RefusedLoad(dest, candidate, _SHUFFLED)
                 continue
             verdict = self.judge.legal(candidate, source_at=at)
             if isinstance(verdict, Proof):
                 return candidate, verdict
-            refused = refused or Kept(dest, candidate, verdict.reason)
+            refused = refused or RefusedLoad(dest, candidate, verdict.reason)
         return refused or passed
 
-    def _partly(self, sources: list[list[tuple[Candidate, int | None]]]) -> Kept | None:
+    def _partly(self, sources: list[list[tuple[Candidate, int | None]]]) -> RefusedLoad | None:
         """Why a vector load stays of which one element has no source in sight."""
         seen = next((c for candidates in sources for c, _ in candidates), None)
         if seen is None:
             return None
-        return Kept(seen.dest, seen, "not every element of the vector has a source")
+        return RefusedLoad(seen.dest, seen, "not every element of the vector has a source")
 
     def _rewrite(self, dest: Access, served: list[tuple[Candidate, Proof]]) -> None:
         parts = tuple(
@@ -246,4 +246,4 @@ class _Drafting(Struct):
         )
         scheme = "paper" if self.scheme == "halo" else self.scheme
         proof = Proof.joined([proof for _, proof in served])
-        self.rewrites.append(Rewrite(dest.index, parts, scheme, self.form, proof))
+        self.rewrites.append(ServedLoad(dest.index, parts, scheme, self.form, proof))

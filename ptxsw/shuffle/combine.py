@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.emulator.trace import Trace
-from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
-from ptxsw.shuffle.candidate_plan import CandidatePlan, Kept
+from ptxsw.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop
+from ptxsw.shuffle.candidate_plan import CandidatePlan, RefusedLoad
 
 
 class Component(Struct, frozen=True):
@@ -47,8 +47,8 @@ def in_uniform_loops(draft: CandidatePlan, loops: tuple[UniformLoop, ...]) -> Ca
 
 
 def without(
-    trace: Trace, draft: CandidatePlan, unwanted: Callable[[Rewrite], str | None]
-) -> tuple[CandidatePlan, tuple[Kept, ...]]:
+    trace: Trace, draft: CandidatePlan, unwanted: Callable[[ServedLoad], str | None]
+) -> tuple[CandidatePlan, tuple[RefusedLoad, ...]]:
     """The draft without those rewrites for which there is a reason to leave the load alone, and
     these loads. What else was moved or loaded for them alone goes, too."""
     reasons = {r.dest: reason for r in draft.plan.rewrites if (reason := unwanted(r)) is not None}
@@ -61,7 +61,7 @@ def without(
             part = next((p for p in rewrite.parts if p.delta or p.mirror), rewrite.parts[0])
             dest, source = accesses[rewrite.dest], accesses[part.source]
             candidate = Candidate(dest, source, part.delta, part.element, mirror=part.mirror)
-            kept.append(Kept(dest, candidate, reasons[rewrite.dest]))
+            kept.append(RefusedLoad(dest, candidate, reasons[rewrite.dest]))
     left = (r for r in draft.plan.rewrites if r.dest not in reasons)
     plan = _plan([draft], left)
     return replace(draft, plan=plan, kept=_sorted((*draft.kept, *kept))), tuple(kept)
@@ -96,7 +96,7 @@ def groups(drafts: Sequence[CandidatePlan]) -> list[Component]:
 
 def combine(
     copies: CandidatePlan, parts: Iterable[tuple[Component, CandidatePlan | None]]
-) -> tuple[Plan, tuple[Kept, ...]]:
+) -> tuple[Plan, tuple[RefusedLoad, ...]]:
     """One plan of a draft for each row, and what is left alone. Where a row has no draft, and
     outside all rows, only the copies are made."""
     home: dict[int, CandidatePlan] = {}  # by load
@@ -105,15 +105,15 @@ def combine(
         if draft is not None:
             home.update(dict.fromkeys(group.loads, draft))
             drafts += [] if any(draft is d for d in drafts) else [draft]
-    rewrites: list[Rewrite] = []
-    kept: list[Kept] = []
+    rewrites: list[ServedLoad] = []
+    kept: list[RefusedLoad] = []
     for draft in drafts:
         rewrites += (r for r in draft.plan.rewrites if home.get(r.dest, copies) is draft)
         kept += (k for k in draft.kept if home.get(k.dest.index, copies) is draft)
     return _plan(drafts, rewrites), _sorted(kept)
 
 
-def _plan(drafts: Sequence[CandidatePlan], rewrites: Iterable[Rewrite]) -> Plan:
+def _plan(drafts: Sequence[CandidatePlan], rewrites: Iterable[ServedLoad]) -> Plan:
     """The plan of some rewrites from drafts that share no loads, with what these need."""
     rewrites = tuple(sorted(rewrites, key=lambda r: r.dest))
     chosen = {id(r) for r in rewrites}
@@ -152,14 +152,14 @@ def _nests(plan: Plan) -> dict[int, int]:
     return found
 
 
-def _loops(plan: Plan, rewrites: Iterable[Rewrite]) -> list[UniformLoop]:
+def _loops(plan: Plan, rewrites: Iterable[ServedLoad]) -> list[UniformLoop]:
     """The loops that some rewrites need to be uniform, with all those around and inside them."""
     nests = _nests(plan)
     wanted = {nests[r.dest] for r in rewrites if r.form == "uniform"}
     return [loop for loop in plan.loops if any(nests.get(index) in wanted for index in loop.inside)]
 
 
-def _sorted(kept: Iterable[Kept]) -> tuple[Kept, ...]:
+def _sorted(kept: Iterable[RefusedLoad]) -> tuple[RefusedLoad, ...]:
     return tuple(sorted(kept, key=lambda k: k.dest.index))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxsw.plan import Rewrite, UniformLoop
+from ptxsw.plan import ServedLoad, UniformLoop
 
 
-def conflicts_with_uniform_loops(loops: tuple[UniformLoop, ...]) -> Callable[[Rewrite], str | None]:
+def conflicts_with_uniform_loops(
+    loops: tuple[UniformLoop, ...],
+) -> Callable[[ServedLoad], str | None]:
     """Why a rewrite cannot be made once these loops are uniform; None where it can.
 
     Lanes that have left a loop run through it with the others, and take any side of a branch
@@ -16,7 +18,7 @@ def conflicts_with_uniform_loops(loops: tuple[UniformLoop, ...]) -> Callable[[Re
     """
     around = {index: loop for loop in loops for index in loop.inside}
 
-    def reason(rewrite: Rewrite) -> str | None:
+    def reason(rewrite: ServedLoad) -> str | None:
         loop = around.get(rewrite.dest)
         if loop is not None and rewrite.proof.bypasses:
             return "in the uniform loop a path leads around its source"

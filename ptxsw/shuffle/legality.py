@@ -15,7 +15,7 @@ from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.segments import segments
-from ptxsw.plan import Bypass, Proof, Rewrite, UniformLoop
+from ptxsw.plan import Bypass, Proof, ServedLoad, UniformLoop
 from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE, Refused
 from ptxsw.shuffle.bypass import NOT_TOLD, Bypasses, Fork
 from ptxsw.shuffle.memory_between import MemoryBetween
@@ -51,7 +51,7 @@ class Legality:
         # What was proved for each destination, source and delta.
         self.obligations: dict[tuple[int, int, int], list[Obligation]] = {}
 
-    def proved(self, rewrite: Rewrite) -> tuple[Obligation, ...]:
+    def proved(self, rewrite: ServedLoad) -> tuple[Obligation, ...]:
         """What was proved of a rewrite, of the lanes beyond the warp's ends that a halo serves,
         too."""
         taken = [(part.source, part.delta) for part in rewrite.parts]

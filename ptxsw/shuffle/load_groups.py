@@ -19,7 +19,7 @@ from ptxsw.shuffle.assumptions import Refused
 from ptxsw.shuffle.legality import Legality
 
 
-class Row(Struct, frozen=True):
+class LoadGroup(Struct, frozen=True):
     """The loads of a row in program order, with their offsets and the lane stride in bytes."""
 
     members: tuple[Access, ...]
@@ -53,7 +53,7 @@ class Row(Struct, frozen=True):
         )
 
 
-def rows(trace: Trace, judge: Legality) -> Iterator[Row]:
+def rows(trace: Trace, judge: Legality) -> Iterator[LoadGroup]:
     """The rows of a kernel with at least two different offsets, of loads that fill one register
     and take their address from a register."""
     affine, where = Affine(), judge.segments
@@ -70,10 +70,10 @@ def rows(trace: Trace, judge: Legality) -> Iterator[Row]:
     for (_, _, stride, _, _), loads in groups.items():
         if len({offset for _, offset in loads}) > 1:
             offsets = {access.index: offset for access, offset in loads}
-            yield Row(tuple(access for access, _ in loads), offsets, stride)
+            yield LoadGroup(tuple(access for access, _ in loads), offsets, stride)
 
 
-def centre(row: Row, members: Sequence[Access]) -> Access:
+def centre(row: LoadGroup, members: Sequence[Access]) -> Access:
     """The load from which the others are nearest in sum; of equals the first."""
     places = {m.index: row.delta(members[0], m) for m in members}
     ordered = sorted(places.values())

@@ -15,7 +15,7 @@ from ptxsw.ir import Reg
 from ptxsw.plan import WrapGuard
 
 
-class Guards:
+class OverflowGuards:
     """Finds tests for index sums: at an instruction that extends a register which holds the
     index up to a constant, on every way to the load, or, if that is in fewer loops, behind the
     only instruction that sets the register."""

@@ -23,10 +23,10 @@ from ptxsw.analysis.lane_views import ShiftedLane, needs_rows
 from ptxsw.analysis.overflow import NoOverflow, Obligation, discharge
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.trace import Trace, Variant
+from ptxsw.emulator.trace import AccessView, Trace
 from ptxsw.plan import WrapGuard
 from ptxsw.shuffle.assumptions import NO_WRAP, Refused
-from ptxsw.shuffle.overflow_guards import Guards
+from ptxsw.shuffle.overflow_guards import OverflowGuards
 
 _UNPROVED_ASKED = 4
 """So often Z3 may fail to tell that addresses are equal before it is asked no more."""
@@ -48,7 +48,7 @@ class SameBytes:
     def __init__(self, trace: Trace, solver: Solver, assume: frozenset[str]) -> None:
         self._terms, self._solver, self._assume = trace.terms, solver, assume
         self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
-        self._guards = Guards(trace)
+        self._guards = OverflowGuards(trace)
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._known: dict[tuple[int, ...], Equal | Refused] = {}
 
@@ -131,7 +131,9 @@ class SameBytes:
             return None
         return ShiftedLane(self._terms, candidate.delta, candidate.mirror)
 
-    def _addresses(self, candidate: Candidate, theirs: Variant, mine: Variant) -> tuple[Term, Term]:
+    def _addresses(
+        self, candidate: Candidate, theirs: AccessView, mine: AccessView
+    ) -> tuple[Term, Term]:
         """Of the two elements, each as its own lane computes it."""
         ahead = candidate.displacement + candidate.element * candidate.source.bits // 8
         behind = candidate.dest_element * candidate.dest.bits // 8
@@ -141,7 +143,7 @@ class SameBytes:
             terms.add(mine.address, terms.const(behind, width)),
         )
 
-    def _pairs(self, candidate: Candidate) -> Iterator[tuple[Variant, Variant]]:
+    def _pairs(self, candidate: Candidate) -> Iterator[tuple[AccessView, AccessView]]:
         """The views of the two lanes that can meet: any two for different lanes, unless only
         warp-uniform conditions tell the paths apart; for a copy, those of one path."""
         for mine in candidate.dest.variants:
@@ -150,11 +152,11 @@ class SameBytes:
                 if not (together and self._contradict(mine, theirs)):
                     yield mine, theirs
 
-    def _uniformly_apart(self, a: Variant, b: Variant) -> bool:
+    def _uniformly_apart(self, a: AccessView, b: AccessView) -> bool:
         apart = a.conditions ^ b.conditions
         return all(c.variance == Variance.UNIFORM for c in apart)
 
-    def _contradict(self, a: Variant, b: Variant) -> bool:
+    def _contradict(self, a: AccessView, b: AccessView) -> bool:
         return any(self._terms.not_(c) in b.conditions for c in a.conditions)
 
     def _discharge(

@@ -42,7 +42,7 @@ _ACCESSES = frozenset({
 _CLEARABLE = (1, 16, 32, 64)
 
 
-class KeptLoop(Struct, frozen=True):
+class RefusedLoop(Struct, frozen=True):
     """A loop that lanes leave apart and that stays as it is. `header` is the position of its
     first instruction."""
 
@@ -50,14 +50,14 @@ class KeptLoop(Struct, frozen=True):
     reason: str
 
 
-class UniformLoops(Struct, frozen=True):
+class LoopChoices(Struct, frozen=True):
     """The loops of a kernel that lanes may leave in different turns."""
 
     made: tuple[UniformLoop, ...]  # outer ones first
-    kept: tuple[KeptLoop, ...]
+    kept: tuple[RefusedLoop, ...]
 
 
-def uniform_loops(trace: Trace) -> UniformLoops:
+def uniform_loops(trace: Trace) -> LoopChoices:
     """The loops that may become uniform, and why the others may not. Loops that all lanes leave
     together anyway are neither."""
     return _Finder(trace).run()
@@ -110,12 +110,12 @@ class _Finder:
     def _live(self) -> Mapping[int, Facts]:
         return liveness(self._cfg)
 
-    def run(self) -> UniformLoops:
+    def run(self) -> LoopChoices:
         cfg = self._cfg
         outer_first = sorted(cfg.loops.values(), key=lambda lp: (lp.depth, cfg.rank[lp.header]))
         varying = [lp for lp in outer_first if lp.header not in self._trace.uniform_loops]
         made: list[UniformLoop] = []
-        kept: list[KeptLoop] = []
+        kept: list[RefusedLoop] = []
         settled: set[int] = set()
         unfit = self._unfit()
         for number, loop in enumerate(varying):
@@ -129,11 +129,11 @@ class _Finder:
                 nest = self._nest(loop)
                 planned = list(self._planned(nest))
             except _Refused as refused:
-                kept.append(KeptLoop(cfg.blocks[loop.header].start, str(refused)))
+                kept.append(RefusedLoop(cfg.blocks[loop.header].start, str(refused)))
                 continue
             made.extend(planned)
             settled.update(lp.header for lp in varying if lp.header in loop.blocks)
-        return UniformLoops(tuple(made), tuple(kept))
+        return LoopChoices(tuple(made), tuple(kept))
 
     def _unfit(self) -> str | None:
         """Why no loop of the kernel can become uniform."""

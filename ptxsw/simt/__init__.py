@@ -1,7 +1,7 @@
 """Runs PTX without a GPU: all threads at once over numpy, as unkindly as PTX allows."""
 
 from ptxsw.simt.counters import Counters
-from ptxsw.simt.run import Result, launch
+from ptxsw.simt.run import LaunchResult, launch
 from ptxsw.simt.schedule import Converging, Fuzzing
 from ptxsw.simt.state import Deadlock, MemoryFault, Poisoned, Race, Runaway, RunError, Trap
 
@@ -10,10 +10,10 @@ __all__ = [
     "Counters",
     "Deadlock",
     "Fuzzing",
+    "LaunchResult",
     "MemoryFault",
     "Poisoned",
     "Race",
-    "Result",
     "RunError",
     "Runaway",
     "Trap",

@@ -12,7 +12,7 @@ from ptxsw.ir import Instruction, Mem, Operand, Reg, Symbol, type_width
 from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.machine import Machine
-from ptxsw.simt.memory import FIRST, LOCAL, SHARED, WINDOW, Place
+from ptxsw.simt.memory import FIRST, LOCAL, SHARED, WINDOW, AccessedBytes
 from ptxsw.simt.state import Array, Fragment, MemoryFault, Poison
 from ptxsw.simt.translate import LANES, Op, destinations, flatten, handles, read_operand
 
@@ -20,7 +20,7 @@ Addresses = Callable[[Machine, Fragment], Array]
 SPACES = ("global", "shared", "local", "const", "param")
 
 
-class Access(Struct, frozen=True):
+class AccessModifiers(Struct, frozen=True):
     """What the modifiers of a memory instruction say."""
 
     space: str  # "" for generic
@@ -41,7 +41,7 @@ class Access(Struct, frozen=True):
         return self.size * self.count
 
 
-def access_of(instruction: Instruction, write: bool) -> Access:
+def access_of(instruction: Instruction, write: bool) -> AccessModifiers:
     """Raises ValueError for what the interpreter does not do."""
     names = [modifier.split("::")[0] for modifier in instruction.modifiers]
     if "shared::cluster" in instruction.modifiers:
@@ -57,7 +57,7 @@ def access_of(instruction: Instruction, write: bool) -> Access:
     count = next((int(n[1:]) for n in names if n in ("v2", "v4", "v8")), 1)
     if width not in (8, 16, 32, 64):
         raise ValueError(f"accesses of type .{type_} are not modelled")
-    return Access(space, type_, width, count, write, counted, "nc" in names)
+    return AccessModifiers(space, type_, width, count, write, counted, "nc" in names)
 
 
 def addresses_of(code: Code, operand: Operand, what: str) -> Addresses:
@@ -90,8 +90,12 @@ def _fixed(code: Code, operand: Mem) -> Addresses:
 
 
 def locate(
-    machine: Machine, fragment: Fragment, addresses: Array, access: Access, all_threads: bool
-) -> list[Place]:
+    machine: Machine,
+    fragment: Fragment,
+    addresses: Array,
+    access: AccessModifiers,
+    all_threads: bool,
+) -> list[AccessedBytes]:
     """Where the bytes are. Raises MemoryFault. With `all_threads` one offset for each thread
     even where all have the same address."""
     size = access.bytes
@@ -106,7 +110,7 @@ def locate(
     if low >= FIRST:
         return [_arena(machine, fragment, addresses, None, access, all_threads)]
     addresses = np.broadcast_to(addresses, fragment.count)
-    found: list[Place] = []
+    found: list[AccessedBytes] = []
     window = addresses >> np.uint64(24)
     for name, base in (("shared", SHARED), ("local", LOCAL)):
         inside = window == np.uint64(base >> 24)
@@ -125,9 +129,9 @@ def _arena(
     fragment: Fragment,
     addresses: Array,
     which: Array | None,
-    access: Access,
+    access: AccessModifiers,
     all_threads: bool,
-) -> Place:
+) -> AccessedBytes:
     chosen = addresses if which is None else addresses[which]
     if all_threads and len(chosen) == 1 and which is None:
         chosen = np.broadcast_to(chosen, fragment.count)
@@ -137,7 +141,7 @@ def _arena(
         why = arena.describe(int(chosen[np.argmax(bad)]), access.bytes, access.write)
         part = fragment if which is None else fragment.part(fragment.idx[which])
         _fault(machine, part, chosen, bad, access, why)
-    return Place(arena.region, offsets, which, True)
+    return AccessedBytes(arena.region, offsets, which, True)
 
 
 def _window(
@@ -145,9 +149,9 @@ def _window(
     fragment: Fragment,
     addresses: Array,
     which: Array | None,
-    access: Access,
+    access: AccessModifiers,
     name: str,
-) -> Place:
+) -> AccessedBytes:
     """Shared memory by block, local memory by thread."""
     idx = fragment.idx if which is None else fragment.idx[which]
     chosen = addresses if which is None else addresses[which]
@@ -162,12 +166,17 @@ def _window(
         why = f"past the {size} bytes of {name} memory" if inside else f"not in {name} memory"
         _fault(machine, part, chosen, bad, access, why)
     if name == "shared":
-        return Place(machine.shared, machine.block_of(idx) * size + offsets, which, False)
-    return Place(machine.local, idx * size + offsets, which, False)
+        return AccessedBytes(machine.shared, machine.block_of(idx) * size + offsets, which, False)
+    return AccessedBytes(machine.local, idx * size + offsets, which, False)
 
 
 def _fault(
-    machine: Machine, fragment: Fragment, addresses: Array, bad: Array, access: Access, why: str
+    machine: Machine,
+    fragment: Fragment,
+    addresses: Array,
+    bad: Array,
+    access: AccessModifiers,
+    why: str,
 ) -> None:
     at = int(np.flatnonzero(bad)[0])
     thread = int(fragment.idx[at])
@@ -180,7 +189,7 @@ def _fault(
 
 
 def load_values(
-    machine: Machine, fragment: Fragment, addresses: Array, access: Access
+    machine: Machine, fragment: Fragment, addresses: Array, access: AccessModifiers
 ) -> tuple[list[Array], list[Poison]]:
     """What the threads of a fragment find, an array for each element, and what of it is
     undefined."""
@@ -313,7 +322,9 @@ def store(code: Code, instruction: Instruction, pc: int) -> Op:
     return run
 
 
-def _refuse_poison(machine: Machine, fragment: Fragment, place: Place, poison: Poison) -> None:
+def _refuse_poison(
+    machine: Machine, fragment: Fragment, place: AccessedBytes, poison: Poison
+) -> None:
     """Raises Poisoned if a thread of the place stores what is undefined."""
     marks = np.broadcast_to(np.asarray(poison), fragment.count)
     if place.which is not None:

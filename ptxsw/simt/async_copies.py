@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsw.ir import Instruction, Int
-from ptxsw.simt.access import Access, addresses_of, load_values, locate, read_defined
+from ptxsw.simt.access import AccessModifiers, addresses_of, load_values, locate, read_defined
 from ptxsw.simt.code import Code
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.state import AsyncCopy, Fragment
@@ -43,8 +43,8 @@ def _issue(code: Code, instruction: Instruction) -> Op:
         addresses_of(code, target, "is an address"),
         addresses_of(code, source, "is an address"),
     )
-    write = Access("shared", "b32", 32, words, True, False)
-    read = Access("global", "b32", 32, words, False)
+    write = AccessModifiers("shared", "b32", 32, words, True, False)
+    read = AccessModifiers("global", "b32", 32, words, False)
     # The bytes actually read, zeros after them; or a predicate to read none.
     ignore = next((o for o in rest), None) if "ignore" not in instruction.modifiers else None
     valid = None if ignore is None else read_defined(code, ignore, 32, "is the size of a copy")

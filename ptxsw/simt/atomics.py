@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ptxsw.ir import Instruction
-from ptxsw.simt.access import Access, access_of, addresses_of, locate, read_defined
+from ptxsw.simt.access import AccessModifiers, access_of, addresses_of, locate, read_defined
 from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.machine import Machine
-from ptxsw.simt.memory import Place, Region
+from ptxsw.simt.memory import AccessedBytes, MemoryRegion
 from ptxsw.simt.state import Array, Fragment, Index
 from ptxsw.simt.translate import LANES, Op, destinations, handles
 
@@ -82,7 +82,7 @@ def _accumulated(operation: str, type_: str, old: Array, b: Array) -> Array | No
 
 
 def _one_by_one(
-    region: Region, offsets: Index, size: int, b: Array, c: Array | None, update: Update,
+    region: MemoryRegion, offsets: Index, size: int, b: Array, c: Array | None, update: Update,
     operation: str, type_: str,
 ) -> Array:  # fmt: skip
     """Old values seen by threads that come in the order of the arrays."""
@@ -151,8 +151,8 @@ def atomic(code: Code, instruction: Instruction, pc: int) -> Op:
 
 
 def _apply(
-    machine: Machine, place: Place, access: Access, values: list[Array], update: Update,
-    operation: str,
+    machine: Machine, place: AccessedBytes, access: AccessModifiers, values: list[Array],
+    update: Update, operation: str,
 ) -> Array:  # fmt: skip
     """Old values in the order of the threads."""
     if place.which is not None:

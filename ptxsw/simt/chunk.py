@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ptxsw.ir import Instruction
 from ptxsw.simt.lanes import Bits
-from ptxsw.simt.memory import GARBAGE, Place, Region
+from ptxsw.simt.memory import GARBAGE, AccessedBytes, MemoryRegion
 from ptxsw.simt.program import Program
 from ptxsw.simt.state import Array, Fragment, Index, Poison, Poisoned, RunError
 
@@ -45,8 +45,8 @@ class Chunk:
         self.padded = geometry.padded
         self.threads = blocks * self.padded
         self.within = np.arange(self.threads, dtype=np.int64) % self.padded
-        self.shared = Region(program.shared_memory(blocks))
-        self.local = Region(np.zeros(0, np.uint8))
+        self.shared = MemoryRegion(program.shared_memory(blocks))
+        self.local = MemoryRegion(np.zeros(0, np.uint8))
         self.local_size = 0
         self.local_marks: Array | None = None  # undefined bytes; None: there are none
         self.specials: dict[str, Array] = {}
@@ -157,9 +157,9 @@ class Chunk:
             marks = np.zeros((self.threads, new), np.bool_)
             marks[:, : self.local_size] = self.local_marks.reshape(self.threads, self.local_size)
             self.local_marks = marks.reshape(-1)
-        self.local, self.local_size = Region(data.reshape(-1)), new
+        self.local, self.local_size = MemoryRegion(data.reshape(-1)), new
 
-    def mark_local(self, place: Place, step: int, size: int, poison: Poison) -> None:
+    def mark_local(self, place: AccessedBytes, step: int, size: int, poison: Poison) -> None:
         """Bytes of local memory now hold what is undefined, or something defined."""
         if self.local_marks is None:
             if poison is None:
@@ -171,7 +171,7 @@ class Chunk:
         for byte in range(size):
             self.local_marks[place.offsets + step + byte] = marks
 
-    def local_poison(self, place: Place, step: int, size: int) -> Array | None:
+    def local_poison(self, place: AccessedBytes, step: int, size: int) -> Array | None:
         """Which threads would load undefined bytes."""
         if self.local_marks is None or place.region is not self.local:
             return None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ptxsw.simt import floats, rounding
-from ptxsw.simt.floats import Function, NoFunction, Shape
+from ptxsw.simt.floats import ArithmeticModifiers, Function, NoFunction
 
 Array = NDArray[Any]
 
@@ -32,7 +32,7 @@ def conversion(modifiers: list[str]) -> Function:
         raise NoFunction("cvt." + ".".join(modifiers))
     target, source = types
     mode = next((f for f in flags if f.startswith("r") and f != "relu"), "rn")
-    shape = Shape(mode, "ftz" in flags, "sat" in flags, "relu" in flags)
+    shape = ArithmeticModifiers(mode, "ftz" in flags, "sat" in flags, "relu" in flags)
     if target in _PACKED:
         return _pack(_PACKED[target], source, shape)
     if target == "tf32":
@@ -44,7 +44,7 @@ def conversion(modifiers: list[str]) -> Function:
     return _between(target, source, shape)
 
 
-def _read(source: str, shape: Shape) -> Callable[[Array], Array]:
+def _read(source: str, shape: ArithmeticModifiers) -> Callable[[Array], Array]:
     if source == "f32" and shape.ftz:
         return lambda bits: floats.read32(floats.flush(bits))
     if source not in _READ:
@@ -52,7 +52,7 @@ def _read(source: str, shape: Shape) -> Callable[[Array], Array]:
     return _READ[source]
 
 
-def _write(target: str, value: Array, shape: Shape) -> Array:
+def _write(target: str, value: Array, shape: ArithmeticModifiers) -> Array:
     """A double, exact, to a format."""
     if target == "f64":
         return floats.write64(value, shape)
@@ -63,10 +63,10 @@ def _write(target: str, value: Array, shape: Shape) -> Array:
     return write(value, shape)
 
 
-def _between(target: str, source: str, shape: Shape) -> Function:
+def _between(target: str, source: str, shape: ArithmeticModifiers) -> Function:
     read = _read(source, shape)
     integral = rounding.TO_INTEGRAL.get(shape.mode)
-    plain = Shape("rn", shape.ftz, shape.sat, shape.relu) if integral else shape
+    plain = ArithmeticModifiers("rn", shape.ftz, shape.sat, shape.relu) if integral else shape
 
     def compute(a: Array) -> Array:
         value = read(a).astype(np.float64)
@@ -75,7 +75,7 @@ def _between(target: str, source: str, shape: Shape) -> Function:
     return compute
 
 
-def _pack(half: str, source: str, shape: Shape) -> Function:
+def _pack(half: str, source: str, shape: ArithmeticModifiers) -> Function:
     one = _between(half, source, shape)
 
     def compute(high: Array, low: Array) -> Array:
@@ -85,7 +85,7 @@ def _pack(half: str, source: str, shape: Shape) -> Function:
     return compute
 
 
-def _to_integer(source: str, kind: str, width: int, shape: Shape) -> Function:
+def _to_integer(source: str, kind: str, width: int, shape: ArithmeticModifiers) -> Function:
     """Rounded to an integer and brought into the range; no number gives 0, or only the highest
     bit where 64 bits are involved."""
     read = _read(source, shape)
@@ -106,7 +106,7 @@ def _to_integer(source: str, kind: str, width: int, shape: Shape) -> Function:
     return compute
 
 
-def _from_integer(target: str, kind: str, width: int, shape: Shape) -> Function:
+def _from_integer(target: str, kind: str, width: int, shape: ArithmeticModifiers) -> Function:
     signed = np.dtype(f"{'i' if kind == 's' else 'u'}{width // 8}")
 
     def compute(a: Array) -> Array:

@@ -31,7 +31,7 @@ class NoFunction(Exception):
     """A floating-point instruction the interpreter cannot compute."""
 
 
-class Shape(Struct, frozen=True):
+class ArithmeticModifiers(Struct, frozen=True):
     """What the modifiers of an arithmetic instruction say."""
 
     mode: str = "rn"
@@ -68,7 +68,7 @@ def read_bfloat(bits: Array) -> Array:
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
 
 
-def write32(value: Array, shape: Shape) -> Array:
+def write32(value: Array, shape: ArithmeticModifiers) -> Array:
     value = np.asarray(value, np.float32)
     if shape.sat:
         value = np.clip(
@@ -82,7 +82,7 @@ def write32(value: Array, shape: Shape) -> Array:
     return flush(bits) if shape.ftz else bits
 
 
-def write64(value: Array, shape: Shape) -> Array:
+def write64(value: Array, shape: ArithmeticModifiers) -> Array:
     value = np.asarray(value, np.float64)
     if shape.sat:
         value = np.clip(np.where(np.isnan(value), 0.0, value), 0.0, 1.0) + 0.0
@@ -91,7 +91,7 @@ def write64(value: Array, shape: Shape) -> Array:
     return np.where(nan, _NAN64, bits) if nan.any() else bits
 
 
-def write_half(value: Array, shape: Shape) -> Array:
+def write_half(value: Array, shape: ArithmeticModifiers) -> Array:
     """From doubles that are exact or rounded to odd."""
     value = _clamped(value, shape)
     half = rounding.narrow(value, np.float16, shape.mode)
@@ -102,13 +102,13 @@ def write_half(value: Array, shape: Shape) -> Array:
     return np.where(np.isnan(half), _NAN16, bits)
 
 
-def write_bfloat(value: Array, shape: Shape) -> Array:
+def write_bfloat(value: Array, shape: ArithmeticModifiers) -> Array:
     """From doubles that are exact or rounded to odd."""
     value = _clamped(value, shape)
     return np.where(np.isnan(value), _NAN16, rounding.bfloat(value, shape.mode))
 
 
-def _clamped(value: Array, shape: Shape) -> Array:
+def _clamped(value: Array, shape: ArithmeticModifiers) -> Array:
     value = np.asarray(value, np.float64)
     if shape.sat:
         value = np.clip(np.where(np.isnan(value), 0.0, value), 0.0, 1.0) + 0.0
@@ -121,7 +121,7 @@ def _clamped(value: Array, shape: Shape) -> Array:
 # ---------------------------------------------------------------- arithmetic
 
 
-def _sum32(a: Array, b: Array, shape: Shape) -> Array:
+def _sum32(a: Array, b: Array, shape: ArithmeticModifiers) -> Array:
     if shape.mode == "rn":
         return a + b
     wide = rounding.odd_sum(a.astype(np.float64), b.astype(np.float64))
@@ -136,7 +136,7 @@ def _signed_zero(total: Array, a: Array, b: Array, mode: str) -> Array:
     return np.where(cancelled, total.dtype.type(-0.0), total)
 
 
-def _sum64(a: Array, b: Array, shape: Shape) -> Array:
+def _sum64(a: Array, b: Array, shape: ArithmeticModifiers) -> Array:
     if shape.mode == "rn":
         return a + b
     total, lost = rounding.two_sum(a, b)
@@ -146,13 +146,13 @@ def _sum64(a: Array, b: Array, shape: Shape) -> Array:
     return _signed_zero(rounding.direct(total, lost, shape.mode), a, b, shape.mode)
 
 
-def _product32(a: Array, b: Array, shape: Shape) -> Array:
+def _product32(a: Array, b: Array, shape: ArithmeticModifiers) -> Array:
     if shape.mode == "rn":
         return a * b
     return rounding.narrow(a.astype(np.float64) * b.astype(np.float64), np.float32, shape.mode)
 
 
-def _product64(a: Array, b: Array, shape: Shape) -> Array:
+def _product64(a: Array, b: Array, shape: ArithmeticModifiers) -> Array:
     if shape.mode == "rn":
         return a * b
     total, lost = rounding.two_product(a, b)
@@ -161,7 +161,7 @@ def _product64(a: Array, b: Array, shape: Shape) -> Array:
     return rounding.direct(rounding.overflowed(total, finite, shape.mode), lost, shape.mode)
 
 
-def _fused32(a: Array, b: Array, c: Array, shape: Shape) -> Array:
+def _fused32(a: Array, b: Array, c: Array, shape: ArithmeticModifiers) -> Array:
     if shape.mode == "rn":
         return rounding.fused_single(a, b, c)
     product, wide = a.astype(np.float64) * b.astype(np.float64), rounding.fused_wide(a, b, c)
@@ -169,7 +169,7 @@ def _fused32(a: Array, b: Array, c: Array, shape: Shape) -> Array:
     return np.where(wide == 0, _signed_zero(total, product, c, shape.mode), total)
 
 
-def _fused64(a: Array, b: Array, c: Array, shape: Shape) -> Array:
+def _fused64(a: Array, b: Array, c: Array, shape: ArithmeticModifiers) -> Array:
     rounded = rounding.fused_double(a, b, c)
     if shape.mode == "rn":
         return rounded
@@ -181,7 +181,7 @@ def _fused64(a: Array, b: Array, c: Array, shape: Shape) -> Array:
     return np.where(cancelled, _signed_zero(total, product, c, shape.mode), total)
 
 
-def _quotient(a: Array, b: Array, shape: Shape) -> Array:
+def _quotient(a: Array, b: Array, shape: ArithmeticModifiers) -> Array:
     rounded = a / b
     if shape.mode == "rn":
         return rounded
@@ -198,7 +198,7 @@ def _quotient(a: Array, b: Array, shape: Shape) -> Array:
     return rounding.direct(rounded, np.where(np.isfinite(rest), rest, 0.0), shape.mode)
 
 
-def _root(a: Array, shape: Shape) -> Array:
+def _root(a: Array, shape: ArithmeticModifiers) -> Array:
     rounded = np.sqrt(a)
     if shape.mode == "rn":
         return rounded
@@ -208,7 +208,7 @@ def _root(a: Array, shape: Shape) -> Array:
     return rounding.direct(rounded, np.where(np.isfinite(rest), rest, 0.0), shape.mode)
 
 
-def _extreme(a: Array, b: Array, shape: Shape, greatest: bool) -> Array:
+def _extreme(a: Array, b: Array, shape: ArithmeticModifiers, greatest: bool) -> Array:
     best = (np.fmax if greatest else np.fmin)(a, b)
     if shape.nan:
         best = np.where(np.isnan(a) | np.isnan(b), best.dtype.type(np.nan), best)
@@ -220,10 +220,10 @@ def _extreme(a: Array, b: Array, shape: Shape, greatest: bool) -> Array:
     return best
 
 
-def _approximate(f: Callable[[Array], Array]) -> Callable[[Array, Shape], Array]:
+def _approximate(f: Callable[[Array], Array]) -> Callable[[Array, ArithmeticModifiers], Array]:
     """By double precision."""
 
-    def compute(a: Array, shape: Shape) -> Array:
+    def compute(a: Array, shape: ArithmeticModifiers) -> Array:
         return f(a.astype(np.float64)).astype(a.dtype)
 
     return compute
@@ -233,7 +233,7 @@ def _inverse_root(a: Array) -> Array:
     return 1.0 / np.sqrt(a)
 
 
-ONE_OPERAND: dict[str, Callable[[Array, Shape], Array]] = {
+ONE_OPERAND: dict[str, Callable[[Array, ArithmeticModifiers], Array]] = {
     "rcp": lambda a, s: _quotient(np.ones_like(a), a, s),
     "sqrt": _root,
     "rsqrt": _approximate(_inverse_root),
@@ -274,12 +274,12 @@ HALF_OPERATIONS: dict[str, Callable[..., Array]] = {
 }
 
 
-def _sign_operation(opcode: str, bits: Array, sign: Any, shape: Shape) -> Array:
+def _sign_operation(opcode: str, bits: Array, sign: Any, shape: ArithmeticModifiers) -> Array:
     result = bits & ~sign if opcode == "abs" else bits ^ sign
     return flush(result) if shape.ftz and result.dtype == np.uint32 else result
 
 
-def _scalar(opcode: str, width: int, shape: Shape) -> Function:
+def _scalar(opcode: str, width: int, shape: ArithmeticModifiers) -> Function:
     """An f32 or f64 instruction over bits."""
     read, write = (read32, write32) if width == 32 else (read64, write64)
     if opcode in ("abs", "neg"):
@@ -293,7 +293,7 @@ def _scalar(opcode: str, width: int, shape: Shape) -> Function:
     return lambda *v: write(operation(*map(read, v), shape), shape)
 
 
-def _half(opcode: str, brain: bool, shape: Shape) -> Function:
+def _half(opcode: str, brain: bool, shape: ArithmeticModifiers) -> Function:
     """An f16 or bf16 instruction over bits."""
     if opcode in ("abs", "neg"):
         return lambda a: _sign_operation(opcode, a, np.uint16(1 << 15), shape)
@@ -322,7 +322,7 @@ def _packed(one: Function, half: int) -> Function:
     return compute
 
 
-def _mixed(opcode: str, brain: bool, shape: Shape) -> Function:
+def _mixed(opcode: str, brain: bool, shape: ArithmeticModifiers) -> Function:
     """Half sources but for the last, which is single like the result."""
     read = read_bfloat if brain else read_half
     single = _scalar(opcode, 32, shape)
@@ -336,7 +336,7 @@ def _mixed(opcode: str, brain: bool, shape: Shape) -> Function:
 
 def arithmetic(opcode: str, modifiers: list[str]) -> Function:
     mode = next((m for m in modifiers if m in _MODES), "rn")
-    shape = Shape(
+    shape = ArithmeticModifiers(
         mode, "ftz" in modifiers, "sat" in modifiers, "relu" in modifiers, "NaN" in modifiers
     )
     if {"xorsign", "abs", "oob"} & set(modifiers):

@@ -26,7 +26,7 @@ GAP = 0x10000  # bytes between buffers that belong to nobody: a stray row ends u
 GARBAGE = 0xA5  # what memory holds that nobody wrote
 
 
-class Region:
+class MemoryRegion:
     """Bytes with views as larger words."""
 
     def __init__(self, data: Array) -> None:
@@ -51,11 +51,11 @@ class Region:
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
 
 
-class Place(Struct, frozen=True):
+class AccessedBytes(Struct, frozen=True):
     """Bytes of one region that some threads of a fragment access: an offset for each thread, or
     one for all."""
 
-    region: Region
+    region: MemoryRegion
     offsets: Index
     which: Array | None  # positions within the fragment; None: all of it
     arena: bool
@@ -81,7 +81,7 @@ class Arena:
 
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []  # by address once built
-        self.region = Region(np.zeros(0, np.uint8))
+        self.region = MemoryRegion(np.zeros(0, np.uint8))
         self._next = ARENA
         self._size = 0
         self._addresses: list[int] = []
@@ -110,7 +110,7 @@ class Arena:
 
     def build(self) -> None:
         """Makes the memory, all zeros. Raises ValueError where buffers overlap."""
-        self.region = Region(np.zeros(-(-self._size // 256) * 256 + 256, np.uint8))
+        self.region = MemoryRegion(np.zeros(-(-self._size // 256) * 256 + 256, np.uint8))
         self.buffers.sort(key=lambda buffer: buffer.address)
         for one, two in pairwise(self.buffers):
             if two.address < one.end:

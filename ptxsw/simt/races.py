@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsw.simt.chunk import Chunk
-from ptxsw.simt.memory import Place
+from ptxsw.simt.memory import AccessedBytes
 from ptxsw.simt.state import Array, Fragment, Index, Race
 
 
@@ -62,7 +62,7 @@ class Races:
         self,
         chunk: Chunk,
         fragment: Fragment,
-        place: Place,
+        place: AccessedBytes,
         size: int,
         write: bool,
         atomic: bool,
@@ -95,7 +95,7 @@ class Races:
                 self._note(chunk, fragment, idx, at, reads, atomic)
 
     def constant(
-        self, chunk: Chunk, fragment: Fragment, place: Place, size: int, constant: bool
+        self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, constant: bool
     ) -> None:
         """A load; by `.nc` it is one of memory that nobody may write. Raises Race."""
         if not constant:
@@ -112,7 +112,7 @@ class Races:
                 what = "a load by .nc of what this kernel has written"
                 raise chunk.error(Race, fragment, thread, what)
 
-    def changed(self, chunk: Chunk, fragment: Fragment, place: Place, size: int) -> None:
+    def changed(self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int) -> None:
         """A write, which may not be to memory that was loaded by `.nc`. Raises Race."""
         if not place.arena or not len(self.fixed):
             return

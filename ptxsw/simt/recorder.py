@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from ptxsw.ir import Instruction
     from ptxsw.simt.chunk import Chunk
-    from ptxsw.simt.memory import Place
+    from ptxsw.simt.memory import AccessedBytes
     from ptxsw.simt.state import Fragment
 
 
@@ -17,7 +17,7 @@ class Recorder(Protocol):
     """Sees a run go by. What it raises ends the run."""
 
     def access(
-        self, chunk: Chunk, fragment: Fragment, place: Place, size: int, write: bool
+        self, chunk: Chunk, fragment: Fragment, place: AccessedBytes, size: int, write: bool
     ) -> None:
         """Threads of a fragment access `size` bytes each; an atomic operation writes."""
 

@@ -36,7 +36,7 @@ LIMIT = 1 << 26
 """Instructions of groups of threads after which a launch is taken to run for ever."""
 
 
-class Result(Struct, frozen=True):
+class LaunchResult(Struct, frozen=True):
     """What a launch leaves behind."""
 
     buffers: list[Array]  # the array arguments after the launch, in their order
@@ -65,7 +65,7 @@ def launch(
     limit: int = LIMIT,
     recorder: Recorder | None = None,
     results: bool = True,
-) -> Result:
+) -> LaunchResult:
     """Runs a kernel (None: the only one). Arrays among `args` are copied in and come back in the
     result; other arguments are scalars, or bytes for structures. `shared` is the dynamic shared
     memory in bytes; `memory` puts more buffers at addresses of the caller's choice, for pointers
@@ -115,10 +115,10 @@ def launch(
         for code in program.codes.values():
             recorder.executed(code.instructions, code.warps)
     if not results:
-        return Result([], counts, {}, printed, {})
+        return LaunchResult([], counts, {}, printed, {})
     buffers = [_read_back(program, *output) for output in program.outputs]
     kept = {at: _read_back(program, *placed) for at, placed in program.placed.items()}
-    return Result(buffers, counts, kept, printed, _variables(program))
+    return LaunchResult(buffers, counts, kept, printed, _variables(program))
 
 
 def entry(module: Module, name: str | None) -> Function:

@@ -72,7 +72,7 @@ def _ptxas(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("passed over", f"{candidate.path} ({candidate.origin}) {candidate.problem}")
 
 
-def _version(chosen: find.Candidate) -> Finding:
+def _version(chosen: find.PossiblePtxas) -> Finding:
     try:
         version = ptxas.version(chosen.path)
     except OSError as error:

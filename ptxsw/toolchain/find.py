@@ -19,7 +19,7 @@ _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDAToolkit_ROOT", "NVHPC_C
 _DEFAULT_TOOLKIT = "/usr/local/cuda"
 
 
-class Candidate:
+class PossiblePtxas:
     """A place where a ptxas may be, and why it was looked at."""
 
     def __init__(self, path: str, origin: str) -> None:
@@ -56,29 +56,29 @@ def split_prefix(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     return None, list(arguments)
 
 
-def candidates(environ: Mapping[str, str], prefix: str | None = None) -> Iterator[Candidate]:
+def candidates(environ: Mapping[str, str], prefix: str | None = None) -> Iterator[PossiblePtxas]:
     """All places to look at, best first. An answer in `PTXSW_REAL_PTXAS` is the only one."""
     chosen = environ.get("PTXSW_REAL_PTXAS")
     if chosen:
-        yield Candidate(chosen, "PTXSW_REAL_PTXAS")
+        yield PossiblePtxas(chosen, "PTXSW_REAL_PTXAS")
         return
     if prefix is not None and os.sep in prefix:
-        yield Candidate(prefix, "the command that nvcc gave")
+        yield PossiblePtxas(prefix, "the command that nvcc gave")
     for directory in environ.get("PATH", "").split(os.pathsep):
         path = os.path.join(directory or ".", "ptxas")
         if os.path.exists(path):
-            yield Candidate(path, "PATH")
+            yield PossiblePtxas(path, "PATH")
     for variable in _TOOLKITS:
         if environ.get(variable):
-            yield Candidate(os.path.join(environ[variable], "bin", "ptxas"), variable)
+            yield PossiblePtxas(os.path.join(environ[variable], "bin", "ptxas"), variable)
     for directory in _nvhpc(environ):
-        yield Candidate(os.path.join(directory, "bin", "ptxas"), "NVHPC")
-    yield Candidate(os.path.join(_DEFAULT_TOOLKIT, "bin", "ptxas"), _DEFAULT_TOOLKIT)
+        yield PossiblePtxas(os.path.join(directory, "bin", "ptxas"), "NVHPC")
+    yield PossiblePtxas(os.path.join(_DEFAULT_TOOLKIT, "bin", "ptxas"), _DEFAULT_TOOLKIT)
     for path in _wheels():
-        yield Candidate(path, "the nvidia-cuda-nvcc package")
+        yield PossiblePtxas(path, "the nvidia-cuda-nvcc package")
 
 
-def real_ptxas(environ: Mapping[str, str], prefix: str | None = None) -> Candidate | None:
+def real_ptxas(environ: Mapping[str, str], prefix: str | None = None) -> PossiblePtxas | None:
     """The ptxas to run, or None."""
     tried = {os.path.realpath(path) for path in environ.get(TRIED, "").split(os.pathsep) if path}
     for candidate in candidates(environ, prefix):

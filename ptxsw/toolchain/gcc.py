@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from ptxsw.toolchain.arguments import CommandLine, Input
-from ptxsw.toolchain.find import TRIED, Candidate
+from ptxsw.toolchain.find import TRIED, PossiblePtxas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,24 +64,24 @@ class AsCommandLine(CommandLine):
         return at
 
 
-def candidates(environ: Mapping[str, str]) -> Iterator[Candidate]:
+def candidates(environ: Mapping[str, str]) -> Iterator[PossiblePtxas]:
     """All places to look at, best first. An answer in `PTXSW_REAL_NVPTX_AS` is the only one."""
     chosen = environ.get(VARIABLE)
     if chosen:
-        yield Candidate(chosen, VARIABLE)
+        yield PossiblePtxas(chosen, VARIABLE)
         return
     for directory in environ.get("PATH", "").split(os.pathsep):
         path = os.path.join(directory or ".", NAME)
         if os.path.exists(path):
-            yield Candidate(path, "PATH")
+            yield PossiblePtxas(path, "PATH")
     for host in _listed(_COMPILERS):
         for version in sorted(_listed(host), reverse=True):
             path = os.path.join(version, "accel", "nvptx-none", "as")
             if os.path.exists(path):
-                yield Candidate(path, "GCC")
+                yield PossiblePtxas(path, "GCC")
 
 
-def real_nvptx_as(environ: Mapping[str, str]) -> Candidate | None:
+def real_nvptx_as(environ: Mapping[str, str]) -> PossiblePtxas | None:
     """The assembler to run, or None."""
     tried = {os.path.realpath(p) for p in environ.get(TRIED, "").split(os.pathsep) if p}
     for candidate in candidates(environ):

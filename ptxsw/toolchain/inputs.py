@@ -20,7 +20,7 @@ _HEAD = 16  # bytes of the head of a container
 _LOST = re.compile(r"^Extracting (?:PTX|ELF) file.*?\d+: (\S+)", re.MULTILINE)
 
 
-class Unreadable(Exception):
+class UnreadableInput(Exception):
     """An input cannot be read; the message names it, and says what to do."""
 
 
@@ -32,7 +32,7 @@ class Ptx(Struct, frozen=True):
     directory: str
 
 
-class Machine(Struct, frozen=True):
+class MachineCode(Struct, frozen=True):
     """A cubin, and the name to call it by."""
 
     name: str
@@ -46,7 +46,7 @@ def files_in(paths: Sequence[str]) -> tuple[str, ...]:
         if Path(path).is_dir():
             inside = sorted(str(each) for each in Path(path).rglob("*.ptx") if each.is_file())
             if not inside:
-                raise Unreadable(f"{path}: there is no PTX (*.ptx) below it")
+                raise UnreadableInput(f"{path}: there is no PTX (*.ptx) below it")
             found += inside
         else:
             found.append(path)
@@ -64,29 +64,29 @@ def ptx_of(path: str, arch: str | None = None, options: Sequence[str] = ()) -> t
     if not _is_binary(data):
         return (Ptx(path, _decoded(path, data), directory),)
     if _is_cubin(data):
-        raise Unreadable(f"{path}: a cubin holds no PTX; --resources can check it")
+        raise UnreadableInput(f"{path}: a cubin holds no PTX; --resources can check it")
     texts = [
         Ptx(f"{path}:{name}", _decoded(name, made), directory)
         for name, made in _extracted(path, "-xptx", ".ptx")
     ]
     if not texts:
-        raise Unreadable(
+        raise UnreadableInput(
             f"{path}: there is no PTX in it; compile with "
             "-gencode arch=compute_80,code=[sm_80,compute_80], or use --resources"
         )
     return tuple(texts)
 
 
-def cubins_of(path: str) -> tuple[Machine, ...]:
+def cubins_of(path: str) -> tuple[MachineCode, ...]:
     """The cubins of an object, a library or an executable; none of a text. Raises Unreadable,
     OSError."""
     data = Path(path).read_bytes()
     if Path(path).suffix in SOURCES or not _is_binary(data):
         return ()
     if _is_cubin(data):
-        return (Machine(path, data),)
+        return (MachineCode(path, data),)
     return tuple(
-        Machine(f"{path}:{name}", made) for name, made in _extracted(path, "-xelf", ".cubin")
+        MachineCode(f"{path}:{name}", made) for name, made in _extracted(path, "-xelf", ".cubin")
     )
 
 
@@ -102,7 +102,7 @@ def _decoded(name: str, data: bytes) -> str:
     try:
         return data.rstrip(b"\0").decode()
     except UnicodeDecodeError as error:
-        raise Unreadable(
+        raise UnreadableInput(
             f"{name}: neither PTX nor CUDA nor an object: byte {error.start} is no UTF-8"
         ) from error
 
@@ -115,7 +115,7 @@ def _compiled(path: str, arch: str | None, options: Sequence[str]) -> str:
     nvcc = next(programs.places("nvcc"), None)
     clang = None if nvcc is not None else next(programs.places("clang++"), None)
     if nvcc is None and clang is None:
-        raise Unreadable(
+        raise UnreadableInput(
             f"{path}: no nvcc and no clang++ found to compile it; install a CUDA toolkit, or "
             "`pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime`"
         )
@@ -134,7 +134,7 @@ def _compiled(path: str, arch: str | None, options: Sequence[str]) -> str:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
         if done.returncode != 0 or not Path(out).exists():
             said = (done.stderr + done.stdout).strip() or f"status {done.returncode}"
-            raise Unreadable(f"{path}: {Path(command[0]).name} could not compile it:\n{said}")
+            raise UnreadableInput(f"{path}: {Path(command[0]).name} could not compile it:\n{said}")
         return Path(out).read_text(encoding="utf-8", errors="replace")
 
 
@@ -158,8 +158,8 @@ def _extracted(path: str, option: str, ending: str) -> Iterator[tuple[str, bytes
             yield from ((f"{number}/{name}", each) for name, each in found)
 
 
-def _overwritten(path: str, name: str) -> Unreadable:
-    return Unreadable(
+def _overwritten(path: str, name: str) -> UnreadableInput:
+    return UnreadableInput(
         f"{path}: several members are called {name}, and cuobjdump keeps one; "
         "check the objects by themselves"
     )
@@ -175,7 +175,7 @@ def _dumped(
             "cuobjdump", "install nvidia-cuda-cuobjdump with pip, or a CUDA toolkit"
         )
     except programs.Missing as error:
-        raise Unreadable(f"{path}: {error}") from error
+        raise UnreadableInput(f"{path}: {error}") from error
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
         done = subprocess.run(
             [program, option, "all", str(file.resolve())],
@@ -185,7 +185,7 @@ def _dumped(
         made = sorted(Path(directory).glob(f"*{ending}"))
         if done.returncode != 0 and not made and "does not contain device code" not in done.stderr:
             said = done.stderr.strip() or f"status {done.returncode}"
-            raise Unreadable(f"{path}: cuobjdump could not read it: {said}")
+            raise UnreadableInput(f"{path}: cuobjdump could not read it: {said}")
         found = [(each.name, each.read_bytes()) for each in made]
     lost = next((name for name in names if names.count(name) > 1), None)
     return found, lost if len(names) > len(made) else None

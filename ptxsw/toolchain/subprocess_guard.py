@@ -22,7 +22,7 @@ class Lost(Exception):
     """The function has failed; the message says how."""
 
 
-class Told:
+class Transcript:
     """What a function told, in order. `in_time`: it came to its end."""
 
     def __init__(self, pieces: list[bytes], *, in_time: bool) -> None:
@@ -30,7 +30,7 @@ class Told:
         self.in_time: Final = in_time
 
 
-def call(function: Callable[[Tell], None], timeout: float) -> Told:
+def call(function: Callable[[Tell], None], timeout: float) -> Transcript:
     """What `function` tells, computed in a fork of this process.
 
     It is given a function that sends bytes to this process; what was sent is here, whatever
@@ -52,7 +52,7 @@ def call(function: Callable[[Tell], None], timeout: float) -> Told:
     ended = bool(pieces) and pieces[-1].startswith(_ENDED)
     if not ended and status != -signal.SIGALRM:
         raise Lost(f"the analysis died of {_name(status)}")
-    return Told([piece[1:] for piece in pieces if piece.startswith(_TOLD)], in_time=ended)
+    return Transcript([piece[1:] for piece in pieces if piece.startswith(_TOLD)], in_time=ended)
 
 
 def read_pieces(pipe: BinaryIO) -> Iterator[bytes]:

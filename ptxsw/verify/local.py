@@ -22,7 +22,7 @@ from msgspec import Struct
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
-from ptxsw.plan import ElementSource, Halo, Plan, Rewrite, WrapGuard
+from ptxsw.plan import ElementSource, Halo, Plan, ServedLoad, WrapGuard
 from ptxsw.verify.align import COPIES_DIFFER, Aligned, Divergence, align
 from ptxsw.verify.lanes import WARP, Facts, Pattern
 from ptxsw.verify.scopes import renumbered
@@ -177,7 +177,7 @@ class _Checker(SegmentRunner):
     def _register(
         self,
         at: Instruction,
-        rewrite: Rewrite | None,
+        rewrite: ServedLoad | None,
         part: ElementSource | None,
         value: Term,
         mine: Term,
@@ -201,7 +201,7 @@ class _Checker(SegmentRunner):
         return any(node is self.lanes.lane for node in walk(extra.address))
 
     def _in_lane(
-        self, at: Instruction, rewrite: Rewrite | None, part: ElementSource | None, value: Term,
+        self, at: Instruction, rewrite: ServedLoad | None, part: ElementSource | None, value: Term,
         mine: Term, lane: int,
     ) -> None:  # fmt: skip
         """One register in one lane, case by case."""
@@ -226,7 +226,7 @@ class _Checker(SegmentRunner):
             self._from_part(at, rewrite, part, taken, facts, lane)
 
     def _never(
-        self, at: Instruction, rewrite: Rewrite, part: ElementSource, facts: Facts, lane: int
+        self, at: Instruction, rewrite: ServedLoad, part: ElementSource, facts: Facts, lane: int
     ) -> bool:
         """Is it the case that the source was not made in the planned lane, which the plan says
         never comes where all lanes are here and what its proof needs is known?"""
@@ -294,7 +294,7 @@ class _Checker(SegmentRunner):
     def _from_part(
         self,
         at: Instruction,
-        rewrite: Rewrite,
+        rewrite: ServedLoad,
         part: ElementSource,
         found: _Found,
         facts: Facts,

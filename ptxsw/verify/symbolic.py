@@ -24,7 +24,7 @@ from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.segments import segments
 from ptxsw.ir import Directive, Function, Instruction, Module, Symbol
-from ptxsw.plan import Halo, HoistedLoad, Plan, Rewrite, UniformLoop
+from ptxsw.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop
 from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE, Refused
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import uniform_loops
@@ -165,12 +165,12 @@ def _planned(
 ) -> Plan | Unproved:
     """The claims as a plan, with a proof of each."""
     hoists = {hoist.load: hoist for hoist in claims.hoists}
-    rewrites: list[Rewrite] = []
+    rewrites: list[ServedLoad] = []
     for claim in claims.rewrites:
         proof = _proved(trace, judge, claim, hoists)
         if isinstance(proof, Unproved):
             return proof
-        rewrites.append(Rewrite(claim.dest, claim.parts, _scheme(claim), "keep", proof))
+        rewrites.append(ServedLoad(claim.dest, claim.parts, _scheme(claim), "keep", proof))
     access = {a.index: a for a in trace.accesses}
     for hoist in claims.hoists:
         load = access.get(hoist.load)
@@ -230,7 +230,7 @@ def _candidates(access: Mapping[int, Access], claim: InferredRewrite) -> Iterato
                 yield replace(own, delta=part.delta + far, displacement=distance)
 
 
-def _rows(claims: Claims, rewrites: Sequence[Rewrite]) -> Iterator[Halo]:
+def _rows(claims: Claims, rewrites: Sequence[ServedLoad]) -> Iterator[Halo]:
     """The rows of which the claims speak."""
     proofs = {rewrite.dest: rewrite.proof for rewrite in rewrites}
     members: dict[int, list[InferredRewrite]] = {}

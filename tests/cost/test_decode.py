@@ -7,21 +7,21 @@ import pytest
 from benchmarks.scale import many_kernels
 from ptxsw.cost import cubin, nvdisasm, sass
 from ptxsw.cost.decode import decoded
-from ptxsw.cost.sass import Instruction, Kernel
+from ptxsw.cost.sass import MachineInstruction, MachineKernel
 from ptxsw.toolchain.ptxas import assemble
 from tests.cost.conftest import KERNELS, Tools
 
 TEXTS = [path.read_text() for path in sorted(KERNELS.glob("*.ptx"))]
 
 
-def seen(one: Instruction) -> tuple[object, ...]:
+def seen(one: MachineInstruction) -> tuple[object, ...]:
     """What counting looks at."""
     root = "RED" if one.root == "REDG" else one.root
     guarded = root != "P2R" and one.predicate != ""  # nvdisasm lists `PR`, an operand, there
     return root, one.width, one.pipe, guarded, one.control, one.ptx
 
 
-def called(kernel: Kernel) -> list[str]:
+def called(kernel: MachineKernel) -> list[str]:
     return [i.operands.strip("`()") for i in kernel.instructions if i.root == "CALL"]
 
 

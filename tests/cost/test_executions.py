@@ -10,7 +10,7 @@ import pytest
 from ptxsw.cost.blocks import Routine
 from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.gpu import of_target
-from ptxsw.cost.sass import Control, Instruction, Kernel, Sass
+from ptxsw.cost.sass import Control, MachineInstruction, MachineKernel, Sass
 from ptxsw.cost.stalls import pace, stall_cycles
 from ptxsw.flow.cfg import Block, FlowGraph, build
 from ptxsw.parser import parse
@@ -97,21 +97,21 @@ def test_the_way_of_a_failed_test_does_not_count(made: Made) -> None:
 # ---------------------------------------------------------------- stalls
 
 
-def kernel(*instructions: Instruction) -> Kernel:
+def kernel(*instructions: MachineInstruction) -> MachineKernel:
     block = Block(0, 0, len(instructions), (), ())
     routine = Routine("k", FlowGraph((block,), (0,)), frozenset())
-    return Kernel("k", 0, 32, 0, 0, 0, 0, 0, instructions, (routine,), {})
+    return MachineKernel("k", 0, 32, 0, 0, 0, 0, 0, instructions, (routine,), {})
 
 
 def instruction(
     opcode: str, pipe: str, stall: int, *, write: int | None = None, wait: int = 0
-) -> Instruction:
-    return Instruction(
+) -> MachineInstruction:
+    return MachineInstruction(
         0, opcode, "", "", Control(stall, False, write, None, wait, 0), pipe, None, None
     )
 
 
-def stalled(*instructions: Instruction, occupancy: float = 1.0) -> float:
+def stalled(*instructions: MachineInstruction, occupancy: float = 1.0) -> float:
     made = kernel(*instructions)
     return stall_cycles(made, 80, occupancy, [1.0] * len(instructions))
 

@@ -17,7 +17,7 @@ from benchmarks import sass as table
 from ptxsw.cost import cubin, nvdisasm, sass
 from ptxsw.cost.cubin import BadCubin
 from ptxsw.cost.pipes import pipe
-from ptxsw.cost.sass import Instruction, Kernel, Sass, control, count
+from ptxsw.cost.sass import MachineInstruction, MachineKernel, Sass, control, count
 from ptxsw.parser import parse
 from ptxsw.toolchain import ptxas
 from tests.cost.conftest import ARCHES, KERNELS, Tools
@@ -98,7 +98,9 @@ def named(operands: str) -> set[int]:
     return {int(n) for n in re.findall(r"(?<![\w.])R(\d+)", operands)}
 
 
-def loads(kernel: Kernel) -> Iterator[tuple[Instruction, tuple[Instruction, ...]]]:
+def loads(
+    kernel: MachineKernel,
+) -> Iterator[tuple[MachineInstruction, tuple[MachineInstruction, ...]]]:
     """Each load from memory, and what follows it in its block."""
     for routine in kernel.routines:
         for block in routine.flow.blocks:

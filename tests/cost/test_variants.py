@@ -57,13 +57,13 @@ def read(*texts: str) -> list[variants.Made]:
     return found
 
 
-def by_itself(text: str) -> sass.Kernel:
+def by_itself(text: str) -> sass.MachineKernel:
     return sass.read(text, "sm_80", compared=False, briefly=True).kernel("scale")
 
 
-def plain(kernel: variants.Made) -> sass.Kernel:
+def plain(kernel: variants.Made) -> sass.MachineKernel:
     """Without the numbers that routines for division have in a file."""
-    assert isinstance(kernel, sass.Kernel)
+    assert isinstance(kernel, sass.MachineKernel)
     return replace(
         kernel,
         instructions=tuple(

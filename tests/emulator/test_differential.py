@@ -15,7 +15,7 @@ from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.trace import Access, Trace, Variant
+from ptxsw.emulator.trace import Access, AccessView, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Module, Reg
 from ptxsw.parser import parse
@@ -127,7 +127,7 @@ def truth(term: Term, values: Mapping[Term, int]) -> int | None:
         return None
 
 
-def fits(trace: Trace, variant: Variant, reading: Reading, address: int) -> bool:
+def fits(trace: Trace, variant: AccessView, reading: Reading, address: int) -> bool:
     """Does the variant tell this address, and do its guard and conditions hold?"""
     terms = (variant.address, variant.guard, *variant.conditions)
     for values in itertools.islice(reading.values(terms), 256):

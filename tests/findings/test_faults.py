@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.programs.faults.cases import FAULTS, NEEDS_PTXAS, path
-from ptxsw.cli.check_run import Answer, Task, answer, answers
+from ptxsw.cli.check_run import CheckedFile, Task, answer, answers
 from ptxsw.report import messages
 from ptxsw.report.layout import plain
 from ptxsw.report.located import Located
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def found() -> Mapping[str, Answer]:
+def found() -> Mapping[str, CheckedFile]:
     """What is found in each program, by the stem of its file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
@@ -43,7 +43,7 @@ def asked(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_fault_comes_first(name: str, found: Mapping[str, Answer]) -> None:
+def test_fault_comes_first(name: str, found: Mapping[str, CheckedFile]) -> None:
     asked(name)
     first = found[name].findings[0]
     assert first.finding.rule == FAULTS[name]
@@ -52,13 +52,13 @@ def test_fault_comes_first(name: str, found: Mapping[str, Answer]) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_mended_twin_has_notes_at_most(name: str, found: Mapping[str, Answer]) -> None:
+def test_mended_twin_has_notes_at_most(name: str, found: Mapping[str, CheckedFile]) -> None:
     mended = found[f"{name}-mended"]
     assert {each.finding.level for each in mended.findings} <= {"note"}
     assert not mended.problems
 
 
-def test_whole_text(found: Mapping[str, Answer], golden: Callable[[Path, str], None]) -> None:
+def test_whole_text(found: Mapping[str, CheckedFile], golden: Callable[[Path, str], None]) -> None:
     """Without what ptxas says, which depends on its version."""
     told = [each for one in found.values() for each in one.findings if not _by_ptxas(each)]
     golden(HERE / "golden" / "faults.txt", messages.text(told, plain))

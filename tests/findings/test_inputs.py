@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.programs.faults.cases import HERE as FAULTS
 from ptxsw.toolchain import programs
-from ptxsw.toolchain.inputs import Unreadable, cubins_of, files_in, ptx_of
+from ptxsw.toolchain.inputs import UnreadableInput, cubins_of, files_in, ptx_of
 from tests.cli.test_cli import ptxsw
 
 NVCC = shutil.which("nvcc")
@@ -38,7 +38,7 @@ def test_files_of_directories_come_once_and_in_order(tmp_path: Path) -> None:
 def test_without_a_compiler_the_message_says_what_to_install(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text("")
-    with pytest.raises(Unreadable) as error:
+    with pytest.raises(UnreadableInput) as error:
         ptx_of(str(source))
     assert str(error.value) == (
         f"{source}: no nvcc and no clang++ found to compile it; install a CUDA toolkit, or "
@@ -52,7 +52,7 @@ def test_without_cuobjdump_the_message_says_what_to_install(read: object, tmp_pa
     made = tmp_path / "a.out"
     made.write_bytes(ELF + bytes(64))
     assert callable(read)
-    with pytest.raises(Unreadable) as error:
+    with pytest.raises(UnreadableInput) as error:
         read(str(made))
     assert str(error.value) == (
         f"{made}: no cuobjdump found; install nvidia-cuda-cuobjdump with pip, or a CUDA toolkit"
@@ -62,7 +62,7 @@ def test_without_cuobjdump_the_message_says_what_to_install(read: object, tmp_pa
 def test_a_cubin_holds_no_ptx(tmp_path: Path) -> None:
     made = tmp_path / "k.cubin"
     made.write_bytes(ELF[:18] + (190).to_bytes(2, "little") + bytes(64))
-    with pytest.raises(Unreadable, match="a cubin holds no PTX; --resources can check it"):
+    with pytest.raises(UnreadableInput, match="a cubin holds no PTX; --resources can check it"):
         ptx_of(str(made))
     assert [one.name for one in cubins_of(str(made))] == [str(made)]
 
@@ -76,7 +76,7 @@ def test_names_that_cuobjdump_would_lose(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(programs, "locate", lambda name, advice: str(fake))
     library = tmp_path / "lib.a"
     library.write_bytes(b"!<arch>\n")
-    with pytest.raises(Unreadable, match=r"several members are called k.sm_80.ptx"):
+    with pytest.raises(UnreadableInput, match=r"several members are called k.sm_80.ptx"):
         ptx_of(str(library))
 
 

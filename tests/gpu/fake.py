@@ -8,7 +8,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
-from ptxsw.gpu.driver import Array, Device, GpuError, Kernel, Shape
+from ptxsw.gpu.driver import Array, Device, GpuError, LoadedKernel, Shape
 from ptxsw.ir import Function, Module, type_width
 from ptxsw.parser import parse
 from ptxsw.simt import RunError
@@ -48,7 +48,7 @@ class FakeDriver:
     _timing: list[float] | None = None
     _next: int = FIRST
 
-    def load(self, text: str, kernel: str, arch: str) -> Kernel:
+    def load(self, text: str, kernel: str, arch: str) -> LoadedKernel:
         self.loaded.append(arch)
         module = parse(text)
         function = next(f for f in module.functions if f.name == kernel)
@@ -79,7 +79,7 @@ class FakeDriver:
         self.memory[destination][:size] = self.memory[source][:size]
 
     def launch(
-        self, kernel: Kernel, grid: Shape, block: Shape, arguments: bytes, shared: int
+        self, kernel: LoadedKernel, grid: Shape, block: Shape, arguments: bytes, shared: int
     ) -> None:
         assert isinstance(kernel, Loaded)
         if self._timing is not None:

@@ -12,7 +12,7 @@ from ptxsw import pipeline
 from ptxsw.gpu.choose import LEAST_GAIN, choose, tuned
 from ptxsw.gpu.driver import GpuError
 from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measure
-from ptxsw.gpu.problem import Buffer, Problem, Stage, Structure, from_launch
+from ptxsw.gpu.problem import DeviceArray, PreparedLaunch, Stage, Structure, from_launch
 from ptxsw.parser import parse
 from ptxsw.toolchain.tuned import KEEP
 from ptxsw.verify.launches import from_json
@@ -24,12 +24,12 @@ FUNCTION = parse(TEXT).functions[0]
 SIZES = (67, 5, 4)
 
 
-def problem(block: int = 64) -> Problem:
+def problem(block: int = 64) -> PreparedLaunch:
     random = np.random.default_rng(3)
     source = random.random(SIZES[::-1], np.float32)
-    return Problem(
+    return PreparedLaunch(
         (4, 3, 1), (block, 1, 1),
-        (*SIZES, 0.5, 0.1, Buffer(source), Buffer(np.zeros_like(source))),
+        (*SIZES, 0.5, 0.1, DeviceArray(source), DeviceArray(np.zeros_like(source))),
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def test_blocks_a_variant_is_too_large_for(variants: list[Variant]) -> None:
 
 def test_a_kernel_that_fails(variants: list[Variant]) -> None:
     given = problem()
-    outside = Problem(given.grid, given.block, (999, *given.values[1:]))
+    outside = PreparedLaunch(given.grid, given.block, (999, *given.values[1:]))
     with pytest.raises(GpuError, match="running a kernel"):
         measure(FakeDriver(), FUNCTION, variants, outside)
 
@@ -173,7 +173,7 @@ def test_arguments_have_to_fit() -> None:
     ):
         driver = FakeDriver()
         with pytest.raises(ValueError, match=message):
-            Stage(driver, FUNCTION, Problem(given.grid, given.block, values))
+            Stage(driver, FUNCTION, PreparedLaunch(given.grid, given.block, values))
         assert not driver.memory
 
 
@@ -189,9 +189,9 @@ STRUCTURE = """
 def test_the_parameter_block() -> None:
     function = parse(STRUCTURE).functions[0]
     array = np.arange(8, dtype=np.float32)
-    values = (7, 2.5, Structure(((0, "u64", Buffer(array, 8)), (12, "s32", -2))), 9)
+    values = (7, 2.5, Structure(((0, "u64", DeviceArray(array, 8)), (12, "s32", -2))), 9)
     driver = FakeDriver()
-    with Stage(driver, function, Problem((1, 1, 1), (1, 1, 1), values)) as stage:
+    with Stage(driver, function, PreparedLaunch((1, 1, 1), (1, 1, 1), values)) as stage:
         stage.results(driver.load(STRUCTURE, "k", "sm_80"))
     block = driver.launches[0][2]
     assert block[:16] == bytes([7, *[0] * 7]) + np.float64(2.5).tobytes()

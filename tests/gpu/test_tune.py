@@ -32,7 +32,7 @@ LAUNCHES = from_json(
     '[{"grid": [4, 1, 2], "block": [64, 1, 1],'
     ' "args": [131, 6, 0.3, 0.25, 0.5, "random:2000:f32:1", "zeros:2000:f32"]}]'
 )
-QUICK = tuning.Request(launches=LAUNCHES, effort=Effort(1, 3))
+QUICK = tuning.TuneRequest(launches=LAUNCHES, effort=Effort(1, 3))
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_a_loop_can_gain_without_shuffles(file: str, said: list[str]) -> None:
 
 
 CHUNKS = (PTX.parents[1] / "programs" / "ptx" / "chunks.ptx").read_text()
-OF_CHUNKS = tuning.Request(
+OF_CHUNKS = tuning.TuneRequest(
     launches=from_json(
         '[{"grid": [2, 1, 1], "block": [128, 1, 1],'
         ' "args": [2008, "random:2008:f32:1", "zeros:2008:f32"]}]'
@@ -264,10 +264,10 @@ def test_requests_that_make_no_sense(said: list[str]) -> None:
     for text, request, message in (
         (
             TEXT,
-            tuning.Request(kernel="jacobbi"),
+            tuning.TuneRequest(kernel="jacobbi"),
             "no kernel 'jacobbi' with a body; there are: jacobi",
         ),
-        (TEXT, tuning.Request(arch="sm_90"), r"code for sm_90 does not run on .*\(sm_80\)"),
+        (TEXT, tuning.TuneRequest(arch="sm_90"), r"code for sm_90 does not run on .*\(sm_80\)"),
         (two, QUICK, "has 2 kernels"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -276,7 +276,7 @@ def test_requests_that_make_no_sense(said: list[str]) -> None:
 
 def test_a_kernel_nothing_can_be_done_for(said: list[str]) -> None:
     text = (PTX / "vecadd.ptx").read_text().replace(".target sm_80", ".target sm_60")
-    (outcome,) = tuning.tune(text, "t.ptx", FakeDriver(), tuning.Request())
+    (outcome,) = tuning.tune(text, "t.ptx", FakeDriver(), tuning.TuneRequest())
     assert outcome.problem == "no scheme and no rewrite changes it"
     assert tuning.save(text, "sm_80", outcome) is None
 

@@ -8,7 +8,7 @@ from benchmarks import rewrites
 from benchmarks.programs.memory import MEMORY
 from benchmarks.rewrites import Note, Row, measured, programs, show
 from benchmarks.wavefronts import Request, execute, wavefronts
-from ptxsw.cost.sass import Control, Instruction
+from ptxsw.cost.sass import Control, MachineInstruction
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import NoPtxas
 
@@ -106,5 +106,5 @@ def test_what_was_joined_counts_once() -> None:
     assert found[loads[0]] == sum(r.wavefronts(8) for r in executed.requests[loads[0]]) > 0
 
 
-def _load(opcode: str, ptx: int) -> Instruction:
-    return Instruction(0, opcode, "", "", Control(0, False, None, None, 0, 0), "lsu", 1, ptx)
+def _load(opcode: str, ptx: int) -> MachineInstruction:
+    return MachineInstruction(0, opcode, "", "", Control(0, False, None, None, 0, 0), "lsu", 1, ptx)

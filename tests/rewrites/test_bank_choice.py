@@ -11,7 +11,7 @@ from benchmarks.programs.memory import MEMORY
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
-from ptxsw.cost.dominance import Work, dominates
+from ptxsw.cost.dominance import WarpWork, dominates
 from ptxsw.excerpt import Excerpts
 from ptxsw.parser import parse
 from ptxsw.passes import Passes, Progress
@@ -198,15 +198,19 @@ def test_the_block_decides(threads: str, block: object, before: float) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "pays"),
     [
-        (Work(100, 100), Work(110, 50), True),  # banks are busiest, and are so less
-        (Work(400, 100), Work(404, 50), True),  # instructions are as busy, and hardly more so
-        (Work(400, 100), Work(420, 50), False),  # nothing may wait for the banks
-        (Work(400, 100), Work(400, 98), False),  # too little
-        (Work(0, 100), Work(400, 100), False),
-        (Work(100, 100), Work(100, 100), False),
+        (WarpWork(100, 100), WarpWork(110, 50), True),  # banks are busiest, and are so less
+        (
+            WarpWork(400, 100),
+            WarpWork(404, 50),
+            True,
+        ),  # instructions are as busy, and hardly more so
+        (WarpWork(400, 100), WarpWork(420, 50), False),  # nothing may wait for the banks
+        (WarpWork(400, 100), WarpWork(400, 98), False),  # too little
+        (WarpWork(0, 100), WarpWork(400, 100), False),
+        (WarpWork(100, 100), WarpWork(100, 100), False),
     ],
 )
-def test_what_dominates(before: Work, after: Work, pays: bool) -> None:
+def test_what_dominates(before: WarpWork, after: WarpWork, pays: bool) -> None:
     assert dominates(after.ends, before.ends) == pays
 
 

@@ -8,16 +8,16 @@ from itertools import combinations
 
 import pytest
 
-from ptxsw.rewrites.vector_cover import Candidate, Cost, best_cover
+from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
 
 
-def total(places: Sequence[int], single: Cost, chosen: Sequence[Candidate[int]]) -> Cost:
+def total(places: Sequence[int], single: Cost, chosen: Sequence[CandidateVector[int]]) -> Cost:
     covered = {p for p in places for c in chosen if c.start <= p < c.end}
     alone = len(places) - len(covered)
     return tuple(single[n] * alone + sum(c.cost[n] for c in chosen) for n in (0, 1))  # type: ignore[return-value]
 
 
-def disjoint(chosen: Sequence[Candidate[int]]) -> bool:
+def disjoint(chosen: Sequence[CandidateVector[int]]) -> bool:
     return all(a.end <= b.start or b.end <= a.start for a, b in combinations(chosen, 2))
 
 
@@ -30,9 +30,11 @@ def test_the_best_of_all_choices(seed: int) -> None:
     for number in range(rng.randint(0, 7)):
         start = rng.choice(places)
         end = start + rng.choice((2, 4, 8))
-        found.append(Candidate(start, end, (rng.randint(1, 9) / 2, rng.randint(1, 3)), number))
+        found.append(
+            CandidateVector(start, end, (rng.randint(1, 9) / 2, rng.randint(1, 3)), number)
+        )
 
-    def candidates(place: int) -> Iterator[Candidate[int]]:
+    def candidates(place: int) -> Iterator[CandidateVector[int]]:
         return (c for c in found if c.start == place)
 
     chosen = best_cover(places, single, candidates)

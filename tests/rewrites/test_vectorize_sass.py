@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ptxsw.cost.sass import Instruction, Sass
+from ptxsw.cost.sass import MachineInstruction, Sass
 from ptxsw.pipeline import Options, optimize
 from tests.cost.conftest import made, tools
 
@@ -67,7 +67,7 @@ WHOLE = {
 PART = {"more_loads": "", "more_stores": ""}
 
 
-def straight(instructions: Sequence[Instruction]) -> tuple[int, int, int]:
+def straight(instructions: Sequence[MachineInstruction]) -> tuple[int, int, int]:
     """Up to the first exit of all threads, where branches are not taken: how many instructions,
     LDG and STG there are."""
     end = next(n for n, i in enumerate(instructions) if i.root == "EXIT" and not i.predicate)

@@ -15,7 +15,7 @@ from benchmarks.scale import many_kernels
 from ptxsw.cost import counted, nvdisasm, sass
 from ptxsw.cost.combined import Question, can_be_told_apart, together
 from ptxsw.cost.counted import Counted, NotCounted, Use
-from ptxsw.cost.decide import Case, Figures, decide, figures
+from ptxsw.cost.decide import Case, ResourceUse, decide, figures
 from ptxsw.cost.dominance import Ends, gains
 from ptxsw.cost.wavefronts import Wavefronts
 from ptxsw.excerpt import Excerpts
@@ -290,12 +290,12 @@ def test_targets_whose_code_is_not_read(arch: str) -> None:
 
 def cost(
     memory: float = 100, issue: float = 100, waits: tuple[float, float] = (0, 0), **more: object
-) -> Figures:
+) -> ResourceUse:
     """Cycles of the memory pipe and of the issue slots, and those that a warp waits."""
     cases = tuple(Case({"wavefronts": memory, "issue slots": issue}, one) for one in waits)
     given = {"registers": 32, "local": 0, "shared": 0, "occupancy": {256: 1.0}, "warps": 64,
              "instructions": 400.0, "wavefronts": 100.0, "cases": cases}  # fmt: skip
-    return Figures(**{**given, **more})  # type: ignore[arg-type]
+    return ResourceUse(**{**given, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_one_that_ptxas_refuses_spoils_no_other(programs: None, runs: Counter[st
     good, bad = counted.answers(asked, counted.tools())
     assert runs == {"ptxas": 3}
     assert not isinstance(good, NotCounted)
-    assert isinstance(bad, counted.Refused) and str(bad).startswith("ptxas refuses it: ")
+    assert isinstance(bad, counted.RefusedByPtxas) and str(bad).startswith("ptxas refuses it: ")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ptxsw.cost import sass
 from ptxsw.cost.blocks import BYTES
-from ptxsw.cost.sass import Instruction
+from ptxsw.cost.sass import MachineInstruction
 
 
 def tool(name: str) -> str:
@@ -35,7 +35,7 @@ def disassembled(text: str, arch: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def instructions(text: str, arch: str) -> tuple[Instruction, ...]:
+def instructions(text: str, arch: str) -> tuple[MachineInstruction, ...]:
     """The machine code of all kernels of a text, what only fills the end left out."""
     made = sass.read(
         text, arch, lines=False, ptxas=tool("ptxas"), disassembler=tool("nvdisasm"), timeout=120
@@ -54,7 +54,7 @@ def opcodes(text: str, arch: str) -> list[str]:
     return ["JUMP" if _leaves_a_loop(i) else i.opcode for i in found]
 
 
-def _leaves_a_loop(i: Instruction) -> bool:
+def _leaves_a_loop(i: MachineInstruction) -> bool:
     return i.opcode == "CALL.REL.NOINC" and i.operands == hex(i.address + 2 * BYTES)
 
 

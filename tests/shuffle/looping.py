@@ -13,7 +13,7 @@ import numpy as np
 
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
-from ptxsw.shuffle.uniform_loops import UniformLoops, uniform_loops
+from ptxsw.shuffle.uniform_loops import LoopChoices, uniform_loops
 from ptxsw.simt import launch
 
 HEAD = """\
@@ -92,7 +92,7 @@ def plain(**parts: str) -> str:
     return kernel(PLAIN, **parts)
 
 
-def found(text: str) -> UniformLoops:
+def found(text: str) -> LoopChoices:
     """Which loops of the one kernel may become uniform."""
     module = parse(text)
     (function,) = [f for f in module.functions if f.name == "k"]

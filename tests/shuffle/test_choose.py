@@ -7,20 +7,20 @@ import sys
 import pytest
 from msgspec.structs import replace
 
-from ptxsw.cost.ranking import Figures, Request, Scale, Wait, of_arch
+from ptxsw.cost.ranking import CacheRequest, Figures, Scale, Wait, of_arch
 from ptxsw.cost.select import (
     ASKED,
     MODEL,
     TUNED,
     Policy,
-    Row,
     Tuned,
     Variant,
     choose,
 )
+from ptxsw.cost.select import GroupVariants as Row
 
 AUTO, FORCE = Policy(arch="sm_60"), Policy(force=True, arch="sm_60")
-FULL, EDGE = Request(4, 32, 4, 1), Request(4, 1, 1, 1)
+FULL, EDGE = CacheRequest(4, 32, 4, 1), CacheRequest(4, 1, 1, 1)
 
 
 def scale(arch: str) -> Scale:

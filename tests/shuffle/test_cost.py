@@ -12,7 +12,7 @@ import pytest
 from benchmarks.kernelgen import operators
 from ptxsw.analysis.divergence import divergent_regions
 from ptxsw.cost.count import Added, Counter, issue_slots, slots
-from ptxsw.cost.ranking import Figures, Request, Scale, Wait, of_arch
+from ptxsw.cost.ranking import CacheRequest, Figures, Scale, Wait, of_arch
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.options import Options
@@ -22,7 +22,7 @@ from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import find
 from ptxsw.shuffle.combine import groups
 from ptxsw.shuffle.legality import Legality
-from ptxsw.shuffle.uniform_loops import UniformLoops
+from ptxsw.shuffle.uniform_loops import LoopChoices
 
 PTX = Path(operators.__file__).parent / "ptx"
 
@@ -53,25 +53,25 @@ def _scale(arch: str) -> Scale:
 @pytest.mark.parametrize(
     ("arch", "request_", "passes"),
     [
-        ("sm_52", Request(4, 32, 4, 1), 2.8),  # 8 to 16 lanes at a time
-        ("sm_52", Request(8, 32, 8, 2), 5.7),
-        ("sm_52", Request(4, 1, 1, 1), 0.7),
-        ("sm_80", Request(4, 32, 4, 1), 1.1),  # 108 to 128 bytes
-        ("sm_80", Request(4, 32, 5, 2), 1.4),  # a misaligned one touches a fifth sector
-        ("sm_80", Request(4, 32, 32, 32), 8.7),
-        ("sm_80", Request(2, 32, 2, 1), 1.0),
+        ("sm_52", CacheRequest(4, 32, 4, 1), 2.8),  # 8 to 16 lanes at a time
+        ("sm_52", CacheRequest(8, 32, 8, 2), 5.7),
+        ("sm_52", CacheRequest(4, 1, 1, 1), 0.7),
+        ("sm_80", CacheRequest(4, 32, 4, 1), 1.1),  # 108 to 128 bytes
+        ("sm_80", CacheRequest(4, 32, 5, 2), 1.4),  # a misaligned one touches a fifth sector
+        ("sm_80", CacheRequest(4, 32, 32, 32), 8.7),
+        ("sm_80", CacheRequest(2, 32, 2, 1), 1.0),
     ],
 )
-def test_passes_through_the_cache(arch: str, request_: Request, passes: float) -> None:
+def test_passes_through_the_cache(arch: str, request_: CacheRequest, passes: float) -> None:
     assert _scale(arch).passes(request_) == pytest.approx(passes, abs=0.05)
 
 
 def test_each_bound_counts() -> None:
     volta = _scale("sm_70")
-    base = Figures(100, 4, 0, {Request(4, 32, 4, 1): 10.0}, {1: (1.0, Wait(loads=1))}, 256)
+    base = Figures(100, 4, 0, {CacheRequest(4, 32, 4, 1): 10.0}, {1: (1.0, Wait(loads=1))}, 256)
     more = [
         Figures(issued=100), Figures(shuffles=100), Figures(unsure=10), Figures(memory=4096),
-        Figures(requests={Request(4, 32, 4, 1): 50.0}), Figures(waits={2: (99.0, Wait(9, 9))}),
+        Figures(requests={CacheRequest(4, 32, 4, 1): 50.0}), Figures(waits={2: (99.0, Wait(9, 9))}),
     ]  # fmt: skip
     for one in more:
         assert volta.cycles(base.plus(one)) > volta.cycles(base)
@@ -136,7 +136,7 @@ def _ratios(name: str) -> dict[tuple[str, str], dict[str, float]]:
     judge = Legality(trace, solver, frozenset({LOCKSTEP, NO_RACE}))
     ways = [(s, f) for f in ("keep", "versioned") for s in ("paper", "early", "halo")]
     drafts, _ = planning._drafts(
-        trace, judge, Options(mode="force"), None, ways, UniformLoops((), ()),
+        trace, judge, Options(mode="force"), None, ways, LoopChoices((), ()),
         find(trace, 31, judge.budget), weighed=False,
     )  # fmt: skip
     counter = Counter(trace, drafts[0].plan.segments)

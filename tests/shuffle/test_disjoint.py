@@ -8,7 +8,7 @@ from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.trace import Variant
+from ptxsw.emulator.trace import AccessView
 
 
 class Addresses:
@@ -26,7 +26,7 @@ class Addresses:
 
     def prove_disjoint(self, store: Term, load: Term) -> bool:
         one = self.terms.const(1, 1)
-        views = [Variant(address, one, frozenset()) for address in (store, load)]
+        views = [AccessView(address, one, frozenset()) for address in (store, load)]
         return prove_disjoint(self.terms, self.solver, views[0], 4, views[1], 4) is not None
 
 

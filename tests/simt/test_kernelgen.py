@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.kernelgen import operators, reference
 from ptxsw.parser import parse
-from ptxsw.simt import Result, launch
+from ptxsw.simt import LaunchResult, launch
 
 PTX = Path(operators.__file__).parent / "ptx"
 GEOMETRIES = [((3, 2, 2), (64, 1, 1)), ((2, 3, 2), (16, 5, 1)), ((1, 2, 1), (48, 1, 1))]
@@ -25,7 +25,7 @@ def sizes_of(name: str) -> tuple[int, ...]:
 
 def run(
     name: str, dtype: str, grid: tuple[int, ...], block: tuple[int, ...], seed: int | None = None
-) -> tuple[dict[str, operators.Array], dict[str, operators.Array], Result]:
+) -> tuple[dict[str, operators.Array], dict[str, operators.Array], LaunchResult]:
     """What the kernel leaves behind, and what the formulas give."""
     operator = operators.OPERATORS[name]
     folder = PTX if dtype == "f4" else PTX / "double"

@@ -68,7 +68,7 @@ def test_problems_are_named(tmp_path: Path, problem: str) -> None:
     path = tmp_path / "ptxas"
     if problem == "is not executable":
         path.write_text("text")
-    assert find.Candidate(str(path), "PATH").problem == problem
+    assert find.PossiblePtxas(str(path), "PATH").problem == problem
     assert found({"PTXSW_REAL_PTXAS": str(path)}) is None
 
 

@@ -1,0 +1,72 @@
+"""One word, one thing: a class or file has its name to itself, unless two rooms share the idea."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import ptxsw
+
+ROOT = Path(ptxsw.__file__).parent
+
+APART = ("report", "validate", "verify")
+"""Rooms with words of their own. A report tells of what others have under the same name, and the
+checks know of no rewrite what they check: neither shares a class with the rest of the house."""
+
+SAME_CLASS = {
+    "Format": "of the output of a command: each has its own",
+    "Reader": "of the statements of a body, as each of its parts needs it",
+    "Tuned": "what a measurement found, as it is stored and as it is weighed",
+    "Variant": "a scheme in a form: as a text, and as counted",
+}
+SAME_FILE = {
+    "bank_conflicts.py": "as a finding, and as a rewrite",
+    "base.py": "what all of the room have in common: rules, rewrites",
+    "entry_test.py": "what to test, and its code",
+    "launched.py": "of a kernel that was launched: findings, and its cost",
+    "memory.py": "over terms, and over bytes",
+    "occupancy.py": "as a finding, and how it is counted",
+    "options.py": "as given on the command line, and as a value",
+    "run.py": "over terms, and over bytes",
+    "show.py": "a term, and a measurement, in words",
+    "standin.py": "the command, and what it does",
+    "state.py": "over terms, and over bytes",
+    "tune.py": "the command, and what it does",
+    "uniform_loops.py": "the rewrite, and its rules",
+}
+
+
+def classes() -> dict[str, set[str]]:
+    """For each public class at the top of a file, the files that have one of that name."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in ROOT.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].add(str(path.relative_to(ROOT)))
+    return found
+
+
+def files() -> dict[str, set[str]]:
+    """For each name of a file, the files that have it."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in ROOT.rglob("*.py"):
+        if not path.name.startswith("__"):
+            found[path.name].add(str(path.relative_to(ROOT)))
+    return found
+
+
+def twice(named: dict[str, set[str]]) -> dict[str, list[str]]:
+    """Names that stand in several files of the rooms that share their words."""
+    own = {
+        name: sorted(f for f in where if not f.startswith(APART)) for name, where in named.items()
+    }
+    return {name: where for name, where in own.items() if len(where) > 1}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    assert twice(classes()).keys() == SAME_CLASS.keys()
+
+
+def test_no_two_files_have_one_name() -> None:
+    assert twice(files()).keys() == SAME_FILE.keys()
