@@ -48,7 +48,8 @@ class NotCounted(Exception):
 
 
 class RefusedByPtxas(NotCounted):
-    """ptxas takes one of the texts for wrong; the message is its own."""
+    """ptxas takes one of the texts for wrong, or makes code that nvdisasm cannot read; the message
+    is their own."""
 
 
 class Use(Struct, frozen=True, array_like=True):
@@ -157,7 +158,7 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         raise NotCounted(f"ptxas could not be asked: {error}") from error
     if made.note:
-        raise NotCounted(made.note)
+        raise RefusedByPtxas(made.note)
     functions = {function.name: function for function in parse(whole.text).kernels}
     for names in whole.names:
         yield tuple(_counted(made, functions[name]) for name in names)

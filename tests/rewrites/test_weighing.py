@@ -267,6 +267,21 @@ def test_what_ptxas_refuses_is_left_alone(programs: None) -> None:
     assert decision.reason.startswith("ptxas refuses it: ")
 
 
+def test_code_that_nvdisasm_cannot_read_is_left_alone(
+    programs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ptxas has spoken, and what it said is not known: the rewrites' own counts are no answer."""
+
+    def crashes(*given: Any, **more: Any) -> Any:
+        raise nvdisasm.NoNvdisasm("nvdisasm cannot read this cubin (it ended with status -11)")
+
+    monkeypatch.setattr(nvdisasm, "disassemble", crashes)
+    monkeypatch.setattr(sass, "_decoded", lambda cubin: None)
+    made, _, decision = auto(text_of("chunks"))
+    assert made == text_of("chunks") and not decision.kept
+    assert decision.reason.endswith("nvdisasm cannot read this cubin (it ended with status -11)")
+
+
 def test_a_target_that_ptxas_does_not_know(programs: None) -> None:
     """CUDA 13 has left out what comes before sm_75: no fault of the rewrite."""
     if ptxas.version(ptxas.locate()).split(".")[0] != "13":
