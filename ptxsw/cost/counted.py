@@ -151,7 +151,7 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
             disassembler=programs.nvdisasm, timeout=_PATIENCE,
             options=("-c",) if _EXTERNAL.search(whole.text) else (),
         )  # fmt: skip
-    except ptxas.UnknownTarget as error:
+    except ptxas.NoCodeForTarget as error:
         raise NotCounted(str(error)) from error
     except ptxas.AssemblyError as error:
         raise RefusedByPtxas(f"ptxas refuses it: {' '.join(str(error).split())[:200]}") from error

@@ -170,7 +170,7 @@ def _outcomes(kernel: Kernel) -> list[RegisterTrial] | str:
         if any(step.at < registers for step in steps):
             asked.append(Trial(None, True))
         outcomes = trials.outcomes(asked)
-    except (ptxas.NoPtxas, ptxas.UnknownTarget, NoNvdisasm, UnknownTarget) as error:
+    except (ptxas.NoPtxas, ptxas.NoCodeForTarget, NoNvdisasm, UnknownTarget) as error:
         return str(error)
     except ptxas.AssemblyError as error:
         return f"ptxas refuses the kernel: {' '.join(str(error).split())[:200]}"

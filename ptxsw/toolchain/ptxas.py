@@ -36,7 +36,7 @@ class AssemblyError(Exception):
     """ptxas refused a text; the message is its own."""
 
 
-class UnknownTarget(AssemblyError):
+class NoCodeForTarget(AssemblyError):
     """This ptxas makes no code for a target, as those of CUDA 13 for none before sm_75."""
 
 
@@ -67,8 +67,8 @@ def assemble(
 ) -> Assembly:
     """Assembles a text for an architecture such as "sm_80".
 
-    `timeout` is in seconds. Raises NoPtxas, AssemblyError (UnknownTarget where it does not know the
-    architecture), or subprocess.TimeoutExpired.
+    `timeout` is in seconds. Raises NoPtxas, AssemblyError (NoCodeForTarget where it does not know
+    the architecture), or subprocess.TimeoutExpired.
     """
     program = ptxas or locate()
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
@@ -80,7 +80,7 @@ def assemble(
         )
         messages = (done.stdout + done.stderr).replace(str(source), name)
         if _UNKNOWN in messages:
-            raise UnknownTarget(
+            raise NoCodeForTarget(
                 f"ptxas makes no code for {arch}: name one that does in PTXSW_REAL_PTXAS, or "
                 "another target with --arch"
             )
