@@ -280,3 +280,26 @@ def refusal_table(kernel: Kernel) -> Table:
 
 
 _TAKE_VALUES = frozenset({None, "shuffle", "load-elimination"})
+
+_PLACES = frozenset({"line", "from", "N"})
+_FEW = 3
+
+
+def told_once(table: Table) -> Table:
+    """The same table, in which many rows that differ in their places alone are one row. It names
+    the first places and counts the others: "76, 78, 87 +3"."""
+    is_place = [name in _PLACES for name in table.header]
+    alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for row in table.rows:
+        said = tuple(cell for cell, place in zip(row, is_place, strict=True) if not place)
+        alike.setdefault(said, []).append(row)
+    rows: list[tuple[str, ...]] = []
+    for same in alike.values():
+        rows.extend([tuple(map(_first_few, zip(*same, strict=True)))] if len(same) > _FEW else same)
+    return Table(table.header, tuple(rows), table.right)
+
+
+def _first_few(cells: Sequence[str]) -> str:
+    different = tuple(dict.fromkeys(cells))
+    more = len(different) - _FEW
+    return ", ".join(different[:_FEW]) + (f" +{more}" if more > 0 else "")

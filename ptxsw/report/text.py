@@ -17,6 +17,7 @@ from ptxsw.report.tables import (
     refusal_table,
     rewrite_table,
     row_table,
+    told_once,
     wavefront_table,
 )
 
@@ -160,7 +161,7 @@ def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> It
         yield f"{lead}the loop at line {loop.line} {what}{end}"
     for table in (rewrite_table(kernel), change_table(kernel), wavefront_table(kernel)):
         if table.rows:
-            yield from draw(table)
+            yield from draw(told_once(table))
     if kernel.refusals:
         yield "\nLeft alone:\n" if markdown else "  left alone:"
-        yield from draw(refusal_table(kernel))
+        yield from draw(told_once(refusal_table(kernel)))

@@ -28,7 +28,7 @@ from ptxsw.report import (
     to_json,
 )
 from ptxsw.report.build import load, summary
-from ptxsw.report.tables import proof_text
+from ptxsw.report.tables import Table, proof_text, told_once
 from ptxsw.report.text import (
     analysis_markdown,
     analysis_text,
@@ -164,6 +164,14 @@ def test_optimization_text() -> None:
         "\n"
         "empty: 0 global loads, 0 shuffles, 0 copies\n"
     )
+
+
+def test_many_rows_that_say_the_same_are_told_once() -> None:
+    """Three rows stay; of more, the first three places are named and the others counted."""
+    few = tuple((str(n), "shuffle", str(n - 8), "volatile") for n in (20, 22, 24))
+    many = tuple((str(n), "vectorize", "7", "may write") for n in (30, 32, 30, 34, 36, 38))
+    table = Table(("line", "rewrite", "from", "reason"), (*few[:2], *many, few[2]))
+    assert told_once(table).rows == (*few, ("30, 32, 34 +2", "vectorize", "7", "may write"))
 
 
 def test_what_a_proof_rests_on_reads_as_words() -> None:
