@@ -80,6 +80,12 @@ def _plain(arguments: Sequence[str]) -> Callable[[], None] | None:
             found = read(analyze_run.ROWS, arguments[1:])
             if found is not None:
                 return partial(analyze_run.run, **found)
+        case ["report"]:
+            from ptxsw.cli import report_run
+
+            found = read(report_run.ROWS, arguments[1:])
+            if found is not None:
+                return partial(report_run.run, **found)
     return None
 
 

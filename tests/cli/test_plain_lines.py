@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ptxsw.cli import analyze, analyze_run, optimize, optimize_run
+from ptxsw.cli import analyze, analyze_run, optimize, optimize_run, report, report_run
 from ptxsw.cli.commands import app
 from ptxsw.cli.rows import read
 from tests.cli.test_cli import JACOBI
@@ -109,6 +109,39 @@ def test_any_other_analyze_is_left_to_typer(line: str) -> None:
     assert read(analyze_run.ROWS, line.split()) is None
 
 
+REPORT = [
+    "a.ptx",
+    "reports --jobs 2",
+    "- --html=out.html --scheme halo --form versioned --block 16x16 --rewrites vectorize -j 1",
+]
+
+
+@pytest.mark.parametrize("line", REPORT)
+def test_a_plain_report_means_what_it_means_to_typer(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[dict[str, Any]] = []
+    signature = inspect.signature(report_run.run)
+
+    def noted(*given: Any, **named: Any) -> None:
+        bound = signature.bind(*given, **named)
+        bound.apply_defaults()
+        calls.append(dict(bound.arguments))
+
+    monkeypatch.setattr(report_run, "run", noted)
+    result = CliRunner().invoke(app, ["report", *line.split()])
+    assert result.exit_code == 0, result.output
+    found = read(report_run.ROWS, line.split())
+    assert found is not None
+    noted(**found)
+    assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("line", ["", "a b", "a.ptx --html", "a.ptx --scheme x", "a.ptx --help"])
+def test_any_other_report_is_left_to_typer(line: str) -> None:
+    assert read(report_run.ROWS, line.split()) is None
+
+
 def test_each_row_is_a_parameter() -> None:
     names = {row.name for row in optimize_run.ROWS} | {"file"}
     assert names == set(inspect.signature(optimize_run.run).parameters)
@@ -116,9 +149,14 @@ def test_each_row_is_a_parameter() -> None:
     rows = {row.name for row in analyze_run.ROWS} | {"file"}
     assert rows == set(inspect.signature(analyze_run.run).parameters) - {"spaces"}
     assert rows == set(inspect.signature(analyze.analyze).parameters) - {"space", "only"}
+    given = {row.name for row in report_run.ROWS} | {"file"}
+    assert given == set(inspect.signature(report_run.run).parameters)
+    assert given == set(inspect.signature(report.report).parameters)
 
 
-@pytest.mark.parametrize("line", ["optimize {} -o {} --mode force", "analyze {} --sort line"])
+@pytest.mark.parametrize(
+    "line", ["optimize {} -o {} --mode force", "analyze {} --sort line", "report {} --html {}"]
+)
 def test_a_plain_line_does_not_load_typer(line: str, tmp_path: Path) -> None:
     program = (
         "import sys; from ptxsw.__main__ import main; main(); sys.exit(int('typer' in sys.modules))"
@@ -127,4 +165,4 @@ def test_a_plain_line_does_not_load_typer(line: str, tmp_path: Path) -> None:
     words = line.format(JACOBI, out).split()
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert out.exists() == (words[0] == "optimize") and (b"stride" in done.stdout or out.exists())
+    assert out.exists() == (words[0] != "analyze") and (b"stride" in done.stdout or out.exists())
