@@ -136,8 +136,10 @@ def _tested(
     kernel: Kernel, details: list[_Proved], refusals: list[Refusal]
 ) -> tuple[list[_Proved], list[Refusal], EntryTest | None]:
     """What can stay in registers behind a test at entry, the rest, and the test: none, where it
-    would serve no more than what is known without."""
-    for bits in LIMITS:
+    would serve no more than what is known without. The narrowest one supposes the most: where that
+    tells nothing the wider ones do not either."""
+    most, _ = _in_loops(kernel, Supposed(kernel, LIMITS[-1]))
+    for bits in LIMITS if _count(most) > _count(details) else ():
         supposed = Supposed(kernel, bits)
         more, left = _in_loops(kernel, supposed)
         if _count(more) > _count(details):
