@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ptxsw.cli.files import BAD_INPUT, CommandError, read_kernels, write
 from ptxsw.cli.progress import counting
-from ptxsw.cli.rows import Row
+from ptxsw.cli.rows import OptionRow
 from ptxsw.cli.terminal import paint, show, width
 from ptxsw.cli.values import (
     BLOCK,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ptxsw.report.build import Build
     from ptxsw.report.prediction import Prediction
 
-HTML = Row("html", ("--html",), "Write one self-contained page.", "OUT.html")
+HTML = OptionRow("html", ("--html",), "Write one self-contained page.", "OUT.html")
 CODE = replace(SCHEME, help="Code for the rewrites, as for optimize.")
 AROUND = replace(FORM, help="Code around them, as for optimize.")
 
