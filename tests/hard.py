@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
-_HEAD = """\
-.version 8.0
-.target sm_80
-.address_size 64
+from tests.heads import head
+
+_HEAD = (
+    head()
+    + """\
 .visible .entry k(.param .u64 a, .param .u64 o, .param .u32 n)
 {{
  .reg .pred %p<{size}>;
@@ -27,6 +28,7 @@ _HEAD = """\
  mov.u32 %r2, %tid.x;
  mov.u32 %r3, %ctaid.x;
 """
+)
 
 Body = Callable[[int], Iterator[str]]
 

@@ -6,11 +6,11 @@ from ptxsw.flow.cfg import Cfg, build
 from ptxsw.flow.dataflow import CARRY, defs, liveness, slice_registers, uses
 from ptxsw.ir import Instruction, Mem, Reg
 from ptxsw.parser import parse
+from tests.heads import head
 
-BODY = """.version 8.0
-.target sm_80
-.address_size 64
-.entry k()
+BODY = (
+    head()
+    + """.entry k()
 {
 .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<4>;
 mov.u32 %r1, 1;
@@ -24,6 +24,7 @@ st.global.u32 [%rd1], %r4;
 ret;
 }
 """
+)
 
 
 def cfg() -> Cfg:
@@ -54,10 +55,9 @@ def test_slice_of_an_address() -> None:
     assert names(slice_registers(cfg(), roots)) == {"%rd1", "%r3"}
 
 
-CHAIN = """.version 8.0
-.target sm_80
-.address_size 64
-.extern .func f();
+CHAIN = (
+    head()
+    + """.extern .func f();
 .entry k()
 {
 .reg .pred %p<4>; .reg .b32 %r<19>; .reg .b64 %rd<4>;
@@ -70,6 +70,7 @@ subc.u32 %r11, %r12, 0;
 ret;
 }
 """
+)
 
 
 def test_the_carry_bit_is_written_and_read() -> None:

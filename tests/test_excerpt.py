@@ -10,8 +10,9 @@ from ptxsw.errors import ParseError
 from ptxsw.excerpt import Excerpt, Excerpts
 from ptxsw.ir import Module
 from ptxsw.parser import parse
+from tests.heads import head
 
-HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+HEAD = head() + ""
 FIRST = ".visible .entry first()\n{\n\tret;\n}\n"
 SECOND = ".visible .entry second()\n{\n\tbar.sync 0;\n\tret;\n}\n"
 THIRD = ".entry third() { ret; }\n"

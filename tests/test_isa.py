@@ -11,6 +11,7 @@ from ptxsw import isa
 from ptxsw.ir import Instruction, Reg, Special
 from ptxsw.isa import Effect, Trait
 from ptxsw.parser import parse
+from tests.heads import head
 from tests.real import CORPUS, CORPUS_FOLDER, FIXTURES, text_of
 
 # The instructions of PTX ISA 9.0, chapter 9.7, in the manual's order.
@@ -45,8 +46,7 @@ REGISTERS = (
 
 def _one(text: str) -> Instruction:
     module = parse(
-        ".version 8.6\n.target sm_100a\n.address_size 64\n"
-        f".func f() {{ {REGISTERS}\n.param .b32 pp;\n{text}\nL:\n}}"
+        head("8.6", "sm_100a") + f".func f() {{ {REGISTERS}\n.param .b32 pp;\n{text}\nL:\n}}"
     )
     (found,) = module.functions[0].body.instructions
     return found

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term, Variance, factors, split
-from ptxsw.emulator.state import State, SymbolicMachine
+from ptxsw.emulator.state import State
+from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import CARRY, defs, read_first, uses

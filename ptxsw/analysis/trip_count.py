@@ -4,7 +4,8 @@ compared with one. They end in every lane, whatever else it holds."""
 from __future__ import annotations
 
 from ptxsw import isa
-from ptxsw.emulator.state import State, SymbolicMachine
+from ptxsw.emulator.state import State
+from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Cfg, Loop

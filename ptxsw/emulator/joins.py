@@ -14,7 +14,8 @@ from ptxsw.emulator.memory import joined, renamed
 from ptxsw.emulator.narrow_division import widened
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.origin import NUMBERED, Origin
-from ptxsw.emulator.state import State, SymbolicMachine
+from ptxsw.emulator.state import State
+from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg
 

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term, Variance
-from ptxsw.emulator.state import MemoryAccess, State, Step, SymbolicMachine, elements
+from ptxsw.emulator.state import MemoryAccess, State, Step, elements
+from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.trace import Access, AccessView, Held, OperandValues, Widening
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg, type_width

@@ -23,7 +23,8 @@ from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.record import Record
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.state import MemoryAccess, State, Step, SymbolicMachine
+from ptxsw.emulator.state import MemoryAccess, State, Step
+from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics, Trace
 from ptxsw.flow.cfg import Block, Cfg, Loop, build, ends_block

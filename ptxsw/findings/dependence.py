@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term
-from ptxsw.emulator.state import State, SymbolicMachine
+from ptxsw.emulator.state import State
+from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.findings.base import Scene, Site
 from ptxsw.flow.cfg import Cfg

@@ -16,7 +16,8 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.state import State, SymbolicMachine
+from ptxsw.emulator.state import State
+from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Block, Cfg, build
 from ptxsw.flow.dataflow import CARRY

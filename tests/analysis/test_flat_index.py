@@ -6,11 +6,11 @@ import pytest
 
 from ptxsw import pipeline
 from ptxsw.report import Access
+from tests.heads import head
 
-KERNEL = """\
-.version 8.0
-.target sm_80
-.address_size 64
+KERNEL = (
+    head()
+    + """\
 .visible .entry k(.param .u64 p, .param .u32 n, .param .u64 wide, .param .u64 q) {{
     .reg .pred %p<9>;
     .reg .b32 %r<19>;
@@ -31,6 +31,7 @@ KERNEL = """\
     ret;
 }}
 """
+)
 
 NARROW = """\
     cvt.s64.s32 %rd4, %r5;

@@ -16,11 +16,11 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
+from tests.heads import head
 
-HEAD = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 out, .param .u32 n, .param .u32 m)
+HEAD = (
+    head()
+    + """.visible .entry k(.param .u64 out, .param .u32 n, .param .u32 m)
 {
 	.reg .pred %p<9>;
 	.reg .b32 %r<30>;
@@ -33,6 +33,7 @@ HEAD = """.version 8.0
 	mov.u32 %r5, %ctaid.x;
 	mov.u32 %r8, 0;
 """
+)
 TAIL = "\n\tst.global.u8 [%rd3+{shift}], 1;\n"
 LIMIT = 1 << 30
 WHERE, MIDDLE = 1 << 44, 1 << 15

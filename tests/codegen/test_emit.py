@@ -16,6 +16,7 @@ from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
+from tests.heads import head
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(GOLDEN.glob("*.in.ptx"))
@@ -74,10 +75,9 @@ def test_names_are_new() -> None:
     assert fresh_prefix("mov.u32 %sw_1, %sw1_2;") == "%sw2_"
 
 
-WRAP = """.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry wrap(.param .u64 from, .param .u64 to, .param .u32 first)
+WRAP = (
+    head("7.0", "sm_70")
+    + """.visible .entry wrap(.param .u64 from, .param .u64 to, .param .u32 first)
 {
 	.reg .f32 %f<4>;
 	.reg .b32 %r<4>;
@@ -98,6 +98,7 @@ WRAP = """.version 7.0
 	ret;
 }
 """
+)
 
 
 def run_wrapping(text: str) -> bytes:

@@ -10,6 +10,7 @@ from ptxsw.cost.decode import decoded
 from ptxsw.cost.sass import MachineInstruction, MachineKernel
 from ptxsw.toolchain.ptxas import assemble
 from tests.cost.conftest import KERNELS, Tools
+from tests.heads import head
 
 TEXTS = [path.read_text() for path in sorted(KERNELS.glob("*.ptx"))]
 
@@ -51,15 +52,15 @@ def test_it_is_read_without_nvdisasm(tools: Tools) -> None:
     assert found.note == "" and found.kernels[0].instructions
 
 
-UNKNOWN = """.version 7.0
-.target sm_80
-.address_size 64
-.visible .entry one()
+UNKNOWN = (
+    head("7.0")
+    + """.visible .entry one()
 {
 \tpmevent 3;
 \tret;
 }
 """
+)
 
 
 def test_what_is_not_in_the_table_is_left_to_nvdisasm(tools: Tools) -> None:

@@ -15,13 +15,13 @@ from ptxsw.cost.stalls import pace, stall_cycles
 from ptxsw.flow.cfg import Block, FlowGraph, build
 from ptxsw.parser import parse
 from tests.cost.conftest import KERNELS
+from tests.heads import head
 
 Made = Callable[[str, str], Sass]
 
-LOOP = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 in, .param .u32 n)
+LOOP = (
+    head()
+    + """.visible .entry k(.param .u64 in, .param .u32 n)
 {
 	.reg .pred %p<4>;
 	.reg .b32 %r<8>;
@@ -43,6 +43,7 @@ LOOP:
 	ret;
 }
 """
+)
 
 
 def executed(made: Made, text: str, arch: str = "sm_80", trips: float = 16) -> Counter[str]:

@@ -21,6 +21,7 @@ from ptxsw.cost.sass import MachineInstruction, MachineKernel, Sass, control, co
 from ptxsw.parser import parse
 from ptxsw.toolchain import ptxas
 from tests.cost.conftest import ARCHES, KERNELS, Tools
+from tests.heads import head
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = ("quotient", "stencil", "tile")
@@ -196,10 +197,9 @@ def test_lines_are_not_found_where_nobody_asked(tools: Tools) -> None:
 # ---------------------------------------------------------------- sizes
 
 
-DYNAMIC = """.version 7.0
-.target sm_75
-.address_size 64
-.extern .shared .align 4 .b8 s[];
+DYNAMIC = (
+    head("7.0", "sm_75")
+    + """.extern .shared .align 4 .b8 s[];
 .shared .align 4 .b8 q[256];
 .visible .entry none(.param .u64 p) { ret; }
 .visible .entry both(.param .u64 p)
@@ -222,6 +222,7 @@ DYNAMIC = """.version 7.0
 	ret;
 }
 """
+)
 
 
 @pytest.mark.parametrize("arch", ARCHES)
@@ -252,10 +253,9 @@ def test_spills(made: Made) -> None:
 # ---------------------------------------------------------------- branches
 
 
-SWITCH = """.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry pick(.param .u64 p, .param .u32 n)
+SWITCH = (
+    head("7.0", "sm_75")
+    + """.visible .entry pick(.param .u64 p, .param .u32 n)
 {
 	.reg .b64 %rd<3>;
 	.reg .b32 %r<5>;
@@ -277,6 +277,7 @@ E:	st.global.u32 [%rd1+16], 1;
 	ret;
 }
 """
+)
 
 
 @pytest.mark.parametrize("arch", ARCHES)
@@ -290,10 +291,9 @@ def test_an_indirect_branch_goes_where_the_cubin_says(made: Made, arch: str) -> 
     assert body.unresolved == frozenset()
 
 
-ENDLESS = """.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry wait(.param .u64 p)
+ENDLESS = (
+    head("7.0", "sm_75")
+    + """.visible .entry wait(.param .u64 p)
 {
 	.reg .b64 %rd<2>;
 	.reg .b32 %r<2>;
@@ -305,6 +305,7 @@ L:	ld.volatile.global.u32 %r1, [%rd1];
 M:	bra M;
 }
 """
+)
 
 
 def test_a_loop_that_never_ends_is_no_padding(made: Made) -> None:

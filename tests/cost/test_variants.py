@@ -13,11 +13,11 @@ from ptxsw.cost.nvdisasm import NoNvdisasm, locate
 from ptxsw.parser import parse
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.ptxas import AssemblyError
+from tests.heads import head
 
-TEXT = """.version 8.7
-.target sm_80
-.address_size 64
-.const .align 4 .f32 factor = 0f40000000;
+TEXT = (
+    head("8.7")
+    + """.const .align 4 .f32 factor = 0f40000000;
 .visible .entry scale(.param .u64 p, .param .f32 a)
 .reqntid 256, 1, 1
 {
@@ -35,6 +35,7 @@ TEXT = """.version 8.7
 	ret;
 }
 """
+)
 CHANGED = TEXT.replace("\tfma.rn.f32 %f4, %f4, %f2, %f1;\n", "")
 LIMITED = TEXT.replace(".reqntid 256, 1, 1", ".reqntid 256, 1, 1\n.maxnreg 16")
 WRONG = TEXT.replace("[%rd3], %f4;", "[%rd3], %f9;")

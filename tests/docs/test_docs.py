@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import blocks
+from tests.heads import head
 
 ROOT = Path(__file__).parents[2]
 INPUTS = Path(__file__).parent / "inputs"
@@ -130,10 +131,9 @@ before = after = open("kernel.ptx").read()
 
 LAST_LINES = {"getting-started.md": "6 ", "python.md": "equal: proved", "validate.md": "Proved("}
 
-SCALE = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry scale(.param .u64 a, .param .u32 n, .param .f32 by)
+SCALE = (
+    head()
+    + """.visible .entry scale(.param .u64 a, .param .u32 n, .param .f32 by)
 {
     .reg .b32 %r<4>;
     .reg .f32 %f<4>;
@@ -149,6 +149,7 @@ SCALE = """.version 8.0
     ret;
 }
 """
+)
 
 
 def programs() -> dict[str, str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
-_HEAD = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p, .param .u64 q, .param .u32 n, .param .u32 m)
+from tests.heads import head
+
+_HEAD = (
+    head()
+    + """.visible .entry k(.param .u64 p, .param .u64 q, .param .u32 n, .param .u32 m)
 {
 .reg .pred %p<6>;
 .reg .b32 %r<9>;
@@ -17,6 +18,7 @@ ld.param.u64 %rd1, [p];
 ld.param.u64 %rd2, [q];
 ld.param.u32 %r7, [n];
 """
+)
 _TAIL = "$END:\nret;\n}\n"
 
 

@@ -15,11 +15,11 @@ from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.parser import parse
+from tests.heads import head
 
-HEAD = """.version 8.0
-.target sm_90
-.address_size 64
-.extern .func f();
+HEAD = (
+    head("8.0", "sm_90")
+    + """.extern .func f();
 .visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
 {
 .shared .align 16 .b8 tile[4096];
@@ -30,6 +30,7 @@ mul.wide.u32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3;
 mov.u64 %rd5, tile; mov.u64 %rd6, own; add.s64 %rd7, %rd5, %rd3;
 cvta.shared.u64 %rd8, %rd5; add.s64 %rd9, %rd8, %rd3;
 """
+)
 GLOBAL = "ld.global.u32 {}, [%rd4];"
 SHARED = "ld.shared.u32 {}, [%rd7];"
 LOCAL = "ld.local.u32 {}, [%rd6];"

@@ -13,11 +13,11 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.spaces import Spaces
 from ptxsw.emulator.terms import Terms
 from ptxsw.parser import parse
+from tests.heads import head
 
-TEXT = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 a, .param .u32 n)
+TEXT = (
+    head()
+    + """.visible .entry k(.param .u64 a, .param .u32 n)
 {
 .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f;
 .shared .align 4 .f32 tile[32];
@@ -43,6 +43,7 @@ setp.lt.u32 %p, %r4, %r1;
 ret;
 }
 """
+)
 
 
 def test_origins_of_a_kernel() -> None:

@@ -16,6 +16,7 @@ from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Reg
 from ptxsw.parser import parse
+from tests.heads import head
 
 HERE = Path(__file__).parent
 CASES = sorted((HERE / "ptx").glob("*.ptx"))
@@ -101,7 +102,7 @@ def test_jacobi() -> None:
 
 def kernel(body: str) -> str:
     return (
-        ".version 8.0\n.target sm_80\n.address_size 64\n"
+        head() + ""
         ".visible .entry k(.param .u64 a, .param .u32 n)\n{\n"
         ".reg .pred %p<9>; .reg .b32 %r<19>; .reg .f32 %f<9>; .reg .b64 %rd<19>;\n"
         "ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x;\n"

@@ -9,11 +9,11 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.parser import parse
+from tests.heads import head
 
-HEAD = """.version 8.0
-.target sm_90
-.address_size 64
-.global .align 4 .b8 table[4096];
+HEAD = (
+    head("8.0", "sm_90")
+    + """.global .align 4 .b8 table[4096];
 .const .align 4 .b8 fixed[4096];
 .extern .shared .align 4 .b8 dynamic[];
 .visible .entry k(.param .u64 a, .param .u64 .ptr .global .align 4 g, .param .u64 .ptr .align 4 h,
@@ -24,6 +24,7 @@ HEAD = """.version 8.0
 .reg .pred %p<9>; .reg .b32 %r<29>; .reg .b64 %rd<29>;
 ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mul.wide.u32 %rd3, %r2, 4;
 """
+)
 
 
 def trace_of(body: str) -> Trace:

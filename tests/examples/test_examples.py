@@ -17,6 +17,7 @@ import pytest
 
 import ptxsw
 from ptxsw import plugins
+from tests.heads import head
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -105,10 +106,9 @@ def installed(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
 
 
-KERNEL = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 a)
+KERNEL = (
+    head()
+    + """.visible .entry k(.param .u64 a)
 {
     .reg .b32 %r<4>;
     .reg .b64 %rd<4>;
@@ -123,6 +123,7 @@ KERNEL = """.version 8.0
     ret;
 }
 """
+)
 
 
 def ask(environ: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[str]:

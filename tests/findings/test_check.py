@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.programs.faults.cases import HERE as FAULTS
 from tests.cli.test_cli import ptxsw
+from tests.heads import head
 
 TILE, SOIL = (FAULTS / "ptx" / f"{name}.ptx" for name in ("tile", "soil"))
 MENDED = FAULTS / "ptx" / "tile-mended.ptx"
@@ -196,10 +197,9 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- weighed by a launch
 
-COLUMNS = """\
-.version 8.0
-.target sm_80
-.address_size 64
+COLUMNS = (
+    head()
+    + """\
 .visible .entry columns(.param .u32 n, .param .u32 m, .param .u64 a)
 {
     .reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .f32 %f<3>;
@@ -227,6 +227,7 @@ SECOND:
     ret;
 }
 """
+)
 
 
 def launch(to: Path, first: int, second: int, size: int = 4096) -> Path:

@@ -12,12 +12,13 @@ import pytest
 
 from ptxsw.gpu.cuda import image, open_device
 from ptxsw.gpu.driver import GpuError, NoGpu
+from tests.heads import head
 
-PTX = """.version 8.0
-.target sm_90a
-.address_size 64
-.visible .entry k(.param .u64 p) { ret; }
+PTX = (
+    head("8.0", "sm_90a")
+    + """.visible .entry k(.param .u64 p) { ret; }
 """
+)
 
 
 class Error(Exception):

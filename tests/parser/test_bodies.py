@@ -31,8 +31,9 @@ from ptxsw.ir import (
 )
 from ptxsw.parser import body, parse
 from ptxsw.source import Source
+from tests.heads import head
 
-HEAD = ".version 8.3\n.target sm_80\n.address_size 64\n.global .u32 arr[16];\n"
+HEAD = head("8.3") + ".global .u32 arr[16];\n"
 REGS = ".reg .b32 %r<5>, q;\n.reg .b64 %rd<3>;\n.reg .pred %p<3>;\n.reg .v2 .b64 %v;\n"
 
 

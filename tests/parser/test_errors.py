@@ -6,8 +6,9 @@ import pytest
 
 from ptxsw.errors import ParseError
 from ptxsw.parser import parse
+from tests.heads import head
 
-HEAD = ".version 8.3\n.target sm_80\n.address_size 64\n"
+HEAD = head("8.3") + ""
 BODY = HEAD + ".entry k(.param .u64 p)\n{\n\t.reg .b32 %r<5>;\n\t.reg .b64 %rd<5>;\n%s\n}\n"
 
 

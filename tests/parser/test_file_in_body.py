@@ -6,12 +6,13 @@ import pytest
 
 from ptxsw.ir import Directive, Instruction, Loc
 from ptxsw.parser import parse
+from tests.heads import head
 
 
 @pytest.mark.parametrize("more", ["", ", 1234, 77", " // comment; with a semicolon"])
 def test_file_ends_with_its_name(more: str) -> None:
     module = parse(
-        ".version 8.0\n.target sm_80\n.address_size 64\n.entry k()\n{\n.reg .b32 %r<3>;\n"
+        head() + ".entry k()\n{\n.reg .b32 %r<3>;\n"
         f'mov.u32 %r1, 1;\n\t.file 2 "src/a.f90"{more}\n\t.loc 2 28 24\n'
         "\tadd.u32 %r2, %r1, 1;\nret;\n}\n"
     )

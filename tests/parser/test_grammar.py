@@ -16,6 +16,7 @@ from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.scan import blank_comments, skip_blank
 from ptxsw.parser.statements import Reader
 from ptxsw.parser.surroundings import Surroundings
+from tests.heads import head
 from tests.real import CORPUS, FIXTURES, name_of, text_of
 
 _NUMBER = re.compile(r"(?<=\D)\d+")
@@ -103,7 +104,7 @@ def test_all_bodies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _compare(text_of(path), 100_000, monkeypatch)
 
 
-_HEAD = ".version 8.3\n.target sm_80\n.address_size 64\n.entry k() {\n"
+_HEAD = head("8.3") + ".entry k() {\n"
 _SCOPES = """
 mov.u32 \t%r1, 1; // the blank before the tab is how the lines below are cut
 { // callseq 0, 0

@@ -7,11 +7,11 @@ import pytest
 from ptxsw import pipeline
 from ptxsw.analysis import touched_memory
 from ptxsw.report import Access
+from tests.heads import head
 
-KERNEL = """\
-.version 8.0
-.target sm_80
-.address_size 64
+KERNEL = (
+    head()
+    + """\
 .visible .entry k(.param .u64 p) {shape}
 {{
     .reg .b32 %r<9>;
@@ -27,6 +27,7 @@ KERNEL = """\
     ret;
 }}
 """
+)
 
 
 def load(index: str, shape: str = "", access: str = "ld.global.u32 %r4, [%rd3]") -> Access:

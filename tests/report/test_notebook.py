@@ -12,8 +12,9 @@ import pytest
 import ptxsw
 from ptxsw.report.text import analysis_text
 from ptxsw.report.weights import ordered
+from tests.heads import head
 
-EMPTY = ".version 8.0\n.target sm_80\n.address_size 64\n"
+EMPTY = head() + ""
 TRANSPOSE = Path(__file__).parent / "ptx" / "transpose.ptx"
 
 

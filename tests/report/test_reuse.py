@@ -6,11 +6,11 @@ import pytest
 
 from ptxsw import pipeline
 from ptxsw.report import Access
+from tests.heads import head
 
-KERNEL = """\
-.version 8.0
-.target sm_90
-.address_size 64
+KERNEL = (
+    head("8.0", "sm_90")
+    + """\
 .func other();
 .visible .entry k(.param .u64 p, .param .u64 q, .param .u32 n)
 {{
@@ -36,6 +36,7 @@ KERNEL = """\
     ret;
 }}
 """
+)
 
 
 def loads(body: str) -> list[Access]:

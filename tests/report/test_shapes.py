@@ -14,13 +14,13 @@ import pytest
 
 from ptxsw import parse, pipeline
 from ptxsw.report import Access
+from tests.heads import head
 
 np = pytest.importorskip("numpy")
 
-KERNEL = """\
-.version 8.0
-.target sm_80
-.address_size 64
+KERNEL = (
+    head()
+    + """\
 .visible .entry k(.param .u64 p, .param .u64 out)
 {{
     .reg .b32 %r<20>;
@@ -49,6 +49,7 @@ KERNEL = """\
     ret;
 }}
 """
+)
 
 INDICES = (
     "mov.u32 %r8, %r1;",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from ptxsw.pipeline import Options, Result, optimize
+from tests.heads import head
 
-KERNEL = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)
+KERNEL = (
+    head()
+    + """.visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)
 {{
 	.reg .pred %p<4>;
 	.reg .b32 %r<20>;
@@ -28,6 +28,7 @@ KERNEL = """.version 8.0
 	ret;
 }}
 """
+)
 
 
 def kernel(body: str) -> str:

@@ -14,6 +14,7 @@ from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.report.text import optimization_text
 from ptxsw.simt import Race, RunError, launch
 from ptxsw.validate import Outcome, Proved, validate
+from tests.heads import head
 from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
 pytestmark = pytest.mark.usefixtures("no_ptxas")
@@ -53,10 +54,9 @@ def transpose(rows: int, element: int, pad: int = 0) -> str:
 
 
 # What nvcc 13.0 makes of the reduction whose threads add elements 2*k*t and 2*k*t + k.
-DYNAMIC = """.version 8.0
-.target sm_80
-.address_size 64
-.extern .shared .align 16 .b8 s[];
+DYNAMIC = (
+    head()
+    + """.extern .shared .align 16 .b8 s[];
 .visible .entry k(.param .u64 in, .param .u64 out)
 {
 	.reg .pred %p<5>;
@@ -105,12 +105,12 @@ $DONE:
 	ret;
 }
 """
+)
 
 
-REVERSED = """.version 8.0
-.target sm_80
-.address_size 64
-.extern .shared .align 16 .b8 s[];
+REVERSED = (
+    head()
+    + """.extern .shared .align 16 .b8 s[];
 .visible .entry k(.param .u64 in, .param .u64 out)
 {
 	.reg .pred %p<3>;
@@ -143,6 +143,7 @@ $END:
 	ret;
 }
 """
+)
 """Of the two loads one goes down a column, which no thread does whose elements are not 0."""
 
 

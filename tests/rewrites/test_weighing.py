@@ -24,6 +24,7 @@ from ptxsw.pipeline import Options, optimize
 from ptxsw.report.model import Decision, Kernel
 from ptxsw.rewrites.weighing import cannot_count
 from ptxsw.toolchain import ptxas
+from tests.heads import head
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs" / "ptx"
 
@@ -112,10 +113,9 @@ def test_what_does_not_pay_is_no_obstacle_to_what_does(programs: None) -> None:
     assert any("not sure to pay" in reason for reason in refused)
 
 
-LOOP = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
+LOOP = (
+    head()
+    + """.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
 {
 	.reg .pred %p<4>;
 	.reg .b32 %r<8>;
@@ -143,12 +143,12 @@ LOOP:
 	ret;
 }
 """
+)
 
 
-RECORDS = """.version 7.0
-.target sm_80
-.address_size 64
-.visible .entry sums(.param .u64 p, .param .u64 q, .param .u32 n)
+RECORDS = (
+    head("7.0")
+    + """.visible .entry sums(.param .u64 p, .param .u64 q, .param .u32 n)
 {
 	.reg .pred %p;
 	.reg .b32 %r<6>;
@@ -183,6 +183,7 @@ DONE:
 	ret;
 }
 """
+)
 """Records of two words, each with those of the next lane."""
 
 
@@ -400,10 +401,9 @@ def module_of(*bodies: str) -> str:
     return head + "\n".join(f"// the next one\n{body}" for body in renamed)
 
 
-LOADS = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .align 16 .u64 .ptr .global .align 16 a)
+LOADS = (
+    head()
+    + """.visible .entry k(.param .align 16 .u64 .ptr .global .align 16 a)
 {
 	.reg .b32 %r<8>;
 	.reg .b64 %rd<8>;
@@ -416,6 +416,7 @@ LOADS = """.version 8.0
 	ret;
 }
 """
+)
 SLOWER = LOOP.replace("mul.f32 %f3, %f1, %f2;", "div.rn.f32 %f3, %f1, %f2;")
 
 

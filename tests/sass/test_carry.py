@@ -7,12 +7,12 @@ import re
 
 import pytest
 
+from tests.heads import head
 from tests.sass.sass import disassembled
 
-_KERNEL = """.version 7.0
-.target sm_75
-.address_size 64
-.visible .entry k(.param .u64 p)
+_KERNEL = (
+    head("7.0", "sm_75")
+    + """.visible .entry k(.param .u64 p)
 {{
     .reg .u64 at;
     .reg .u32 a, b, c, d;
@@ -28,6 +28,7 @@ _KERNEL = """.version 7.0
     ret;
 }}
 """
+)
 _SETS = {
     "add.cc.u32": r"IADD3 R\d+, P0, (?:PT, )?R\d+, R\d+, RZ ;",
     "sub.cc.u32": r"IADD3 R\d+, P0, (?:PT, )?R\d+, -R\d+, RZ ;",

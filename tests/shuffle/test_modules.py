@@ -16,6 +16,7 @@ from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.shuffle.assumptions import LOCKSTEP
 from ptxsw.simt import launch
 from ptxsw.toolchain.find import real_ptxas
+from tests.heads import head
 from tests.shuffle.pairs import DEVICE, TWO, Pair
 from tests.shuffle.test_pairs import BLOCKS, WAYS, results
 
@@ -107,10 +108,9 @@ def test_paths_that_meet_keep_what_they_have_in_common() -> None:
     assert any("wrap (line" in g for g in proof(replace(bounded, body=also).text("right"))[2])
 
 
-WRAPS = """.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry wraps(.param .u64 from, .param .u64 to, .param .u32 first)
+WRAPS = (
+    head("7.0", "sm_70")
+    + """.visible .entry wraps(.param .u64 from, .param .u64 to, .param .u32 first)
 {
 	.reg .f32 %f<8>;
 	.reg .b32 %r<4>;
@@ -134,6 +134,7 @@ WRAPS = """.version 7.0
 	ret;
 }
 """
+)
 
 
 @pytest.mark.parametrize(("scheme", "form"), WAYS)

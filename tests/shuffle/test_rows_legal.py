@@ -12,11 +12,11 @@ from ptxsw.pipeline import DEFAULT_ASSUME
 from ptxsw.plan import Proof
 from ptxsw.shuffle.assumptions import Refused
 from ptxsw.shuffle.legality import Legality
+from tests.heads import head
 
-ROW = """.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry row(.param .u64 from, .param .u64 to, .param .u32 first)
+ROW = (
+    head("7.0", "sm_70")
+    + """.visible .entry row(.param .u64 from, .param .u64 to, .param .u32 first)
 {
 	.reg .f32 %f<8>;
 	.reg .b32 %r<4>;
@@ -39,6 +39,7 @@ ROW = """.version 7.0
 	ret;
 }
 """
+)
 
 
 def judged(middle: str = "") -> tuple[Legality, Trace, tuple[Access, ...]]:

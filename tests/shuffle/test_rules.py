@@ -15,6 +15,7 @@ from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites.joint import TOGETHER
 from ptxsw.simt import launch
+from tests.heads import head
 
 PTX = Path(__file__).parent / "ptx"
 
@@ -181,10 +182,9 @@ def test_spent_budget_leaves_the_kernel_alone() -> None:
     assert reasons <= {"the symbolic run took more than 0 s"}
 
 
-OWN_ADDRESS = """.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry chase(.param .u64 from, .param .u64 to)
+OWN_ADDRESS = (
+    head("7.0", "sm_70")
+    + """.visible .entry chase(.param .u64 from, .param .u64 to)
 {
 	.reg .b32 %r<3>;
 	.reg .b64 %rd<8>;
@@ -201,6 +201,7 @@ OWN_ADDRESS = """.version 7.0
 	ret;
 }
 """
+)
 
 
 def test_a_load_over_its_own_address_is_refused() -> None:
@@ -212,10 +213,9 @@ def test_a_load_over_its_own_address_is_refused() -> None:
     assert optimize(other, options).report.kernels[0].shuffles == 1
 
 
-BOTH_SIGNS = """.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry both(.param .u64 from, .param .u64 to, .param .u32 first)
+BOTH_SIGNS = (
+    head("7.0", "sm_70")
+    + """.visible .entry both(.param .u64 from, .param .u64 to, .param .u32 first)
 {
 	.reg .f32 %f<8>;
 	.reg .b32 %r<4>;
@@ -242,6 +242,7 @@ BOTH_SIGNS = """.version 7.0
 	ret;
 }
 """
+)
 
 
 def test_signed_and_unsigned_indices_have_tests_of_their_own() -> None:

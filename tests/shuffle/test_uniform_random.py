@@ -22,14 +22,14 @@ from ptxsw.shuffle.uniform_loops import uniform_loops
 from ptxsw.simt import launch
 from ptxsw.verify.local import check
 from tests.emulator.programs import Writer
+from tests.heads import head
 
 BATCHES, PER_BATCH = 4, 16
 WORDS = 64  # of memory that a thread has in each array
 
-HEAD = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p, .param .u64 q, .param .u32 n, .param .u32 m)
+HEAD = (
+    head()
+    + """.visible .entry k(.param .u64 p, .param .u64 q, .param .u32 n, .param .u32 m)
 {
 .reg .pred %p<6>;
 .reg .b32 %r<12>, %c<4>;
@@ -43,6 +43,7 @@ mul.wide.u32 %rd9, %r9, 256;
 add.s64 %rd10, %rd1, %rd9;
 add.s64 %rd11, %rd2, %rd9;
 """
+)
 
 
 class Own(Writer):

@@ -19,7 +19,8 @@ import pytest
 from ptxsw import isa
 from ptxsw.emulator.evaluate import value_of
 from ptxsw.emulator.node import Term, Variance, walk
-from ptxsw.emulator.state import State, SymbolicMachine
+from ptxsw.emulator.state import State
+from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.ir import Instruction, Module, Reg
@@ -28,6 +29,7 @@ from ptxsw.semantics import meaning, opcodes
 from ptxsw.simt import launch
 from ptxsw.simt.lanes import Bits, Lanes, dtype_of
 from ptxsw.simt.translate import _HANDLERS as HANDLERS
+from tests.heads import head
 from tests.semantics.reference import FORMS
 from tests.semantics.test_lanes import draw
 
@@ -217,7 +219,7 @@ def _program(several: list[tuple[Case, tuple[str, ...]]]) -> Module:
     declared = [f".reg .{'pred' if w == 1 else f'b{w}'} {n};" for n, w in names.items()]
     body = "\n".join((*declared, *lines))
     text = (
-        f".version 8.0\n.target sm_90\n.address_size 64\n{CROSSED}"
+        head("8.0", "sm_90") + f"{CROSSED}"
         f".visible .entry k(.param .u64 p, .param .u64 q) {{\n.reg .b64 in, out; .reg .b32 word;\n"
         "mov.u32 word, %tid.x; ld.param.u64 in, [p]; ld.param.u64 out, [q];\n"
         "mad.wide.u32 in, word, 8, in; mad.wide.u32 out, word, 8, out;\n"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.toolchain import find
+from tests.heads import head
 
 ROOT = Path(__file__).parents[2]
 PTXSW = Path(sys.executable).parent / "ptxsw"
@@ -106,7 +107,7 @@ def work(tmp_path: Path, add: str) -> Path:
     (tmp_path / "add.ptx").write_text(add)
     (tmp_path / "bad.ptx").write_text(add.replace("add.rn.f32", "bogus.f32"))
     (tmp_path / "one.ptx").write_text(
-        ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry one()\n{\n\tret;\n}\n"
+        head("7.0", "sm_70") + ".visible .entry one()\n{\n\tret;\n}\n"
     )
     return tmp_path
 

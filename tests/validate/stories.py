@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxsw.validate import Claim
+from tests.heads import head
 
-HEAD = """.version 8.3
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 {pointer} a, .param .u64 {pointer} b, .param .u32 n)
+HEAD = (
+    head("8.3")
+    + """.visible .entry k(.param .u64 {pointer} a, .param .u64 {pointer} b, .param .u32 n)
 {{
 .reg .pred %p<10>;
 .reg .f32 %f<20>;
@@ -22,6 +22,7 @@ HEAD = """.version 8.3
 .reg .b64 %rd<40>;
 .shared .align 16 .b8 tile[1024];
 """
+)
 
 START = """
 ld.param.u64 %rd1, [a];

@@ -6,12 +6,12 @@ import pytest
 
 from ptxsw.parser import parse
 from ptxsw.validate import Proved, validate
+from tests.heads import head
 
 # A pointer that two loops move: the outer one by rows of n elements, the inner one by 16 bytes.
-KERNEL = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
+KERNEL = (
+    head()
+    + """.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
 {{
 .reg .pred %p<9>;
 .reg .b32 %r<20>;
@@ -44,6 +44,7 @@ st.global.u32 [%rd2], %r9;
 ret;
 }}
 """
+)
 SINGLE = "ld.global.u32 %r10, [%rd4];\nld.global.u32 %r11, [%rd4+4];"
 TESTED = f"""@%p3 bra SLOW;
 ld.global.v2.u32 {{%r10, %r11}}, [%rd4];

@@ -11,12 +11,12 @@ from ptxsw.errors import Unsupported
 from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import DEFAULT, Outcome, Proved, validate
+from tests.heads import head
 from tests.validate.stories import Twin as T
 
-HEAD = """.version 8.3
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
+HEAD = (
+    head("8.3")
+    + """.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n)
 {
 .reg .pred %p<8>;
 .reg .f32 %f<8>;
@@ -25,6 +25,7 @@ HEAD = """.version 8.3
 .reg .pred %sw_rows, %sw_part, %sw_own, %sw_wrap;
 .reg .b32 %sw_x, %sw_y, %sw_z, %sw_lane, %sw_mask, %sw_src, %sw_index, %sw_near;
 """
+)
 ROWS = """
 mov.u32 %sw_x, %ntid.x;
 mov.u32 %sw_y, %ntid.y;

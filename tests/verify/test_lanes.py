@@ -11,11 +11,11 @@ import pytest
 from ptxsw.parser import parse
 from ptxsw.simt import launch
 from ptxsw.verify.lanes import source_lane
+from tests.heads import head
 
-TEXT = """.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry move(.param .u64 out, .param .u32 by, .param .u32 clamp)
+TEXT = (
+    head("7.0", "sm_70")
+    + """.visible .entry move(.param .u64 out, .param .u32 by, .param .u32 clamp)
 {
 	.reg .b32 %r<6>; .reg .b64 %rd<4>;
 	ld.param.u64 %rd1, [out];
@@ -29,6 +29,7 @@ TEXT = """.version 7.0
 	ret;
 }
 """
+)
 
 
 @pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])

@@ -17,10 +17,11 @@ from ptxsw.verify import Different, Equal, Undecided, verify
 from ptxsw.verify.arguments import Data, parse_argument
 from ptxsw.verify.differential import compare, run
 from ptxsw.verify.launches import Fields, Launch, from_json, invent, parameters
+from tests.heads import head
 from tests.real import FIXTURES
 from tests.verify.programs import KERNELGEN, OWN, original, rewritten
 
-HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
+HEAD = head("7.0", "sm_70") + ""
 
 
 def kernel(body: str, params: str = ".param .u64 out") -> str:

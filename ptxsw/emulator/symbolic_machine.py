@@ -1,0 +1,409 @@
+"""Runs the instructions of one function over terms: what each does to the state of a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from ptxsw import isa
+from ptxsw.emulator.memory import SPACES, Aliasing, Store, ended, stored
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.origin import Origin
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.spaces import Spaces
+from ptxsw.emulator.specials import SPECIALS
+from ptxsw.emulator.state import (
+    AT_ITS_ADDRESS,
+    MemoryAccess,
+    State,
+    Step,
+    clobbered,
+    flat,
+    needs_type,
+    stored_bytes,
+    undefined,
+)
+from ptxsw.emulator.terms import Terms
+from ptxsw.errors import Unsupported
+from ptxsw.flow.dataflow import CARRY, defs
+from ptxsw.ir import (
+    Body,
+    Float,
+    Function,
+    Instruction,
+    Int,
+    Mem,
+    Module,
+    Not,
+    Operand,
+    Part,
+    Reg,
+    Special,
+    Sum,
+    Symbol,
+    type_width,
+)
+from ptxsw.semantics import Meaning, meaning
+
+# A term of more nodes is given up: nobody reads it and no proof about it ends in time.
+_MAX_SIZE = 4000
+
+
+class SymbolicMachine:
+    """Runs instructions of one function over terms."""
+
+    def __init__(self, module: Module, function: Function, terms: Terms) -> None:
+        """Raises Unsupported for a parameter that has the name of a special register."""
+        hidden = next((p for p in function.params if p.name in SPECIALS), None)
+        if hidden is not None:
+            message = f"{hidden.name} is a special register; give the parameter another name"
+            raise Unsupported(message, module.source, hidden.span)
+        self.terms = terms
+        self._aliasing = Aliasing(terms)
+        self._spaces = Spaces(terms)
+        self._module = module
+        self._function = function
+        self._body: Body = function.body
+        self._params = {p.name: p for p in function.params}
+        self._overwritten = _named_outside_loads(self._body)
+        self._widths: dict[Reg, int] = {}
+        self._specials: dict[str, Term] = {}
+        self._launch = _launch_bounds(function)
+        self.broadcasts: frozenset[int] = frozenset()  # instructions that give all lanes one value
+        self._given: dict[int, Term] = {}
+        self.true = terms.const(1, 1)
+
+    def width(self, reg: Reg) -> int:
+        """Width of a register in bits; an undeclared one counts as 32 bits wide."""
+        if reg is CARRY:
+            return 1
+        found = self._widths.get(reg)
+        if found is None:
+            found = self._widths[reg] = self._body.width(reg) or 32
+        return found
+
+    def ask(self, solver: Solver) -> None:
+        """From now on the solver may be asked whether a store misses a load."""
+        self._aliasing = Aliasing(self.terms, solver)
+
+    # ------------------------------------------------------------ preparing
+
+    def prepare(self, instruction: Instruction, tracked: frozenset[Reg]) -> Step | None:
+        """The step of an instruction; None where it neither writes a tracked register nor
+        touches memory. Raises Unsupported for a load or store of an unknown type."""
+        written = [r for r in defs(instruction) if r in tracked]
+        space = isa.space(instruction)
+        effects = isa.effects(instruction.opcode, instruction.modifiers)
+        touches = bool(effects & ~(isa.Effect.BRANCH | isa.Effect.EXIT))
+        sense = meaning(instruction.opcode, instruction.modifiers)
+        if not (written or touches):
+            return None
+        if needs_type(instruction) and not isa.access_type(instruction):
+            raise Unsupported(
+                f"{instruction.name} has no type that ptxsw knows: how much it accesses is unknown",
+                self._module.source,
+                instruction.span,
+            )
+        count = isa.destinations(instruction) if isa.known(instruction) else 0
+        dests = tuple(self._destination(o) for o in flat(instruction.operands[:count]))
+        address = next((o for o in instruction.operands if isinstance(o, Mem)), None)
+        sources = tuple(flat(instruction.operands[count:]))
+        partial = any(isinstance(o, Part) for o in flat(instruction.operands[:count]))
+        if partial or (sense is None and instruction.opcode != "ld"):
+            sense = None
+            # What an unmodelled instruction may write is every register that it names.
+            dests = tuple((reg, self.width(reg)) for reg in defs(instruction))
+        if not written:
+            dests = ()  # of an access only the address counts
+        return Step(
+            instruction,
+            dests,
+            sources,
+            sense,
+            address if touches else None,
+            space or "",
+            clobbered(effects, space),
+            bool(effects & ~AT_ITS_ADDRESS),
+            stored_bytes(instruction, effects),
+            self._widened(sense, dests, sources),
+            partial,
+        )
+
+    def _destination(self, operand: Operand) -> tuple[Reg | None, int]:
+        return (operand, self.width(operand)) if isinstance(operand, Reg) else (None, 0)
+
+    def _widened(
+        self,
+        sense: Meaning | None,
+        dests: Sequence[tuple[Reg | None, int]],
+        sources: Sequence[Operand],
+    ) -> tuple[Reg, ...]:
+        if sense is None or not dests:
+            return ()
+        return tuple(r for r in sources if isinstance(r, Reg) and 1 < self.width(r) < dests[0][1])
+
+    # ------------------------------------------------------------ running
+
+    def run(self, step: Step, state: State, index: int) -> MemoryAccess | None:
+        """Advance the state over one instruction. `index` names the memory epochs that it
+        begins. Returns the access, if it makes one."""
+        instruction = step.instruction
+        guard = self.guard(state, instruction)
+        touch = None
+        if step.address is not None:
+            touch = self._touch(step.space, self.address(state, step.address), guard)
+        values = self._values(step, state, touch, index)
+        for (reg, width), value in zip(step.dests, values, strict=False):
+            if reg is None:
+                continue
+            if value.size > _MAX_SIZE:
+                value = self.terms.fresh(f"big({reg.name})", width, value.variance, Origin.MERGED)
+            self._write(state, reg, value, guard)
+        if step.meaning is not None and step.meaning.writes_carry:
+            self._write(state, CARRY, values[-1], guard)
+        if step.clobbers:
+            self._clobber(step, state, touch, index + 1)
+        return touch
+
+    def _touch(self, space: str, address: Term, guard: Term) -> MemoryAccess:
+        place = address
+        if space == "generic":
+            space, place = self._spaces.resolve(address)
+        return MemoryAccess(address, guard, space, place)
+
+    def _clobber(self, step: Step, state: State, touch: MemoryAccess | None, mark: int) -> None:
+        """End the epochs of what the instruction may write."""
+        spaces = step.clobbers
+        if touch is not None and not step.elsewhere and touch.space in SPACES:
+            spaces = (touch.space,)
+        if touch is None or not step.stores:
+            state.epochs = ended(state.epochs, spaces, mark)
+            return
+        happens = state.assume(touch.guard)
+        store = Store(touch.space, touch.place, step.stores, happens)
+        state.epochs = stored(state.epochs, spaces, store, mark)
+
+    def _write(self, state: State, reg: Reg, value: Term, guard: Term) -> None:
+        if guard is not self.true:
+            value = self.terms.ite(guard, value, self.read_reg(state, reg))
+        state.env[reg] = value
+
+    def _values(
+        self, step: Step, state: State, touch: MemoryAccess | None, index: int
+    ) -> tuple[Term, ...]:
+        if step.instruction.opcode == "cvta" and len(step.dests) == len(step.sources) == 1:
+            return (self._converted(step, state),)
+        if step.meaning is not None:
+            sources = [self.read(state, o) for o in step.sources]
+            carry = self.read_reg(state, CARRY) if step.meaning.reads_carry else None
+            widths = [width for _, width in step.dests]
+            try:
+                return step.meaning.run(self.terms, sources, widths, carry)
+            except ValueError:
+                pass  # operands of a shape the table does not know: nothing is known of it
+        elif step.instruction.opcode == "ld" and touch is not None and not step.opaque:
+            return tuple(self._loaded(step, state, touch, index))
+        elif index in self.broadcasts:
+            return (self._broadcast(step, state, index),)
+        widths = [width or 32 for _, width in step.dests]
+        if step.meaning is not None and step.meaning.writes_carry:
+            widths.append(self.width(CARRY))
+        name = step.instruction.opcode
+        return tuple(self.terms.fresh(name, width) for width in widths)
+
+    def _broadcast(self, step: Step, state: State, index: int) -> Term:
+        """What all lanes get of one: what each has where they have the same."""
+        own = self.read(state, step.sources[0])
+        if not isinstance(own, int) and own.variance is Variance.UNIFORM:
+            return own
+        found = self._given.get(index)
+        if found is None:
+            name, width = step.instruction.opcode, step.dests[0][1] or 32
+            found = self._given[index] = self.terms.fresh(name, width, Variance.UNIFORM)
+        return found
+
+    def _converted(self, step: Step, state: State) -> Term:
+        """`cvta` (manual 9.7.9.20): global memory and parameters are where they are; the other
+        spaces are windows of the generic one."""
+        width = step.dests[0][1] or 64
+        value = self.read(state, step.sources[0])
+        if isinstance(value, int):
+            value = self.terms.const(value, width)
+        value = self.terms.extract(self.terms.zext(value, max(width, value.width)), 0, width)
+        window = self._spaces.window(step.instruction.modifiers, width)
+        if window is None:
+            return value
+        to_space = "to" in step.instruction.modifiers
+        return self.terms.sub(value, window) if to_space else self.terms.add(value, window)
+
+    def _loaded(self, step: Step, state: State, touch: MemoryAccess, index: int) -> Iterator[Term]:
+        type_name = isa.access_type(step.instruction) or ""
+        bits = type_width(type_name)
+        for at, (_, width) in enumerate(step.dests):
+            address = touch.place
+            if at:
+                address = self.terms.add(address, self.terms.const(at * bits // 8, address.width))
+            value = self._memory(step, state, touch.space, address, bits or width or 32)
+            wide = width or value.width
+            if wide < value.width:
+                value = self.terms.extract(value, 0, wide)
+            elif type_name.startswith("s"):
+                value = self.terms.sext(value, wide)
+            yield self.terms.zext(value, wide)
+
+    def _memory(self, step: Step, state: State, space: str, address: Term, bits: int) -> Term:
+        """The value of `bits` at an address."""
+        terms, modifiers = self.terms, step.instruction.modifiers
+        if space == "param":
+            return self._parameter(address, bits)
+        if space == "const" or "nc" in modifiers:
+            return terms.apply(("load", space), bits, (address,), Variance.UNIFORM)
+        if isa.effects("ld", modifiers) & ~isa.Effect.READ or "cv" in modifiers:
+            return terms.fresh("load", bits)  # it may find what another thread has just written
+        space = space if space in SPACES else "generic"
+        marks = (
+            self._aliasing.epoch(history, space, address, bits // 8, state.conditions)
+            for name, history in zip(SPACES, state.epochs, strict=True)
+            if space in (name, "generic")
+        )
+        return terms.apply(("load", space, *marks), bits, (address,), Variance.LANE)
+
+    def _parameter(self, address: Term, bits: int) -> Term:
+        """A kernel parameter is one value for the whole grid; a device function's is not."""
+        base, offset = address, 0
+        if address.kind == "sum" and len(address.args) == 1:
+            base, offset = address.args[0], address.value[0]
+        name = str(base.value)[1:] if base.kind == "atom" else ""
+        if name not in self._params:
+            if base.kind == "atom" or self._function.kind != "entry":
+                return self.terms.fresh("param", bits)
+            return self.terms.apply(("load", "param"), bits, (address,), Variance.UNIFORM)
+        entry = self._function.kind == "entry"
+        if not entry and name in self._overwritten:
+            return self.terms.fresh("param", bits)
+        attributes = () if offset or not entry else self._params[name].attributes
+        name = f"{name}+{offset}" if offset else name
+        variance = Variance.UNIFORM if entry else Variance.LANE
+        value = self.terms.atom(name, bits, variance, None, Origin.PARAMETER)
+        promised = "ptr" in attributes and "global" in attributes
+        return self._spaces.points(value, "global") if promised else value
+
+    # ------------------------------------------------------------ operands
+
+    def told_apart(self, ways: Sequence[frozenset[Term]]) -> bool:
+        """Do all lanes of a warp go the same one of several ways? So it is where of each two there
+        is a condition that all lanes share, and that holds on one and not on the other."""
+        shared = [frozenset(c for c in way if c.variance is Variance.UNIFORM) for way in ways]
+        contrary = [frozenset(map(self.terms.not_, way)) for way in shared]
+        return not any(
+            shared[a].isdisjoint(contrary[b]) for a, b in combinations(range(len(ways)), 2)
+        )
+
+    def guard(self, state: State, instruction: Instruction) -> Term:
+        if instruction.guard is None:
+            return self.true
+        value = self.read_reg(state, instruction.guard.reg)
+        if value.width != 1:  # no predicate, as ptxas will say
+            return self.terms.fresh("guard", 1)
+        return self.terms.not_(value) if instruction.guard.negated else value
+
+    def address(self, state: State, operand: Mem) -> Term:
+        base = self.read(state, operand.base)
+        if isinstance(base, int):
+            base = self.terms.const(base, self._module.address_size)
+        if operand.offset:
+            base = self.terms.add(base, self.terms.const(operand.offset, base.width))
+        return base
+
+    def read_reg(self, state: State, reg: Reg) -> Term:
+        found = state.env.get(reg)
+        if found is None:
+            found = state.env[reg] = undefined(self.terms, reg, self.width(reg))
+        return found
+
+    def read(self, state: State, operand: Operand) -> Term | int:
+        """The value of a source; an integer for a literal, whose width the reader knows."""
+        match operand:
+            case Reg():
+                return self.read_reg(state, operand)
+            case Int(value):
+                return value
+            case Float(bits, _):
+                return bits
+            case Special(name):
+                return self.special(name)
+            case Symbol(name, offset, scope):
+                return self._symbol(name, offset, scope)
+            case Not(inner):
+                held = self.read(state, inner)
+                return 1 - held if isinstance(held, int) else self.terms.not_(held)
+            case Sum(base, offset):
+                held = self.read(state, base)
+                if isinstance(held, int):
+                    return held + offset
+                return self.terms.add(held, self.terms.const(offset, held.width))
+            case Part():
+                return self.terms.fresh("part", 32)
+            case _:
+                return self.terms.fresh("operand", 32)
+
+    def _symbol(self, name: str, offset: int, scope: int) -> Term:
+        """The address of a variable. Those of nested scopes may share a name."""
+        width = self._module.address_size
+        spaces = {v.space for v in self._body.variables if v.name == name and v.scope == scope}
+        shown = f"&{name}@{scope}" if scope and spaces else f"&{name}"
+        own = bool(spaces & {"local", "param"}) and (scope > 0 or name not in self._params)
+        variance = Variance.LANE if own else Variance.UNIFORM
+        base = self.terms.atom(shown, width, variance, None, Origin.SYMBOL, (shown[1:],))
+        if not spaces:
+            entry = self._function.kind == "entry"
+            given = {"param"} if name in self._params and entry else set()
+            spaces = given or {v.space for v in self._module.variables if v.name == name}
+        if len(spaces) == 1:
+            self._spaces.points(base, *spaces)
+        return self.terms.add(base, self.terms.const(offset, width)) if offset else base
+
+    def special(self, name: str) -> Term:
+        """The value of a special register (manual chapter 10)."""
+        found = self._specials.get(name)
+        if found is None:
+            if name not in SPECIALS:
+                return self.terms.fresh(name, 64, origin=Origin.VOLATILE)
+            variance, ones = SPECIALS[name]
+            size = self._launch.get(name)
+            if size is not None:
+                found = self.terms.const(size, 32)
+            else:
+                found = self.terms.atom(name, 32, variance, self._bounded(name, ones))
+            self._specials[name] = found
+        return found
+
+    def _bounded(self, name: str, ones: int) -> int:
+        """A thread index is below the block size, where that is known."""
+        size = self._launch.get(name.replace("tid", "ntid"))
+        if size is None or not name.startswith("%tid"):
+            return ones
+        return (1 << (size - 1).bit_length()) - 1
+
+
+def _launch_bounds(function: Function) -> dict[str, int]:
+    """Block dimensions that `.reqntid` fixes, and the thread indices that they make zero."""
+    known: dict[str, int] = {}
+    for axis, size in zip("xyz", function.block_shape or (), strict=False):
+        known[f"%ntid.{axis}"] = size
+        if size == 1:
+            known[f"%tid.{axis}"] = 0
+    return known
+
+
+def _named_outside_loads(body: Body) -> frozenset[str]:
+    """Symbols whose memory may be written, here or through their address: a device function may
+    do that to its parameters."""
+    found: set[str] = set()
+    for instruction in body.instructions:
+        if instruction.opcode != "ld":
+            for operand in flat(instruction.operands):
+                base = operand.base if isinstance(operand, Mem) else operand
+                if isinstance(base, Symbol):
+                    found.add(base.name)
+    return frozenset(found)
