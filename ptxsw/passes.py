@@ -34,8 +34,10 @@ from ptxsw.parser import parse
 from ptxsw.rewrites import every, joint, named
 from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
 from ptxsw.rewrites.registers import Registers
+from ptxsw.rewrites.strength_reduction import StrengthReduction
 from ptxsw.rewrites.weighing import Asking, Scales, Weighed, WeighedText, cannot_count
 from ptxsw.source import Source
+from ptxsw.target import plain_name
 from ptxsw.validate import ASSUMPTIONS, Proved, validate
 
 if TYPE_CHECKING:
@@ -109,8 +111,7 @@ class Passes:
             for one in considered(options)
         )
         self._names = frozenset(one.name for one in self._rewrites)
-        unsure = [one for one in self._rewrites if one.needs_ptxas and options.mode == "auto"]
-        self._last_unsure = unsure[-1] if unsure else None  # behind which what it costs is asked
+        self._last_unsure = _last_built_on(self._rewrites) if options.mode == "auto" else None
 
     def run(self, excerpt: Excerpt) -> Progress:
         """One kernel, and what was made of it. Raises ParseError."""
@@ -168,6 +169,8 @@ class Passes:
                     each.made.append(made)
                 if made is not None and made.changes:
                     self._write(one, each, made)
+                    if one.name == StrengthReduction.name and not auto:
+                        yield from self._keep_shorter(each)
                 # Shuffles stand in the way of later rewrites; if ptxas was asked before, they stay
                 # to the end, since it is asked twice at most.
                 shuffled = auto and each.scales is None and _shuffled(each)
@@ -313,6 +316,27 @@ class Passes:
             _return_to(each, weighed.kept)
         each.weighed = len(each.states)
 
+    def _keep_shorter(self, each: Progress) -> Generator[Question, Answered, None]:
+        """Mode force: what the last rewrite has made is put back if ptxas makes more instructions
+        of it, and can be asked."""
+        from ptxsw.cost.combined import Question
+        from ptxsw.cost.counted import NotCounted
+
+        number = len(each.made) - 1
+        if not each.states or each.states[-1].number != number or cannot_count(self._arch):
+            return
+        before = each.states[-2].module if len(each.states) > 1 else each.excerpt.module
+        asked = str(plain_name(self._arch or ""))
+        with each.budget.paused():
+            answer = yield Question((before, each.module), each.function.name, asked)
+        if isinstance(answer, NotCounted):
+            return
+        was, now = (round(counted.instructions) for counted in answer)
+        if now > was:
+            reason = f"ptxas makes more of it for {asked}: {was} to {now} instructions"
+            _drop(each, number, reason)
+            _return_to(each, len(each.states) - 1)
+
     def _trace(self, state: RewrittenState) -> Trace:
         """The trace of a kernel as a rewrite left it."""
         if state.trace is None:
@@ -337,6 +361,16 @@ def _drop(each: Progress, number: int, reason: str) -> None:
     left = dict.fromkeys((change.rewrite, change.at) for change in made.changes)
     refusals = tuple(Refusal(name, at, reason) for name, at in left)
     each.made[number] = replace(made, changes=(), refusals=made.refusals + refusals, choice=None)
+
+
+def _last_built_on(rewrites: Sequence[Rewrite]) -> Rewrite | None:
+    """The last rewrite whose cost only ptxas knows and that others come behind. There it is asked;
+    what such rewrites make at the end is weighed with all else."""
+    found = None
+    for number, one in enumerate(rewrites):
+        behind = any(not o.needs_ptxas and o.name != Registers.name for o in rewrites[number + 1 :])
+        found = one if one.needs_ptxas and behind else found
+    return found
 
 
 def _unhurried(asking: Asking, budget: Budget) -> Asking:

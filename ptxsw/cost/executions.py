@@ -80,11 +80,13 @@ def fallback_blocks(cfg: Cfg) -> frozenset[int]:
 
 class _Scene(Struct, frozen=True):
     """What is known of the machine code: for each instruction the block of PTX that it is from, and
-    the loops of machine code around it; for each block of PTX how deep its copies stand, and how
-    often one of these is executed. `cold` are blocks of machine code for where a test failed."""
+    the loops of machine code around it; for each block of PTX the loops around it, how deep its
+    copies stand, and how often one of these is executed. `cold` are blocks of machine code for
+    where a test failed."""
 
     origins: tuple[int | None, ...]
     depths: tuple[int, ...]
+    loops: Sequence[int]
     deepest: Mapping[int, int]
     times: Mapping[int, float]
     cold: frozenset[int]
@@ -118,7 +120,8 @@ def _scene(made: MachineKernel, cfg: Cfg, trips: float) -> _Scene:
         for place, origin, depth, counts in zip(places, origins, depths, hot, strict=True)
     ]
     times = _per_copy(cfg, _copies(made.instructions, inner, cfg), trips)
-    return _Scene(origins, tuple(depths), deepest, times, cold, fallback, trips)
+    loops = [len(cfg.loops_around(block.number)) for block in cfg.blocks]
+    return _Scene(origins, tuple(depths), loops, deepest, times, cold, fallback, trips)
 
 
 def _is_cold(
@@ -174,13 +177,15 @@ def _per_copy(cfg: Cfg, copies: Mapping[int, int], trips: float) -> dict[int, fl
 
 def _of_block(scene: _Scene, block: Block) -> list[float]:
     """Executions of the instructions of one block of machine code. What stands in fewer loops than
-    other copies of its block of PTX was moved out of a loop, or is what unrolling leaves over."""
+    other copies of its block of PTX was moved out of a loop, or is what unrolling leaves over; what
+    stands in more loops than its block of PTX, to save a register, is executed as the rest."""
     if block.number in scene.cold:
         return [0.0] * (block.end - block.start)
     found: list[float | None] = []
     for number in range(block.start, block.end):
         origin = scene.origins[number]
-        if origin is None or origin in scene.fallback:
+        again = origin is not None and scene.depths[number] > scene.loops[origin]
+        if origin is None or origin in scene.fallback or again:
             found.append(None)
         elif scene.depths[number] < scene.deepest[origin]:
             found.append(scene.trips ** scene.depths[number])

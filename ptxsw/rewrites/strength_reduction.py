@@ -71,7 +71,7 @@ class StrengthReduction:
         "Addresses in loops are made from few bases, where a test finds that no index wraps."
     )
     requires: ClassVar[Requires] = Requires(words=("ld.", "st."))
-    needs_ptxas: ClassVar[bool] = False  # auto leaves it alone
+    needs_ptxas: ClassVar[bool] = True  # a second loop takes registers that only it can count
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
@@ -163,8 +163,6 @@ class _Search:
         worth = Worth(_TEST + 2 * len(conditions) - found.gain * _TRIPS)
         if worth.instructions >= 0:
             raise UncountedLoop("the test before the loop would outweigh what a turn saves")
-        if self.kernel.options.mode == "auto":
-            raise UncountedLoop("auto makes it only where ptxas has counted its registers")
         prefix = fresh_prefix(self.kernel.text)
         first = self.pointers + 1
         detail = ReducedLoop(

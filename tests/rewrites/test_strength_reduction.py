@@ -12,7 +12,7 @@ from ptxsw.cost.sass import Sass
 from ptxsw.excerpt import Excerpts
 from ptxsw.parser import parse
 from ptxsw.passes import Passes
-from ptxsw.pipeline import Options, Result
+from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Claim, Outcome, Proved, validate
 from tests.cost.conftest import made, tools
@@ -141,12 +141,13 @@ def test_what_is_added_to_an_index_and_stays_is_computed_before_the_loop() -> No
     assert "mad.wide.s32 %sw_base2, %r1, 4, %rd2;" in new
 
 
-def test_auto_leaves_it_until_registers_are_counted() -> None:
-    from ptxsw.pipeline import Options, optimize
-
-    result = optimize(PAIR, Options(mode="auto", rewrites=("strength-reduction",)))
+def test_without_ptxas_auto_leaves_it_and_force_makes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PTXSW_REAL_PTXAS", "/nowhere/ptxas")
+    result = optimize(PAIR, Options(mode="auto", rewrites=("strength-reduction",), arch="sm_80"))
     assert result.text == PAIR
-    assert reasons(result) == ["auto makes it only where ptxas has counted its registers"]
+    (reason,) = reasons(result)
+    assert reason.startswith("what it costs in registers is not known: no ptxas found")
+    assert optimize(PAIR, Options("force", rewrites=("strength-reduction",))).text != PAIR
 
 
 # ---------------------------------------------------------------- loops of several blocks
