@@ -26,6 +26,19 @@ class WrapGuard(Struct, frozen=True):
     signed: bool
 
 
+class LaneStep(Struct, frozen=True):
+    """In lane i + `delta` a register of 32 bits must hold what it holds in lane i, plus `step`: as
+    quotients and remainders of a flat index do where both lanes are in one row.
+
+    The register is set once, and keeps its value up to the rewritten load. The test stands there;
+    where it fails the load is made as it was.
+    """
+
+    reg: Reg
+    delta: int
+    step: int
+
+
 class Bypass(Struct, frozen=True):
     """A path to the rewritten load leads around load `source`; but in the lane whose value is
     taken `source` was made, if both lanes are there. What keeps its value is set before
@@ -43,6 +56,7 @@ class Proof(Struct, frozen=True):
     assumptions: tuple[str, ...] = ()
     bypasses: tuple[Bypass, ...] = ()
     tests: tuple[str, ...] = ()  # other guards tested at run time, in words
+    steps: tuple[LaneStep, ...] = ()  # how registers must differ between the lanes
 
     @classmethod
     def joined(cls, proofs: Sequence[Proof]) -> Proof:
@@ -53,6 +67,7 @@ class Proof(Struct, frozen=True):
             tuple(dict.fromkeys(name for proof in proofs for name in proof.assumptions)),
             tuple(dict.fromkeys(around for proof in proofs for around in proof.bypasses)),
             tuple(dict.fromkeys(test for proof in proofs for test in proof.tests)),
+            tuple(dict.fromkeys(step for proof in proofs for step in proof.steps)),
         )
 
 

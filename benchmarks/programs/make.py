@@ -14,6 +14,7 @@ import sys
 from benchmarks.kernelgen.make import FLAGS, compile_with_clang, compile_with_gcc
 from benchmarks.programs.addresses import ADDRESSES
 from benchmarks.programs.cases import PROGRAMS
+from benchmarks.programs.flat import FLAT
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
 from benchmarks.programs.program import HERE, Program
@@ -30,7 +31,7 @@ def main() -> int:
     for name in PROGRAMS if by == "nvcc" else ():
         _nvcc(compiler, Program(name, name, {}, ()))
     compile_ = {"nvcc": _nvcc, "clang": _clang, "gcc-12": _gcc}[by]
-    for program in (MEMORY | LOADS | ADDRESSES).values():
+    for program in (MEMORY | LOADS | ADDRESSES | FLAT).values():
         if program.compiler == by:
             compile_(compiler, program)
     return 0

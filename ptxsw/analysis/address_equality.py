@@ -46,14 +46,17 @@ def prove_equal(
     dest: Term,
     other: ShiftedLane | None,
     conditions: frozenset[Term],
+    moved: Term | None = None,
 ) -> Same | Different:
     """Does the address `source` in the other lane (this one, where there is no other) equal
     the address `dest` in lane i, given what is known in lane i? Without a solver only sums that
-    differ by what their extensions add are told to be equal."""
+    differ by what their extensions add are told to be equal. `moved` is the source as the other
+    lane has it, where more is known of that."""
     known = conditions
-    moved = source
     if other is not None:
-        moved, known = other(source), conditions | other.exists(source, dest)
+        known = conditions | other.exists(source, dest)
+    if moved is None:
+        moved = source if other is None else other(source)
     if source.width != dest.width:
         return Different("the addresses are of different widths")
     halves = SplitTid(terms)

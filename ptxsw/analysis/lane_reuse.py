@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.emulator.affine import Affine, Monomial, Polynomial, is_lane_atom, without_constant
+from ptxsw.emulator.affine import (
+    Affine,
+    Monomial,
+    Polynomial,
+    constant,
+    is_lane_atom,
+    without_constant,
+)
+from ptxsw.emulator.digits import is_digit, is_remainder
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
@@ -116,16 +124,26 @@ def place(affine: Affine, access: Access) -> Place | None:
         polynomial = _split(affine.polynomial(variant.address))
         stride = 0
         for monomial, coefficient in polynomial.items():
-            lanes = sum(map(is_lane_index, monomial))
-            if lanes and len(monomial) > 1:
+            grown = sum(_growth(affine, term) for term in monomial)
+            if grown and len(monomial) > 1:
                 return None
-            stride += coefficient * lanes
+            stride += coefficient * grown
         strides.add(stride)
         views.add((without_constant(polynomial), polynomial.get((), 0)))
     if len(strides) != 1:
         return None
     lowest = min(offset for _, offset in views)
     return Place(frozenset((k, o - lowest) for k, o in views), lowest, strides.pop())
+
+
+def _growth(affine: Affine, term: Term) -> int:
+    """What a term grows by from lane to lane; a remainder, inside a row."""
+    if is_lane_index(term):
+        return 1
+    if not (is_digit(term) and is_remainder(term)):
+        return 0
+    step = affine.lane_step(term.args[0])
+    return (constant(step) or 0) if step is not None else 0
 
 
 def _split(polynomial: Polynomial) -> Polynomial:

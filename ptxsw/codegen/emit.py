@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from ptxsw.codegen import version_region as versioned
 from ptxsw.codegen.halo import HaloWriter
 from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.lane_steps import LaneSteps
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.overflow_checks import OverflowChecks
 from ptxsw.codegen.rematerialize import Rematerializer
@@ -41,6 +42,7 @@ class Emitter:
         self._uniform = Uniform(self._names, plan, text)
         self._values = SavedValues(self._names, plan, self._uniform.outlives)
         self._stretches = SegmentPredicates(self._names, self._lane, self._uniform.predicate)
+        self._steps_of = LaneSteps(self._names)
         self._shuffled = Shuffled(self._names, self._lane, self._values, text)
         self._rows = HaloWriter(self._names, self._lane, self._values, text)
         self._common = Insertions()  # of both copies where a stretch is written twice
@@ -159,8 +161,10 @@ class Emitter:
             segment = self._plan.segments[rewrite.dest]
             shape = rewrite.proof.block_shape
             whole = self._stretches.whole(lines, rewrite.dest, segment, shape)
-            wraps = self._wraps.of(rewrite.proof.guards)
-            self._shuffled.write(lines, self._home, rewrite, whole, wraps)
+            steps = rewrite.proof.steps
+            jumps = self._steps_of.of(lines, rewrite.dest, segment, steps, whole.mask)
+            tests = (*self._wraps.of(rewrite.proof.guards), *jumps)
+            self._shuffled.write(lines, self._home, rewrite, whole, tests)
             self._merge(lines, rewrite)
 
     def _merge(self, lines: Insertions, rewrite: ServedLoad) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct, field
 
 from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.lane_steps import way
 from ptxsw.codegen.names import Names
 from ptxsw.codegen.saved_values import SavedValues, shuffles
 from ptxsw.codegen.warp_state import Lane, WarpState, edge_test
@@ -46,7 +47,7 @@ class Shuffled(Struct):
         tests: tuple[str, ...],
     ) -> None:
         """One rewrite: `home` gives the lines in which a source is kept, `tests` predicates
-        that are true where an index would wrap."""
+        that are true where the source's lane has loaded something else."""
         own = self._makes_its_own(lines, rewrite, whole.unfit, tests)
         if own is not None and whole.inside is not None:
             own = self._also(lines, rewrite, own, whole.inside)
@@ -129,9 +130,7 @@ class Shuffled(Struct):
     def _way(self, part: ElementSource) -> str:
         if part.mirror:
             return f"idx${self.lane.mirrored(part.delta)}, 31"
-        if part.delta < 0:
-            return f"up${-part.delta}, 0"
-        return f"down${part.delta}, 31"
+        return way(part.delta)
 
     # ------------------------------------------------------------ the load's text
 

@@ -54,11 +54,11 @@ class Region(Struct):
 
 def regions(plan: Plan) -> list[Region]:
     """The stretches to be written twice: in each segment from the first rewritten load to the
-    last. Not where a test cannot be made before, a scope begins or ends in between, or a value made
-    there is taken elsewhere."""
+    last. Not where lanes have to be compared, a test cannot be made before, a scope begins or ends
+    in between, or a value made there is taken elsewhere."""
     found: dict[int, Region] = {}
     for rewrite in plan.rewrites:
-        if rewrite.form != "versioned" or rewrite.is_copy:
+        if rewrite.form != "versioned" or rewrite.is_copy or rewrite.proof.steps:
             continue
         touched, segment = _touched(plan, rewrite), plan.segments[rewrite.dest]
         region = found.setdefault(segment, Region(rewrite.dest, rewrite.dest, []))

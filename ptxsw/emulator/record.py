@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import TypeVar
 
 from ptxsw import isa
+from ptxsw.emulator.digits import digits_in
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.state import MemoryAccess, State, Step, elements
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
-from ptxsw.emulator.trace import Access, AccessView, Held, OperandValues, Widening
+from ptxsw.emulator.trace import Access, AccessView, Held, OperandValues, Quotient, Widening
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg, type_width
 
 _Key = TypeVar("_Key")
+_WORD = 32  # bits that a shuffle moves
 _KINDS = {
     **dict.fromkeys(isa.opcodes(isa.Trait.LOAD), "load"),
     **dict.fromkeys(isa.opcodes(isa.Trait.STORE), "store"),
@@ -35,6 +37,7 @@ class Record:
         self._cfg, self._machine, self._tracked, self._ways = cfg, machine, tracked, ways
         self._touches: dict[int, dict[MemoryAccess, frozenset[Term]]] = {}
         self._held: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
+        self._digits: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self._first: dict[tuple[int, Reg], Term] = {}
         self._decided: dict[int, set[tuple[Term, ...]]] = {}
         self._read: dict[int, dict[tuple[Term | int, ...], frozenset[Term]]] = {}
@@ -50,10 +53,13 @@ class Record:
 
     def step(self, step: Step, state: State, index: int, touch: MemoryAccess | None) -> None:
         """An instruction was run; `state` is what it left."""
-        for reg, _ in step.dests:
+        for reg, width in step.dests:
             if reg in self._tracked:  # others are not followed through every instruction
                 assert reg is not None
-                self._written(reg, state.env[reg], index)
+                value = state.env[reg]
+                self._written(reg, value, index)
+                if value.variance is Variance.LANE and width == _WORD and digits_in(value):
+                    _note(self._digits.setdefault((index, reg), {}), value, state)
         for reg in step.widened:
             if reg not in [r for r, _ in step.dests]:
                 value = self._machine.read_reg(state, reg)
@@ -90,8 +96,10 @@ class Record:
         return tuple(map(self._access, sorted(self._touches)))
 
     def widenings(self) -> tuple[Widening, ...]:
-        found = sorted(self._held.items(), key=lambda item: item[0][0])
-        return tuple(Widening(i, r, tuple(starmap(Held, seen.items()))) for (i, r), seen in found)
+        return tuple(starmap(Widening, _values(self._held)))
+
+    def quotients(self) -> tuple[Quotient, ...]:
+        return tuple(starmap(Quotient, _values(self._digits)))
 
     def operands(self) -> dict[int, tuple[OperandValues, ...]]:
         return {i: tuple(starmap(OperandValues, seen.items())) for i, seen in self._read.items()}
@@ -126,6 +134,14 @@ class Record:
         if len(variants) < 2 or self._machine.told_apart(variants):
             return Variance.UNIFORM
         return self._ways(self._cfg.block_of[index])
+
+
+def _values(
+    held: Mapping[tuple[int, Reg], Mapping[Term, frozenset[Term]]],
+) -> Iterator[tuple[int, Reg, tuple[Held, ...]]]:
+    """What registers hold at instructions, in order."""
+    for (index, reg), seen in sorted(held.items(), key=lambda item: item[0][0]):
+        yield index, reg, tuple(starmap(Held, seen.items()))
 
 
 def _note(seen: dict[_Key, frozenset[Term]], key: _Key, state: State) -> None:

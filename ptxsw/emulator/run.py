@@ -164,6 +164,7 @@ class _Emulation:
             self.terms,
             self.record.accesses(),
             self.record.widenings(),
+            self.record.quotients(),
             self.record.branches,
             self.record.registers,
             frozenset(h for h, entered in self.joins.entered.items() if entered.uniform),

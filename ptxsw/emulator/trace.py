@@ -52,9 +52,9 @@ class Held(Struct, frozen=True):
     conditions: frozenset[Term]
 
 
-class Widening(Struct, frozen=True):
-    """A place where a register is sign- or zero-extended into an address: `held` has one entry
-    for each value that it has there on some path."""
+class RegisterValue(Struct, frozen=True):
+    """What a register holds at an instruction: `held` has one entry for each value that it has
+    there on some path."""
 
     index: int
     reg: Reg
@@ -74,6 +74,15 @@ class Widening(Struct, frozen=True):
         """
         contrary = {terms.not_(c) for c in conditions}
         return tuple(h.term for h in self.held if contrary.isdisjoint(h.conditions))
+
+
+class Widening(RegisterValue, frozen=True):
+    """A place where a register is sign- or zero-extended into an address."""
+
+
+class Quotient(RegisterValue, frozen=True):
+    """An instruction that leaves in a register a quotient or remainder of what differs between
+    lanes (`ptxsw.emulator.digits`), or a sum of some."""
 
 
 class OperandValues(Struct, frozen=True):
@@ -111,6 +120,7 @@ class Trace(Struct, frozen=True):
     terms: Terms
     accesses: tuple[Access, ...]
     widenings: tuple[Widening, ...]
+    quotients: tuple[Quotient, ...]
     branches: Mapping[int, Variance]  # variance of the predicate of each branch, by instruction
     registers: Mapping[Reg, Variance]  # of each tracked register, wherever it is defined or used
     uniform_loops: frozenset[int]  # headers of loops that all lanes leave together

@@ -138,10 +138,12 @@ def _proof(made: Made, proof: Proof) -> model.Proof:
     ]
     if proof.block_shape:
         guards.append("no row of the block wraps inside a warp")
+    guards += [
+        f"{s.reg.name} in lane i{s.delta:+} is {s.reg.name}{_added(s.step)}" for s in proof.steps
+    ]
     guards += proof.tests
-    status = (
-        "guarded" if proof.guards or proof.tests else "assumed" if proof.assumptions else "proved"
-    )
+    tested = proof.guards or proof.steps or proof.tests
+    status = "guarded" if tested else "assumed" if proof.assumptions else "proved"
     return model.Proof(status, proof.assumptions, tuple(guards))
 
 

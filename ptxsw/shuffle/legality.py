@@ -145,7 +145,8 @@ class Legality:
         source, dest = candidate.source, candidate.dest
         spans = self._paths.between(at, dest.index)
         self._note(candidate, [*equal.proved, *self._memory.distances(source, dest, at, spans)])
-        return Proof(equal.guards, equal.rows, tuple(dict.fromkeys((*assumed, *equal.assumed))))
+        assumptions = tuple(dict.fromkeys((*assumed, *equal.assumed)))
+        return Proof(equal.guards, equal.rows, assumptions, steps=equal.steps)
 
     def _not_bypassed(self, candidate: Candidate, fork: Fork, proof: Proof) -> Proof | Refused:
         """The proof, if the source was made in the other lane whenever both are here."""

@@ -1,4 +1,5 @@
-"""Where an index can be tested at run time: a register that holds it, and a place to ask it."""
+"""Where an index can be tested at run time: a register that holds it, or its quotient, and a place
+to ask it."""
 
 from __future__ import annotations
 
@@ -6,8 +7,10 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from ptxsw import isa
+from ptxsw.analysis.inside_row import HeldDigit
 from ptxsw.analysis.overflow import NoOverflow
 from ptxsw.bits import wrapped
+from ptxsw.emulator.digits import digits_in
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.trace import Trace, Widening
 from ptxsw.flow.cfg import ends_block
@@ -46,9 +49,9 @@ class OverflowGuards:
 
     def _places(self, widening: Widening, before: int) -> Iterator[int]:
         """Instructions before which the register holds what it holds at the extension."""
-        if self._in_time(widening.index, before):
+        if self.in_time(widening.index, before):
             yield widening.index
-        made = self._only_set.get(widening.reg, -1)
+        made = self.only_set.get(widening.reg, -1)
         if made < 0 or len(self._loops(made)) >= len(self._loops(widening.index)):
             return
         end = self._trace.cfg.blocks[self._trace.cfg.block_of[made]].end - 1
@@ -56,11 +59,23 @@ class OverflowGuards:
             end > made
             and self._trace.function.body.means(widening.reg, end)
             and ends_block(self._trace.cfg.instructions[end])
-            and self._in_time(end, before)
+            and self.in_time(end, before)
         ):
             yield end
 
-    def _in_time(self, index: int, before: int) -> bool:
+    def held(self, known: frozenset[Term], before: int) -> tuple[HeldDigit, ...]:
+        """The registers that hold digits of a flat index at instruction `before`, in a lane that
+        knows `known`; those that tell most first."""
+        found = []
+        for quotient in self._trace.quotients:
+            values = quotient.on_paths(known, self._trace.terms)
+            stays = self.only_set.get(quotient.reg) == quotient.index
+            named = self._trace.function.body.means(quotient.reg, before)
+            if len(values) == 1 and stays and named and self.in_time(quotient.index, before):
+                found.append(HeldDigit(quotient.reg, values[0]))
+        return tuple(sorted(found, key=lambda one: -len(digits_in(one.value))))
+
+    def in_time(self, index: int, before: int) -> bool:
         """Is it on every path to `before`, for the last time in the same turn of every loop?"""
         cfg = self._trace.cfg
         own, block = cfg.block_of[index], cfg.block_of[before]
@@ -73,7 +88,7 @@ class OverflowGuards:
         return self._trace.cfg.loops_around(self._trace.cfg.block_of[index])
 
     @cached_property
-    def _only_set(self) -> dict[Reg, int]:
+    def only_set(self) -> dict[Reg, int]:
         """The instruction that sets a register, for registers that one unguarded one sets."""
         found: dict[Reg, int] = {}
         for index, instruction in enumerate(self._trace.cfg.instructions):

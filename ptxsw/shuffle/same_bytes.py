@@ -2,7 +2,8 @@
 
 Every path that one lane may have come is held against every path of the other. Addresses that
 normal form does not show to be equal are asked of Z3; sums that must not overflow are proved from
-the conditions of the path, or tested at run time, or assumed by name.
+the conditions of the path, or tested at run time, or assumed by name. Rows of a flat index end at
+run time, too: that no row ends between the lanes is tested by comparing their quotients.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from ptxsw.analysis.address_equality import (
     assume_no_overflow,
     prove_equal,
 )
+from ptxsw.analysis.inside_row import InsideRow, inside_row
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.analysis.lane_views import ShiftedLane, needs_rows
 from ptxsw.analysis.overflow import NoOverflow, Obligation, discharge
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import AccessView, Trace
-from ptxsw.plan import WrapGuard
+from ptxsw.plan import LaneStep, WrapGuard
 from ptxsw.shuffle.assumptions import NO_WRAP, Refused
 from ptxsw.shuffle.overflow_guards import OverflowGuards
 
@@ -34,12 +36,13 @@ _UNPROVED_ASKED = 4
 
 class Equal(Struct, frozen=True):
     """Two lanes' addresses are equal: what has to be tested for it, whether rows of the block must
-    not wrap inside a warp, what is assumed, and what was proved."""
+    not wrap inside a warp, what is assumed, what was proved, and how registers must differ."""
 
     guards: tuple[WrapGuard, ...]
     rows: bool
     assumed: tuple[str, ...]
     proved: tuple[Obligation, ...]
+    steps: tuple[LaneStep, ...]
 
 
 class SameBytes:
@@ -49,6 +52,7 @@ class SameBytes:
         self._terms, self._solver, self._assume = trace.terms, solver, assume
         self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
         self._guards = OverflowGuards(trace)
+        self._flat = bool(trace.quotients)  # is an index taken apart into rows and columns?
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._known: dict[tuple[int, ...], Equal | Refused] = {}
 
@@ -70,13 +74,17 @@ class SameBytes:
         guards: list[WrapGuard] = []
         obligations: list[Obligation] = []
         assumptions: list[str] = []
+        steps: list[LaneStep] = []
         rows = False
         for mine, theirs in self._pairs(candidate):
             other = self.other_lane(candidate)
             source, dest = self._addresses(candidate, theirs, mine)
-            outcome = self._compared(source, dest, other, mine.conditions, assumptions)
+            inside = self._inside_row(candidate, source, dest, mine.conditions, before)
+            outcome = self._compared(source, dest, other, mine.conditions, assumptions, inside)
             if isinstance(outcome, Refused):
                 return outcome
+            for reg, step in inside.steps if inside is not None else ():
+                steps.append(LaneStep(reg, candidate.delta, step))
             rows = rows or (other is not None and needs_rows(source, dest))
             obligations.append(outcome.proved)
             known = mine.conditions | (other.exists(source, dest) if other else frozenset())
@@ -95,7 +103,21 @@ class SameBytes:
             rows and not self.one_row,
             tuple(assumptions),
             tuple(obligations),
+            tuple(dict.fromkeys(steps)),
         )
+
+    def _inside_row(
+        self, candidate: Candidate, source: Term, dest: Term, known: frozenset[Term], before: int
+    ) -> InsideRow | None:
+        """The source's address in the other lane, where it has to be in this lane's row of a flat
+        index. The test stands at the load, too late for a halo, which is made before."""
+        terms, other = self._terms, self.other_lane(candidate)
+        if other is None or other.mirror or before != candidate.dest.index:
+            return None
+        held = self._guards.held(known, before) if self._flat else ()
+        if not held or isinstance(prove_equal(terms, None, source, dest, other, known), Same):
+            return None
+        return inside_row(terms, source, other, held)
 
     def _compared(
         self,
@@ -104,14 +126,17 @@ class SameBytes:
         other: ShiftedLane | None,
         conditions: frozenset[Term],
         assumptions: list[str],
+        inside: InsideRow | None,
     ) -> Same | Refused:
         """Are the addresses equal? Z3 is not asked where the user has vouched for it, nor when
-        it has given up on this kernel often enough."""
+        it has given up on this kernel often enough, nor about quotients."""
         terms, unwraps = self._terms, NO_WRAP in self._assume
         moved = other(source) if other is not None else source
-        asked = not unwraps and self._unproved < _UNPROVED_ASKED
+        asked = not unwraps and self._unproved < _UNPROVED_ASKED and inside is None
+        if inside is not None:
+            moved = inside.address
         outcome = prove_equal(
-            terms, self._solver if asked else None, source, dest, other, conditions
+            terms, self._solver if asked else None, source, dest, other, conditions, moved
         )
         if outcome == UNPROVED:
             self._unproved += asked
@@ -121,7 +146,7 @@ class SameBytes:
             if isinstance(unwrapped, Same):
                 assumptions.append(NO_WRAP)
                 return unwrapped
-            if unwraps and self._unproved < _UNPROVED_ASKED:
+            if unwraps and self._unproved < _UNPROVED_ASKED and inside is None:
                 outcome = prove_equal(terms, self._solver, source, dest, other, conditions)
                 self._unproved += outcome == UNPROVED
         return Refused(outcome.reason) if isinstance(outcome, Different) else outcome

@@ -8,7 +8,7 @@ Handlers for what is not mere arithmetic register themselves by opcode.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -156,6 +156,17 @@ def _selected(values: list[Any], poisons: list[Poison]) -> list[Poison]:
     return [chosen if c is None else any_poison(chosen, c)]
 
 
+def _deciding(values: list[Any], poisons: list[Poison], truth: bool) -> list[Poison]:
+    """A disjunction with a true side is true, a conjunction with a false side is false, whatever
+    the other side is."""
+    left, right = (False if mark is None else mark for mark in poisons)
+    settled = [
+        np.logical_and(value.array == truth, np.logical_not(mark))
+        for value, mark in zip(values, (left, right), strict=True)
+    ]
+    return [np.logical_and(np.logical_or(left, right), np.logical_not(np.logical_or(*settled)))]
+
+
 def _copied(values: list[Any], poisons: list[Poison]) -> list[Poison]:
     """Each result is one source."""
     return poisons
@@ -165,6 +176,8 @@ def _spread(instruction: Instruction, sources: int, results: int) -> Spread | No
     """How what is undefined of the sources spreads to the results; None: to all of them."""
     if instruction.opcode == "selp" and (sources, results) == (3, 1):
         return _selected
+    if instruction.opcode in ("and", "or") and instruction.modifiers == ("pred",):
+        return partial(_deciding, truth=instruction.opcode == "or")
     return _copied if instruction.opcode == "mov" and sources == results else None
 
 

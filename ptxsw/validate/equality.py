@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
 from ptxsw.analysis.address_equality import Same, assume_no_overflow
+from ptxsw.analysis.equation import Solved, solved
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split, unknowns, walk
 from ptxsw.emulator.solver import Proved, Refuted, Solver
 from ptxsw.emulator.terms import Terms
@@ -67,6 +68,7 @@ class Equality:
         self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._known: dict[tuple[object, ...], bool] = {}
+        self._equations: dict[tuple[Term, ...], tuple[Solved, ...]] = {}
         self._numbers: dict[tuple[Term, ...], Numbers] = {}
         self.example: Mapping[str, int] = {}
         self.alike: Exact | None = None
@@ -191,6 +193,8 @@ class Equality:
             return True
         if depth < _MAX_DEPTH and self._matched(a, b, given, depth):
             return True
+        if depth < _MAX_DEPTH and self._equated(a, b, given, depth):
+            return True
         if self._unrelated(a, b, given):
             return False
         if "sum" in (a.kind, b.kind) and self._extended(a, b, given):
@@ -200,6 +204,27 @@ class Equality:
         if self._exact and self._numbers_of(given).same(a, b):
             return True
         return parted is None and self._proved(self._terms.eq(a, b), given)
+
+    def _equated(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
+        """Are two values the same because two lanes' registers are, as a comparison has shown?"""
+        if given not in self._equations:
+            self._equations[given] = tuple(self._solved(given))
+        x, y = a, b
+        for equation in self._equations[given]:
+            x, y = equation(x), equation(y)
+        changed = x is not a or y is not b
+        return changed and self._same(x, y, given, depth + 1)
+
+    def _solved(self, given: tuple[Term, ...]) -> Iterator[Solved]:
+        """The equations among some conditions, solved for a term each."""
+        for condition in given:
+            if condition.kind != "eq" or any(not t.args for t in condition.args):
+                continue
+            sides = [self.simplified(t, given) for t in condition.args]
+            newest = sorted(sides, key=lambda t: t.id, reverse=True)
+            found = solved(self._terms, *newest) or solved(self._terms, *newest[::-1])
+            if found is not None:
+                yield found
 
     def _unwrapped(self, a: Term, b: Term) -> bool:
         """Are two addresses the same if no signed sum in them overflows?"""

@@ -20,6 +20,7 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Instruction, Reg
 from ptxsw.validate.declared import Declared
+from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.gathered import Gathered, names_all
 from ptxsw.validate.path import WARP_QUESTIONS
 from ptxsw.validate.text import MAX_KNOWN, Text
@@ -27,7 +28,14 @@ from ptxsw.validate.warp import WarpView
 from ptxsw.validate.writers import PRIVATE, may_write, written_address
 
 _MAX_STATES = 8
-_QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})
+_WORD = 32
+_QUOTIENTS = {
+    "udiv": ("div", ("u32",)),
+    "urem": ("rem", ("u32",)),
+    "sdiv": ("div", ("s32",)),
+    "srem": ("rem", ("s32",)),
+}
+"""The instructions of 32 bits that give these terms."""
 
 
 class KernelLanes:
@@ -44,6 +52,7 @@ class KernelLanes:
         self.terms, self.declared = terms, declared
         self.old, self.new = texts
         self.images, self.allowed = images, allowed
+        self._open: dict[Term, Term] = {}
 
     @cached_property
     def _shuffles(self) -> bool:
@@ -92,14 +101,14 @@ class KernelLanes:
             return {}
         first = states[0].env
         held = {r: [s.env.get(r) for s in states] for r in first}
-        found = {r: t for r, t in first.items() if all(h is t for h in held[r])}
-        found = {r: t for r, t in found.items() if self._may_be_used(t)}
+        alike = ((r, t) for r, t in first.items() if all(h is t for h in held[r]))
+        found = {r: told for r, t in alike if (told := self._told(t)) is not None}
         if len(states) > 1 and self._same_state(states):
             for reg, terms in held.items():
                 if all(t is not None and t.variance is Variance.UNIFORM for t in terms):
                     name = f"uniform register {reg.name}@{reg.scope}"
-                    alike = self.terms.atom(name, first[reg].width, Variance.UNIFORM)
-                    found.setdefault(reg, alike)
+                    shared = self.terms.atom(name, first[reg].width, Variance.UNIFORM)
+                    found.setdefault(reg, shared)
         return found
 
     def _same_state(self, states: Sequence[State]) -> bool:
@@ -117,13 +126,33 @@ class KernelLanes:
         if not states:
             return []
         common = [c for c in states[0].conditions if all(c in s.conditions for s in states)]
-        return [c for c in common if self._may_be_used(c)]
+        return [told for c in common if (told := self._told(c)) is not None]
 
-    def _may_be_used(self, term: Term) -> bool:
-        """The symbolic run knows what a division by zero gives; here it is left open."""
-        return term.size <= MAX_KNOWN and not any(
-            node.kind in _QUOTIENTS and node.args[1].kind != "const" for node in walk(term)
+    def _told(self, term: Term) -> Term | None:
+        """A value of the symbolic run. That knows what a division by zero gives, which is left open
+        here. Of those of 64 bits it has made some from narrow ones: they are of no use."""
+        if term.size > MAX_KNOWN:
+            return None
+        divisions = [
+            node for node in walk(term) if node.kind in _QUOTIENTS and node.args[1].kind != "const"
+        ]
+        if any(node.width != _WORD for node in divisions):
+            return None
+        if divisions:
+            return self.terms.substitute(term, self._left_open, self._open)
+        return term
+
+    def _left_open(self, node: Term) -> Term | None:
+        if node.kind not in _QUOTIENTS or node.args[1].kind == "const":
+            return None
+        dividend, divisor = (
+            self.terms.substitute(part, self._left_open, self._open) for part in node.args
         )
+        value = self.terms.rebuild(node, (dividend, divisor))
+        opcode, modifiers = _QUOTIENTS[node.kind]
+        open_ = self.terms.apply((BY_ZERO, opcode, modifiers), _WORD, (dividend,), Variance.LANE)
+        zero = self.terms.eq(divisor, self.terms.const(0, _WORD))
+        return self.terms.ite(zero, open_, value)
 
     @cached_property
     def gathered(self) -> Gathered | None:

@@ -6,7 +6,8 @@ load that is no longer made by every lane must hold
 
 - what the load itself gives, or
 - what the plan says another load gave the planned lane, and that only where the warp is whole,
-  rows do not wrap inside the warp, and no index wraps that the plan wants tested.
+  rows do not wrap inside the warp, no index wraps that the plan wants tested, and registers differ
+  between the lanes as it says.
 
 A load that was added must be one of the original made a little earlier, as the plan says, or
 touch only what a lane of the warp loads anyway. The check knows the plan and both texts, and
@@ -22,7 +23,7 @@ from msgspec import Struct
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
-from ptxsw.plan import ElementSource, Halo, Plan, ServedLoad, WrapGuard
+from ptxsw.plan import ElementSource, Halo, LaneStep, Plan, ServedLoad, WrapGuard
 from ptxsw.verify.align import COPIES_DIFFER, Aligned, Divergence, align
 from ptxsw.verify.lanes import WARP, Facts, Pattern
 from ptxsw.verify.scopes import renumbered
@@ -104,6 +105,9 @@ class _Checker(SegmentRunner):
         self.tested: dict[int, set[Reg]] = {}
         for guard in _guards(plan):
             self.tested.setdefault(guard.index, set()).add(guard.reg)
+        for rewrite in plan.rewrites:
+            for step in rewrite.proof.steps:
+                self.tested.setdefault(rewrite.dest, set()).add(step.reg)
         self.values: dict[tuple[int, Reg], Term] = {}  # of registers where they are tested
         self.moved: dict[int, Extra] = {}  # loads of this stretch that were made early
         self.placed: set[int] = set()  # of which the place has come
@@ -312,6 +316,25 @@ class _Checker(SegmentRunner):
         if found.lane != wanted:
             raise Mismatch(at, f"lane {lane} does not get the value of lane {wanted}")
         self._allowed(at, guards, shape and not rewrite.is_copy, facts, lane)
+        for step in rewrite.proof.steps:
+            if step.delta == part.delta and not self._steps(rewrite, step, facts, lane):
+                reason = f"{step.reg.name} may be another in lane i{step.delta:+}"
+                raise Mismatch(at, reason)
+
+    def _steps(self, rewrite: ServedLoad, step: LaneStep, facts: Facts, lane: int) -> bool:
+        """Is it known that a register differs between two lanes as the plan says?"""
+        terms, value = self.terms, self.values[rewrite.dest, step.reg]
+        here, there = (self.lanes.at(value, where) for where in (lane, lane + step.delta))
+        wanted = terms.eq(there, terms.add(here, terms.const(step.step, here.width)))
+        true = terms.const(1, 1)
+        whole = self._whole() & facts
+
+        def leaf(node: Term) -> Term | None:
+            return true if node in whole else None
+
+        return wanted is true or any(
+            fact.kind == "eq" and terms.substitute(fact, leaf) is wanted for fact in facts
+        )
 
     def _allowed(
         self, at: Instruction, guards: Sequence[WrapGuard], shape: bool, facts: Facts, lane: int

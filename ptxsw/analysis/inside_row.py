@@ -1,0 +1,93 @@
+"""Are the bytes the same where two lanes are in one row of a flat index?
+
+A thread `t` that computes `j = t / n` and `i = t - n * j` has its neighbour `i + 1` in the next
+lane, unless a row ends between them. No solver can tell where rows end; but a register holds `j`,
+and a shuffle tells whether it holds the same in the other lane. What is known by that test is an
+equation between the quotients of two lanes; put into the addresses it makes their sums meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ptxsw.analysis.equation import Solved, solved
+from ptxsw.analysis.lane_views import ShiftedLane
+from ptxsw.emulator.digits import digits_in, is_digit, is_remainder, unextended
+from ptxsw.emulator.node import Term, signed, walk
+from ptxsw.emulator.terms import Terms
+from ptxsw.ir import Reg
+
+_LOOKED_AT = 12  # quotients and remainders of one address
+
+
+class HeldDigit(Struct, frozen=True):
+    """A register that holds a quotient or remainder, or a sum of some, up to the load."""
+
+    reg: Reg
+    value: Term
+
+
+class InsideRow(Struct, frozen=True):
+    """The other lane's address, said by this lane's quotients and remainders, where each register
+    holds in the other lane what it holds here plus a number."""
+
+    address: Term
+    steps: tuple[tuple[Reg, int], ...]
+
+
+def inside_row(
+    terms: Terms, source: Term, other: ShiftedLane, held: Sequence[HeldDigit]
+) -> InsideRow | None:
+    """The address `source` in the other lane, if that is in this lane's row. None where no
+    register holds any of its quotients and remainders, or it has none. One of others comes first:
+    a quotient by 7 is made of parts that change sooner than it."""
+    tried = _Equations(terms, other)
+    steps: list[tuple[Reg, int]] = []
+    moved = other(source)
+    outer_first = [node for node in walk(source) if is_digit(node)][::-1]
+    for digit in outer_first[:_LOOKED_AT]:
+        there = tried(other(digit))
+        found = next((h for h in held if digit in digits_in(h.value)), None)
+        if found is None or there is digit or there not in set(walk(moved)):
+            continue
+        step = tried.equate(found.value)
+        if step is not None:
+            steps.append((found.reg, step))
+            moved = tried(other(source))
+    return InsideRow(moved, tuple(steps)) if steps else None
+
+
+class _Equations:
+    """The other lane's terms, under equations that tell some of them by this lane's."""
+
+    def __init__(self, terms: Terms, other: ShiftedLane) -> None:
+        self._terms, self._other = terms, other
+        self._known: list[Solved] = []
+
+    def __call__(self, term: Term) -> Term:
+        for equation in self._known:
+            term = equation(term)
+        return term
+
+    def equate(self, value: Term) -> int | None:
+        """From now on a value is in the other lane what it is here, plus the number that is
+        returned. None where that tells nothing of a term of the other lane."""
+        terms = self._terms
+        step = self._step(value)
+        here = terms.add(value, terms.const(step, value.width))
+        known = solved(terms, self(self._other(value)), here)
+        if known is None:
+            return None
+        self._known.append(known)
+        return step
+
+    def _step(self, value: Term) -> int:
+        """What a remainder grows by inside a row: as much as what it is taken from."""
+        digit = unextended(value)
+        if not is_remainder(digit):
+            return 0
+        whole = digit.args[0]
+        grown = self._terms.sub(self(self._other(whole)), whole)
+        return signed(grown) if grown.kind == "const" else 0

@@ -1,0 +1,143 @@
+"""Loads around a flat index that is taken apart into row and column: inside a row the neighbour is
+the next lane, and a comparison of quotients tells where a row ends."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from msgspec.structs import replace
+
+from benchmarks.programs.flat import FLAT
+from ptxsw.parser import parse
+from ptxsw.pipeline import Options, optimize
+from ptxsw.report.model import Kernel
+from ptxsw.simt import launch
+from ptxsw.validate import Proved, validate
+from ptxsw.verify.proving import Proof, prove
+
+FOUND = {
+    "collapsed-nvcc": (-2,),
+    "wavelet-nvcc": (-1,),
+    "wavelet-clang": (1,),
+    "wavelet-nvcc-constant": (-1,),
+    "wavelet-clang-constant": (1,),
+}
+"""The lanes that values come from."""
+
+
+@cache
+def rewritten(name: str, scheme: str = "paper", assume: bool = False) -> tuple[str, Kernel]:
+    options = Options("force", scheme=scheme, rewrites=("shuffle",))
+    if assume:
+        options = replace(options, assume=options.assume | {"no-index-wrap"})
+    result = optimize(FLAT[name].path.read_text(), options)
+    return result.text, result.report.kernels[0]
+
+
+def wrong(name: str, text: str) -> list[str]:
+    """What launches leave that numpy does not."""
+    module, program = parse(text), FLAT[name]
+    runs = [make() for make in program.launches]
+    found = (
+        run.wrong(launch(module, program.entry, run.grid, run.block, run.args)) for run in runs
+    )
+    return [str(one) for one in found if one is not None]
+
+
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_neighbours_in_a_row_become_shuffles(name: str) -> None:
+    """They are right for rows longer and shorter than a warp, and proved from the texts."""
+    text, kernel = rewritten(name)
+    made = [r for r in kernel.rewrites or () if r.delta]
+    assert tuple(r.delta for r in made) == FOUND[name]
+    assert all(any("in lane i" in guard for guard in r.proof.guards) for r in made)
+    assert not wrong(name, text)
+    old, new = parse(FLAT[name].path.read_text()), parse(text)
+    assert isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
+
+
+def test_indices_that_clang_extends_in_parts_need_the_users_word() -> None:
+    """`sext(row) + sext(column)` is `sext(row + column)` only if that does not overflow."""
+    _, kernel = rewritten("collapsed-clang")
+    assert not kernel.rewrites
+    (reason,) = [r.reason for r in kernel.refusals or ()]
+    assert reason == "that no index wraps cannot be tested here: --assume no-index-wrap"
+    text, kernel = rewritten("collapsed-clang", assume=True)
+    assert [r.delta for r in kernel.rewrites or ()] == [2]
+    assert not wrong("collapsed-clang", text)
+
+
+NOT_USED = ("or.pred %sw_own3, %sw_own2, %sw_jump1;", "mov.pred %sw_own3, %sw_own2;")
+MUTANTS = {
+    "the comparison is not used": (NOT_USED,),
+    "another lane is compared": (("%sw_there1, %r8, 2", "%sw_there1, %r8, 1"),),
+    "another register is compared": (
+        ("%sw_there1, %r8, 2", "%sw_there1, %r2, 2"),
+        ("%sw_there1, %r8;", "%sw_there1, %r2;"),
+    ),
+    "lanes in another row take values": (("setp.ne.b32 %sw_jump1", "setp.eq.b32 %sw_jump1"),),
+}
+
+
+@pytest.mark.parametrize("what", MUTANTS)
+def test_a_wrong_test_is_caught(what: str) -> None:
+    """By what launches leave, and by both proofs."""
+    name = "collapsed-nvcc"
+    text, _ = rewritten(name)
+    for line, instead in MUTANTS[what]:
+        assert text.count(line) == 1
+        text = text.replace(line, instead)
+    assert wrong(name, text)
+    old, new = parse(FLAT[name].path.read_text()), parse(text)
+    assert not isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
+    assert not isinstance(prove(old, new, "collapsed"), Proof)
+
+
+def test_a_quotient_whose_register_is_used_again_is_not_compared() -> None:
+    text = FLAT["wavelet-nvcc"].path.read_text()
+    quotient = "div.u32 \t%r8, %r1, %r2;"
+    assert quotient in text
+    last = text.index("ld.global")
+    again = text[:last] + "mov.u32 %r8, 0;\n\t" + text[last:]
+    (kernel,) = optimize(again, Options("force", rewrites=("shuffle",))).report.kernels
+    assert not kernel.rewrites
+    reasons = {r.reason for r in kernel.refusals or ()}
+    assert "the addresses are not provably equal" in reasons
+
+
+REMAINDER = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)
+{
+	.reg .b32 %r<6>;
+	.reg .f32 %f<4>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd1, [in];
+	ld.param.u64 %rd2, [out];
+	ld.param.u32 %r1, [n];
+	mov.u32 %r2, %tid.x;
+	rem.u32 %r3, %r2, %r1;
+	mul.wide.u32 %rd3, %r3, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	mul.wide.u32 %rd5, %r2, 4;
+	add.s64 %rd6, %rd2, %rd5;
+	ld.global.f32 %f1, [%rd4];
+	ld.global.f32 %f2, [%rd4+4];
+	sub.f32 %f3, %f2, %f1;
+	st.global.f32 [%rd6], %f3;
+	ret;
+}
+"""
+
+
+def test_a_remainder_alone_must_have_grown() -> None:
+    """No quotient tells the row: the remainder of the next lane must be one more, which it is not
+    where all are the same, as by a division by zero."""
+    result = optimize(REMAINDER, Options("force", scheme="paper", rewrites=("shuffle",)))
+    (rewrite,) = result.report.kernels[0].rewrites or ()
+    assert "%r3 in lane i+1 is %r3 + 1" in rewrite.proof.guards
+    assert "add.s32 %sw_next1, %r3, 1;" in result.text
+    old, new = parse(REMAINDER), parse(result.text)
+    assert isinstance(validate((old, old.kernel("k")), (new, new.kernel("k"))), Proved)
