@@ -98,6 +98,56 @@ def test_a_store_that_comes_first_needs_no_load() -> None:
     ]
 
 
+TYPES = {  # a register of which type holds an element, and how wide it is
+    "f32": ("f32", "%f"), "f64": ("f64", "%fd"), "u8": ("b16", "%h"), "s8": ("b16", "%h"),
+    "b16": ("b16", "%h"), "u16": ("b16", "%h"), "s16": ("b16", "%h"), "u32": ("b32", "%r1"),
+    "s32": ("b32", "%r1"), "u64": ("b64", "%rd1"), "b64": ("b64", "%rd1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_every_type_of_element(kind: str, space: str) -> None:
+    """An element, and a pair of them, that every turn loads again while it stores another."""
+    register, name = TYPES[kind]
+    one, two, three = (f"{name}{n}" for n in (21, 22, 23))
+    size = 2 * int(kind[1:]) // 8
+    filled = "".join(
+        f"st.{space}.u32 [%rd6+{at}], {0x41C43E6D + 0x3039 * at};\n" for at in range(0, 3 * size, 4)
+    )
+    body = f"""
+    .reg .{register} {one}, {two}, {three};
+    {filled}
+    mov.u32 %r3, 0;
+    setp.eq.u32 %p2, %r1, 0;
+    @%p2 bra END;
+LOOP:
+    ld.{space}.{kind} {one}, [%rd6];
+    ld.{space}.v2.{kind} {{{two}, {three}}}, [%rd6+{size}];
+    st.{space}.{kind} [%rd6+{2 * size}], {one};
+    st.{space}.v2.{kind} [%rd6+{3 * size}], {{{three}, {two}}};
+    add.u32 %r3, %r3, 1;
+    setp.lt.u32 %p1, %r3, %r1;
+    @%p1 bra LOOP;
+END:
+    ld.{space}.v2.{kind} {{{two}, {three}}}, [%rd6+{3 * size}];
+    st.global.{kind} [%rd5], {two};
+    """
+    base = "add.s64 %rd6, %rd1, 0;" if space == "global" else "mov.u64 %rd6, room;"
+    room = "{\n\t.shared .align 16 .b8 room[256];"
+    text = kernel(f"{base}\n{body}").replace("{\n", f"{room}\n", 1)
+    result = made(text)
+    found = new_lines(text, result)
+    assert [line[:3] for line in found if line[:3] in ("ld.", "st.")] == [
+        "ld.",
+        "ld.",
+        "st.",
+        "st.",
+    ]
+    for turns in (0, 1, 4):
+        assert behind(text, 2048, turns) == behind(result.text, 2048, turns)
+
+
 def test_shared_memory_vectors_and_several_exits() -> None:
     body = PROMOTED.replace("global.f32", "shared.v2.f32").replace("global.nc", "shared.nc")
     body = body.replace("ld.shared.nc.f32 %f1, [%rd4];", "ld.shared.f32 %f1, [%r2+64];")
