@@ -16,7 +16,6 @@ from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path, Touch
 from ptxsw.validate.stores import StoreComparison
 from ptxsw.validate.touches import TouchesBySum
-from ptxsw.validate.writers import PRIVATE, may_write
 
 PutOff = tuple[Sequence[Store], Sequence[Store]]
 """Stores by which the first text's memory, and the second's, differs from a common one."""
@@ -33,11 +32,10 @@ class Rules(Struct, frozen=True):
     `images` are the places in the second text of a block of the first; `live` the registers that
     live on there. `reads_later`: does the first text surely read these bytes, from the end of its
     path on? `others_read`: a load of the first text that reads them in another lane. `read_only`:
-    notes or denies that nobody writes bytes that are newly read by `.nc`.
-    `aligned` gives facts about the alignment of what an address is made of. `raced`: does a lane
-    take what another has loaded from memory that may be written? `beside`: may an aligned vector
-    cover bytes that the first text does not read? `may_wait`: may the first text stand still where
-    its path ends, while the second runs on?
+    notes or denies that nobody writes bytes that are newly read by `.nc`. `aligned` gives facts
+    about the alignment of what an address is made of. `beside`: may an aligned vector cover bytes
+    that the first text does not read? `may_wait`: may the first text stand still where its path
+    ends, while the second runs on?
     """
 
     images: Callable[[int], frozenset[int]]
@@ -46,7 +44,6 @@ class Rules(Struct, frozen=True):
     read_only: Callable[[Path, Touch, Sequence[Term]], bool]
     others_read: Callable[[Path, Touch, Sequence[Term]], Touch | None]
     aligned: Callable[[Term, Sequence[Term]], Sequence[Term]]
-    raced: Callable[[], bool] = lambda: False
     beside: Callable[[], bool] = lambda: False
     may_wait: Callable[[Path, Path, Sequence[Term]], bool] = lambda *_: False
 
@@ -84,8 +81,6 @@ class PathComparison:
             stores.compare([*old, *first], [*new, *second], epoch)
         for touch in self._new.touches:
             self._touch(touch)
-        if self._rules.raced():
-            self._loads_first()
         assert self._old.end is not None
         if self._old.end.kind == "cut":
             self._registers(self._old.end.position)
@@ -161,20 +156,6 @@ class PathComparison:
                 )
 
     # ------------------------------------------------------------ accesses
-
-    def _loads_first(self) -> None:
-        """Where a lane takes what another has loaded from memory that is written, too, no store
-        stands before a load: it might be another lane's that hits the bytes. Behind what writes
-        memory at large, such as a call, nothing is shared (`warp.py`)."""
-        events = self._old.events
-        some = next((n for n, e in enumerate(events) if may_write(e.instruction)), len(events))
-        near = (t for t in self._old.touches if t.before <= some)
-        touches = [t for t in near if t.target.space not in PRIVATE]
-        stores = (n for n, t in enumerate(touches) if not t.loads)
-        first = next(stores, len(touches))
-        if any(t.loads for t in touches[first:]):
-            reason = "a store stands between loads that lanes would share"
-            raise Differ(reason, touches[first].index)
 
     def _touch(self, touch: Touch) -> None:
         """An access of the second text touches only bytes that the first one does, too, before

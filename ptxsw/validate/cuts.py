@@ -19,7 +19,7 @@ from ptxsw.flow.pointer_spaces import Points
 from ptxsw.ir import Instruction, Reg
 from ptxsw.validate.equality import assumed
 from ptxsw.validate.equations import Equations
-from ptxsw.validate.evaluate import is_integer_division
+from ptxsw.validate.evaluate import Evaluator
 from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.memory import Store
 from ptxsw.validate.path import End, Path, Runner
@@ -90,10 +90,7 @@ class Registers(Struct, dict=True):
         writer = self.equations.writer(self._held, reg)
         if writer is None:
             return None
-        instruction = self.runner.cfg.instructions[writer]
-        if is_integer_division(instruction):
-            return None  # by zero, the first text may have been read as giving anything
-        return writer if self.runner.is_timeless(instruction) else None
+        return writer if self.runner.tells(self.runner.cfg.instructions[writer]) else None
 
     def load(self, reg: Reg) -> int | None:
         """The plain load whose result a register still holds."""
@@ -103,9 +100,7 @@ class Registers(Struct, dict=True):
         return writer
 
     def _unknown(self, reg: Reg) -> Term:
-        name = f"{reg.name}@{reg.scope}" if reg.scope else reg.name
-        width = self.runner.evaluator.width(reg)
-        unknown = self.runner.evaluator.terms.atom(f"{self.prefix}{name}", width, Variance.LANE)
+        unknown = unknown_of(self.runner.evaluator, reg, self.prefix)
         self.runner.windows.points(unknown, self.points.get(reg))
         return unknown
 
@@ -123,6 +118,12 @@ class Registers(Struct, dict=True):
             for reg in uses(instruction):
                 self.get(reg)
             self.runner.run(Path(self._known, (), self.position), instruction, index)
+
+
+def unknown_of(evaluator: Evaluator, reg: Reg, prefix: str = "register ") -> Term:
+    """The unknown that bears a register's name: of the first text, if no other prefix is given."""
+    name = f"{reg.name}@{reg.scope}" if reg.scope else reg.name
+    return evaluator.terms.atom(f"{prefix}{name}", evaluator.width(reg), Variance.LANE)
 
 
 def live_at(cfg: Cfg, live: Callable[[int], frozenset[Reg]], position: int) -> frozenset[Reg]:

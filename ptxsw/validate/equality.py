@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from ptxsw.analysis.address_equality import Same, assume_no_overflow
 from ptxsw.analysis.equation import Solved, solved
@@ -22,6 +23,12 @@ _MAX_SIZE = 3000
 _MAX_DEPTH = 32
 _DEEP = 200  # nodes
 _SMALL = 60  # nodes
+_MAX_CONSTANT = 64  # loads
+_MAX_CHOICES = 12  # values inside each other
+_MAX_MATCHED = 8  # terms of a sum
+
+_ORDERLESS = frozenset({"and", "or", "xor", "mul"})
+"""Operations of two arguments whose order and grouping do not matter."""
 
 Exact = Callable[[Term, Term, tuple[Term, ...]], bool]
 """Are two sums the same where some conditions hold?"""
@@ -79,9 +86,30 @@ class Equality:
         self._check()
         known = tuple(given)
         a, b = self.simplified(a, known), self.simplified(b, known)
+        a, b = self._steady(a, b)
         if min(a.size, b.size) > _DEEP:
             self._from_below(a, b, known)
         return self._same(a, b, known, 0)
+
+    def _steady(self, a: Term, b: Term) -> tuple[Term, Term]:
+        """Two values in which loads of bytes that the first text reads by `.nc`, too, are these: so
+        nobody writes them. What is read in one case alone tells nothing of other cases."""
+        constant = [node for node in _without_cases(a, b) if _reads(node) == CONSTANT]
+        if not constant or len(constant) > _MAX_CONSTANT:
+            return a, b
+
+        def leaf(node: Term) -> Term | None:
+            epoch = _reads(node)
+            if epoch is None or epoch == CONSTANT:
+                return None
+            for other in constant:
+                distance = self._terms.sub(node.args[0], other.args[0])
+                if distance.kind == "const" and 8 * distance.value + node.width <= other.width:
+                    return self._terms.extract(other, 8 * distance.value, node.width)
+            return None
+
+        memo: dict[Term, Term] = {}
+        return self._terms.substitute(a, leaf, memo), self._terms.substitute(b, leaf, memo)
 
     def _from_below(self, a: Term, b: Term, given: tuple[Term, ...]) -> None:
         """Compare what two values are computed from before they are compared themselves: terms may
@@ -178,12 +206,16 @@ class Equality:
         sums = a.width == 64 and "sum" in (a.kind, b.kind)
         if sums and self.alike is not None and self.alike(a, b, given):
             return True
-        if self._alike(a, b) and depth < _MAX_DEPTH:
+        if a.kind == b.kind and a.kind in _ORDERLESS and depth < _MAX_DEPTH:
+            if self._matched(a, b, given, depth):
+                return True
+        elif self._alike(a, b) and depth < _MAX_DEPTH:
             pairs = zip(a.args, b.args, strict=True)
             if all(self._same(x, y, given, depth + 1) for x, y in pairs):
                 return True
         if _is_constant_load(a, b) and self._same(a.args[0], b.args[0], given, depth + 1):
             return True
+        a, b = self._lifted(a), self._lifted(b)
         if "ite" in (a.kind, b.kind) and depth < _MAX_DEPTH:
             return self._case_by_case(a, b, given, depth)
         if sums and self._unwrapped(a, b):
@@ -191,10 +223,14 @@ class Equality:
         parted = self._split(a, b, given, depth) if depth < _MAX_DEPTH else None
         if parted:
             return True
-        if depth < _MAX_DEPTH and self._matched(a, b, given, depth):
+        if a.kind not in _ORDERLESS and depth < _MAX_DEPTH and self._matched(a, b, given, depth):
             return True
         if depth < _MAX_DEPTH and self._equated(a, b, given, depth):
             return True
+        if sums and depth < _MAX_CHOICES:
+            x, y = self._chosen(a, b), self._chosen(b, a)
+            if (x, y) != (a, b):
+                return self._case_by_case(x, y, given, depth)
         if self._unrelated(a, b, given):
             return False
         if "sum" in (a.kind, b.kind) and self._extended(a, b, given):
@@ -302,6 +338,26 @@ class Equality:
             return True
         return self._proved(claim, given)
 
+    def _lifted(self, term: Term) -> Term:
+        """An extension or part of a choice as a choice of extensions or parts."""
+        if term.kind not in ("zext", "sext", "extract") or term.args[0].kind != "ite":
+            return term
+        condition, *arms = term.args[0].args
+        yes, no = (self._terms.rebuild(term, (arm,)) for arm in arms)
+        return self._terms.ite(condition, yes, no)
+
+    def _chosen(self, address: Term, other: Term) -> Term:
+        """A sum with a choice in it, which another one does not have, as a choice of sums."""
+        theirs = split(other)[1]
+        for item in split(address)[1]:
+            term, factor = item
+            if term.kind == "ite" and item not in theirs:
+                terms = self._terms
+                rest = terms.sub(address, terms.scale(term, factor))
+                yes, no = (terms.add(rest, terms.scale(arm, factor)) for arm in term.args[1:])
+                return terms.ite(term.args[0], yes, no)
+        return address
+
     def _case_by_case(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
         """Compare a choice with something, in each of its cases that may come."""
         if a.kind != "ite":
@@ -328,18 +384,37 @@ class Equality:
         )
 
     def _matched(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
-        """Are two sums the same but for one of their terms, and is that the same?"""
-        if "sum" not in (a.kind, b.kind):
+        """Are two sums, or two of another operation for which order does not count, the same but
+        for some of their terms, and are these the same in twos?"""
+        if a.kind == b.kind and a.kind in _ORDERLESS:
+            mine, theirs = (Counter((t, 1) for t in _flattened(side)) for side in (a, b))
+        elif "sum" in (a.kind, b.kind):
+            (constant, items), (other, others) = split(a), split(b)
+            if constant != other:
+                return False
+            mine, theirs = Counter(items), Counter(others)
+        else:
             return False
-        (constant, items), (other, others) = split(a), split(b)
-        mine, theirs = (dict(items).items() - dict(others).items(),
-                        dict(others).items() - dict(items).items())  # fmt: skip
-        if constant != other or len(mine) != 1 or len(theirs) != 1:
+        left, right = [*(mine - theirs).elements()], [*(theirs - mine).elements()]
+        if len(left) != len(right) or len(left) > _MAX_MATCHED:
             return False
-        ((x, factor),), ((y, times),) = mine, theirs
-        if factor != times or not any(n.kind == "ite" for n in walk(x, y)):
+        if a.kind not in _ORDERLESS and not any(
+            n.kind == "ite" for n in walk(*(t for t, _ in (*left, *right)))
+        ):
             return False
-        return self._same(x, y, given, depth + 1)
+        for x, factor in left:
+            at = next(
+                (
+                    at
+                    for at, (y, times) in enumerate(right)
+                    if factor == times and self._same(x, y, given, depth + 1)
+                ),
+                None,
+            )
+            if at is None:
+                return False
+            del right[at]
+        return True
 
     def _alike(self, a: Term, b: Term) -> bool:
         """The same operation, so that equal arguments make equal values?"""
@@ -358,6 +433,17 @@ class Equality:
         return isinstance(verdict, Proved)
 
 
+def _flattened(term: Term) -> Iterator[Term]:
+    """What a chain of one operation is made of, in no order."""
+    work = [term]
+    while work:
+        node = work.pop()
+        if node.kind == term.kind and node.width == term.width:
+            work.extend(node.args)
+        else:
+            yield node
+
+
 def _is_small(condition: Term) -> bool:
     """Can the solver say much of it in little time? Conjunctions are given in parts as well."""
     if condition.size > _SMALL or condition.kind == "and":
@@ -368,8 +454,23 @@ def _is_small(condition: Term) -> bool:
 def _is_constant_load(a: Term, b: Term) -> bool:
     """Are both loads of global memory, and one of bytes that the first text reads by `.nc`? Then
     nobody writes them, and any load at the same address gives the same."""
-    if a.kind != "apply" or b.kind != "apply":
-        return False
-    names = [t.value[0] for t in (a, b)]
-    loads = all(len(name) == 4 and name[:2] == ("load", "global") for name in names)
-    return loads and CONSTANT in (names[0][2], names[1][2])
+    epochs = _reads(a), _reads(b)
+    return None not in epochs and CONSTANT in epochs
+
+
+def _reads(node: Term) -> int | None:
+    """The epoch in which global memory is read, if that is what a node stands for."""
+    name: tuple[Any, ...] = node.value[0] if node.kind == "apply" else ()
+    return name[2] if len(name) == 4 and name[:2] == ("load", "global") else None
+
+
+def _without_cases(*terms: Term) -> Iterator[Term]:
+    """All nodes but those that only one case of a choice has."""
+    work, seen = list(terms), set(terms)
+    while work:
+        node = work.pop()
+        yield node
+        for arg in node.args[:1] if node.kind == "ite" else node.args:
+            if arg not in seen:
+                seen.add(arg)
+                work.append(arg)

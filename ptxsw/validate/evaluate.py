@@ -43,6 +43,8 @@ Get = Callable[[Reg], Term]
 # Terms of more nodes are not taken apart any more: what is computed of them is uninterpreted.
 _MAX_SIZE = 2000
 
+_ARITHMETIC = frozenset({"add", "sub", "mul", "fma", "mad", "div", "neg", "abs", "min", "max"})
+
 _WINDOWS = ("shared", "local", "const")
 
 BY_ZERO = "by zero"
@@ -126,7 +128,7 @@ class Evaluator:
         if sense is None or any(isinstance(o, Part) for o in flat(instruction.operands)):
             return self._uninterpreted(instruction, get)
         sources = [self.read(o, get) for o in flat(instruction.operands[count:])]
-        if instruction.opcode != "mov" and any(map(_is_large, sources)):
+        if not _stays_small(instruction) and any(map(_is_large, sources)):
             return self._uninterpreted(instruction, get)
         widths = [self.width(d) if isinstance(d, Reg) else 0 for d in dests]
         carry = get(CARRY) if sense.reads_carry else None
@@ -252,6 +254,15 @@ def flat(operands: Sequence[Operand]) -> Iterator[Operand]:
                 yield from flat((first, second))
             case _:
                 yield operand
+
+
+def _stays_small(instruction: Instruction) -> bool:
+    """Is the result no deeper than its operands and one node: a copy, or floating-point
+    arithmetic, which is not taken apart?"""
+    type_name = isa.access_type(instruction) or ""
+    return instruction.opcode == "mov" or (
+        instruction.opcode in _ARITHMETIC and type_name.startswith(("f", "bf"))
+    )
 
 
 def _is_large(value: Term | int) -> bool:

@@ -53,7 +53,7 @@ def kind(instruction: Instruction) -> Kind:
     effects = isa.effects(opcode, modifiers)
     if opcode in ("ld", "st"):
         plain = isa.Effect.READ if opcode == "ld" else isa.Effect.WRITE
-        more = "nc" if opcode == "ld" else "wb"
+        more = ("nc", "lu") if opcode == "ld" else ("wb",)
         if effects == plain and _is_plain(instruction, more):
             return Kind.LOAD if opcode == "ld" else Kind.STORE
         return Kind.EVENT
@@ -64,10 +64,10 @@ def kind(instruction: Instruction) -> Kind:
     return Kind.COMPUTE if defs(instruction) else Kind.EVENT
 
 
-def _is_plain(instruction: Instruction, more: str) -> bool:
+def _is_plain(instruction: Instruction, more: tuple[str, ...]) -> bool:
     *_, type_name = instruction.modifiers or ("",)
     known = all(
-        m in _PLAIN or m == more or m.startswith(_HINTS) or type_width(m) >= 8
+        m in _PLAIN or m in more or m.startswith(_HINTS) or type_width(m) >= 8
         for m in instruction.modifiers
     )
     return known and type_width(type_name) >= 8 and _is_access(instruction)

@@ -13,16 +13,20 @@ from itertools import combinations
 
 from ptxsw.emulator.node import Term, Variance, split, walk
 from ptxsw.emulator.run import emulate_blocks
+from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.spaces import may_point
 from ptxsw.emulator.state import State
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Instruction, Reg
+from ptxsw.validate.carried import told_apart
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.gathered import Gathered, names_all
+from ptxsw.validate.memory import CONSTANT, Bytes
 from ptxsw.validate.path import WARP_QUESTIONS
+from ptxsw.validate.shared_views import SharedViews
 from ptxsw.validate.text import MAX_KNOWN, Text
 from ptxsw.validate.warp import WarpView
 from ptxsw.validate.writers import PRIVATE, may_write, written_address
@@ -48,11 +52,13 @@ class KernelLanes:
         declared: Declared,
         images: Mapping[int, frozenset[int]],
         allowed: frozenset[str],
+        solver: Solver,
     ) -> None:
-        self.terms, self.declared = terms, declared
+        self.terms, self.declared, self.solver = terms, declared, solver
         self.old, self.new = texts
         self.images, self.allowed = images, allowed
         self._open: dict[Term, Term] = {}
+        self._memo: dict[Term, Term] = {}
 
     @cached_property
     def _shuffles(self) -> bool:
@@ -103,12 +109,30 @@ class KernelLanes:
         held = {r: [s.env.get(r) for s in states] for r in first}
         alike = ((r, t) for r, t in first.items() if all(h is t for h in held[r]))
         found = {r: told for r, t in alike if (told := self._told(t)) is not None}
+        if 1 < len(states) <= _MAX_STATES:
+            found = {**self._choices(position, states), **found}
         if len(states) > 1 and self._same_state(states):
             for reg, terms in held.items():
                 if all(t is not None and t.variance is Variance.UNIFORM for t in terms):
                     name = f"uniform register {reg.name}@{reg.scope}"
                     shared = self.terms.atom(name, first[reg].width, Variance.UNIFORM)
                     found.setdefault(reg, shared)
+        return found
+
+    def _choices(self, position: int, states: Sequence[State]) -> Mapping[Reg, Term]:
+        """Registers that hold different terms, where what was decided on the way tells which."""
+        told = [
+            frozenset(c for condition in s.conditions if (c := self._told(condition)) is not None)
+            for s in states
+        ]
+        found = {}
+        for reg in self.old.live(position):
+            held = [state.env.get(reg) for state in states]
+            values = [value and self._told(value) for value in held]
+            if None not in values:
+                value = told_apart(self.terms, [*zip(told, values, strict=True)], "")
+                if value is not None and value.size <= MAX_KNOWN:
+                    found[reg] = value
         return found
 
     def _same_state(self, states: Sequence[State]) -> bool:
@@ -128,6 +152,20 @@ class KernelLanes:
         common = [c for c in states[0].conditions if all(c in s.conditions for s in states)]
         return [told for c in common if (told := self._told(c)) is not None]
 
+    def _reread(self, term: Term) -> Term:
+        """The same value, with what the run has read from memory that nobody writes named as the
+        comparison names it: what the first text reads so is the same at all times."""
+
+        def leaf(node: Term) -> Term | None:
+            name: tuple[str, ...] = node.value[0] if node.kind == "apply" else ()
+            if len(name) != 2 or name[0] != "load" or name[1] not in ("global", "const"):
+                return None
+            place = self.terms.substitute(node.args[0], leaf, self._memo)
+            read = Bytes(name[1], place, node.width // 8)
+            return self.declared.memory.load((), CONSTANT, read, ())
+
+        return self.terms.substitute(term, leaf, self._memo)
+
     def _told(self, term: Term) -> Term | None:
         """A value of the symbolic run. That knows what a division by zero gives, which is left open
         here. Of those of 64 bits it has made some from narrow ones: they are of no use."""
@@ -139,8 +177,8 @@ class KernelLanes:
         if any(node.width != _WORD for node in divisions):
             return None
         if divisions:
-            return self.terms.substitute(term, self._left_open, self._open)
-        return term
+            term = self.terms.substitute(term, self._left_open, self._open)
+        return self._reread(term)
 
     def _left_open(self, node: Term) -> Term | None:
         if node.kind not in _QUOTIENTS or node.args[1].kind == "const":
@@ -175,11 +213,11 @@ class KernelLanes:
         at_end = q >= len(self.new.cfg.instructions)
         alone = [o for o, n in self.images.items() if q in n] == [p]
         return WarpView(
-            self.terms,
+            self.declared.memory,
             self.new.cfg,
             self.new.cfg.block_of[q] if alone and not at_end else None,
             self._is_shared,
-            quiet=partial(self._is_quiet, self.old.block(p)),
+            found=partial(self.views.rest_on, p),
             looping=self.old.block(p) in self.old.blocks_behind([self.old.block(p)]),
             allowed=self.allowed,
             asks=self.asks,
@@ -187,30 +225,14 @@ class KernelLanes:
             waiting=waiting,
         )
 
-    def _is_quiet(self, block: int, place: Term) -> bool:
-        """Does no store of the first text come before a load at an address, or only stores to
-        what other pointers lead to? If they led to the same bytes lanes would race."""
-        if block not in self._behind_writers:
-            return True
-        base = self.base(place)
-        return base is not None and not {None, base} & self.written_bases
+    @cached_property
+    def views(self) -> SharedViews:
+        """Where two lanes find the same bytes in memory."""
+        return SharedViews(self.declared.memory, self.solver, self.trace)
 
     def _is_shared(self, atom: Term) -> bool:
         """Is it an address that is the same for all lanes?"""
         return self.declared.spaces.get(atom) in ("global", "const", "shared", "param")
-
-    @cached_property
-    def _behind_writers(self) -> frozenset[int]:
-        """The blocks of the first text to which control may come after a write."""
-        cfg = self.old.cfg
-        known = () if self.trace.statistics.timed_out else self.trace.accesses
-        space = {access.index: access.space for access in known}
-        return self.old.blocks_behind(
-            cfg.block_of[index]
-            for index, instruction in enumerate(cfg.instructions)
-            if may_write(instruction)
-            and (written_address(instruction) is None or space.get(index) not in PRIVATE)
-        )
 
     @property
     def trace(self) -> Trace:

@@ -15,7 +15,8 @@ from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.evaluate import BY_ZERO
-from ptxsw.validate.memory import CONSTANT
+from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store
+from ptxsw.validate.shared_views import Read
 
 LANES = 32
 _LANE_BITS = 5
@@ -48,21 +49,23 @@ class Place(Struct, frozen=True):
 
 class OtherLane:
     """Terms as the lane at a place has them, where there is one. `shared` tells which addresses
-    are the same for all lanes. Plain loads are followed where memory is `quiet` at their address;
-    `raced` tells whether one was, and `in_row` whether the values hold only where a warp lies in
-    one row of the block."""
+    are the same for all lanes, `found` what has to be assumed so that both lanes find the same
+    bytes in memory, or None. `assumed` collects that; `in_row` tells whether the values hold only
+    where a warp lies in one row of the block."""
 
     def __init__(
         self,
-        terms: Terms,
+        memory: Memory,
         place: Place,
         shared: Callable[[Term], bool],
-        quiet: Callable[[Term], bool],
+        found: Callable[[Read], frozenset[str] | None],
     ) -> None:
-        self._terms, self._place = terms, place
-        self._shared, self._quiet = shared, quiet
+        self._memory, self._place = memory, place
+        self._terms = terms = memory.terms
+        self._shared, self._found = shared, found
         self._memo: dict[Term, Term] = {}
-        self.raced = self.in_row = False
+        self.assumed: frozenset[str] = frozenset()
+        self.in_row = False
         self._lane = lane_number(terms)
         self._column = terms.atom("%tid.x", 32, *SPECIALS["%tid.x"])
         high = terms.extract(self._column, _LANE_BITS, 32 - _LANE_BITS)
@@ -86,9 +89,9 @@ class OtherLane:
             return self._moved_column(node.width)
         if node.kind == "atom":
             return self._atom(node)
-        if node.kind == "apply" and not self._same_function(node):
-            return self._unknown(node)
-        return None
+        if node.kind != "apply" or self._same_function(node):
+            return None
+        return self._read(node) or self._unknown(node)
 
     def _atom(self, node: Term) -> Term:
         if node.variance is Variance.UNIFORM or self._shared(node):
@@ -118,13 +121,28 @@ class OtherLane:
             return False
         if len(name) == 2:  # of the symbolic run: memory that nobody writes
             return True
-        if len(name) != 4 or not isinstance(name[3], tuple) or name[3]:
-            return False
-        if name[2] == CONSTANT:
-            return True
-        quiet = name[1] == "global" and self._quiet(node.args[0])
-        self.raced = self.raced or quiet
-        return quiet
+        return len(name) == 4 and name[2] == CONSTANT and not name[3]
+
+    def _read(self, node: Term) -> Term | None:
+        """What the other lane has read from memory that may be written, as this lane finds it; None
+        where it may find something else. Stores before it are this lane's own: behind them, both
+        find the same."""
+        name = node.value[0]
+        if len(name) != 4 or name[:2] != ("load", "global") or name[2] < 0:
+            return None
+        place, *written = node.args
+        parts = zip(name[3], written[0::3], written[1::3], written[2::3], strict=True)
+        stores = [
+            Store(Bytes(space, at, size), value, guard, 0)
+            for (space, size), at, value, guard in parts
+        ]
+        here = Bytes("global", self.value(place), node.width // 8)
+        targets = tuple(store.target for store in stores)
+        found = self._found(Read(name[2], here.place, here.size, targets))
+        if found is None:
+            return None
+        self.assumed |= found
+        return self._memory.load(stores, name[2], here, ())
 
 
 def lane_number(terms: Terms) -> Term:

@@ -16,7 +16,14 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.validate.equality import assumed
-from ptxsw.validate.evaluate import Evaluator, Get, converted_space, flat, shape
+from ptxsw.validate.evaluate import (
+    Evaluator,
+    Get,
+    converted_space,
+    flat,
+    is_integer_division,
+    shape,
+)
 from ptxsw.validate.kinds import SPACE_WORDS, Kind, clobbers, kind
 from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store
 from ptxsw.validate.outcome import GiveUp
@@ -243,6 +250,11 @@ class Runner:
             isinstance(base, Symbol)
             and self.memory.is_parameter(self.evaluator.symbol(base.name, base.scope))
         )
+
+    def tells(self, instruction: Instruction) -> bool:
+        """Does its result follow from its operands at any time? By zero, the first text may have
+        been read as giving anything."""
+        return self.is_timeless(instruction) and not is_integer_division(instruction)
 
     def guard(self, path: Path, instruction: Instruction) -> Term:
         if instruction.guard is None:

@@ -27,7 +27,7 @@ from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.equality import Ask, Equality
 from ptxsw.validate.indices import Indices
-from ptxsw.validate.kinds import Kind, asks_convergence, clobbers, kind, meets, uniform_registers
+from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets, uniform_registers
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
 from ptxsw.validate.memory import Bytes, Memory, uncovered
@@ -88,7 +88,7 @@ class Validation:
             self.layout = SharedLayout(permutation, evaluator, self.equality, *new)
             self.layout.check((*self.old.cfg.instructions, *self.new.cfg.instructions))
         declared, texts = Declared(self.terms, self.memory, self.old), (self.old, self.new)
-        self.lanes = KernelLanes(self.terms, texts, declared, self.images, assume)
+        self.lanes = KernelLanes(self.terms, texts, declared, self.images, assume, self.solver)
         self.starts = Starts(
             self.equality, self.memory, texts, declared, self.lanes, claims, self.layout, assume,
             self.assumptions,
@@ -234,15 +234,8 @@ class Validation:
         ends = self._successors(p, q)
         if ends is None or any(self.starts.needs_proof(end) for end in ends):
             return False
-        written = {reg for instruction in old for reg in defs(instruction)}
-        extra = [(end, reg) for end in ends for reg in self.starts.extra(end)]
-        if any(reg in written for _, reg in extra):
-            return False
-        still = not any(_may_change_memory(i) for i in old)
-        for end, reg in extra:
-            value = self.starts.carried.at(pair).get(reg)
-            if self.starts.carried.arrive(end, reg, value, (), still=still):
-                self._again(end)
+        if any(self.starts.extra(end) for end in ends):
+            return False  # what they hold there has to be said anew
         told = self.starts.cut(pair) if self.lanes.gathered is not None else None
         for end in ends:
             if told is not None and self.waiting.arrive(end, told.new.get, told.conditions):
@@ -380,6 +373,8 @@ class Validation:
     ) -> list[Path]:
         """The paths of the second text."""
         runner = cut.new.runner
+        if cut.view is not None:
+            cut.view.olds = olds
         known = Runner(
             runner.cfg, runner.evaluator, self.memory, runner.windows,
             witness=False, constant=constant or self._constant(cut, olds), warp=cut.view,
@@ -535,9 +530,3 @@ class Validation:
 
 def _together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, ...]:
     return tuple(dict.fromkeys((*conditions, *more)))
-
-
-def _may_change_memory(instruction: Instruction) -> bool:
-    """May memory be another one behind it, for whatever reason?"""
-    what = kind(instruction)
-    return what is Kind.STORE or (what is Kind.EVENT and clobbers(instruction))

@@ -15,7 +15,7 @@ from ptxsw.validate.equality import Equality
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.low_bits import BITS, LowBits, Multiples
 from ptxsw.validate.memory import Memory
-from ptxsw.validate.outcome import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER, NO_RACE
+from ptxsw.validate.outcome import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
 from ptxsw.validate.path import Path, Touch
 from ptxsw.validate.read_by_others import ReadByOthers, Samples
 from ptxsw.validate.text import Text
@@ -61,7 +61,6 @@ class Questions:
             read_only=self._read_only,
             others_read=partial(self.others_read, cut),
             aligned=lambda place, given: [*self._aligned(cut, place, given)],
-            raced=lambda: cut.view is not None and NO_RACE in cut.view.assumptions,
             beside=self._beside,
             may_wait=partial(may_wait, (cut.old_position, cut.new_position)),
         )

@@ -18,7 +18,6 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.validate.equality import Equality, assumed
 from ptxsw.validate.memory import Bytes, Memory
 from ptxsw.validate.other_lane import LANES, Place, neighbours
-from ptxsw.validate.outcome import NO_RACE
 from ptxsw.validate.path import Path, Touch
 from ptxsw.validate.warp import WarpView
 
@@ -85,7 +84,7 @@ class ReadByOthers:
         place = Place(distance // stride)
         if self._equality.known(given).truth(place.exists(self._terms)) is not True:
             return False
-        other = self._view.other(place, quiet=True)
+        other = self._view.other(place)
         there, made = other.value(source.place), other.value(old.guard)
         assert new.mask is not None
         given = (*given, *self._view.told(other, new.mask))
@@ -95,8 +94,7 @@ class ReadByOthers:
             return False
         if other.in_row and not self._equality.holds(neighbours(self._terms), given):
             return False
-        if other.raced:
-            self._view.assume(NO_RACE)
+        self._view.rest_on(other)
         return True
 
     def _distance(self, a: Term, b: Term) -> int | None:

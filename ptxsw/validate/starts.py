@@ -8,19 +8,21 @@ nobody had to write down: it is believed until control comes to the place with s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import uses
 from ptxsw.ir import Reg
-from ptxsw.validate.carried import Carried
+from ptxsw.validate.carried import Carried, unknown_at
 from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
 from ptxsw.validate.compare import NOTHING, PutOff
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.equality import Equality, assumed
 from ptxsw.validate.evaluate import Evaluator, Get
+from ptxsw.validate.handover import Handover
 from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
@@ -58,7 +60,7 @@ class Starts:
         self._claims = claims
         self._allowed, self._assumptions = allowed, assumptions
         self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
-        self.carried = Carried(self._terms, self.old.stays)
+        self.carried = Carried(self._terms)
         self._extra: dict[Pair, list[Reg]] = {}
         self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
@@ -82,7 +84,7 @@ class Starts:
         points = self.old.points(p)
         old = Registers(old_runner, self.old.equations, p, known.get, "register ", points=points)
         told: dict[Reg, Term] = {}
-        carried = {**self.carried.at(pair), **self.predicates(pair)}
+        carried = {**self._carried(pair, old), **self.predicates(pair)}
 
         def given(reg: Reg) -> Term | None:
             if reg not in live:
@@ -110,6 +112,19 @@ class Starts:
         if any(map(is_inequality, at_label(self._claims, self.old.labels(p)))):
             old_runner.written = new_runner.written = self._equality.numbers(cut.conditions)
         return cut
+
+    def _carried(self, pair: Pair, old: Registers) -> Mapping[Reg, Term | None]:
+        """What registers of the second text alone hold, by those of the first."""
+        memo: dict[Term, Term] = {}
+
+        def leaf(node: Term) -> Term | None:
+            reg = self.carried.registers.get(node)
+            return None if reg is None else old.get(reg)
+
+        return {
+            reg: None if value is None else self._terms.substitute(value, leaf, memo)
+            for reg, value in self.carried.at(pair).items()
+        }
 
     def _assume(
         self, cut: Cut, claim: ReadClaim, told: dict[Reg, Term], live: frozenset[Reg]
@@ -247,13 +262,18 @@ class Starts:
             self._extra[pair] = found
         return found
 
+    @cached_property
+    def _runner(self) -> Runner:
+        return self._runners(lenient=False)[1]
+
     def _told(self, reg: Reg, held: int, known: dict[Reg, bool], depth: int = 0) -> bool:
         """Do equations tell a register's value, from those that are known?"""
         if reg not in known and depth < _MAX_DEPTH:
             known[reg] = False
             writer = self.new.equations.writer(held, reg)
-            if writer is not None:
-                read = uses(self.new.cfg.instructions[writer])
+            instruction = None if writer is None else self.new.cfg.instructions[writer]
+            if instruction is not None and self._runner.tells(instruction):
+                read = uses(instruction)
                 known[reg] = all(self._told(r, held, known, depth + 1) for r in read)
         return known.get(reg, False)
 
@@ -264,13 +284,10 @@ class Starts:
         less is known than before."""
         assert old.end is not None and new.end is not None
         pairs = [*zip(old.end.targets, new.end.targets, strict=True)]
-        still = old.stores == new.stores == [[]]
         if old.end.kind == "cut":
             pairs.append((old.end.position, new.end.position))
         for pair in pairs:
-            for reg in self.extra(pair):
-                if self.carried.arrive(pair, reg, new.get(reg), joint, still=still):
-                    yield pair
+            yield from self._carry(pair, cut, old, new, joint)
             for claim in at_label(self._claims, self.old.labels(pair[0])):
                 if not claim.claim.about_memory:
                     self._check_claim(claim, cut, old, new, joint)
@@ -278,6 +295,27 @@ class Starts:
                 if not self._still_held(cut, reg, index, new, joint):
                     self._lost.add((pair, reg))
                     yield pair
+
+    def _carry(
+        self, pair: Pair, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
+    ) -> Iterator[Pair]:
+        """Take along what registers of the second text alone hold."""
+        extra = self.extra(pair)
+        if not extra:
+            return
+        live = self.old.live(pair[0])
+        steady = not cut.stores and not self.puts_off(pair[0])
+        there = Handover(self._memory, self.old, old, live, joint, steady=steady)
+        self.carried.registers.update(there.registers)
+
+        def given() -> frozenset[Term]:
+            said = map(there.value, joint)
+            return frozenset(c for c in said if c is not None and c.kind != "const")
+
+        for reg in extra:
+            value = _partly(self._terms, there, new.get(reg), unknown_at(pair, reg))
+            if self.carried.arrive(pair, reg, value, given):
+                yield pair
 
     def _check_claim(
         self, claim: ReadClaim, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
@@ -310,3 +348,18 @@ class Starts:
         path = Path(new.get, joint, index, stores=[list(epoch) for epoch in new.stores])
         cut.new.runner.run(path, self.new.cfg.instructions[index], index)
         return self._equality.same(path.get(reg), new.get(reg), joint)
+
+
+def _partly(terms: Terms, there: Handover, value: Term, name: str) -> Term | None:
+    """A value as it is said there. Of a choice those sides may be unknown that cannot be said: one
+    of them counts at a time, so one unknown is enough."""
+    said = there.value(value)
+    if said is not None or value.kind != "ite":
+        return said
+    condition = there.value(value.args[0])
+    arms = [_partly(terms, there, arm, name) for arm in value.args[1:]]
+    if condition is None or not any(arms):
+        return None
+    unknown = terms.atom(name, value.width, Variance.LANE)
+    yes, no = (unknown if arm is None else arm for arm in arms)
+    return terms.ite(condition, yes, no)

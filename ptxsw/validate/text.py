@@ -15,7 +15,6 @@ from ptxsw.ir import Function, Module, Reg
 from ptxsw.validate.cuts import live_at
 from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import Evaluator
-from ptxsw.validate.memory import is_constant_load, is_first_load
 
 MAX_KNOWN = 1000
 """Nodes of a term that is kept from one place to another."""
@@ -44,17 +43,10 @@ class Text:
     def is_lasting(self, value: Term) -> bool:
         """Does a value mean the same at all times: is it made of parameters and of what a thread
         is given for good?"""
-        return value.size <= MAX_KNOWN and all(map(self._lasts, walk(value)))
+        return value.size <= MAX_KNOWN and all(map(self.lasts, walk(value)))
 
-    def stays(self, value: Term, *, still: bool) -> bool:
-        """Does a value mean the same at the next place? It may also be read from memory that nobody
-        writes, or, where memory stands `still` until there, from memory as it is now."""
-        return value.size <= MAX_KNOWN and all(
-            self._lasts(node) or is_constant_load(node) or (still and is_first_load(node))
-            for node in walk(value)
-        )
-
-    def _lasts(self, node: Term) -> bool:
+    def lasts(self, node: Term) -> bool:
+        """Does a node mean the same at all times, if its arguments do?"""
         if node.kind not in OPAQUE:
             return True
         if node.kind != "atom" or node.value in SPECIALS:

@@ -18,7 +18,7 @@ others (`waiting.py`) is here as well, so p has to be false in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ptxsw.emulator.node import Term, Variance, unknowns, walk
 from ptxsw.emulator.terms import Terms
@@ -27,10 +27,11 @@ from ptxsw.ir import Instruction, Int, Operand, Reg
 from ptxsw.validate.equality import assumed
 from ptxsw.validate.evaluate import Get
 from ptxsw.validate.gathered import ALL, Gathered, names_all
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.other_lane import LANES, OtherLane, Place, lane_number, neighbours
-from ptxsw.validate.outcome import LOCKSTEP, NO_RACE, GiveUp
+from ptxsw.validate.outcome import LOCKSTEP, GiveUp
 from ptxsw.validate.path import Path, decided
-from ptxsw.validate.writers import PRIVATE, may_write
+from ptxsw.validate.shared_views import Read
 
 _MAX_SIZE = 200  # nodes of a condition
 
@@ -80,29 +81,31 @@ class WarpView:
     have come to it from several places of the first. `gathered` tells where all lanes come, and
     `waiting` whether this lane only waits for others. All lanes that execute an `activemask` of
     that block have then come through the same cut, in the same turn of every loop if lanes that
-    are together are in the same turn: `looping` tells whether that has to be assumed. Memory is
-    `quiet` at an address if, where lanes do not race, nobody writes there between what the lanes
-    load. `assumptions` collects names.
+    are together are in the same turn: `looping` tells whether that has to be assumed. `found`
+    tells, by the paths of the first text, what has to be assumed so that two lanes find the same
+    bytes in memory, or None. `assumptions` collects names.
     """
 
     def __init__(
         self,
-        terms: Terms,
+        memory: Memory,
         cfg: Cfg,
         block: int | None,
         shared: Callable[[Term], bool],
         *,
-        quiet: Callable[[Term], bool],
+        found: Callable[[Sequence[Path], Read], frozenset[str] | None],
         looping: bool,
         allowed: frozenset[str],
         asks: Callable[[Instruction], bool],
         gathered: Gathered,
         waiting: bool = False,
     ) -> None:
-        self._terms, self._cfg, self._block = terms, cfg, block
+        self._memory, self._cfg, self._block = memory, cfg, block
+        self._terms = memory.terms
         self._gathered, self._waiting, self._asks = gathered, waiting, asks
         self._ballots: set[Term] = set()  # masks that are ballots of all lanes
-        self._shared, self._quiet, self._looping = shared, quiet, looping
+        self._shared, self._found, self._looping = shared, found, looping
+        self.olds: Sequence[Path] = ()  # what the first text does in the segment
         self._allowed = allowed
         self.assumptions: dict[str, None] = {}
         self._votes: list[tuple[Term, Term, Term]] = []  # mask, and what is true in each lane
@@ -197,12 +200,11 @@ class WarpView:
         if path.mask is None or self._waiting:
             return dest, value
         for place in places:
-            other = self.other(place, quiet=not _writes(path))
+            other = self.other(place)
             held = path.get(register)
             taken = other.value(held)
             there = [other.value(condition) for condition in self._helpful(held)]
-            if other.raced:
-                self.assume(NO_RACE)
+            self.rest_on(other)
             sure = terms.and_(self.whole(path.mask), place.exists(terms))
             if other.in_row:
                 sure = terms.and_(sure, neighbours(terms))
@@ -239,10 +241,18 @@ class WarpView:
         """The condition that all lanes of the warp are here."""
         return self._terms.eq(mask, self._terms.const(-1, 32))
 
-    def other(self, place: Place, *, quiet: bool) -> OtherLane:
-        """Another lane; `quiet`: this one has written nothing here."""
-        still = quiet and NO_RACE in self._allowed
-        return OtherLane(self._terms, place, self._shared, self._quiet if still else _never)
+    def other(self, place: Place) -> OtherLane:
+        """Another lane."""
+        return OtherLane(self._memory, place, self._shared, self._finds)
+
+    def _finds(self, read: Read) -> frozenset[str] | None:
+        found = self._found(self.olds, read)
+        return found if found is not None and found <= self._allowed else None
+
+    def rest_on(self, other: OtherLane) -> None:
+        """Let the proof rest on what another lane's values rest on."""
+        for name in other.assumed:
+            self.assume(name)
 
     def _names(self, path: Path, operand: Operand, index: int) -> bool:
         """Does an operand name the lanes that are here? All of them may be named by a literal:
@@ -262,14 +272,3 @@ class WarpView:
         if name not in self._allowed:
             raise GiveUp(f"the proof would need {name}")
         self.assumptions[name] = None
-
-
-def _writes(path: Path) -> bool:
-    stores = (store for epoch in path.stores for store in epoch)
-    return any(store.target.space not in PRIVATE for store in stores) or any(
-        may_write(event.instruction) for event in path.events
-    )
-
-
-def _never(place: Term) -> bool:
-    return False

@@ -67,7 +67,7 @@ def test_a_halo() -> None:
 
 def test_of_memory_that_may_be_written() -> None:
     plain = [text.replace(".nc", "") for text in (BEFORE, AFTER)]
-    assert judged(*plain) == Proved(("no-lane-race",))
+    assert judged(*plain) == Proved()  # nothing is stored before, nor ordered
 
 
 @pytest.mark.parametrize("of", TWINS, ids=lambda t: t.name)

@@ -10,7 +10,7 @@ import pytest
 from ptxsw.errors import Unsupported
 from ptxsw.parser import parse
 from ptxsw.simt import RunError, launch
-from ptxsw.validate import DEFAULT, Outcome, Proved, validate
+from ptxsw.validate import Outcome, Proved, validate
 from tests.heads import head
 from tests.validate.stories import Twin as T
 
@@ -131,9 +131,9 @@ def test_a_shuffle_of_what_nobody_writes() -> None:
     assert judged(BEFORE, AFTER) == Proved()
 
 
-def test_a_shuffle_of_what_may_be_written_rests_on_lanes_that_do_not_race() -> None:
-    assert judged(*PLAIN) == Proved(("no-lane-race",))
-    assert not isinstance(judged(*PLAIN, assume=DEFAULT - {"no-lane-race"}), Proved)
+def test_a_shuffle_of_what_may_be_written() -> None:
+    """Nothing is stored before, nor ordered; more in test_shared_views.py."""
+    assert judged(*PLAIN) == Proved()
 
 
 def test_in_a_loop_lanes_have_to_be_in_the_same_turn() -> None:

@@ -1,0 +1,105 @@
+"""Values in the words of the next place.
+
+    ld.global.f32 %f1, [%rd4+8];    a value over what is known where the comparison began:
+    mov.b32 %keep, %f1;             what memory held then, 8 bytes behind %rd4 as it was then
+    add.s64 %rd4, %rd4, 8;
+    NEXT:                           %keep is what memory holds, right at %rd4
+
+Where two paths end, their values become values over what is known at the next place. What means the
+same at all times stays. What memory held is what it holds now, if no store of the path has hit it.
+Anything else is said by a register of the first text that holds it, or holds it but for a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ptxsw.bits import wrapped
+from ptxsw.emulator.node import Term, bottom_up, split
+from ptxsw.emulator.terms import Terms
+from ptxsw.ir import Reg
+from ptxsw.validate.cuts import unknown_of
+from ptxsw.validate.memory import CONSTANT, Bytes, Memory
+from ptxsw.validate.path import Path
+from ptxsw.validate.text import MAX_KNOWN, Text
+
+_Items = tuple[int, tuple[tuple[Term, int], ...]]
+"""A sum without its constant: its width, and each term with its coefficient."""
+
+
+class Handover:
+    """What holds where a path of the first text ends, said at the place where it ends. `steady`:
+    may memory be told at all, or do the texts differ in it?"""
+
+    def __init__(
+        self,
+        memory: Memory,
+        text: Text,
+        old: Path,
+        live: Iterable[Reg],
+        given: Sequence[Term],
+        *,
+        steady: bool,
+    ) -> None:
+        self._memory, self._text, self._old = memory, text, old
+        self._terms: Terms = memory.terms
+        self._given, self._steady = given, steady
+        self._last = len(old.stores) - 1
+        self._said: dict[Term, Term | None] = {}
+        self._words: dict[_Items, tuple[int, Term]] = {}
+        self.registers: dict[Term, Reg] = {}  # by the unknowns that bear their names
+        for reg in sorted(live, key=lambda r: (r.name, r.scope)):
+            value = old.get(reg)
+            constant, items = split(value)
+            if items:
+                word = unknown_of(text.evaluator, reg)
+                self.registers[word] = reg
+                self._words.setdefault((value.width, items), (constant, word))
+
+    def value(self, value: Term) -> Term | None:
+        """The value; None where it cannot be said."""
+        if value.size > MAX_KNOWN:
+            return None
+        said = self._said
+        for node in bottom_up(said, lambda n: n.args, value):
+            said[node] = self._node(node)
+        return said[value]
+
+    def _node(self, node: Term) -> Term | None:
+        if node.kind == "const":
+            return node
+        if node.kind == "atom":
+            return node if self._text.lasts(node) else self._word(node)
+        args = [self._said[arg] for arg in node.args]
+        if None not in args:
+            parts = tuple(arg for arg in args if arg is not None)
+            load = node.kind == "apply" and node.value[0][0] == "load"
+            found = self._load(node, parts) if load else self._terms.rebuild(node, parts)
+            if found is not None:
+                return found
+        return self._word(node)
+
+    def _word(self, node: Term) -> Term | None:
+        """The register that holds a value, or another one that is some number away."""
+        constant, items = split(node)
+        known = self._words.get((node.width, items))
+        if known is None:
+            return None
+        distance = wrapped(constant - known[0], node.width)
+        return self._terms.add(known[1], self._terms.const(distance, node.width))
+
+    def _load(self, node: Term, args: tuple[Term, ...]) -> Term | None:
+        """What memory held: nobody writes it, or it still holds the same."""
+        name = node.value[0]
+        if len(name) != 4:
+            return None
+        space, epoch = name[1], name[2]
+        if epoch == CONSTANT:
+            return self._terms.rebuild(node, args)
+        if not self._steady or epoch != self._last:
+            return None
+        size = node.width // 8
+        before = Bytes(space, node.args[0], size)
+        if self._memory.load(self._old.stores[-1], epoch, before, self._given) is not node:
+            return None
+        return self._memory.load((), 0, Bytes(space, args[0], size), ())

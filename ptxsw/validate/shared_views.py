@@ -1,0 +1,223 @@
+"""Where two lanes of a warp find the same bytes in memory.
+
+    ld.global.f32 %f1, [%rd4];           lane j reads what lane i reads below
+    st.global.f32 [%rd4+8192], %f9;      misses it, whichever thread makes it
+    ld.global.f32 %f2, [%rd4+4];         in lane i, j = i + 1
+
+What lane j found at an address is what lane i finds there unless something was written that one of
+them sees and the other does not. A write by a thread that neither barrier nor anything else orders
+against lane j's load would be a race with it (`no-lane-race`), and one by lane j behind its load
+races with lane i's, which may find the older value. But programs may count on it that lanes run in
+step. So these stores must not be, whichever thread makes them:
+
+- one from which control comes to where the epoch begins, with no barrier of the block between, and
+  that may be to the same array. A store through another pointer could hit the bytes only in a race;
+- one of the epoch itself, before the load that lane i makes in the first text, that may hit the
+  bytes. Of stores through other pointers those are left out that both lanes have made before they
+  load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from ptxsw.analysis.address_equality import prove_disjoint
+from ptxsw.analysis.pointers import Pointers, pointer_bases, pointers, unrelated
+from ptxsw.analysis.reaching_stores import ORDER, ReachingStores, is_barrier
+from ptxsw.bits import wrapped
+from ptxsw.emulator.evaluate import evaluate
+from ptxsw.emulator.node import Term, split, unknowns
+from ptxsw.emulator.origin import Origin
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.specials import SPECIALS
+from ptxsw.emulator.trace import AccessView, Trace
+from ptxsw.ir import Instruction
+from ptxsw.validate.kinds import Kind, clobbers, kind
+from ptxsw.validate.memory import Bytes, Memory
+from ptxsw.validate.outcome import NO_RACE
+from ptxsw.validate.path import Path, Touch
+from ptxsw.validate.writers import PRIVATE, may_write, written_address
+
+_NAMED = frozenset({Origin.PARAMETER, Origin.SYMBOL})
+_MAX_CASES = 8
+_MAX_STORES = 64  # before one load
+
+
+class Read(Struct, frozen=True):
+    """Bytes of global memory that another lane has read in an epoch of a segment, at an address in
+    this lane's words; behind `stores` of its own, which may have hit them."""
+
+    epoch: int
+    place: Term
+    size: int
+    stores: tuple[Bytes, ...] = ()
+
+
+class SharedViews:
+    """Asks the first text about its segments, which begin at positions of it. `trace` is its
+    symbolic run."""
+
+    def __init__(self, memory: Memory, solver: Solver, trace: Trace) -> None:
+        self._memory, self._solver, self._trace = memory, solver, trace
+        self._terms = memory.terms
+        self._true = self._terms.const(1, 1)
+        self._apart: dict[tuple[Bytes, Term, int], bool] = {}
+        self._samples: dict[Term, tuple[int, ...]] = {}
+
+    def rest_on(self, position: int, olds: Sequence[Path], read: Read) -> frozenset[str] | None:
+        """What has to be assumed so that this lane finds the same bytes, in a segment that begins
+        at a position and goes along one of some paths; None where it may find others."""
+        mine = self._bases(read.place)
+        if mine is None or self._trace.statistics.timed_out:
+            return None
+        assumed: frozenset[str] = frozenset()
+        for others in self._before(position, olds, read.epoch):
+            if others != ORDER and (isinstance(others, str) or not unrelated(mine, others)):
+                return None
+            assumed = frozenset({NO_RACE})
+        for store in read.stores:
+            if store.space != "global" or not unrelated(mine, self._bases(store.place)):
+                return None
+            assumed = frozenset({NO_RACE})
+        return assumed if all(self._missed(old, read) for old in olds) else None
+
+    def _bases(self, place: Term) -> frozenset[Term] | None:
+        """The pointers of an address, if declarations name them all: what was read from memory has
+        other names in the symbolic run."""
+        found: set[Term] = set()
+        for case in self._cases(place):
+            bases = pointer_bases(case)
+            if not bases or any(t.origin not in _NAMED for t in bases):
+                return None
+            found |= bases
+        return frozenset(found)
+
+    def _cases(self, place: Term) -> list[Term]:
+        """The addresses that one with a choice in it may be."""
+        done: list[Term] = []
+        work = [place]
+        while work and len(work) + len(done) <= _MAX_CASES:
+            case = work.pop()
+            items = split(case)[1]
+            choice = next(((t, c) for t, c in items if t.kind == "ite"), None)
+            if choice is None:
+                done.append(case)
+                continue
+            term, factor = choice
+            rest = self._terms.sub(case, self._terms.scale(term, factor))
+            work += [self._terms.add(rest, self._terms.scale(a, factor)) for a in term.args[1:]]
+        return done + work
+
+    # ------------------------------------------------------------ before the epoch
+
+    @cached_property
+    def _reaching(self) -> ReachingStores:
+        private = {a.instruction.span for a in self._trace.accesses if a.space in PRIVATE}
+
+        def writes(instruction: Instruction) -> bool:
+            elsewhere = instruction.span in private and written_address(instruction) is not None
+            return may_write(instruction) and not elsewhere
+
+        def orders(instruction: Instruction) -> bool:
+            return kind(instruction) is Kind.EVENT and clobbers(instruction)
+
+        return ReachingStores(self._trace, writes, orders)
+
+    def _before(self, position: int, olds: Sequence[Path], epoch: int) -> Iterator[Pointers | str]:
+        """Through which pointers was stored before an epoch, with no barrier of the block between;
+        `ORDER` for what may have shown lanes different memory."""
+        if epoch == 0:
+            yield from self._at(position)
+            return
+        ends = {
+            event.index
+            for old in olds
+            for event in old.events
+            if event.epoch == epoch - 1 and clobbers(event.instruction)
+        }
+        if not ends:
+            yield None  # nothing is known of such an epoch
+        for index in sorted(ends):
+            instruction = self._trace.cfg.instructions[index]
+            if not is_barrier(instruction):
+                yield from self._at(index)
+                yield self._pointers(index) if may_write(instruction) else ORDER
+
+    def _at(self, position: int) -> Iterable[Pointers | str]:
+        if position >= len(self._trace.cfg.instructions):
+            return (None,)
+        return [named for named, _ in self._reaching.reaching(position)]
+
+    def _pointers(self, index: int) -> Pointers:
+        return pointers(next((a for a in self._trace.accesses if a.index == index), None))
+
+    # ------------------------------------------------------------ in the epoch
+
+    def _missed(self, old: Path, read: Read) -> bool:
+        """Does every store of the epoch that a path makes before a load of these bytes miss
+        them?"""
+        begin, end = _events_of(old, read.epoch)
+        stores: list[Touch] = []
+        for touch in old.touches:
+            if touch.target.space in PRIVATE or not begin <= touch.before <= end:
+                continue
+            if not touch.loads:
+                if touch.target not in read.stores:
+                    stores.append(touch)
+            elif stores and self._may_be(touch.target, read):
+                few = len(stores) <= _MAX_STORES
+                if not few or not all(self._misses(s.target, read) for s in stores):
+                    return False
+                stores = []  # these are known to miss
+        return True
+
+    def _may_be(self, load: Bytes, read: Read) -> bool:
+        """Is a load likely to be of these bytes? Where no index wraps, equal addresses are equal
+        for any numbers."""
+        if load.place.width != read.place.width:
+            return True
+        tried = zip(self._tried(load.place), self._tried(read.place), strict=True)
+        distances = (wrapped(x - y, load.place.width) for x, y in tried)
+        return any(-load.size < distance < read.size for distance in distances)
+
+    def _tried(self, place: Term) -> tuple[int, ...]:
+        """An address for some numbers."""
+        found = self._samples.get(place)
+        if found is None:
+            values = []
+            for lane, factor in ((8, 3), (21, 11)):
+                numbers = {node: factor * node.id % 4093 + 2048 for node in unknowns(place)}
+                for name, number in (("%tid.x", 512 + lane), ("%laneid", lane)):
+                    numbers[self._terms.atom(name, 32, *SPECIALS[name])] = number
+                values.append(evaluate(place, numbers))
+            found = self._samples[place] = tuple(values)
+        return found
+
+    def _misses(self, store: Bytes, read: Read) -> bool:
+        """Does a store miss the bytes, whichever thread makes it?"""
+        if store.space != "global":
+            return False
+        key = (store, read.place, read.size)
+        found = self._apart.get(key)
+        if found is None:
+            found = self._apart[key] = all(
+                self._apart_anywhere(stored, store.size, loaded, read.size)
+                for stored in self._cases(store.place)
+                for loaded in self._cases(read.place)
+            )
+        return found
+
+    def _apart_anywhere(self, stored: Term, stored_bytes: int, loaded: Term, size: int) -> bool:
+        mine, other = (AccessView(t, self._true, frozenset()) for t in (stored, loaded))
+        proof = prove_disjoint(self._terms, self._solver, mine, stored_bytes, other, size)
+        return proof is not None
+
+
+def _events_of(path: Path, epoch: int) -> tuple[int, int]:
+    """How many events a path has seen where an epoch begins, and where it ends."""
+    ends = [number for number, e in enumerate(path.events) if clobbers(e.instruction)]
+    begin = ends[epoch - 1] + 1 if 0 < epoch <= len(ends) else 0
+    return begin, ends[epoch] if epoch < len(ends) else len(path.events)

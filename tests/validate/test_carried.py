@@ -1,0 +1,98 @@
+"""What a register of the second text keeps from one block to the next, and loads that are the same
+because nobody writes what they read."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxsw.validate import Proved
+from tests.validate.test_warp import HEAD, START, judged
+
+END = """
+st.global.f32 [%rd7], %f4;
+END:
+ret;
+}
+"""
+LOAD, KEEP, AGAIN = "ld.global.f32 %f1, [%rd6];", "mov.b32 %sw_src, %f1;", "mov.b32 %f4, %sw_src;"
+SECOND = "ld.global.f32 %f4, [%rd6];"
+
+
+def kept(between: str, second: str = SECOND) -> bool:
+    """Is a load proved to be a copy of the first, that was kept over some lines?"""
+    old = f"{HEAD}{START}{LOAD}\nmov.f32 %f1, 0f00000000;\n{between}\n{second}{END}"
+    new = old.replace(LOAD, f"{LOAD}\n{KEEP}").replace(second, AGAIN)
+    return isinstance(judged(old, new), Proved)
+
+
+IF = "setp.lt.u32 %p2, %r1, 5;\n@%p2 bra OVER;\n{0}\nOVER:"
+BOTH = "setp.lt.u32 %p2, %r1, 5;\n@%p2 bra OVER;\n{0}\nbra.uni ON;\nOVER:\n{1}\nON:"
+TURNS = (
+    "mov.u32 %r5, 0;\nTURN:\n{0}\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 3;\n@%p2 bra TURN;"
+)
+
+
+@pytest.mark.parametrize(
+    ("between", "second", "right"),
+    [
+        (IF.format("add.f32 %f5, %f5, %f5;"), SECOND, True),
+        (IF.format("st.shared.f32 [%r2], %f5;"), SECOND, True),
+        (IF.format("st.global.f32 [%rd6+64], %f5;"), SECOND, True),
+        (IF.format("st.global.f32 [%rd6], %f5;"), SECOND, False),
+        (IF.format("st.global.f32 [%rd6+-2], %f5;"), SECOND, False),
+        (IF.format("st.global.f32 [%rd7], %f5;"), SECOND, False),
+        (IF.format("membar.gl;"), SECOND, False),
+        (BOTH.format("st.global.f32 [%rd6+4], %f5;", ""), SECOND, True),
+        (BOTH.format("", "st.global.f32 [%rd6], %f5;"), SECOND, False),
+        # the pointer moves on, and the second load is of where it was
+        (IF.format("") + "\nadd.s64 %rd6, %rd6, 8;", "ld.global.f32 %f4, [%rd6+-8];", True),
+        (IF.format("") + "\nadd.s64 %rd6, %rd6, 8;", SECOND, False),
+        (IF.format("add.s64 %rd6, %rd6, 8;"), SECOND, False),
+        (TURNS.format("add.f32 %f5, %f5, %f5;"), SECOND, True),
+        (TURNS.format("add.s64 %rd6, %rd6, 8;"), SECOND, False),
+        (TURNS.format("st.global.f32 [%rd6+64], %f5;"), SECOND, True),
+        (TURNS.format("st.global.f32 [%rd6], %f5;"), SECOND, False),
+    ],
+)
+def test_what_is_kept_over_branches(between: str, second: str, right: bool) -> None:
+    assert kept(between, second) == right
+
+
+WRITES = "st.global.f32 [%rd7+64], %f5;"
+
+
+@pytest.mark.parametrize(
+    ("reads", "right"),
+    [
+        ("ld.global.nc.f32 %f3, [%rd6];", True),
+        ("ld.global.nc.v2.f32 {%f3, %f6}, [%rd6];", True),
+        ("ld.global.nc.f32 %f3, [%rd6+4];", False),
+        ("@%p2 ld.global.nc.f32 %f3, [%rd6];", False),  # in some lanes only
+        ("", False),
+    ],
+)
+def test_what_nobody_writes_is_the_same_at_all_times(reads: str, right: bool) -> None:
+    old = f"{HEAD}{START}setp.lt.u32 %p2, %r2, 5;\n{reads}\n{LOAD}\n{WRITES}\n{SECOND}"
+    old += f"st.global.f32 [%rd7+4], %f3;\n{END}"
+    new = old.replace(SECOND, "mov.f32 %f4, %f1;")
+    assert isinstance(judged(old, new), Proved) == right
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "right"),
+    [
+        ("xor.b32 %r6, %r2, %r3; xor.b32 %r6, %r6, %r7;",
+         "xor.b32 %r6, %r7, %r2; xor.b32 %r6, %r3, %r6;", True),
+        ("or.b32 %r6, %r2, %r3; or.b32 %r6, %r6, %r7;",
+         "or.b32 %r6, %r7, %r2; or.b32 %r6, %r2, %r6;", False),
+        ("add.u32 %r6, %r2, %r7;", "selp.u32 %r6, %r7, %r2, %p2; selp.u32 %r8, %r2, %r7, %p2;\n"
+         "add.u32 %r6, %r6, %r8;", True),
+        ("add.u32 %r6, %r2, %r7;", "selp.u32 %r6, %r7, %r2, %p2; selp.u32 %r8, %r7, %r2, %p2;\n"
+         "add.u32 %r6, %r6, %r8;", False),
+        ("cvt.u32.u8 %r6, %r2;", "selp.u32 %r6, %r2, %r2, %p2; cvt.u32.u8 %r6, %r6;", True),
+    ],
+)  # fmt: skip
+def test_order_does_not_matter_but_number_does(old: str, new: str, right: bool) -> None:
+    begin = f"{HEAD}{START}ld.global.u32 %r7, [%rd7];\nsetp.lt.u32 %p2, %r2, 5;\n"
+    end = f"st.global.u32 [%rd7+4], %r6;{END}"
+    assert isinstance(judged(f"{begin}{old}{end}", f"{begin}{new}{end}"), Proved) == right
