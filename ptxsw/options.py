@@ -40,11 +40,13 @@ def block_shape(given: int | Sequence[int]) -> tuple[int, int, int]:
     except TypeError:
         sizes = ()
     if not 1 <= len(sizes) <= 3:
-        raise ValueError(f"{given!r} is no shape of a block, which is one to three whole numbers")
+        raise ValueError(
+            f"{given!r} is not the shape of a block, which is one to three whole numbers"
+        )
     x, y, z = (*sizes, 1, 1)[:3]
     if min(sizes) < 1 or x * y * z > _MOST_THREADS:
         shape = "x".join(map(str, sizes))
-        raise ValueError(f"{shape} is no block of 1 to {_MOST_THREADS} threads")
+        raise ValueError(f"{shape} is not a block of 1 to {_MOST_THREADS} threads")
     return x, y, z
 
 

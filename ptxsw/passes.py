@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Steps = Generator[Question, Answered, "Progress"]
 
 _SHUFFLES = frozenset({joint.SHUFFLE, joint.UNIFORM_LOOPS})
-UNCHECKED = "what was written for it could not be shown to be right"
+UNCHECKED = "the text written for it could not be proved right"
 
 
 class RewrittenState(Struct):
@@ -265,7 +265,7 @@ class Passes:
             return None
         if one.name in joint.TOGETHER:
             wrong = joint.check(kernel, made.changes, rewritten, share)
-            return None if wrong is None else f"a bug of ptxsw: {wrong}"
+            return None if wrong is None else f"a bug in ptxsw: {wrong}"
         kernel.budget.check()
         new = rewritten.kernel(kernel.function.name)
         allowed = kernel.options.assume & ASSUMPTIONS.keys()
@@ -289,7 +289,7 @@ class Passes:
         if _measured(each):
             return "shuffles were chosen for the kernel without it"
         reason = cannot_count(self._arch)
-        return None if reason is None else f"what it costs in registers is not known: {reason}"
+        return None if reason is None else f"its cost in registers is not known: {reason}"
 
     def _weigh(self, each: Progress) -> Generator[Question, Answered, None]:
         """Keep what certainly pays. What was measured stays; what is kept of earlier rewrites is

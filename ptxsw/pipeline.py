@@ -29,6 +29,8 @@ from ptxsw.workers import streamed
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
+    from ptxsw.emulator.trace import Trace
+    from ptxsw.findings.launched import Executed
     from ptxsw.rewrites.base import Rewrite
     from ptxsw.verify.launches import Launch
 
@@ -42,9 +44,12 @@ _WAITING = 4
 
 
 class DescribedBlock(Struct, frozen=True):
-    """The threads of a block for which accesses are described; None: rows of whole warps."""
+    """The threads of a block for which accesses are described; None: rows of whole warps. Of
+    kernels with a launch, by `findings.launched.of_kernel`, its blocks are described, and what it
+    executes counts."""
 
     block: tuple[int, int, int] | None
+    launches: Mapping[str, Launch] = field(default_factory=dict)
 
 
 class Result(Struct, frozen=True):
@@ -66,16 +71,19 @@ def analyze(
     *,
     kernel: str | None = None,
     block: int | Sequence[int] | None = None,
+    launches: Mapping[str, Launch] | None = None,
     watch: Watch | None = None,
     jobs: int = 1,
 ) -> Report:
     """What the memory accesses of every kernel are, and what `optimize` in mode force, scheme
     paper, would do with its loads. `block`: threads along x, y and z (or fewer axes) for
-    kernels without `.reqntid`; by default rows of the block hold whole warps. `jobs`: processes
-    among which kernels are divided. Raises ParseError; ValueError for a shape that no block has,
-    or where there is no such kernel."""
+    kernels without `.reqntid`; by default rows of the block hold whole warps. `launches`: as for
+    `check`. `jobs`: processes among which kernels are divided. Raises ParseError; ValueError for a
+    shape that no block has, where there is no such kernel, or for a launch that cannot be run."""
     options = Options(mode="force", scheme="paper", only=kernel)
-    report = inspect(text, options, name, block=block, watch=watch, jobs=jobs).report
+    report = inspect(
+        text, options, name, block=block, launches=launches, watch=watch, jobs=jobs
+    ).report
     kernels = (
         replace(
             k,
@@ -98,12 +106,14 @@ def inspect(
     name: str = "<ptx>",
     *,
     block: int | Sequence[int] | None = None,
+    launches: Mapping[str, Launch] | None = None,
     watch: Watch | None = None,
     jobs: int = 1,
 ) -> Result:
     """As `optimize`, with the accesses of `analyze` in the report. Raises what these raise."""
-    shape = None if block is None else block_shape(block)
-    return _run(text, options or Options(), name, watch, DescribedBlock(shape), jobs)
+    given = None if block is None else block_shape(block)
+    shape = DescribedBlock(given, launches or {})
+    return _run(text, options or Options(), name, watch, shape, jobs)
 
 
 class KernelOutcome(Struct, frozen=True):
@@ -207,7 +217,8 @@ def _run(
             other = None
             if beside is not None and concerned(each.original):
                 other = yield from beside.run_again(excerpt, each.original)
-            outcome = _outcome(each, other, shape, arch, smt2=options.smt2)
+            run = None if shape is None else _executed(each.original, shape)
+            outcome = _outcome(each, other, shape, arch, run, smt2=options.smt2)
             if keep is not None:
                 keep.put(excerpt.source.text, line, msgpack.encode(outcome))
         return replace(outcome, edits=tuple(map(excerpt.whole, outcome.edits)))
@@ -257,26 +268,42 @@ def _beside(options: Options, arch: str | None, shape: DescribedBlock) -> Passes
     return Passes(replace(options, mode="force", rewrites=REWRITES), arch, shape.block)
 
 
+def _executed(trace: Trace, shape: DescribedBlock) -> Executed | None:
+    """What the launch of a kernel executes; None where none is given. Raises ValueError where it
+    cannot be run."""
+    if not shape.launches:
+        return None
+    from ptxsw.findings.launched import executed, of_kernel  # not needed to rewrite
+
+    launch = of_kernel(trace.module, trace.function, shape.launches)
+    found = None if launch is None else executed(trace.module, trace.function, launch)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return found
+
+
 def _outcome(
     each: Progress,
     other: Progress | None,
     shape: DescribedBlock | None,
     arch: str | None,
+    run: Executed | None,
     *,
     smt2: bool,
 ) -> KernelOutcome:
     """What is kept of a kernel. `other` says what becomes of its loads over stores, if `each` does
-    not."""
+    not; `run` what its launch executes."""
     kernel = kernel_report(each)
     if shape is not None:
         from ptxsw.findings.judge import judged  # not needed to rewrite
 
-        accesses, rows = describe(each.original, kernel, shape.block)
+        threads = shape.block if run is None else run.block
+        accesses, rows = describe(each.original, kernel, threads)
         served = over_stores(kernel if other is None else kernel_report(other), accesses)
         accesses = tuple(replace(a, over_stores=served.get(a.line)) for a in accesses)
-        block = shape.block and (each.original.function.block_shape or shape.block)
+        block = threads and (each.original.function.block_shape or threads)
         told = replace(kernel, accesses=accesses, rows=rows, block=block)
-        kernel = judged(each.original, told, shape.block, arch)
+        kernel = judged(each.original, told, threads, arch, executed=run)
     return KernelOutcome(_named(kernel), each.since, _proofs(each) if smt2 else {})
 
 

@@ -32,13 +32,16 @@ def test_blocks_of_one_to_three_dimensions(given: Any, shape: tuple[int, ...]) -
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ((64, 64), "64x64 is no block of 1 to 1024 threads"),
-        ((0,), "0 is no block of 1 to 1024 threads"),
-        ((-1, -1), "-1x-1 is no block of 1 to 1024 threads"),
-        ((), "() is no shape of a block, which is one to three whole numbers"),
-        ((1, 1, 1, 1), "(1, 1, 1, 1) is no shape of a block, which is one to three whole numbers"),
-        ("16x16", "'16x16' is no shape of a block, which is one to three whole numbers"),
-        (16.0, "16.0 is no shape of a block, which is one to three whole numbers"),
+        ((64, 64), "64x64 is not a block of 1 to 1024 threads"),
+        ((0,), "0 is not a block of 1 to 1024 threads"),
+        ((-1, -1), "-1x-1 is not a block of 1 to 1024 threads"),
+        ((), "() is not the shape of a block, which is one to three whole numbers"),
+        (
+            (1, 1, 1, 1),
+            "(1, 1, 1, 1) is not the shape of a block, which is one to three whole numbers",
+        ),
+        ("16x16", "'16x16' is not the shape of a block, which is one to three whole numbers"),
+        (16.0, "16.0 is not the shape of a block, which is one to three whole numbers"),
     ],
 )
 def test_what_is_no_block(given: Any, said: str) -> None:

@@ -115,7 +115,7 @@ def outcome(seed: int) -> str:
         return "refused"
     for kernel in report.kernels:
         for refusal in kernel.refusals or ():
-            if "bug of ptxsw" in refusal.reason:
+            if "bug in ptxsw" in refusal.reason:
                 return refusal.reason
     return "read"
 

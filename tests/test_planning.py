@@ -130,14 +130,14 @@ def test_force_leaves_the_scheme_to_the_rating() -> None:
         )
 
 
-UNKNOWN_COST = "what shuffles cost in registers is not known: "
+UNKNOWN_COST = "the cost of shuffles in registers is not known: "
 
 
 @pytest.mark.parametrize(
     ("arch", "reason"),
     [
-        ("sm_35", f"{UNKNOWN_COST}machine code for sm_35 is not read; force rewrites it"),
-        ("sm_52", f"{UNKNOWN_COST}machine code for sm_52 is not read; force rewrites it"),
+        ("sm_35", f"{UNKNOWN_COST}ptxsw cannot read machine code for sm_35; force rewrites it"),
+        ("sm_52", f"{UNKNOWN_COST}ptxsw cannot read machine code for sm_52; force rewrites it"),
         ("sm_80", "a shuffle takes as many passes of the memory pipe as this load; force rewri"),
         ("sm_90a", "a shuffle takes as many passes of the memory pipe as this load; force rewri"),
         ("sm_999", f"{UNKNOWN_COST}no limits are known for 'sm_999'"),
@@ -244,7 +244,7 @@ def test_arms_of_divergent_ifs_are_left_alone_where_shuffles_are_calls(
         (made,) = optimize(text, Options("force", scheme, arch=arch)).report.kernels
         assert made.shuffles == 1
         (kernel,) = optimize(text, Options(scheme=scheme, arch=arch)).report.kernels
-        called = f"in an arm of a divergent `if` ptxas would make a call of a shuffle for {arch}"
+        called = f"in an arm of a divergent `if`, ptxas turns a shuffle into a call for {arch}"
         assert kernel.shuffles == 0
         assert (reasons(kernel) == [called]) == (not shuffles)
 
@@ -275,7 +275,7 @@ def test_far_lanes_in_two_dimensions_are_a_bad_bet(
     text = FAR.replace("ROW", row).replace("FAR", str(4 * delta))
     (kernel,) = optimize(text, Options()).report.kernels
     (refusal,) = kernel.refusals or ()
-    reason = "lanes half a warp apart may be in different rows of the block, which uses %tid.y"
+    reason = "lanes half a warp apart may be in different rows of the block: the kernel uses %tid.y"
     assert (refusal.delta, refusal.reason == reason) == (delta, unlikely)
     (kernel,) = optimize(text, Options(mode="force")).report.kernels
     assert kernel.shuffles == 1
@@ -393,7 +393,7 @@ def test_before_volta_there_are_none() -> None:
     (kernel,) = result.report.kernels
     assert styles(kernel) == {("early", "keep")} and kernel.loops is None
     assert kernel.choice is not None
-    assert kernel.choice.reason == "asked for by force; there is no form uniform before sm_70"
+    assert kernel.choice.reason == "asked for by mode force; there is no form uniform before sm_70"
     result = optimize(text, Options(mode="force", scheme="keep", form="uniform", arch="sm_60"))
     assert result.text is text
 

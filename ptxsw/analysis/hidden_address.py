@@ -28,7 +28,7 @@ def cause(trace: Trace, access: Access) -> str:
     if any(name.startswith(("loop(", "last loop(")) for name in names):
         return "a register that a loop changes"
     if any(name.startswith("last ") for name in names):
-        return "a count of a loop that lanes leave apart"
+        return "the count of a loop that lanes leave at different times"
     if hidden:
         return f"{_shown(hidden[0])} gives it"
     if len(addresses) > 1 and access.ways is not Variance.UNIFORM:

@@ -18,7 +18,7 @@ from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
 
-_UNKNOWN = "how often a loop goes round is not known"
+_UNKNOWN = "the trip count of a loop is not known"
 
 
 class Path(Protocol):
@@ -105,7 +105,7 @@ def _while_less(path: Path, count: Term, comparison: Comparison, *, guarded: boo
         raise Unbounded(_UNKNOWN)
     start, step = _linear(path, count, a if grows else b)
     if (step > 0) != grows:
-        raise Unbounded("a loop goes away from its end")
+        raise Unbounded("a loop counter moves away from its bound")
     end = b if grows else a
     if not all(map(path.grid.is_uniform, end.atoms)):
         raise Unbounded(_UNKNOWN)

@@ -140,7 +140,7 @@ class _Path:
         if least < -FARTHEST or most > FARTHEST:
             raise Unbounded("its offset may be too large")
         if not (low.is_whole and high.is_whole):
-            raise Unbounded("its bounds are no whole numbers")
+            raise Unbounded("its bounds are not whole numbers")
         return Range(base, low, high + size, frozenset(self.needs))
 
     # ------------------------------------------------------------ reading
@@ -228,7 +228,7 @@ class _Path:
             atom = min(own, key=lambda a: (self.grid.is_uniform(a), a.id))
             parted = value.parted(atom)
             if parted is None:
-                raise Unbounded("its index is no linear function of what threads differ in")
+                raise Unbounded("its index is not linear in the indices of threads and iterations")
             factor, rest = parted
             low, high = self.grid.span(factor)
             if low < 0 < high:

@@ -9,7 +9,7 @@ import typer
 
 from ptxsw.cli import analyze_run as command
 from ptxsw.cli.app import app
-from ptxsw.cli.options import BlockOption, File, JobsOption, KernelOption, typed
+from ptxsw.cli.options import BlockOption, File, JobsOption, KernelOption, LaunchesOption, typed
 
 
 class Format(StrEnum):
@@ -43,6 +43,7 @@ def analyze(
     ] = None,
     only: Annotated[list[Space] | None, typer.Option(hidden=True)] = None,  # as it was called
     block: BlockOption = None,
+    launch: LaunchesOption = None,
     jobs: JobsOption = None,
     sort: Annotated[Order, typed(command.SORT)] = Order.worst,
 ) -> None:
@@ -63,8 +64,9 @@ def analyze(
       ptxsw analyze jacobi.ptx --format json | jq '.kernels[].accesses[]'
       ptxsw analyze jacobi.ptx --kernel jacobi --space global --space shared
       ptxsw analyze matmul.ptx --block 16x16
+      ptxsw analyze matmul.ptx --launch tiled=launch.json
       ptxsw analyze jacobi.cu
       nvcc -arch=sm_80 -lineinfo -ptx -o - jacobi.cu | ptxsw analyze -
     """
     spaces = [one.value for one in (*(space or ()), *(only or ()))]
-    command.run(file, format.value, kernel, spaces, block, jobs, sort.value)
+    command.run(file, format.value, kernel, spaces, block, jobs, sort.value, launch or ())

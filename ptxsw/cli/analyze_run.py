@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ptxsw.cli.files import CommandError, as_json, read_kernels
 from ptxsw.cli.progress import counting
 from ptxsw.cli.rows import OptionRow
 from ptxsw.cli.terminal import paint, show, width
-from ptxsw.cli.values import BLOCK, JOBS, KERNEL, block_shape, processes
+from ptxsw.cli.values import (
+    BLOCK,
+    JOBS,
+    KERNEL,
+    all_launched,
+    block_shape,
+    named_launches,
+    processes,
+)
 
 if TYPE_CHECKING:
     from ptxsw.report import Report
@@ -24,7 +32,13 @@ SORT = OptionRow(
     choices=("worst", "line"),
 )
 
-ROWS = (FORMAT, KERNEL, BLOCK, JOBS, SORT)  # `--space` may be given again: Typer reads it
+ROWS = (
+    FORMAT,
+    KERNEL,
+    BLOCK,
+    JOBS,
+    SORT,
+)  # Typer reads `--space` and `--launch`, which may be given again
 
 
 def run(
@@ -35,6 +49,7 @@ def run(
     block: str | None = None,
     jobs: int | None = None,
     sort: str = "worst",
+    launches: Sequence[str] = (),
 ) -> None:
     """Reads, analyzes, and prints what was found. Raises CommandError, PtxError, OSError."""
     from ptxsw import pipeline
@@ -43,13 +58,16 @@ def run(
 
     text, name = read_kernels(file)
     shape = None if block is None else block_shape(block)
+    launched = named_launches(launches)
     try:
         with counting("analyzing") as watch:
             report = pipeline.analyze(
-                text, name, kernel=kernel, block=shape, watch=watch, jobs=processes(jobs)
-            )
+                text, name, kernel=kernel, block=shape, launches=launched, watch=watch,
+                jobs=processes(jobs),
+            )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error
+    all_launched(launched, report)
     if spaces:
         report = only_spaces(report, frozenset(spaces))
     if sort == "worst" and format != "json":  # whose readers sort for themselves

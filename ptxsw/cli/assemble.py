@@ -13,6 +13,7 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, read, written
+from ptxsw.cli.progress import working
 from ptxsw.errors import naming
 
 if TYPE_CHECKING:
@@ -68,7 +69,13 @@ def _ptxas(line: CommandLine, more: list[str], stdin: bytes | None) -> None:
         raise CommandError(str(error)) from error
     with _cubin(str(line.output)) as private:
         command = [program, *line.replace({}, str(private)), *more]
-        if subprocess.run(command, input=stdin, check=False).returncode != 0:
+        with working("assembling") as step:
+            step("<stdin>" if stdin is not None else line.inputs[0].value)
+            # What ptxas says waits for the line of progress to go.
+            said = subprocess.PIPE if sys.stderr.isatty() else None
+            done = subprocess.run(command, input=stdin, check=False, stderr=said)
+        sys.stderr.write((done.stderr or b"").decode(errors="replace"))
+        if done.returncode != 0:
             raise SystemExit(BAD_INPUT)
 
 

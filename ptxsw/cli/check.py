@@ -10,7 +10,7 @@ import typer
 
 from ptxsw.cli.app import app
 from ptxsw.cli.files import BAD_INPUT, CommandError, write
-from ptxsw.cli.options import BlockOption, JobsOption
+from ptxsw.cli.options import BlockOption, JobsOption, LaunchesOption
 from ptxsw.cli.progress import bar
 from ptxsw.cli.terminal import paint, show, width
 from ptxsw.cli.values import block_shape, named_launches, processes
@@ -72,14 +72,7 @@ def check(
         ),
     ] = 0,
     block: BlockOption = None,
-    launch: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[KERNEL=]SPEC.json",
-            help="Weigh by what this launch executes; once for each kernel. Default: loops of "
-            "unknown length count 16 times.",
-        ),
-    ] = None,
+    launch: LaunchesOption = None,
     arch: Annotated[
         str | None, typer.Option(metavar="sm_XX", help="Compile CUDA sources for this target.")
     ] = None,
@@ -113,6 +106,7 @@ def check(
     from shlex import split
 
     from ptxsw.cli import check_run as run
+    from ptxsw.findings.launched import without_kernel
     from ptxsw.toolchain.inputs import UnreadableInput, files_in
 
     shape = None if block is None else block_shape(block)
@@ -132,7 +126,8 @@ def check(
     told = run.told(answers, known, drift / 100)
     for problem in (*told.problems, *told.notes):
         sys.stderr.write(f"{problem}\n")
-    missing = run.without_kernel(known_launches, told.reports)
+    kernels = [kernel.name for report in told.reports for kernel in report.kernels]
+    missing = without_kernel(known_launches, kernels)
     if missing and not (told.problems or resources):
         raise CommandError(f"--launch: no kernel {missing!r} in these files")
     if write_baseline is not None:

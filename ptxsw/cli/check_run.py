@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ptxsw.cxx_names import matches, readable
+from ptxsw.cxx_names import readable
 from ptxsw.errors import PtxError
 from ptxsw.findings import LEVELS, RULES, baseline, named
 from ptxsw.findings.pages import pages
@@ -186,13 +186,6 @@ def told(every: Sequence[CheckedFile], known: baseline.Baseline | None, drift: f
         tuple(problem for one in every for problem in one.problems),
         tuple(dict.fromkeys(note for one in every for note in one.notes)),
     )
-
-
-def without_kernel(launches: Mapping[str, Launch], reports: Sequence[Report]) -> str | None:
-    """The first name of a launch that no kernel of the reports has."""
-    kernels = {kernel.name for report in reports for kernel in report.kernels}
-    named = (name for name in launches if name)
-    return next((name for name in named if not any(matches(k, name) for k in kernels)), None)
 
 
 def _by_name(every: Sequence[CheckedFile]) -> dict[str, tuple[str, Usage]]:

@@ -29,7 +29,7 @@ def read(path: str) -> tuple[str, str]:
     try:
         return data.decode("utf-8"), name
     except UnicodeDecodeError as error:
-        raise CommandError(f"{name}: not a text: byte {error.start} is no UTF-8") from error
+        raise CommandError(f"{name}: not a text file: byte {error.start} is not UTF-8") from error
 
 
 def read_kernels(path: str) -> tuple[str, str]:

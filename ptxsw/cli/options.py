@@ -48,4 +48,13 @@ BlockOption: TypeAlias = Annotated[str | None, typed(values.BLOCK)]
 JobsOption: TypeAlias = Annotated[int | None, typed(values.JOBS)]
 RewritesOption: TypeAlias = Annotated[str | None, typed(values.REWRITES)]
 LaunchOption: TypeAlias = Annotated[str | None, typed(values.LAUNCH)]
+LaunchesOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--launch",
+        metavar="[KERNEL=]SPEC.json",
+        help="Weigh by what this launch executes; once for each kernel. Default: loops of "
+        "unknown length count 16 times.",
+    ),
+]
 AssumeOption: TypeAlias = Annotated[str | None, typed(values.ASSUME)]

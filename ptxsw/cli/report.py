@@ -8,7 +8,15 @@ import typer
 
 from ptxsw.cli import report_run as command
 from ptxsw.cli.app import app
-from ptxsw.cli.options import BlockOption, Form, JobsOption, RewritesOption, Scheme, typed
+from ptxsw.cli.options import (
+    BlockOption,
+    Form,
+    JobsOption,
+    LaunchesOption,
+    RewritesOption,
+    Scheme,
+    typed,
+)
 
 
 @app.command()
@@ -24,6 +32,7 @@ def report(
     scheme: Annotated[Scheme, typed(command.CODE)] = Scheme.paper,
     form: Annotated[Form, typed(command.AROUND)] = Form.auto,
     block: BlockOption = None,
+    launch: LaunchesOption = None,
     rewrites: RewritesOption = None,
     jobs: JobsOption = None,
 ) -> None:
@@ -40,4 +49,4 @@ def report(
       ptxsw report reports
       ptxsw report r.json
     """
-    command.run(file, html, scheme.value, form.value, block, rewrites, jobs)
+    command.run(file, html, scheme.value, form.value, block, rewrites, jobs, launch or ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ from ptxsw.cli.values import (
     JOBS,
     REWRITES,
     SCHEME,
+    all_launched,
     block_shape,
+    named_launches,
     named_rewrites,
     processes,
 )
@@ -26,11 +29,13 @@ from ptxsw.cli.values import (
 if TYPE_CHECKING:
     from ptxsw.report.build import Build
     from ptxsw.report.prediction import Prediction
+    from ptxsw.verify.launches import Launch
 
 HTML = OptionRow("html", ("--html",), "Write one self-contained page.", "OUT.html")
 CODE = replace(SCHEME, help="Code for the rewrites, as for optimize.")
 AROUND = replace(FORM, help="Code around them, as for optimize.")
 
+# Typer reads `--launch`, which may be given several times.
 ROWS = (HTML, CODE, AROUND, BLOCK, REWRITES, JOBS)
 
 
@@ -42,6 +47,7 @@ def run(
     block: str | None = None,
     rewrites: str | None = None,
     jobs: int | None = None,
+    launches: Sequence[str] = (),
 ) -> None:
     """Shows one file, or sums up a report or a directory of them. Raises CommandError, PtxError,
     OSError."""
@@ -58,7 +64,8 @@ def run(
 
         _sum_up(load_one(text, name), name, html)
     else:
-        _show(text, name, html, scheme, form, shape, names, processes(jobs))
+        launched = named_launches(launches)
+        _show(text, name, html, scheme, form, shape, launched, names, processes(jobs))
 
 
 def _sum_up(build: Build, name: str, html: str | None) -> None:
@@ -83,6 +90,7 @@ def _show(
     scheme: str,
     form: str,
     block: tuple[int, int, int] | None,
+    launches: Mapping[str, Launch],
     rewrites: tuple[str, ...] | None,
     jobs: int,
 ) -> None:
@@ -94,8 +102,14 @@ def _show(
         options = pipeline.Options("force", scheme, form, smt2=html is not None, rewrites=rewrites)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    with counting("analyzing") as watch:
-        result = pipeline.inspect(text, options, name, block=block, watch=watch, jobs=jobs)
+    try:
+        with counting("analyzing") as watch:
+            result = pipeline.inspect(
+                text, options, name, block=block, launches=launches, watch=watch, jobs=jobs
+            )
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    all_launched(launches, result.report)
     if html is None:
         analysed = analysis_text(ordered(result.report), paint(), width())
         show(f"{analysed}\n{optimization_text(result.report, paint(), width())}")

@@ -4,13 +4,14 @@ thing everywhere. Loads nothing of Typer."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ptxsw.cli.files import CommandError, read
 from ptxsw.cli.rows import OptionRow
 
 if TYPE_CHECKING:
+    from ptxsw.report import Report
     from ptxsw.verify.launches import Launch
 
 MODE = OptionRow(
@@ -71,7 +72,7 @@ def sizes(option: str, text: str) -> tuple[int, ...]:
     parts = text.replace(",", "x").split("x")
     numbers = [int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 10]
     if not 1 <= len(parts) <= 3 or len(numbers) < len(parts) or 0 in numbers:
-        raise CommandError(f"{option}: {text!r} is no size; write 256, 16x16 or 8x8x4")
+        raise CommandError(f"{option}: {text!r} is not a size; write 256, 16x16 or 8x8x4")
     return tuple(numbers)
 
 
@@ -130,6 +131,15 @@ def named_launches(given: Sequence[str]) -> dict[str, Launch]:
             raise CommandError(f"--launch: there are two {what}")
         found[name] = several[0]
     return found
+
+
+def all_launched(launches: Mapping[str, Launch], report: Report) -> None:
+    """Raises CommandError for a launch of a kernel that the report does not have."""
+    from ptxsw.findings.launched import without_kernel
+
+    missing = without_kernel(launches, [kernel.name for kernel in report.kernels])
+    if missing is not None:
+        raise CommandError(f"--launch: no kernel {missing!r} in {report.file}")
 
 
 def _parted(given: str) -> tuple[str, str]:

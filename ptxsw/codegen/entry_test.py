@@ -73,7 +73,7 @@ def obstacle_to_copy(body: Body) -> str | None:
             case Variable(space=space) if not leading and (space != "reg" or not depth):
                 return "a variable is declared inside the kernel's code"
             case Directive(label=str()):
-                return "a table of branch targets stands in the kernel"
+                return "the kernel contains a table of branch targets"
     return None
 
 

@@ -99,7 +99,7 @@ def obstacle(function: Function, cfg: Cfg, loop: Loop) -> str | None:
     last = cfg.instructions[before.end - 1]
     falls = not (last.guard is None and last.opcode in ("bra", "brx", "ret", "exit", "trap"))
     if falls and before.number in loop.blocks:
-        return "the loop's end falls into its begin"
+        return "the last block of the loop falls through to its header"
     for number in cfg.predecessors[loop.header]:
         if (
             number not in loop.blocks

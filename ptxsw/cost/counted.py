@@ -156,7 +156,7 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
     except ptxas.AssemblyError as error:
         raise RefusedByPtxas(f"ptxas refuses it: {' '.join(str(error).split())[:200]}") from error
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-        raise NotCounted(f"ptxas could not be asked: {error}") from error
+        raise NotCounted(f"ptxas could not be run: {error}") from error
     if made.note:
         raise RefusedByPtxas(made.note)
     functions = {function.name: function for function in parse(whole.text).kernels}

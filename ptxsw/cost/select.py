@@ -120,7 +120,7 @@ def _as_tuned(rows: Sequence[GroupVariants], tuned: Tuned, min_gain: float | Non
         for r in rows
     )
     if all(pick is None for pick in picks):
-        return Choice(picks, TUNED, 0.0, f"{faster}, which is not to be had here")
+        return Choice(picks, TUNED, 0.0, f"{faster}, which cannot be made here")
     return Choice(picks, TUNED, gain, faster)
 
 
@@ -143,7 +143,7 @@ def _forced(
     gain: float | None,
 ) -> str:
     if scale is None or gain is None or all(len(row.ways) < 2 for row in rows):
-        return "asked for by force"
+        return "asked for by mode force"
     return f"rated best for {scale.name}, by counts: {_percent(gain)}"
 
 

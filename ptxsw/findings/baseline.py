@@ -34,7 +34,7 @@ def read(path: str) -> Baseline:
             raise ValueError(f"{path}: written by another version of ptxsw; write it anew")
         return convert(data, Baseline)
     except (KeyError, TypeError, ValidationError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: no baseline of ptxsw: {error}") from error
+        raise ValueError(f"{path}: not a baseline of ptxsw: {error}") from error
 
 
 def written(findings: Iterable[Located], resources: Mapping[str, Usage]) -> str:

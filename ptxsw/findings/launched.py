@@ -6,7 +6,7 @@ taken. With one, a block from the middle of its grid is run in the interpreter a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -35,6 +35,14 @@ def executed(module: Module, function: Function, launch: Launch) -> Executed | s
         return Executed(launch.block, executions(module, name, launch))
     except (PtxError, TooLong) as error:
         return f"{module.source.name}: the launch of {name} cannot be run: {error}"
+
+
+def without_kernel(launches: Mapping[str, Launch], kernels: Sequence[str]) -> str | None:
+    """The first name of a launch that no kernel has."""
+    from ptxsw.cxx_names import matches
+
+    named = (name for name in launches if name)
+    return next((name for name in named if not any(matches(k, name) for k in kernels)), None)
 
 
 def of_kernel(module: Module, function: Function, launches: Mapping[str, Launch]) -> Launch | None:

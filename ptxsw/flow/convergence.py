@@ -128,15 +128,15 @@ class _Question:
         here = [s for s in sides if s in self._before]
         for side in sides:
             if side not in self._before and side not in self._ends:
-                return Divergence(branch, "some lanes never come to it")
+                return Divergence(branch, "some lanes never reach it")
         if len(here) < 2:
             return None
         meet = meeting.get(number, _END)
         if meet == _END:
-            return Divergence(branch, "lanes come to it by different ways")
+            return Divergence(branch, "lanes reach it on different paths")
         region = blocks_behind(self._cfg, here, meet)
         if self._turns_apart({number, *region}, number, meet):
-            return Divergence(branch, "lanes come to it in different turns of a loop around it")
+            return Divergence(branch, "lanes reach it in different iterations of a loop around it")
         for inside in sorted(region):
             block = self._cfg.blocks[inside]
             for index in range(block.start, block.end):

@@ -110,7 +110,7 @@ def _guard(reader: Reader, name: Token, negated: bool) -> Guard:
     reg = reader.scope.resolve(str(name))
     if type(reg) is not Reg:
         start = name.start_pos or 0
-        raise Misread(f"'{name}' is no declared predicate register", start, start + len(name))
+        raise Misread(f"'{name}' is not a declared predicate register", start, start + len(name))
     return Guard(reg, negated)
 
 

@@ -201,4 +201,4 @@ def _misread(message: str, token: Token | None) -> Misread:
 def _undeclared(special: Special, tree: Tree[Any]) -> Misread:
     """Nothing is added to a special register, and it is no address."""
     token = next(tree.scan_values(lambda _: True), None)
-    return _misread(f"{special.name} is no declared register or name", token)
+    return _misread(f"{special.name} is not a declared register or name", token)

@@ -338,7 +338,7 @@ def _require_targets(source: Source, body: Body) -> None:
         target = branch.operands[0] if len(branch.operands) == 1 else None
         if type(target) is not Symbol or (target.name, target.scope) not in labels:
             name = target.name if type(target) is Symbol else branch.name
-            what = "is no label of this function" if name != branch.name else "needs one label"
+            what = "is not a label of this function" if name != branch.name else "needs one label"
             where = operand_spans(source, branch)[:1] or (branch.span,)
             raise ParseError(f"'{name}' {what}", source, where[0])
 

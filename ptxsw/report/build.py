@@ -32,7 +32,7 @@ def load(directory: Path) -> Build:
         try:
             one = load_one(path.read_text("utf-8"), str(path))
         except UnicodeDecodeError:
-            one = Build((), (f"{path}: no JSON: it is no UTF-8",))
+            one = Build((), (f"{path}: not JSON: it is not UTF-8",))
         reports += one.reports
         problems += one.problems
     return Build(tuple(reports), tuple(problems))
@@ -43,9 +43,9 @@ def load_one(text: str, name: str) -> Build:
     try:
         return Build((from_json(json.loads(text)),), ())
     except json.JSONDecodeError as error:
-        problem = f"no JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        problem = f"not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
     except RecursionError:
-        problem = "no report is nested so deeply"
+        problem = "nested too deeply for a report"
     except ValueError as error:
         problem = str(error)
     return Build((), (f"{name}: {problem}",))

@@ -18,6 +18,7 @@ Paint = Callable[[str, str, str], str]
 
 _APART = "  "
 _NARROWEST = 24  # characters of a column that folds
+_SQUEEZED = 10  # the same where no column can be left out
 _FOLDING = frozenset(
     {
         "address",
@@ -28,6 +29,7 @@ _FOLDING = frozenset(
         "reason",
         "what",
         "because",
+        "line",
     }
 )
 _LEAST_IMPORTANT = (
@@ -84,10 +86,13 @@ def _fitted(table: Table, width: int | None) -> _Fit:
         widths = _natural(table)
         if width is None:
             return _Fit(table, widths, ())
-        narrow = _narrowed(table.header, widths, width)
+        narrow = _narrowed(table.header, widths, width, _NARROWEST)
         given_up = next((name for name in _LEAST_IMPORTANT if name in table.header), None)
-        if narrow is not None or given_up is None:
-            return _Fit(table, narrow or widths, tuple(missing))
+        if narrow is None and given_up is None:
+            narrow = _narrowed(table.header, widths, width, _SQUEEZED) or widths
+        if narrow is not None:
+            return _Fit(table, narrow, tuple(missing))
+        assert given_up is not None
         missing.append(given_up)
         table = _without(table, given_up)
 
@@ -97,11 +102,14 @@ def _natural(table: Table) -> tuple[int, ...]:
     return tuple(max(len(line[i]) for line in lines) for i in range(len(table.header)))
 
 
-def _narrowed(header: Sequence[str], widths: Sequence[int], width: int) -> tuple[int, ...] | None:
-    """Widths at which the columns fit, the widest that fold made narrower; None where none do."""
+def _narrowed(
+    header: Sequence[str], widths: Sequence[int], width: int, narrowest: int
+) -> tuple[int, ...] | None:
+    """Widths at which the columns fit, the widest that fold made narrower, but not below
+    `narrowest`; None where they do not."""
     found = list(widths)
     folding = [i for i, name in enumerate(header) if name in _FOLDING]
-    least = {i: min(widths[i], max(_NARROWEST, len(header[i]))) for i in folding}
+    least = {i: min(widths[i], max(narrowest, len(header[i]))) for i in folding}
     too_much = sum(found) + len(_APART) * (len(found) - 1) - width
     while too_much > 0:
         widest = max(folding, key=lambda i: found[i] - least[i], default=None)

@@ -213,19 +213,20 @@ def change_table(kernel: Kernel) -> Table:
 
 
 def _facts(detail: Mapping[str, Any]) -> str:
-    """As in "lines 46, 50; bytes 8"; a yes is its name alone ("tested"), and a no is left out. What
-    has several fields has a table of its own."""
+    """As in "lines 46, 50; bytes 8"; a yes is its name alone ("tested"). What is not there is left
+    out, and what has several fields has a table of its own."""
     return "; ".join(
         name.replace("_", " ") + ("" if value is True else f" {_listed(value)}")
         for name, value in detail.items()
-        if value is not False
-        and not (isinstance(value, Sequence) and value and isinstance(value[0], Mapping))
+        if value is not None
+        and value is not False
+        and not (isinstance(value, Sequence) and (not value or isinstance(value[0], Mapping)))
     )
 
 
 def _listed(value: Any) -> str:
     several = isinstance(value, Sequence) and not isinstance(value, str)
-    return ", ".join(map(str, value)) if several else str(value)
+    return ", ".join(dict.fromkeys(map(str, value))) if several else str(value)
 
 
 def wavefront_table(kernel: Kernel) -> Table:
@@ -245,15 +246,16 @@ def _count(number: float) -> str:
 
 
 def proof_text(proof: Proof) -> str:
-    """As in: guarded by a; b, assuming c."""
-    text = proof.status
+    """As in: tested at run time: a; b, assuming c."""
+    parts = []
     if proof.guards:
-        text += f" {'where' if proof.status == 'proved' else 'by'} {'; '.join(proof.guards)}"
+        lead = "tested at run time:" if proof.status == "guarded" else "proved where"
+        parts.append(f"{lead} {'; '.join(proof.guards)}")
+    elif proof.status == "proved":
+        parts.append("proved")
     if proof.assumptions:
-        text += (
-            f"{'' if proof.status == 'assumed' else ', assuming'} {', '.join(proof.assumptions)}"
-        )
-    return text
+        parts.append(f"assuming {', '.join(proof.assumptions)}")
+    return ", ".join(parts)
 
 
 def refusal_table(kernel: Kernel) -> Table:

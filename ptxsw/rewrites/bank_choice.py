@@ -107,7 +107,7 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     )
     if auto and not paying:
         return (
-            f"by count it is not sure to pay: a warp would execute up to {found.added:.0f} "
+            f"by count it does not certainly pay: a warp would execute up to {found.added:.0f} "
             f"instructions more for {found.saved:.0f} wavefronts less"
         )
     return found

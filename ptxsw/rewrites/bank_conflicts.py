@@ -140,7 +140,7 @@ def _unseen(instruction: Instruction, tainted: frozenset[Reg]) -> str | None:
     if not effects & _TOUCHES or not (shared or named in ("shared", "generic", None)):
         return None
     if effects & Effect.CALL or not isa.known(instruction):
-        return "may be handed an address of shared memory"
+        return "may receive an address of shared memory"
     if any(m.startswith("shared::cluster") for m in instruction.modifiers):
         return "reaches the shared memory of other blocks"
     if instruction.opcode not in SIMPLE:
@@ -153,7 +153,7 @@ def _unseen(instruction: Instruction, tainted: frozenset[Reg]) -> str | None:
     if isinstance(address.base, Reg) and address.base not in tainted:
         return "has an address that is not built on an array of the kernel"
     if not isinstance(address.base, Reg | Symbol):
-        return "has an address that is a number"
+        return "has a constant address"
     if _bytes(instruction) not in (1, 2, 4, 8, 16):
         return "moves too many bytes at once"
     return None
@@ -212,7 +212,7 @@ def _kept(kernel: Kernel, array: Variable) -> str | None:
     """Why the declaration of an array cannot be changed as it would have to be."""
     if array.is_dynamic and array in kernel.module.variables:
         old = kernel.module.version < _ASKS_SIZE
-        return "PTX before 4.1 does not tell the size of dynamic memory" if old else None
+        return "PTX before 4.1 cannot ask for the size of dynamic shared memory" if old else None
     if not set(array.linkage) <= {"visible"}:
         return f"{array.name} is shared with another module"
     if array in kernel.module.variables and _named_elsewhere(kernel, array):
@@ -230,7 +230,7 @@ def _grows_too_much(arrays: Sequence[Variable]) -> str | None:
             before = -(-before // align) * align + size
             after = -(-after // max(align, ROW)) * max(align, ROW) + -(-size // ROW) * ROW
     if after > before and any(array.is_dynamic for array in arrays):
-        return "its arrays would take more bytes, which the launch may have given away"
+        return "its arrays would grow, and the launch may have no room left for them"
     return "its arrays would take more than 48 KiB" if after > max(before, _STATIC) else None
 
 
@@ -251,7 +251,7 @@ def _too_little_known(traffic: Sequence[BankTraffic]) -> str | None:
     known = max((t.weight for t in traffic if ways(t, stays) > 1), default=0.0)
     unknown = max((t.weight for t in traffic if not t.requests), default=0.0)
     if unknown > known:
-        return "the addresses of the accesses that are made most often are not known"
+        return "the addresses of the most frequent accesses are not known"
     return None
 
 

@@ -52,7 +52,7 @@ def grid_below(kernel: Kernel, accesses: Iterable[Access], bits: int | None) -> 
 def obstacle_to_versions(kernel: Kernel) -> str | None:
     """Why a kernel cannot stand twice, behind a test; None where it can."""
     reason = obstacle_to_copy(kernel.function.body) or _asking(kernel)
-    return None if reason is None else f"{reason}, which cannot stand twice"
+    return None if reason is None else f"{reason}, which cannot be duplicated"
 
 
 def _asking(kernel: Kernel) -> str | None:
@@ -63,7 +63,7 @@ def _asking(kernel: Kernel) -> str | None:
             and "sync" not in instruction.modifiers
         )
         if asks:
-            return f"{instruction.name} (line {kernel.line(index)}) asks for lanes"
+            return f"{instruction.name} (line {kernel.line(index)}) asks which lanes are active"
     return None
 
 

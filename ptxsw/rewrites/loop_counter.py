@@ -34,7 +34,7 @@ LIMIT = 1 << 30
 sums are below 2^31, read as signed numbers or not."""
 MORE = LIMIT // 2
 
-_UNKNOWN = "how often the loop goes round is not known"
+_UNKNOWN = "the trip count of the loop is not known"
 
 
 class UncountedLoop(Exception):
@@ -144,7 +144,7 @@ class Counting:
         """A loop that goes on until a difference is 0, which it comes to by equal steps."""
         step = _number(self._sums.step(difference))
         if not step or abs(step) & (abs(step) - 1):
-            raise UncountedLoop("the loop's counter has no step that is a power of two")
+            raise UncountedLoop("the step of the loop counter is not a power of two")
         terms = self._terms
         now = terms.sub(difference, terms.const(step, 32))
         left = terms.neg(now) if step > 0 else now
@@ -177,7 +177,7 @@ class Counting:
             raise UncountedLoop(_UNKNOWN)
         size = _number(step)
         if size is not None and not 0 < size < LIMIT:
-            raise UncountedLoop("the loop's counter goes away from its end")
+            raise UncountedLoop("the loop counter moves away from its bound")
         if size is None:
             tests.append(Compared("le.u32", self._plain(step), AddressSum((), LIMIT)))
         return LoopCounter(left, step, tuple(tests))
@@ -191,7 +191,7 @@ class Counting:
     def _plain(self, term: Term) -> AddressSum:
         """A sum of registers as they are when a turn begins. Raises Unfit."""
         if not all(atom in self._sums.registers for atom, _ in split(term)[1]):
-            raise UncountedLoop("the loop's counter is no sum of registers")
+            raise UncountedLoop("the loop counter is not a sum of registers")
         return self.sum(term)
 
     # ------------------------------------------------------------ indices
@@ -227,17 +227,19 @@ class Counting:
     def _growth(self, step: Term | None, by: Term) -> AddressSum:
         """What an index grows by, at most, while the counter falls by 1. Raises Unfit."""
         if step is None:
-            raise UncountedLoop("an index does not grow by the same in each turn")
+            raise UncountedLoop("an index does not grow by the same amount in every iteration")
         number, size = _number(step), _number(by)
         if number is not None and size is not None:
             if number < 0:
-                raise UncountedLoop("an index falls from turn to turn")
+                raise UncountedLoop("an index decreases from one iteration to the next")
             return AddressSum((), -(-number // size))
         if size is not None:
             constant, items = split(step)
             factors = [wrapped(f, 32) for _, f in items]
             if any(f % size for f in (*factors, wrapped(constant, 32))):
-                raise UncountedLoop("an index grows by parts of what the counter falls by")
+                raise UncountedLoop(
+                    "the step of an index is not a multiple of the step of the counter"
+                )
             shared = self._terms.sum(32, wrapped(constant, 32) // size, [
                 (t, f // size) for (t, _), f in zip(items, factors, strict=True)
             ])  # fmt: skip
@@ -245,7 +247,7 @@ class Counting:
         for times in range(1, 9):
             if self._terms.scale(by, times) is step:
                 return AddressSum((), times)
-        raise UncountedLoop("an index does not grow as the counter does")
+        raise UncountedLoop("an index does not grow in step with the loop counter")
 
     def _ranges(self, indices: Iterable[Index]) -> Iterator[Condition]:
         """Conditions on what is added to the carried registers."""

@@ -61,11 +61,13 @@ class MemorySpaces:
             at = None
             if space in _WINDOWS:
                 if not gain:
-                    reason = f"it lies in {space} memory, but nothing else would gain from that"
+                    reason = (
+                        f"it lies in {space} memory, but no other rewrite would gain from naming it"
+                    )
                     yield Refusal(self.name, access.index, reason)
                     continue
                 if kernel.options.mode == "auto":
-                    reason = f"to convert its address to {space} memory takes an instruction"
+                    reason = f"converting its address to {space} memory takes an instruction"
                     yield Refusal(self.name, access.index, f"{reason}; force rewrites it")
                     continue
                 at = _conversion(kernel, access, converted)

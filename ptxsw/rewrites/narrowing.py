@@ -49,7 +49,9 @@ class Narrowing:
     """See above."""
 
     name: ClassVar[str] = "narrowing"
-    summary: ClassVar[str] = "64-bit operations on values that fit 32 bits are made with 32 bits."
+    summary: ClassVar[str] = (
+        "64-bit operations on values that fit 32 bits are computed with 32 bits."
+    )
     requires: ClassVar[Requires] = Requires(words=(*_DIVISIONS, *_PRODUCTS))
     needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = _DIVISIONS | _PRODUCTS

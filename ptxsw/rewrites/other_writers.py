@@ -21,7 +21,7 @@ def obstacle(kernel: Kernel) -> str | None:
     if NO_OUTSIDE_WRITER not in kernel.options.assume:
         return f"others may write while the kernel runs: {NO_OUTSIDE_WRITER} is not assumed"
     if kernel.trace.statistics.timed_out:
-        return "the kernel was not run to its end"
+        return "the symbolic run of the kernel did not finish"
     reached = {access.index for access in kernel.trace.accesses}
     for index, instruction in enumerate(kernel.trace.cfg.instructions):
         named = f"{instruction.name} (line {kernel.line(index)})"
@@ -39,16 +39,16 @@ def _hazard(instruction: Instruction) -> str | None:
     """What an instruction does, if others than this kernel's plain accesses may write, or wait
     for what is written."""
     if not isa.known(instruction):
-        return "is not known, and may do anything"
+        return "is unknown and may do anything"
     effects = isa.effects(instruction.opcode, instruction.modifiers)
     if effects & Effect.CALL:
-        return "may call what writes these bytes"
+        return "may call code that writes these bytes"
     if instruction.opcode == "griddepcontrol":
         return "waits for another kernel, which may write these bytes"
     if not _ORDERING.isdisjoint(instruction.modifiers) and effects & (Effect.READ | Effect.WRITE):
-        return "is volatile or ordered: others may write what is read behind it"
+        return "is volatile or ordered: others may write what is read after it"
     if instruction.opcode in _FENCES and "cta" not in instruction.modifiers:
-        return "is a fence of the whole device: others may write what is read behind it"
+        return "is a device-wide fence: others may write what is read after it"
     single = instruction.opcode in ("st", "atom", "red") and isa.access_type(instruction)
     if effects & Effect.WRITE and (not single or effects & Effect.ASYNC):
         return "may write these bytes by itself"

@@ -99,7 +99,7 @@ def _hopeless(trace: Trace, found: Found, arch: str | None) -> str | None:
     """Why no shuffle can pay, told from the loads alone: nothing is drafted then."""
     reason = cannot_count(arch)
     if reason is not None:
-        return f"what shuffles cost in registers is not known: {reason}"
+        return f"the cost of shuffles in registers is not known: {reason}"
     counter = Counter(trace, ())
     wide = any(
         candidate.delta or candidate.mirror
@@ -188,11 +188,12 @@ def _leave_alone(trace: Trace, arch: str | None) -> Callable[[ServedLoad], str |
         if rewrite.is_copy:
             return None
         if block_of[rewrite.dest] in arms:
-            return f"in an arm of a divergent `if` ptxas would make a call of a shuffle for {arch}"
+            return f"in an arm of a divergent `if`, ptxas turns a shuffle into a call for {arch}"
         far = any(abs(part.delta) >= _HALF and not part.mirror for part in rewrite.parts)
         if far and rewrite.proof.block_shape and not flat:
             return (
-                "lanes half a warp apart may be in different rows of the block, which uses %tid.y"
+                "lanes half a warp apart may be in different rows of the block: "
+                "the kernel uses %tid.y"
             )
         return None
 

@@ -208,7 +208,7 @@ class _Finder:
                 break
         for load in loads:
             if load in served and isinstance(test, EntryTest):
-                told = ("the bytes that are written lie apart from those it reads",)
+                told = ("the kernel writes none of the bytes that it loads here",)
                 proof = Proof(assumptions=(NO_OUTSIDE_WRITER,), tests=told)
                 yield self._change(load, proof, test)
             else:
@@ -234,7 +234,10 @@ class _Finder:
         looped = any(cfg.loops_around(cfg.block_of[load.index]) for load in loads)
         if self.kernel.options.mode == "force" or looped:
             return None
-        return "a test and a second copy cost more than is sure to be saved; force rewrites it"
+        return (
+            "a test and a second copy of the code cost more than they certainly save; "
+            "force rewrites it"
+        )
 
     def _test(self, sizes: _Sizes, loads: Sequence[Access]) -> EntryTest | str:
         """One test for all loads; a text where there can be none."""

@@ -86,17 +86,17 @@ def _obstacle(kernel: Kernel) -> str | None:
     function, instructions = kernel.function, kernel.trace.cfg.instructions
     if kernel.module.version < _VERSION:
         major, minor = kernel.module.version
-        return f"PTX {major}.{minor} has no spills to shared memory; it takes .version 8.7"
+        return f"PTX {major}.{minor} has no spills to shared memory; .version 8.7 is needed"
     if function.most_threads is None:
         return (
             "the kernel does not say how many threads a block has: it takes .reqntid or .maxntid "
             "(__launch_bounds__)"
         )
     if any(name in ("minnctapersm", "maxnctapersm") for name, _ in function.directives):
-        return "the kernel says itself how many blocks shall be resident (.minnctapersm)"
+        return "the kernel itself says how many blocks are to be resident (.minnctapersm)"
     declared = (*kernel.module.variables, *function.body.variables)
     if any(variable.is_dynamic for variable in declared):
-        return "dynamic shared memory is declared: how much there is only the launch knows"
+        return "the kernel uses dynamic shared memory, whose size only the launch knows"
     for instruction in instructions:
         if isa.effects(instruction.opcode, instruction.modifiers) & isa.Effect.CALL:
             return "the kernel calls functions, which have registers of their own"
@@ -113,7 +113,7 @@ def _stays(
     """Why the original is the best there is."""
     now = f"{original.registers} registers and {100 * original.occupancy:.0f} % of the warps"
     if not others:
-        return f"it has {now}, and ptxas makes the same of it under other limits"
+        return f"it has {now}, and ptxas generates the same code under other limits"
     if best is None:
         return f"it has {now}; all other limits spill more to local memory"
     gain = original.pace / best.pace - 1
@@ -175,5 +175,5 @@ def _outcomes(kernel: Kernel) -> list[RegisterTrial] | str:
     except ptxas.AssemblyError as error:
         return f"ptxas refuses the kernel: {' '.join(str(error).split())[:200]}"
     except (OSError, TimeoutExpired) as error:
-        return f"ptxas could not be asked: {error}"
+        return f"ptxas could not be run: {error}"
     return [o for o in outcomes if o.shared <= max(_STATIC, shared)]

@@ -67,7 +67,9 @@ class ScalarReplacement:
     """See above."""
 
     name: ClassVar[str] = "scalar-replacement"
-    summary: ClassVar[str] = "What a loop loads or stores again in every turn stays in registers."
+    summary: ClassVar[str] = (
+        "What a loop loads or stores again in every iteration stays in registers."
+    )
     requires: ClassVar[Requires] = Requires(words=("ld.global", "ld.shared", "st."))
     needs_ptxas: ClassVar[bool] = True
     follows: ClassVar[frozenset[str]] = frozenset()
@@ -185,7 +187,7 @@ class _InLoop(LoopStreams):
     def _obstacle(self) -> str | None:
         """Why nothing is carried over the turns of this loop."""
         if len(self.loop.latches) != 1:
-            return "the loop goes back from several places"
+            return "the loop has several back edges"
         known = {access.index for access in self.accesses}
         for number in self.loop.blocks:
             block = self.cfg.blocks[number]
@@ -280,7 +282,7 @@ class _InLoop(LoopStreams):
         ]  # fmt: skip
         members = [*stores, *loads]
         if len({(isa.access_type(s.access.instruction), s.access.elements) for s in members}) > 1:
-            self.reasons[last.index] = "it is accessed in several types"
+            self.reasons[last.index] = "it is accessed with several types"
             return None
         reason = self._widths(stores, loads) or self._leaving(last)
         own = {s.index for s in members}
@@ -319,11 +321,11 @@ class _InLoop(LoopStreams):
                 if isinstance(operand, Reg):
                     found.add(width(operand) or 0)
                     if operand.scope:
-                        return "a register of an inner scope is accessed"
+                        return "it is accessed through a register of an inner scope"
                 elif stream.access.kind == "load":
                     return "a part of it is not loaded"
         if len(found) > 1 or (loads and found != {kind}):
-            return "it is accessed by registers of several widths"
+            return "it is accessed through registers of several widths"
         return None
 
     def _leaving(self, store: Stream) -> str | None:
@@ -339,7 +341,7 @@ class _InLoop(LoopStreams):
         for source, _ in self.loop.exits:
             end = instructions[self.cfg.blocks[source].end - 1]
             if end.opcode != "bra" or end.guard is None:
-                return "the loop is left by other than a branch"
+                return "the loop has an exit that is not a branch"
         return None
 
 
@@ -358,12 +360,12 @@ def _is_copy(cfg: Cfg, header: int) -> bool:
 def _hazard(instruction: Instruction, followed: bool) -> str | None:
     """Why nothing may be carried past an instruction."""
     if not isa.known(instruction):
-        return "is not known, and may do anything"
+        return "is unknown and may do anything"
     effects = isa.effects(instruction.opcode, instruction.modifiers)
     if instruction.opcode in ("ret", "exit", "trap"):
         return "may end the thread inside the loop"
     if effects & Effect.CALL:
-        return "may call what accesses these bytes"
+        return "may call code that accesses these bytes"
     if instruction.opcode in ("griddepcontrol", "brx"):
         return "stands in the loop"
     waits = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC

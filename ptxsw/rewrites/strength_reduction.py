@@ -68,7 +68,7 @@ class StrengthReduction:
 
     name: ClassVar[str] = "strength-reduction"
     summary: ClassVar[str] = (
-        "Addresses in loops are made from few bases, where a test finds that no index wraps."
+        "Addresses in loops are computed from few bases, if a test finds that no index wraps."
     )
     requires: ClassVar[Requires] = Requires(words=("ld.", "st."))
     needs_ptxas: ClassVar[bool] = True  # a second loop takes registers that only it can count
@@ -162,7 +162,7 @@ class _Search:
         conditions = counting.conditions(found.indices, counter)
         worth = Worth(_TEST + 2 * len(conditions) - found.gain * _TRIPS)
         if worth.instructions >= 0:
-            raise UncountedLoop("the test before the loop would outweigh what a turn saves")
+            raise UncountedLoop("the test before the loop would cost more than the loop saves")
         prefix = fresh_prefix(self.kernel.text)
         first = self.pointers + 1
         detail = ReducedLoop(
@@ -174,7 +174,7 @@ class _Search:
         replaced = found.moved | {pointer.at for pointer in found.pointers}
         return Change(
             "strength-reduction", min(replaced), replaced,
-            Proof(tests=("no index of the loop wraps in any turn",)), detail, worth=worth,
+            Proof(tests=("no index of the loop wraps in any iteration",)), detail, worth=worth,
             claims=tuple(self._claims(detail)),
         )  # fmt: skip
 
@@ -208,41 +208,37 @@ class _Search:
             raise UncountedLoop("the loop has no label")
         outside = [n for n in self.cfg.predecessors[self.loop.header] if n not in self.loop.blocks]
         if len(outside) != 1:
-            raise UncountedLoop("control comes to the loop from several places")
+            raise UncountedLoop("the loop is entered from several places")
         block = self.cfg.blocks[outside[0]]
         if start <= block.start <= end:
-            raise UncountedLoop("control comes to the loop from between its blocks")
+            raise UncountedLoop("the code before the loop stands between its blocks")
         last = self.cfg.instructions[block.end - 1]
         if last.opcode == "bra" and last.guard is None:
             return _Stretch(start, end, block.end - 1)
         falls = block.end == self.header.start == start
         if not falls or (last.opcode == "bra" and block.successors[0] == self.loop.header):
-            raise UncountedLoop("control comes to the loop by a branch that may go elsewhere")
+            raise UncountedLoop("the loop is entered by a conditional branch")
         return _Stretch(start, end, None)
 
     def _check_copy(self, stretch: _Stretch) -> None:
         """The loop may stand twice: threads go either way. Raises Unfit."""
         if any(map(asks_convergence, self.cfg.instructions)):
             raise UncountedLoop(
-                "it would take a branch, and the kernel asks which lanes are together"
+                "it would need a branch, and the kernel asks which lanes are active"
             )
         body = self.cfg.instructions[stretch.start : stretch.end + 1]
         for instruction in body:
             if meets(instruction) or kind(instruction) is Kind.EVENT:
-                raise UncountedLoop(
-                    f"{instruction.name} stands in the loop, which would stand twice"
-                )
+                raise UncountedLoop(f"{instruction.name} is in the loop, which would be duplicated")
             if instruction.opcode == "brx":
-                raise UncountedLoop(
-                    "an indirect branch stands in the loop, which would stand twice"
-                )
+                raise UncountedLoop("an indirect branch is in the loop, which would be duplicated")
         first, last = body[0].start, body[-1].end
         for statement in self.kernel.function.body.statements:
             inside = first <= statement.span.start < last
             if inside and isinstance(statement, Open | Close | Variable):
                 raise UncountedLoop("a scope or a variable begins inside the loop")
             if inside and isinstance(statement, Directive) and statement.label:
-                raise UncountedLoop("a table of branch targets stands in the loop")
+                raise UncountedLoop("a table of branch targets is in the loop")
 
 
 def _declared(names: Names) -> str:

@@ -270,7 +270,9 @@ class _Search:
         worth = self._worth(made, size, _added(len(made), bool(tests), divergent))
         auto = self.kernel.options.mode == "auto"
         if auto and worth.instructions > -worth.wavefronts * _FOR_A_WAVEFRONT:
-            return Refusal("vectorize", at, "instructions would outweigh the wavefronts saved")
+            return Refusal(
+                "vectorize", at, "the added instructions would outweigh the wavefronts saved"
+            )
         lead = next(m for m in made if m.index == at)
         detail = WideAccess(
             tuple(None if m is None else m.index for m in members), at, start - lead.offset, size,
@@ -298,9 +300,9 @@ class _Search:
     def _never_twice(self, members: Sequence[_Member]) -> str | None:
         """Why the code from the first member to the last may not stand twice under a branch."""
         if not self.may_branch:
-            return "it would take a branch, and the kernel asks which lanes are together"
+            return "it would need a branch, and the kernel asks which lanes are active"
         if len({self.stretches[m.index] for m in members}) > 1:
-            return "the code in between may not stand twice"
+            return "the code in between cannot be duplicated"
         return None
 
     def _obstacle(self, members: Sequence[_Member], at: int) -> str | None:

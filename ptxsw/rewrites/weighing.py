@@ -56,7 +56,7 @@ def cannot_count(arch: str | None) -> str | None:
     try:
         name = limits(arch or "").name
         if int(name.removeprefix("sm_")) < _FIRST_ARCH:
-            return f"machine code for {name} is not read"
+            return f"ptxsw cannot read machine code for {name}"
         tools()
     except (UnknownTarget, NotCounted) as error:
         return str(error)
@@ -90,8 +90,8 @@ class Scales:
             except (NotCounted, UnknownTarget) as error:
                 reason = str(error)
         kept = max(n for n in rest if n == base or all(texts[m].sure for m in range(base, n + 1)))
-        said = f"by the counts of the rewrites; registers are not known: {reason}"
-        why = f"what it costs in registers is not known: {reason}"
+        said = f"by the rewrites' own counts; their cost in registers is not known: {reason}"
+        why = f"its cost in registers is not known: {reason}"
         return Weighed(kept, dict.fromkeys(rest, why), Decision(kept > 0, COUNTS, said))
 
     def _counted(self, texts: Sequence[WeighedText], base: int) -> Asking:
@@ -138,5 +138,5 @@ class Scales:
 
         trace = text.trace()
         if trace.statistics.timed_out:
-            raise NotCounted("the kernel was not run symbolically to its end")
+            raise NotCounted("the symbolic run of the kernel did not finish")
         return figures(made, wavefronts_of(trace, self._block), self._arch or "", self._block)

@@ -73,7 +73,7 @@ def find_fork(cfg: Cfg, above: int, below: int) -> Fork | str:
 
 
 NOT_ON_EVERY_PATH = "the source load is not on every path to this load"
-NOT_TOLD = f"{NOT_ON_EVERY_PATH}, and no condition tells that it was made"
+NOT_TOLD = f"{NOT_ON_EVERY_PATH}, and no condition shows that it was executed"
 
 
 def _ahead(cfg: Cfg, start: int, around: tuple[int, ...]) -> frozenset[int]:

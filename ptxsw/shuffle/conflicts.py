@@ -21,9 +21,9 @@ def conflicts_with_uniform_loops(
     def reason(rewrite: ServedLoad) -> str | None:
         loop = around.get(rewrite.dest)
         if loop is not None and rewrite.proof.bypasses:
-            return "in the uniform loop a path leads around its source"
+            return "in the uniform loop, a path bypasses its source"
         if loop is None or rewrite.is_copy or rewrite.dest in loop.together:
             return None
-        return "in the uniform loop lanes do not come to it together"
+        return "in the uniform loop, lanes do not reach it together"
 
     return reason

@@ -43,14 +43,14 @@ class MemoryBetween:
         """May memory hold something else before instruction `at` of a load's segment?"""
         span = range(at, load.index)
         for index in _within(self._orders, span):
-            return Refused(f"{self._named(index)} stands in the way of moving the load")
+            return Refused(f"{self._named(index)} prevents moving the load")
         if not read_only(load):
             stores = _within(self._stores, span)
             if len(stores) > _STORES_COMPARED:
-                return Refused("too many stores stand in the way of moving the load")
+                return Refused("too many stores would have to be compared to move the load")
             for index in stores:
                 if not self._store_apart(index, load):
-                    return Refused(f"{self._named(index)} on the load's way may change it")
+                    return Refused(f"{self._named(index)} may change what the moved load reads")
         return None
 
     def nothing_between(
@@ -135,7 +135,7 @@ class MemoryBetween:
             named = self._named(index)
             if others == ORDER:
                 if NO_RACE not in self._assume:
-                    return Refused(f"{named} before the source may show lanes different memory")
+                    return Refused(f"{named} before the source may let lanes see different memory")
                 assumed = [NO_RACE]
                 continue
             assert not isinstance(others, str)

@@ -40,7 +40,7 @@ class Paths:
         cfg = self._cfg
         above, below = cfg.block_of[source], cfg.block_of[dest]
         if above == below:
-            return None if source <= dest else Refused("the source comes later")
+            return None if source <= dest else Refused("the source load comes later")
         fork = self.fork(source, dest)
         if fork is not None:
             return Refused(fork) if isinstance(fork, str) else None

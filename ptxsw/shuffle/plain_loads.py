@@ -40,7 +40,7 @@ class PlainLoads:
             return Refused("the load is guarded by a predicate")
         widths = self._register_widths(access)
         if access.bits > 64 or not widths or any(w not in (0, 16, 32, 64) for w in widths):
-            return Refused("the load is not into registers of 16, 32 or 64 bits")
+            return Refused("the load does not fill registers of 16, 32 or 64 bits")
         if set(isa.defs(instruction)) & set(isa.uses(instruction)):
             return Refused("the load overwrites its own address")
         if access.space == "generic" and not self._surely_global(access):
@@ -70,7 +70,7 @@ class PlainLoads:
         width = self._register_widths(source)[candidate.element]
         widths = self._register_widths(dest)
         if not width or not all(widths):
-            return Refused("an element of the vector goes into no register")
+            return Refused("an element of the vector is discarded")
         if width != widths[candidate.dest_element]:
             return Refused("the loads fill registers of different widths")
         if source.bits != dest.bits:

@@ -142,7 +142,9 @@ class SameBytes:
             self._unproved += asked
             unwrapped = assume_no_overflow(terms, moved, dest)
             if isinstance(unwrapped, Same) and not unwraps:
-                return Refused(f"that no index wraps cannot be tested here: --assume {NO_WRAP}")
+                return Refused(
+                    f"the index may wrap, and no test is possible here (--assume {NO_WRAP})"
+                )
             if isinstance(unwrapped, Same):
                 assumptions.append(NO_WRAP)
                 return unwrapped
@@ -195,7 +197,7 @@ class SameBytes:
             return NO_WRAP
         guard = self._guards.place(need, known, before)
         if guard is None:
-            return Refused("the index may wrap, and no register holds it to be tested")
+            return Refused("the index may wrap, and no register holds it for a test")
         if not candidate.crosses:
             return Refused("the index may wrap")
         return guard

@@ -141,11 +141,11 @@ class _Finder:
         if trace.statistics.timed_out:
             return "the symbolic run of the kernel took too long"
         if trace.function.kind != "entry":
-            return "the lanes that call a device function together are not known"
+            return "it is not known which lanes call a device function together"
         if module.version < _FIRST_VERSION or module.sm < _FIRST_ARCH:
-            return f"it takes .version 6.0 and sm_{_FIRST_ARCH}"
+            return f"it needs .version 6.0 and sm_{_FIRST_ARCH}"
         if self._cfg.irreducible:
-            return "control flow of the kernel jumps into a loop"
+            return "the kernel jumps into the middle of a loop"
         return None
 
     # ------------------------------------------------------------ a loop and those inside
@@ -177,7 +177,9 @@ class _Finder:
             return self._shape(loop, nest)
         except _Refused as refused:
             line = self._line(self._cfg.blocks[loop.header].start)
-            raise _Refused(f"the loop in it (line {line}) cannot: {refused}") from None
+            raise _Refused(
+                f"the loop inside it (line {line}) cannot be uniform: {refused}"
+            ) from None
 
     def _ends_alike(self, loop: Loop, nest: _Nest) -> bool:
         """Does a loop inside end in lanes that have left the nest, though it stays as it is?"""
@@ -216,9 +218,9 @@ class _Finder:
         ((leave, after),) = loop.exits
         last = self._last(leave)
         if last.opcode != "bra" or last.guard is None:
-            raise _Refused(f"{last.name} is its exit")
+            raise _Refused(f"{last.name} leaves it")
         if not executes_every_iteration(self._cfg, leave, loop):
-            raise _Refused("not every turn passes its exit")
+            raise _Refused("not every iteration passes its exit")
         return leave, after, self._cfg.blocks[leave].successors[0] in loop.blocks
 
     def _entry(
@@ -255,7 +257,7 @@ class _Finder:
         enters = sides[0] == entered
         if self._landing(sides[1] if enters else sides[0]) != self._landing(after):
             line = self._line(self._cfg.blocks[block].end - 1)
-            raise _Refused(f"lanes that go past it (line {line}) go on elsewhere")
+            raise _Refused(f"lanes that bypass it (line {line}) do not continue behind it")
         return enters
 
     def _landing(self, number: int) -> int:
@@ -311,7 +313,7 @@ class _Finder:
             return
         effects = isa.effects(instruction.opcode, instruction.modifiers)
         if instruction.opcode not in _ACCESSES:
-            raise _Refused(self._why(index, f"{instruction.name} is in it"))
+            raise _Refused(self._why(index, f"it contains {instruction.name}"))
         if effects & ~(Effect.READ | Effect.WRITE):
             raise _Refused(self._why(index, f"{instruction.name} is a strong or ordered access"))
 
@@ -367,7 +369,7 @@ class _Finder:
         index = memory_dependence(self._cfg, loop)
         if index is not None:
             name = self._cfg.instructions[index].name
-            raise _Refused(self._why(index, f"when lanes leave depends on {name}"))
+            raise _Refused(self._why(index, f"when lanes leave it depends on {name}"))
 
     # ------------------------------------------------------------ the plan
 

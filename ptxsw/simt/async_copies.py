@@ -28,7 +28,7 @@ def cp(code: Code, instruction: Instruction, pc: int) -> Op:
     if "wait_group" in modifiers:
         (count,) = instruction.operands
         if not isinstance(count, Int):
-            raise ValueError("the number of groups is no literal")
+            raise ValueError("the number of groups is not a literal")
         left = count.value
         return lambda machine, fragment: _wait(machine, fragment, left)
     return _issue(code, instruction)

@@ -216,7 +216,9 @@ def _targets(
         idx = part.idx[addresses == address]
         name = machine.program.names.get(int(address))
         if name is None:
-            raise machine.error(Trap, part, int(idx[0]), f"call of {int(address):#x}, no function")
+            raise machine.error(
+                Trap, part, int(idx[0]), f"call of {int(address):#x}, which is not a function"
+            )
         out.append((name, idx))
     return out
 

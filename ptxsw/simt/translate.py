@@ -230,10 +230,10 @@ def predicate(machine: Machine, fragment: Fragment, slot: int, negated: bool) ->
     frame = fragment.frame
     array, poison = frame.values[slot], frame.poison[slot]
     if array is None or poison is True:
-        raise machine.poisoned(fragment, None, "decides what is done")
+        raise machine.poisoned(fragment, None, "decides what happens")
     undefined = poison[fragment.exact] if isinstance(poison, np.ndarray) else None
     if undefined is not None and undefined.any():
-        raise machine.poisoned(fragment, undefined, "decides what is done")
+        raise machine.poisoned(fragment, undefined, "decides what happens")
     chosen: Array = array[fragment.exact]
     return ~chosen if negated else chosen
 
@@ -270,7 +270,7 @@ def taking_part(
 def _compile(code: Code, instruction: Instruction, pc: int) -> Op:
     guard = instruction.guard
     if guard is not None and code.widths[code.slot(guard.reg)] != 1:
-        raise ValueError(f"its guard {guard.reg.name} is no predicate")
+        raise ValueError(f"its guard {guard.reg.name} is not a predicate")
     handler = _HANDLERS.get(instruction.opcode)
     if handler is not None:
         op = handler[0](code, instruction, pc)

@@ -108,7 +108,7 @@ def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:
         if name.startswith(_PREFIX) and name not in (*VARIABLES, find.TRIED):
             near = get_close_matches(name.removeprefix(_PREFIX), known, 1)
             meant = f"; did you mean {known[near[0]]}?" if near else ""
-            yield f"{name} is no variable of ptxsw{meant}"
+            yield f"{name} is not a variable of ptxsw{meant}"
     try:
         Settings(environ)
     except SettingsError as error:

@@ -103,7 +103,7 @@ def _decoded(name: str, data: bytes) -> str:
         return data.rstrip(b"\0").decode()
     except UnicodeDecodeError as error:
         raise UnreadableInput(
-            f"{name}: neither PTX nor CUDA nor an object: byte {error.start} is no UTF-8"
+            f"{name}: neither PTX nor CUDA nor an object: byte {error.start} is not UTF-8"
         ) from error
 
 

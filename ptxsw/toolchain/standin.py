@@ -86,16 +86,16 @@ def make_toolkit(cuda: Path, destination: Path) -> Path:
     if (cuda / MARKER).exists():
         raise ToolkitError(f"{cuda} is a shadow toolkit; name the real one")
     if not real.exists():
-        raise ToolkitError(f"{cuda} is no CUDA toolkit: there is no bin/ptxas")
+        raise ToolkitError(f"{cuda} is not a CUDA toolkit: there is no bin/ptxas")
     if find.is_stand_in(str(real)):
         raise ToolkitError(f"{real} is a stand-in itself")
     if os.path.realpath(destination) == os.path.realpath(cuda):
         raise ToolkitError("the shadow cannot be the toolkit itself")
     if destination.exists() and not (destination / MARKER).exists():
         if not destination.is_dir() or any(destination.iterdir()):
-            raise ToolkitError(f"{destination} exists and is no shadow toolkit")
+            raise ToolkitError(f"{destination} exists and is not a shadow toolkit")
     elif (destination / MARKER).exists() and (destination / "bin").is_symlink():
-        raise ToolkitError(f"{destination / 'bin'} is a link; that is none of our doing")
+        raise ToolkitError(f"{destination / 'bin'} is a link, which ptxsw did not make")
     (destination / "bin").mkdir(parents=True, exist_ok=True)
     (destination / MARKER).write_text(f"{cuda}\n")
     _link_all(cuda, destination, {"bin", MARKER})
@@ -220,8 +220,9 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
 def _caches_advice(environ: Mapping[str, str]) -> str:
     told = compiler_caches.variables(environ, settings_directory(environ))
     exports = (f"export {name}={shlex.quote(value)}\n" for name, value in told.items())
-    return "# This tells ccache and sccache of PTXSW_*; after a change of it, again.\n" + "".join(
-        exports
+    return (
+        "# This tells ccache and sccache the settings PTXSW_*; repeat it after changing one.\n"
+        + "".join(exports)
     )
 
 
@@ -236,7 +237,7 @@ def _gcc_advice(environ: Mapping[str, str]) -> str:
     flag = f"-foffload-options=nvptx-none=-B{path.parent}"
     return (
         "# GCC compiles offloaded code when it links, with the `as` of this directory.\n"
-        f'export LDFLAGS="$LDFLAGS {flag}"\n'
+        f'export LDFLAGS="${{LDFLAGS-}} {flag}"\n'
     )
 
 
@@ -244,18 +245,18 @@ _CACHED = ("clang", "cmake", "nvhpc")  # compilers in front of which a cache may
 _WITH_TOOLKIT = {
     "clang": (
         "# clang takes ptxas from the toolkit that it is given (or from --ptxas-path=).\n"
-        'export CXXFLAGS="$CXXFLAGS --cuda-path="{cuda}\n'
+        'export CXXFLAGS="${{CXXFLAGS-}} --cuda-path="{cuda}\n'
     ),
     "nvhpc": (
         "# The NVHPC compilers take ptxas from this toolkit.\nexport NVHPC_CUDA_HOME={cuda}\n"
     ),
     "cmake": (
-        "# CMake takes nvcc from the first, libraries from the second; configure anew.\n"
+        "# CMake takes nvcc from the first, libraries from the second; configure again.\n"
         "export CUDACXX={cuda}/bin/nvcc\n"
         "export CUDAToolkit_ROOT={cuda}\n"
     ),
     "jax": (
         "# XLA looks for bin/ptxas in this directory.\n"
-        'export XLA_FLAGS="$XLA_FLAGS --xla_gpu_cuda_data_dir="{cuda}\n'
+        'export XLA_FLAGS="${{XLA_FLAGS-}} --xla_gpu_cuda_data_dir="{cuda}\n'
     ),
 }

@@ -176,7 +176,7 @@ def _loaded(path: str, mtime: int, size: int, inode: int) -> Mapping[str, Tuned]
         try:
             given = json.load(text)
         except ValueError as error:
-            raise ValueError(f"{path}: no JSON: {error}") from error
+            raise ValueError(f"{path}: not JSON: {error}") from error
     if not isinstance(given, dict) or given.get("schema") != SCHEMA:
         raise ValueError(f"{path}: not a store of tune results of schema {SCHEMA}")
     try:

@@ -126,17 +126,17 @@ class PathComparison:
     def _event(self, old: Event, new: Event) -> None:
         where = old.index, new.index
         if old.what != new.what:
-            name = f"{old.instruction.name} stands beside {new.instruction.name}"
-            raise Differ(f"another event: {name}", *where)
+            name = f"{old.instruction.name} in the first, {new.instruction.name} in the second"
+            raise Differ(f"different events: {name}", *where)
         if not self._same(old.guard, new.guard):
             raise Differ(
-                f"{old.instruction.name} happens under another condition",
+                f"{old.instruction.name} happens under a different condition",
                 *where,
                 self._equality.example,
             )
         for a, b in zip(old.operands, new.operands, strict=True):
             if not self._same(a, b):
-                reason = f"an operand of {old.instruction.name} has another value"
+                reason = f"an operand of {old.instruction.name} has a different value"
                 raise Differ(reason, *where, self._equality.example)
 
     # ------------------------------------------------------------ registers
@@ -149,7 +149,7 @@ class PathComparison:
         for reg in self._rules.live(position):
             if reg in written and not self._same(old.get(reg), new.get(reg)):
                 raise Differ(
-                    f"{reg.name} has another value where the paths meet again",
+                    f"{reg.name} has a different value where the paths meet again",
                     old.end.index,
                     new.end.index,
                     self._equality.example,
@@ -182,7 +182,7 @@ class PathComparison:
             if not (touch.loads and self._rules.reads_later(self._old, touch, given)):
                 why = f"an access of {touch.target.size} bytes is not known to be aligned"
                 if not mapped:
-                    why = "bytes are read that the first text does not read here"
+                    why = "the second text reads bytes that the first does not read here"
                 raise Differ(why, None, touch.index, example)
 
     def _twin(self, old: Touch, new: Touch) -> bool:
@@ -191,7 +191,7 @@ class PathComparison:
 
     def _check_nc(self, touch: Touch) -> None:
         if touch.nc and not self._rules.read_only(self._old, touch, self._given):
-            reason = "bytes that may be written are read by .nc"
+            reason = ".nc reads bytes that may be written"
             raise Differ(reason, None, touch.index)
 
     def _mapped(

@@ -19,8 +19,8 @@ NO_WRAP = "no-index-wrap"
 ASSUMPTIONS: Mapping[str, str] = {
     PARAMETERS_ARE_GLOBAL: "pointers among a kernel's parameters point to global memory",
     NO_OUTSIDE_WRITER: "nobody but the kernel writes, while it runs, what it newly reads by .nc",
-    NO_ALIAS: "memory reached through two parameters is never the same",
-    LOCKSTEP: "lanes that one activemask reports inside a loop are in the same turn of it",
+    NO_ALIAS: "memory reached through two parameters never overlaps",
+    LOCKSTEP: "lanes that one activemask reports inside a loop are in the same iteration",
     NO_RACE: "no thread writes, unordered, bytes that a source load of this kernel reads",
     NO_FAULT_IN_STRUCT: "global bytes beside those read, in one aligned vector, can be read, too",
     NO_WRAP: "signed sums and products of an address do not overflow",

@@ -173,7 +173,7 @@ class Validation:
                 for body in bodies
             ]
             if guarded[0] != guarded[1]:
-                raise GiveUp("the kernel asks which lanes are together, and branches were added")
+                raise GiveUp("the kernel asks which lanes are active, and branches were added")
 
     @cached_property
     def _alike(self) -> frozenset[Reg]:

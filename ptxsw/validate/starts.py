@@ -90,7 +90,7 @@ class Starts:
             if reg not in live:
                 return told.get(reg) or carried.get(reg)
             if self.old.evaluator.width(reg) != self.new.evaluator.width(reg):
-                raise GiveUp(f"register {reg.name} has another width in the second text")
+                raise GiveUp(f"register {reg.name} has a different width in the second text")
             return old.get(reg)
 
         new = Registers(new_runner, self.new.equations, q, given, "new register ")

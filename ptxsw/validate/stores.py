@@ -32,13 +32,15 @@ class StoreComparison:
         if len(old) == len(new) and all(map(self._identical, old, new)):
             return
         if len(old) * len(new) > _MAX_PAIRS:
-            raise Differ("too many stores stand in another order")
+            raise Differ("too many stores are in a different order")
         made = [[s for s in stores if s.index != CLAIMED] for stores in (old, new)]
         for store in made[1]:
-            reason = "bytes are stored that the first text does not store"
+            reason = "the second text stores bytes that the first does not"
             self._covered(store, made[0], reason, True)
         for store in made[0]:
-            self._covered(store, new, "bytes that the first text stores are not stored", False)
+            self._covered(
+                store, new, "the second text does not store bytes that the first stores", False
+            )
         for store in new:
             self._left(store, old, new, epoch, True)
         for store in old:
@@ -90,7 +92,7 @@ class StoreComparison:
         held = [self._memory.load(stores, epoch, store.target, given) for stores in (old, new)]
         if not self._equality.same(held[0], held[1], given):
             raise Differ(
-                "memory may hold something else behind the stores",
+                "memory may differ after the stores",
                 None if is_new else store.index,
                 store.index if is_new else None,
                 self._equality.example,

@@ -69,7 +69,7 @@ def _bodies(
     for body in (first.body, second.body):
         labels = [(s.name, s.scope) for s in body.statements if isinstance(s, Label)]
         if len(labels) != len(set(labels)):
-            return "a label stands twice"
+            return "a label is defined twice"
     return _registers(first, second)
 
 
@@ -93,7 +93,7 @@ def _registers(first: Function, second: Function) -> str | None:
         name = variable.name if variable.count is None else f"{variable.name}{last}"
         other = second.body.declaration(Reg(name, variable.scope))
         if last >= 0 and (other is None or other.type != variable.type):
-            return f"register {name} is declared otherwise"
+            return f"register {name} is declared differently"
     return None
 
 

@@ -127,7 +127,7 @@ class Waiting:
         waiting = {pair for pair in seen if self.waits(pair)}
         if gathered is None or not waiting:
             if waiting:
-                raise GiveUp("lanes would wait, and nobody votes")
+                raise GiveUp("lanes would wait, but there is no vote")
             return
         places = {q for _, q in waiting}
         for_others = {q for q in places if self._for_others(gathered, q, waiting)}
@@ -192,7 +192,7 @@ class Waiting:
         (header,) = loops
         blocks = self._old.cfg.loops[header].blocks
         if any(self._old.block(p) in blocks for p, q in waiting if q == place):
-            raise GiveUp("a lane waits through a turn of the loop that it is in")
+            raise GiveUp("a lane waits through an iteration of the loop that it is in")
         inside = {self._new.cfg.blocks[number].start for number in loop.blocks}
         if any(q in inside and self._old.block(p) not in blocks for p, q in others):
             raise GiveUp("a lane may enter a loop while others are in it")

@@ -133,9 +133,9 @@ class WarpView:
     def _asked(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
         (dest,) = instruction.operands
         if self._waiting:
-            raise GiveUp("lanes that wait for others ask who is there")
+            raise GiveUp("lanes that wait for others ask which lanes are active")
         if self._block is None or path.parted or self._cfg.block_of[index] != self._block:
-            raise GiveUp("lanes may come along different ways to where they ask who is there")
+            raise GiveUp("lanes may reach a query of the active lanes on different paths")
         if not isinstance(dest, Reg):
             raise GiveUp(f"{instruction.name} is not followed")
         path.mask = self._terms.atom(f"lanes at {index}", 32, Variance.UNIFORM)
@@ -150,7 +150,7 @@ class WarpView:
             raise GiveUp(f"{instruction.name} is not followed")
         apart = self._block is None or not self._gathered.whole(self._block)
         if not self._waiting and (path.parted or apart):
-            raise GiveUp("lanes may come along different ways to where they ask who is there")
+            raise GiveUp("lanes may reach a query of the active lanes on different paths")
         self._gathered.check(index)
         mask, own = terms.atom(f"lanes at {index}", 32, Variance.UNIFORM), path.get(asked)
         if self._waiting and decided(terms, own, path.conditions) is not False:
@@ -171,7 +171,7 @@ class WarpView:
         if not isinstance(dest, Reg) or not isinstance(asked, Reg):
             raise GiveUp(f"{instruction.name} is not followed")
         if not self._names(path, mask, index):
-            raise GiveUp("the mask of a vote is not that of the lanes that are here")
+            raise GiveUp("the mask of a vote is not the mask of the active lanes")
         own, answer = path.get(asked), terms.atom(f"voted at {index}", 1, Variance.UNIFORM)
         less, more = (own, answer) if mode == "any" else (answer, own)
         self._learn(path, path.mask, less, more)
@@ -195,7 +195,7 @@ class WarpView:
         terms = self._terms
         dest, register, places = source(terms, instruction, path.get)
         if not self._names(path, instruction.operands[4], index):
-            raise GiveUp("the mask of a shuffle is not that of the lanes that are here")
+            raise GiveUp("the mask of a shuffle is not the mask of the active lanes")
         value = terms.atom(f"shuffled at {index}", 32, Variance.LANE)
         if path.mask is None or self._waiting:
             return dest, value

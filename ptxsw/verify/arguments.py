@@ -111,6 +111,6 @@ def parse_argument(text: str) -> Argument:
         return float(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is no argument; it can be a number, FILE.npy, zeros:N:TYPE, iota:N:TYPE "
+            f"{text!r} is not an argument; it can be a number, FILE.npy, zeros:N:TYPE, iota:N:TYPE "
             "or random:N:TYPE:SEED"
         ) from None

@@ -86,9 +86,9 @@ def from_json(text: str) -> tuple[Launch, ...]:
         given = json.loads(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise ValueError(f"no JSON: {where}: {error.msg}") from None
+        raise ValueError(f"not JSON: {where}: {error.msg}") from None
     except RecursionError:
-        raise ValueError("no launch is nested so deeply") from None
+        raise ValueError("nested too deeply for a launch") from None
     return tuple(_launch(one) for one in (given if isinstance(given, list) else [given]))
 
 
@@ -121,7 +121,7 @@ def _only(given: Any) -> tuple[int, int] | None:
             return None
         case [first, end] if _is_count(first) and _is_count(end) and first < end:
             return first, end
-    raise ValueError(f"only is {given!r}; it has to be two numbers of blocks: [first, end]")
+    raise ValueError(f"only is {given!r}; it has to be two block numbers: [first, end]")
 
 
 def _memory(given: Any) -> tuple[tuple[int, Data], ...]:
@@ -133,7 +133,7 @@ def _memory(given: Any) -> tuple[tuple[int, Data], ...]:
         try:
             at = int(address, 0)
         except ValueError:
-            raise ValueError(f"{address!r} is no address; write 0x100000000") from None
+            raise ValueError(f"{address!r} is not an address; write 0x100000000") from None
         data = parse_argument(str(word))
         if not isinstance(data, Data):
             raise ValueError("memory holds buffers, not numbers")
@@ -144,7 +144,7 @@ def _memory(given: Any) -> tuple[tuple[int, Data], ...]:
 def _from_json(value: Any) -> Argument | Fields:
     match value:
         case bool():
-            raise ValueError("true and false are no arguments")
+            raise ValueError("true and false are not arguments")
         case int() | float():
             return value
         case str():
@@ -155,17 +155,17 @@ def _from_json(value: Any) -> Argument | Fields:
                 at, _, type_ = key.partition(":")
                 argument = _from_json(inner)
                 if isinstance(argument, Fields) or type_width(type_) == 0 or not at.isdecimal():
-                    raise ValueError(f"{key!r} is no field; write offset:type")
+                    raise ValueError(f"{key!r} is not a field; write offset:type")
                 fields.append((int(at), type_, argument))
             return Fields(tuple(fields))
-    raise ValueError(f"{value!r} is no argument")
+    raise ValueError(f"{value!r} is not an argument")
 
 
 def shape(given: Any) -> Shape:
     """`[x, y, z]` or a number, with what is missing 1. Raises ValueError."""
     sizes = given if isinstance(given, list) else [given]
     if not 1 <= len(sizes) <= 3 or not all(_is_count(size) and size for size in sizes):
-        raise ValueError(f"{given!r} is no size of a grid or block; write [16, 16, 1]")
+        raise ValueError(f"{given!r} is not the size of a grid or block; write [16, 16, 1]")
     x, y, z = [*sizes, 1, 1][:3]
     return x, y, z
 

@@ -251,21 +251,21 @@ def test_bounds_are_reached(index: str, guard: str, loop: str, place: str) -> No
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (kernel("grid", "less", "until zero", "rows", step=3), "its bounds are no whole numbers"),
+        (kernel("grid", "less", "until zero", "rows", step=3), "its bounds are not whole numbers"),
         (
             kernel("grid", "less", "tested first", "rows"),
-            "how often a loop goes round is not known",
+            "the trip count of a loop is not known",
         ),
         (
             kernel("grid", "less", "at least once", "linear"),
-            "how often a loop goes round is not known",
+            "the trip count of a loop is not known",
         ),
         (kernel("backwards", "none", "none", "linear", "unsigned"), None),
         (
             kernel("grid", "less", "until zero", "rows").replace(
                 "add.s32 %r9, %r9, -4", "add.s32 %r9, %r9, -3"
             ),
-            "how often a loop goes round is not known",
+            "the trip count of a loop is not known",
         ),
         (
             kernel("grid", "less", "none", "linear").replace(

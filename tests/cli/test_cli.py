@@ -207,7 +207,7 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
     [
         (["analyze", "none.ptx"], "none.ptx: No such file or directory"),
         (["analyze", "."], ".: Is a directory"),
-        (["analyze", "latin.ptx"], "latin.ptx: not a text: byte 3 is no UTF-8"),
+        (["analyze", "latin.ptx"], "latin.ptx: not a text file: byte 3 is not UTF-8"),
         (["analyze", "bad.ptx"], "bad.ptx:"),
         (["analyze", "ok.ptx", "--kernel", "two"], "ok.ptx: no kernel 'two' with a body"),
         (["optimize", "bad.ptx", "-o", "out"], "bad.ptx:"),
@@ -230,7 +230,7 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
         (["optimize", "ok.ptx", "-o", "out", "--assume", "luck"], "--assume: unknown assumption"),
         (["assemble", "ok.ptx"], "usage: ptxsw assemble"),
         (["report", "none"], "none: No such file or directory"),
-        (["toolkit", ".", "shadow"], "no CUDA toolkit: there is no bin/ptxas"),
+        (["toolkit", ".", "shadow"], "not a CUDA toolkit: there is no bin/ptxas"),
         (["exec", "no-such-command"], "no-such-command: No such file or directory"),
         (["env", "make"], "'TOOL': 'make' is not one of 'nvcc', 'clang', "),
     ],

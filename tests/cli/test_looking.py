@@ -55,12 +55,12 @@ def test_permutations_are_chosen_for_a_block(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "problem"),
     [
-        ("0", "'0' is no size; write 256, 16x16 or 8x8x4"),
-        ("1025", "1025 is no block of 1 to 1024 threads"),
-        ("8x8x8x8", "'8x8x8x8' is no size; write 256, 16x16 or 8x8x4"),
-        ("16x", "'16x' is no size; write 256, 16x16 or 8x8x4"),
-        ("-16", "'-16' is no size; write 256, 16x16 or 8x8x4"),
-        ("²", "'²' is no size; write 256, 16x16 or 8x8x4"),
+        ("0", "'0' is not a size; write 256, 16x16 or 8x8x4"),
+        ("1025", "1025 is not a block of 1 to 1024 threads"),
+        ("8x8x8x8", "'8x8x8x8' is not a size; write 256, 16x16 or 8x8x4"),
+        ("16x", "'16x' is not a size; write 256, 16x16 or 8x8x4"),
+        ("-16", "'-16' is not a size; write 256, 16x16 or 8x8x4"),
+        ("²", "'²' is not a size; write 256, 16x16 or 8x8x4"),
     ],
 )
 def test_what_is_no_shape(shape: str, problem: str) -> None:

@@ -130,7 +130,7 @@ def test_two_texts_are_compared(tmp_path: Path) -> None:
         (("--gpu", "voodoo"), "no GPU 'voodoo' is described; there are a100, b200, "),
         (("--arch", "sm_20"), "no GPU of sm_20 is described; there are sm_30, "),
         (("--arch", "sm_80", "--gpu", "a100"), "--arch and --gpu both name the machine: give one"),
-        (("--block", "4096"), "--block: 4096 is no block of 1 to 1024 threads"),
+        (("--block", "4096"), "--block: 4096 is not a block of 1 to 1024 threads"),
         (("--kernel", "nope"), f"{JACOBI}: no kernel 'nope' with a body; there are: jacobi"),
         (("--launch", "-", "--gpu", "v100"), "<stdin>: a launch is an object with grid, block"),
     ],

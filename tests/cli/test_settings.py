@@ -22,9 +22,9 @@ def test_all_variables_are_known() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("PTXSW_MOED", "PTXSW_MOED is no variable of ptxsw; did you mean PTXSW_MODE?"),
-        ("PTXSW_DISABEL", "PTXSW_DISABEL is no variable of ptxsw; did you mean PTXSW_DISABLE?"),
-        ("PTXSW_ZZZ", "PTXSW_ZZZ is no variable of ptxsw"),
+        ("PTXSW_MOED", "PTXSW_MOED is not a variable of ptxsw; did you mean PTXSW_MODE?"),
+        ("PTXSW_DISABEL", "PTXSW_DISABEL is not a variable of ptxsw; did you mean PTXSW_DISABLE?"),
+        ("PTXSW_ZZZ", "PTXSW_ZZZ is not a variable of ptxsw"),
     ],
 )
 def test_a_mistyped_variable(name: str, said: str) -> None:
@@ -38,7 +38,7 @@ WRONG = {
     "PTXSW_MAX_DELTA": "32", "PTXSW_TIMEOUT": "soon",
 }  # fmt: skip
 SAID = [
-    "PTXSW_MOED is no variable of ptxsw; did you mean PTXSW_MODE?",
+    "PTXSW_MOED is not a variable of ptxsw; did you mean PTXSW_MODE?",
     "PTXSW_MODE is 'maybe'; it can be auto, force",
     "PTXSW_SCHEME is 'x'; it can be auto, keep, paper, early, halo",
     "PTXSW_MAX_DELTA is '32'; it has to be a number from 0 to 31",

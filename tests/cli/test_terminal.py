@@ -9,6 +9,7 @@ import subprocess
 import sys
 import termios
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +18,10 @@ from tests.cli.test_cli import JACOBI, ROOT, ptxsw
 TRANSPOSE = ROOT / "tests" / "report" / "ptx" / "transpose.ptx"
 
 
-def seen(*arguments: object, columns: int = 200, lines: int = 200, **more: str) -> str:
-    """What a terminal of this size is sent."""
+def seen(
+    *arguments: object, columns: int = 200, lines: int = 200, errors: bool = False, **more: str
+) -> str:
+    """What a terminal of this size is sent; with `errors` also what goes to standard error."""
     control, terminal = pty.openpty()
     termios.tcsetwinsize(terminal, (lines, columns))
     kept = {
@@ -40,11 +43,12 @@ def seen(*arguments: object, columns: int = 200, lines: int = 200, **more: str) 
     reader = threading.Thread(target=read)
     reader.start()
     command = [sys.executable, "-m", "ptxsw", *map(str, arguments)]
-    done = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, env=environ, timeout=60)
+    stderr = terminal if errors else subprocess.PIPE
+    done = subprocess.run(command, stdout=terminal, stderr=stderr, env=environ, timeout=60)
     os.close(terminal)
     reader.join()
     os.close(control)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr or b"") == (0, b"")
     return b"".join(found).decode().replace("\r\n", "\n")
 
 
@@ -84,3 +88,35 @@ def test_long_output_goes_to_the_pager() -> None:
 
 def test_a_pager_that_is_left_early_is_no_error() -> None:
     assert seen("analyze", TRANSPOSE, lines=10, PAGER="head -n 1").count("\n") == 1
+
+
+def test_long_work_says_what_it_is_at(tmp_path: Path) -> None:
+    """In one line, which is gone before what ptxas says."""
+    cubin = ["-o", tmp_path / "out.cubin", "-arch=sm_80", "-v"]
+    pytest.importorskip("nvidia")  # ptxas as a package
+    text = seen("assemble", JACOBI, *cubin, errors=True)
+    assert text.startswith(f"\r\x1b[Kassembling {JACOBI}\r\x1b[Kptxas info")
+    launch = ["--grid", "1", "--block", "32", "--arg", "zeros:32:f32", "--arg", "iota:32:f32"]
+    (tmp_path / "copy.ptx").write_text(COPY)
+    text = seen("run", tmp_path / "copy.ptx", *launch, errors=True)
+    assert text.startswith(f"\r\x1b[Krunning {tmp_path / 'copy.ptx'}\r\x1b[Kthread instructions")
+
+
+COPY = """\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry copy(.param .u64 to, .param .u64 from)
+{
+    .reg .b32 %r<2>; .reg .b64 %rd<4>; .reg .f32 %f<2>;
+    ld.param.u64 %rd1, [to];
+    ld.param.u64 %rd2, [from];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd1, %rd1, %rd3;
+    add.s64 %rd2, %rd2, %rd3;
+    ld.global.f32 %f1, [%rd2];
+    st.global.f32 [%rd1], %f1;
+    ret;
+}
+"""

@@ -127,13 +127,13 @@ def test_blocks_are_written_alike(block: str) -> None:
     assert ptxsw("run", vecadd, "--grid", block, "--block", block, *none).returncode == 0
     for command in (("report", vecadd), ("tune", vecadd), ("run", vecadd, "--grid", "1")):
         assert refused(*command, "--block", f"{block}y") == (
-            f"--block: '{block}y' is no size; write 256, 16x16 or 8x8x4"
+            f"--block: '{block}y' is not a size; write 256, 16x16 or 8x8x4"
         )
 
 
 def test_grids_are_positive() -> None:
     said = refused("run", JACOBI, "--grid", "1x0", "--block", "32")
-    assert said == "--grid: '1x0' is no size; write 256, 16x16 or 8x8x4"
+    assert said == "--grid: '1x0' is not a size; write 256, 16x16 or 8x8x4"
 
 
 # ---------------------------------------------------------------- kernels
@@ -194,22 +194,25 @@ JACOBI_LAUNCH = {"grid": [1], "block": [32], "args": [8]}
 @pytest.mark.parametrize(
     ("launch", "said"),
     [
-        ("{", "no JSON: line 1, column 2: Expecting property name enclosed in double quotes"),
-        ("[" * 100_000, "no launch is nested so deeply"),
+        ("{", "not JSON: line 1, column 2: Expecting property name enclosed in double quotes"),
+        ("[" * 100_000, "nested too deeply for a launch"),
         ("3", "a launch is an object with grid, block and args"),
         ({"threads": 3}, "a launch has no 'threads'"),
-        ({"grid": "x"}, "'x' is no size of a grid or block; write [16, 16, 1]"),
-        ({"block": [1, 1, 1, 1]}, "[1, 1, 1, 1] is no size of a grid or block; write [16, 16, 1]"),
-        ({"block": [True]}, "[True] is no size of a grid or block; write [16, 16, 1]"),
+        ({"grid": "x"}, "'x' is not the size of a grid or block; write [16, 16, 1]"),
+        (
+            {"block": [1, 1, 1, 1]},
+            "[1, 1, 1, 1] is not the size of a grid or block; write [16, 16, 1]",
+        ),
+        ({"block": [True]}, "[True] is not the size of a grid or block; write [16, 16, 1]"),
         ({"args": 3}, "args is 3; it has to be a list"),
-        ({"args": [[]]}, "[] is no argument"),
-        ({"args": [{"x:u32": 1}]}, "'x:u32' is no field; write offset:type"),
+        ({"args": [[]]}, "[] is not an argument"),
+        ({"args": [{"x:u32": 1}]}, "'x:u32' is not a field; write offset:type"),
         ({"shared": "much"}, "shared is 'much'; it has to be a number of bytes"),
         ({"memory": []}, "memory is []; it has to be an object of address: buffer"),
-        ({"memory": {"there": "zeros:4:u32"}}, "'there' is no address; write 0x100000000"),
+        ({"memory": {"there": "zeros:4:u32"}}, "'there' is not an address; write 0x100000000"),
         ({"memory": {"0x10": "3"}}, "memory holds buffers, not numbers"),
-        ({"only": 3}, "only is 3; it has to be two numbers of blocks: [first, end]"),
-        ({"only": [3, 3]}, "only is [3, 3]; it has to be two numbers of blocks: [first, end]"),
+        ({"only": 3}, "only is 3; it has to be two block numbers: [first, end]"),
+        ({"only": [3, 3]}, "only is [3, 3]; it has to be two block numbers: [first, end]"),
     ],
 )
 @pytest.mark.parametrize("command", [("verify", JACOBI, JACOBI), ("tune", JACOBI)])
@@ -325,8 +328,8 @@ def test_a_single_report(tmp_path: Path) -> None:
     ("content", "said"),
     [
         (b"{}", "not a ptxsw report: 'schema'"),
-        (b"{", "no JSON: line 1, column 2: Expecting property name enclosed in double quotes"),
-        (b'{"a":' * 100_000, "no report is nested so deeply"),
+        (b"{", "not JSON: line 1, column 2: Expecting property name enclosed in double quotes"),
+        (b'{"a":' * 100_000, "nested too deeply for a report"),
     ],
 )
 def test_what_is_no_report(content: bytes, said: str, tmp_path: Path) -> None:
@@ -337,8 +340,10 @@ def test_what_is_no_report(content: bytes, said: str, tmp_path: Path) -> None:
 
 def test_a_report_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_bytes(b"\xff")
-    assert refused("report", "r.json", cwd=tmp_path) == "r.json: not a text: byte 0 is no UTF-8"
-    assert refused("report", ".", cwd=tmp_path) == "r.json: no JSON: it is no UTF-8"
+    assert (
+        refused("report", "r.json", cwd=tmp_path) == "r.json: not a text file: byte 0 is not UTF-8"
+    )
+    assert refused("report", ".", cwd=tmp_path) == "r.json: not JSON: it is not UTF-8"
 
 
 def test_a_directory_without_reports(tmp_path: Path) -> None:

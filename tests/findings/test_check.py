@@ -172,11 +172,14 @@ def test_processes_change_nothing() -> None:
     [
         (("none.ptx",), "none.ptx: No such file or directory\n"),
         (("empty",), "empty: there is no PTX (*.ptx) below it\n"),
-        (("latin.ptx",), "latin.ptx: neither PTX nor CUDA nor an object: byte 3 is no UTF-8\n"),
+        (("latin.ptx",), "latin.ptx: neither PTX nor CUDA nor an object: byte 3 is not UTF-8\n"),
         (("tile.ptx", "--select", "luck"), "there is no rule ptxsw-luck; known are ptxsw-array-"),
-        (("tile.ptx", "--baseline", "tile.ptx"), "tile.ptx: no baseline of ptxsw: Expecting value"),
+        (
+            ("tile.ptx", "--baseline", "tile.ptx"),
+            "tile.ptx: not a baseline of ptxsw: Expecting value",
+        ),
         (("tile.ptx", "--baseline", "gone"), "gone: No such file or directory\n"),
-        (("tile.ptx", "--block", "0"), "--block: '0' is no size; write 256, 16x16 or 8x8x4\n"),
+        (("tile.ptx", "--block", "0"), "--block: '0' is not a size; write 256, 16x16 or 8x8x4\n"),
     ],
 )
 def test_errors(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -250,6 +253,30 @@ def test_a_launch_says_which_loop_costs_most(tmp_path: Path) -> None:
     second = launch(tmp_path / "second.json", 2, 50)
     assert worst_line(text, "--launch", first) == 17
     assert worst_line(text, "--launch", f"columns={second}") == 23
+
+
+def test_analyze_and_report_weigh_by_a_launch_too(tmp_path: Path) -> None:
+    text = tmp_path / "columns.ptx"
+    text.write_text(COLUMNS)
+    first = launch(tmp_path / "first.json", 50, 2)
+    second = launch(tmp_path / "second.json", 2, 50)
+    for spec, worst in ((first, "17"), (second, "23")):
+        for command in ("analyze", "report"):
+            lines = ptxsw(command, text, "--launch", spec).stdout.decode().splitlines()
+            assert "blocks of 32" in lines[0] and lines[2].split()[0] == worst, (command, spec)
+
+
+def test_a_launch_that_analyze_cannot_run_is_bad_input(tmp_path: Path) -> None:
+    text = tmp_path / "columns.ptx"
+    text.write_text(COLUMNS)
+    spec = launch(tmp_path / "l.json", 1, 1, size=4)
+    for command in ("analyze", "report"):
+        done = ptxsw(command, text, "--launch", spec)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"the launch of columns cannot be run: " in done.stderr
+        done = ptxsw(command, text, "--launch", f"other={spec}")
+        assert done.returncode == 2
+        assert done.stderr.decode() == f"--launch: no kernel 'other' in {text}\n"
 
 
 def test_a_launch_that_faults_is_told_and_loops_count_as_before(tmp_path: Path) -> None:

@@ -46,6 +46,36 @@ def test_without_a_compiler_the_message_says_what_to_install(tmp_path: Path) -> 
     )
 
 
+def test_clang_compiles_where_there_is_no_nvcc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a stand-in that writes its arguments as the PTX. (clang 19 was run with CUDA 12.4.)"""
+    clang = tmp_path / "clang++"
+    clang.write_text("""#!/bin/sh
+case "$*" in *-DBROKEN*) echo "k.cu:1:1: error: expected unqualified-id" >&2; exit 1;; esac
+for out; do :; done
+printf '%s\\n' "$@" > "$out"
+""")
+    clang.chmod(0o755)
+    monkeypatch.setattr(
+        programs, "places", lambda name: iter([str(clang)] if name == "clang++" else [])
+    )
+    source = str(tmp_path / "k.cu")
+    Path(source).write_text("")
+    (made,) = ptx_of(source, "sm_90", ["-Iinclude"])
+    *given, _, out = made.text.splitlines()
+    assert given == [
+        "-x", "cuda", "--cuda-device-only", "-S", "-O3", "-gline-tables-only",
+        "--cuda-gpu-arch=sm_90", "-Iinclude", source,
+    ]  # fmt: skip
+    assert out.endswith("/out.ptx")
+    with pytest.raises(UnreadableInput) as error:
+        ptx_of(source, None, ["-DBROKEN"])
+    assert str(error.value) == (
+        f"{source}: clang++ could not compile it:\nk.cu:1:1: error: expected unqualified-id"
+    )
+
+
 @pytest.mark.usefixtures("nothing_installed")
 @pytest.mark.parametrize("read", [ptx_of, cubins_of])
 def test_without_cuobjdump_the_message_says_what_to_install(read: object, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_bug_of_ours_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(text: str, *args: object) -> object:
         result = honest(text, *args)  # type: ignore[arg-type]
         (kernel,) = result.report.kernels
-        refusal = Refusal(1, None, None, "a bug of ptxsw: line 3: it differs")
+        refusal = Refusal(1, None, None, "a bug in ptxsw: line 3: it differs")
         kernels = (replace(kernel, shuffles=0, refusals=(refusal,)),)
         return replace(result, text=text, report=replace(result.report, kernels=kernels))
 

@@ -109,7 +109,7 @@ def test_32_bit_addresses_are_analysed_and_left_as_they_are(tmp_path: Path) -> N
     [
         (
             "branch_without_target",
-            ":9:5: 'ret' is no label of this function\n    9 |     ret;\n      |     ^^^\n",
+            ":9:5: 'ret' is not a label of this function\n    9 |     ret;\n      |     ^^^\n",
         ),
         (
             "unknown_type",

@@ -28,7 +28,7 @@ from ptxsw.report import (
     to_json,
 )
 from ptxsw.report.build import load, summary
-from ptxsw.report.tables import Table, proof_text, told_once
+from ptxsw.report.tables import Table, change_table, proof_text, told_once
 from ptxsw.report.text import (
     analysis_markdown,
     analysis_text,
@@ -154,9 +154,9 @@ def test_optimization_text() -> None:
         "k: 5 global loads, 2 shuffles, 1 copy, mean |N| 1.00\n"
         "  line  from   N  scheme  form     proof\n"
         "    12    10  +1  paper   keep     proved\n"
-        "    14    10  -2  halo    uniform  guarded by tid.x + 2 does not wrap, "
+        "    14    10  -2  halo    uniform  tested at run time: tid.x + 2 does not wrap, "
         "assuming lockstep-iterations, no-lane-race\n"
-        "    15    10   0  paper   keep     assumed no-index-wrap\n"
+        "    15    10   0  paper   keep     assuming no-index-wrap\n"
         "  left alone:\n"
         "  line  from   N  reason\n"
         "    20    10  +3  a barrier stands between\n"
@@ -177,8 +177,11 @@ def test_many_rows_that_say_the_same_are_told_once() -> None:
 def test_what_a_proof_rests_on_reads_as_words() -> None:
     assert proof_text(Proof("proved")) == "proved"
     assert proof_text(Proof("proved", (), ("whole warp",))) == "proved where whole warp"
-    assert proof_text(Proof("guarded", ("a",), ("b", "c"))) == "guarded by b; c, assuming a"
-    assert proof_text(Proof("assumed", ("a",))) == "assumed a"
+    assert (
+        proof_text(Proof("guarded", ("a",), ("b", "c"))) == "tested at run time: b; c, assuming a"
+    )
+    assert proof_text(Proof("assumed", ("a",))) == "assuming a"
+    assert proof_text(Proof("assumed", ("a",), ("b", "c"))) == "proved where b; c, assuming a"
 
 
 def test_no_kernel() -> None:
@@ -248,4 +251,21 @@ def test_a_build_is_summed_up(tmp_path: Path) -> None:
         "               1  volatile\n"
         "\n"
         "2 files, 0.5 s of analysis\n"
+    )
+
+
+def test_a_detail_that_is_not_there_is_not_told() -> None:
+    detail: dict[str, Any] = {
+        "kind": "invariant",
+        "source_line": None,
+        "load_lines": [],
+        "tested": False,
+        "size": 0,
+    }
+    made = Rewrite(
+        7, None, None, None, None, Proof("proved"), rewrite="scalar-replacement", detail=detail
+    )
+    kernel = Kernel("k", 1, rewrites=(made,))
+    assert change_table(kernel).rows == (
+        ("7", "scalar-replacement", "kind invariant; size 0", "proved"),
     )

@@ -395,7 +395,7 @@ def test_auto_leaves_what_instructions_would_outweigh() -> None:
     result = auto(text)
     assert result.text == text
     assert reasons(result) == [
-        "by count it is not sure to pay: a warp would execute up to 6 instructions more for 1 "
+        "by count it does not certainly pay: a warp would execute up to 6 instructions more for 1 "
         "wavefronts less"
     ]
 
@@ -539,7 +539,7 @@ def test_a_call_may_be_handed_an_address() -> None:
     result = made(text)
     assert result.text == text
     (told,) = reasons(result)
-    assert "may be handed an address of shared memory" in told
+    assert "may receive an address of shared memory" in told
 
 
 OF_THE_MODULE = kernel(ARRAY.replace(".shared .align 4 .b8 tile[4096];", ""))
@@ -615,7 +615,7 @@ def test_addresses_that_nobody_knows_must_not_matter_most() -> None:
     """
     )
     (told,) = reasons(made(text))
-    assert told == "the addresses of the accesses that are made most often are not known"
+    assert told == "the addresses of the most frequent accesses are not known"
 
 
 # ---------------------------------------------------------------- bit for bit

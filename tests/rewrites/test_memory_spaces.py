@@ -70,7 +70,9 @@ def test_nothing_is_converted_where_nothing_gains() -> None:
     """)
     result = rewritten("memory-spaces", text)
     assert result.text == text
-    assert reasons(result) == ["it lies in shared memory, but nothing else would gain from that"]
+    assert reasons(result) == [
+        "it lies in shared memory, but no other rewrite would gain from naming it"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -113,19 +113,19 @@ def test_no_alias_is_taken_at_its_word_where_indices_come_from_memory() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("membar.gl;", "membar.gl (line 23) is a fence of the whole device"),
-        ("fence.acq_rel.sys;", "fence.acq_rel.sys (line 23) is a fence of the whole device"),
+        ("membar.gl;", "membar.gl (line 23) is a device-wide fence"),
+        ("fence.acq_rel.sys;", "fence.acq_rel.sys (line 23) is a device-wide fence"),
         ("ld.volatile.global.u32 %r9, [%rd1];", "ld.volatile.global.u32 (line 23) is volatile"),
         ("ld.acquire.gpu.global.u32 %r9, [%rd1];", "ld.acquire.gpu.global.u32 (line 23) is vol"),
         ("griddepcontrol.wait;", "griddepcontrol.wait (line 23) waits for another kernel"),
-        ("call.uni f;", "call.uni (line 23) may call what writes these bytes"),
+        ("call.uni f;", "call.uni (line 23) may call code that writes these bytes"),
         ("atom.global.add.u32 %r9, [%rd4], 1;", "atom.global.add.u32 at line 23 may write these"),
         ("st.global.u8 [%rd4+1], 0;", "st.global.u8 at line 23 may write these bytes"),
         (
             "activemask.b32 %r9;",
-            "activemask.b32 (line 23) asks for lanes, which cannot stand twice",
+            "activemask.b32 (line 23) asks which lanes are active, which cannot be duplicated",
         ),
-        ("what.is.this %r9;", "what.is.this (line 23) is not known, and may do anything"),
+        ("what.is.this %r9;", "what.is.this (line 23) is unknown and may do anything"),
     ],
 )
 def test_what_forbids_it(line: str, reason: str) -> None:

@@ -193,7 +193,7 @@ def test_branches_into_the_loop_pass_what_stands_before_it() -> None:
         ("griddepcontrol.wait;", "griddepcontrol.wait (line 27) "),
         ("atom.global.add.u32 %r9, [%rd5], 1;", "atom.global.add.u32 "),
         ("red.global.add.u32 [%rd5], 1;", "red.global.add.u32 "),
-        ("call.uni f;", "call.uni (line 28) may call what accesses these bytes"),
+        ("call.uni f;", "call.uni (line 28) may call code that accesses these bytes"),
         ("@%p3 ret;", "ret (line 27) may end the thread inside the loop"),
         ("st.global.f32 [%rd2], %f1;", "ld.global.f32 at line 24 may read these bytes"),
         ("ld.global.f32 %f9, [%rd2];", "ld.global.f32 at line 27 may read these bytes"),

@@ -146,7 +146,7 @@ def test_without_ptxas_auto_leaves_it_and_force_makes_it(monkeypatch: pytest.Mon
     result = optimize(PAIR, Options(mode="auto", rewrites=("strength-reduction",), arch="sm_80"))
     assert result.text == PAIR
     (reason,) = reasons(result)
-    assert reason.startswith("what it costs in registers is not known: no ptxas found")
+    assert reason.startswith("its cost in registers is not known: no ptxas found")
     assert optimize(PAIR, Options("force", rewrites=("strength-reduction",))).text != PAIR
 
 
@@ -251,7 +251,7 @@ def test_mutants_of_pointers(right: str, wrong: str) -> None:
 
 # ---------------------------------------------------------------- what is left alone
 
-UNKNOWN = "how often the loop goes round is not known"
+UNKNOWN = "the trip count of the loop is not known"
 
 
 @pytest.mark.parametrize(
@@ -266,23 +266,23 @@ UNKNOWN = "how often the loop goes round is not known"
         # It steps over its end.
         (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"),
               step="add.s32 %r5, %r5, 3;\n\tsetp.ne.s32 %p1, %r5, %r2;"),
-         "the loop's counter has no step that is a power of two"),
+         "the step of the loop counter is not a power of two"),
         # The index falls while the counter grows.
         (loop(access("%r6+-1", 1), access("%r6+1", 2), store("%r6"),
               before="mov.u32 %r6, %r5;\n\t" + GUARD,
               step="add.s32 %r6, %r6, -1;\n\tadd.s32 %r5, %r5, 1;\n\tsetp.lt.u32 %p1, %r5, %r2;"),
-         "an index falls from turn to turn"),
+         "an index decreases from one iteration to the next"),
         # Threads meet in the loop.
         (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"), "bar.sync 0;"),
          "bar.sync stands in the loop, which would stand twice"),
         # Somebody asks which lanes are together.
         (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"),
               after="DONE:\n\tactivemask.b32 %r9;\n\tst.global.u32 [%rd1], %r9;"),
-         "it would take a branch, and the kernel asks which lanes are together"),
+         "it would need a branch, and the kernel asks which lanes are active"),
         # Control comes to the loop in two ways.
         (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"),
               before="setp.eq.u32 %p3, %r1, 7;\n\t@%p3 bra LOOP;\n\tadd.s32 %r5, %r5, 1;"),
-         "control comes to the loop from several places"),
+         "the loop is entered from several places"),
     ],
 )  # fmt: skip
 def test_what_stays(text: str, reason: str) -> None:

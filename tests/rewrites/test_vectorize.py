@@ -137,11 +137,11 @@ def test_elements_of_all_sizes(kind: str, register: str, size: int, vector: str)
         (
             WIDE + "ld.global.f32 %f1, [%rd4];\nvote.sync.ballot.b32 %r4, %p1, -1;\n"
             "ld.global.f32 %f2, [%rd4+4];",
-            "the code in between may not stand twice",
+            "the code in between cannot be duplicated",
         ),
         (
             WIDE + "activemask.b32 %r4;\nld.global.f32 %f1, [%rd4];\nld.global.f32 %f2, [%rd4+4];",
-            "it would take a branch, and the kernel asks which lanes are together",
+            "it would need a branch, and the kernel asks which lanes are active",
         ),
     ],
 )

@@ -242,7 +242,7 @@ def test_without_ptxas_the_rewrites_count(monkeypatch: pytest.MonkeyPatch) -> No
     result = optimize(LOOP, Options(arch="sm_80"))
     assert result.text == LOOP
     (reason,) = {r.reason for r in result.report.kernels[0].refusals or () if "ptxas" in r.reason}
-    assert reason.startswith("what it costs in registers is not known: no ptxas found")
+    assert reason.startswith("its cost in registers is not known: no ptxas found")
 
 
 @pytest.mark.parametrize("error", [TimeoutError("took too long"), OSError("no memory")])
@@ -257,7 +257,7 @@ def test_a_ptxas_that_fails_is_as_none(
     assert made == LOOP and not decision.kept and decision.by == "counts"
     made, kernel, decision = auto(text_of("chunks"))
     assert names(kernel) == {"vectorize"} and decision.kept
-    assert f"ptxas could not be asked: {error}" in decision.reason
+    assert f"ptxas could not be run: {error}" in decision.reason
 
 
 def test_what_ptxas_refuses_is_left_alone(programs: None) -> None:

@@ -170,7 +170,7 @@ def test_in_a_uniform_loop_nothing_is_kept_for_a_way_around() -> None:
     for form in ("keep", "uniform"):
         result = optimize(text, Options("force", "paper", form))
         (kernel,) = result.report.kernels
-        assert not [r for r in kernel.refusals or () if "a bug of ptxsw" in r.reason]
+        assert not [r for r in kernel.refusals or () if "a bug in ptxsw" in r.reason]
         copies[form] = kernel.copies, "sw_keep" in result.text
         for n in lengths((33, 1, 1)):
             assert outputs(result.text, (33, 1, 1), n) == outputs(text, (33, 1, 1), n)

@@ -92,7 +92,7 @@ def compared(seed: int, ways: list[tuple[str, str]], blocks: list[tuple[int, int
     for scheme, form in ways:
         result = optimize(text, Options(mode="force", scheme=scheme, form=form))
         (kernel,) = result.report.kernels
-        ours = [r.reason for r in kernel.refusals or () if "a bug of ptxsw" in r.reason]
+        ours = [r.reason for r in kernel.refusals or () if "a bug in ptxsw" in r.reason]
         assert not ours, (scheme, form, ours)
         if result.text is text:
             continue

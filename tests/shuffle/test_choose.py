@@ -53,15 +53,15 @@ TIMED = Tuned("halo", "keep", 1.25, "a GPU", "2026-01-02")
     [
         # Force: all that is legal; the model rates the ways, without one the first is taken.
         ([ROW], PASCAL, FORCE, (0,), ASKED, "rated best for Tesla P100-SXM2-16GB, by counts: "),
-        ([ROW], None, FORCE, (0,), ASKED, "asked for by force"),
-        ([Row(0, (way("halo"),))], KEPLER, FORCE, (0,), ASKED, "asked for by force"),
+        ([ROW], None, FORCE, (0,), ASKED, "asked for by mode force"),
+        ([Row(0, (way("halo"),))], KEPLER, FORCE, (0,), ASKED, "asked for by mode force"),
         ([Row(0, (way("early", issued=30), way("paper")))], PASCAL, FORCE, (1,), ASKED, "rated"),
         # More loads rewritten comes before a better rating.
         ([Row(0, (way("paper"), way("halo", loads=9, issued=90)))], PASCAL, FORCE, (1,), ASKED, ""),
         # The form alone is a way, too.
         (
             [Row(0, (Variant("keep", "uniform", 0),))],
-            None, FORCE, (0,), ASKED, "asked for by force",
+            None, FORCE, (0,), ASKED, "asked for by mode force",
         ),
         # The rating alone; what comes of it is weighed by what ptxas makes of it.
         ([ROW], PASCAL, AUTO, (0,), MODEL, "by counts for Tesla P100-SXM2-16GB: +"),
@@ -79,7 +79,7 @@ TIMED = Tuned("halo", "keep", 1.25, "a GPU", "2026-01-02")
         ([ROW, Row(0, ROW.ways[:2])], AMPERE, replace(AUTO, tuned=TIMED), (2, None), TUNED, ""),
         (
             [Row(0, ROW.ways[:2])], PASCAL, replace(AUTO, tuned=TIMED), (None,), TUNED,
-            "which is not to be had here",
+            "which cannot be made here",
         ),
         (
             [ROW], PASCAL, replace(AUTO, tuned=replace(TIMED, scheme="keep", speedup=1.0)),

@@ -89,8 +89,8 @@ def test_every_width(width: int, load: str, first: str, second: str) -> None:
         ("v2.u8 {%h1,%h2}", "v2.s8 {%h3,%h4}", "one load extends the sign, the other does not"),
         ("v2.u8 {%h1,%h2}", "v2.u8 {%r8,%r9}", "the loads fill registers of different widths"),
         ("v2.b16 {%h1,%h2}", "u8 %h3", "the loads have different types"),
-        ("v2.u8 {%h1,_}", "v2.u8 {%h3,%h4}", "an element of the vector goes into no register"),
-        ("v2.u8 {%h1,%h2}", "v2.u8 {_,%h4}", "an element of the vector goes into no register"),
+        ("v2.u8 {%h1,_}", "v2.u8 {%h3,%h4}", "an element of the vector is discarded"),
+        ("v2.u8 {%h1,%h2}", "v2.u8 {_,%h4}", "an element of the vector is discarded"),
     ],
 )
 def test_elements_of_another_kind(first: str, second: str, reason: str) -> None:
@@ -104,8 +104,8 @@ def test_elements_of_another_kind(first: str, second: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("load", "reason"),
     [
-        ("v2.f32 {%f1,%f1}", "the load is not into registers of 16, 32 or 64 bits"),
-        ("b128 %q1", "the load is not into registers of 16, 32 or 64 bits"),
+        ("v2.f32 {%f1,%f1}", "the load does not fill registers of 16, 32 or 64 bits"),
+        ("b128 %q1", "the load does not fill registers of 16, 32 or 64 bits"),
         ("v2.u64 {%rd4,%rd5}", "the load overwrites its own address"),
     ],
 )

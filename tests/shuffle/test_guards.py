@@ -16,7 +16,7 @@ from ptxsw.shuffle.legality import Legality
 from tests.shuffle.judged import Judged, hold, judged
 
 NO_WRAP = DEFAULT_ASSUME | {"no-index-wrap"}
-UNPROVED = "that no index wraps cannot be tested here: --assume no-index-wrap"
+UNPROVED = "the index may wrap, and no test is possible here (--assume no-index-wrap)"
 
 BRANCHED = """	add.s32 %r7, %r1, %r3;
 	setp.eq.s32 %p1, %r2, 7;

@@ -29,7 +29,7 @@ def rewritten(text: str, scheme: str, form: str) -> Result:
     """The kernel in one scheme and form, which must not be given up for a fault of ours."""
     result = optimize(text, Options(mode="force", scheme=scheme, form=form))
     (done,) = result.report.kernels
-    faults = {r.reason for r in done.refusals or () if "a bug of ptxsw" in r.reason}
+    faults = {r.reason for r in done.refusals or () if "a bug in ptxsw" in r.reason}
     assert not faults, (scheme, form)
     return result
 

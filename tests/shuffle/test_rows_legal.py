@@ -53,20 +53,21 @@ def judged(middle: str = "") -> tuple[Legality, Trace, tuple[Access, ...]]:
 def test_a_source_below_serves_a_load_above_once_it_is_moved_up() -> None:
     judge, _, (left, centre, _) = judged()
     below = Candidate(left, centre, -1)
-    assert judge.legal(below) == Refused("the source comes later")
+    assert judge.legal(below) == Refused("the source load comes later")
     assert isinstance(judge.legal(below, source_at=left.index), Proof)
     assert judge.can_hoist(centre, left.index) is None
 
 
 def test_nothing_that_may_change_it_stands_in_the_way_of_a_moved_load() -> None:
+    changed = "st.global.f32 (line 19) may change what the moved load reads"
     stores = {
-        "st.global.f32 [%rd6], %f1;": "st.global.f32 (line 19) on the load's way may change it",
-        "st.global.f32 [%rd4], %f1;": "st.global.f32 (line 19) on the load's way may change it",
-        "membar.gl;": "membar.gl (line 19) stands in the way of moving the load",
+        "st.global.f32 [%rd6], %f1;": changed,
+        "st.global.f32 [%rd4], %f1;": changed,
+        "membar.gl;": "membar.gl (line 19) prevents moving the load",
         "bar.sync 0;": "the load cannot be moved out of its straight-line segment",
         "@%p1 bra on;\n on:": "the load cannot be moved out of its straight-line segment",
-        "ld.volatile.global.f32 %f4, [%rd6];": "ld.volatile.global.f32 (line 19) stands in the way "
-        "of moving the load",
+        "ld.volatile.global.f32 %f4, [%rd6];": "ld.volatile.global.f32 (line 19) prevents "
+        "moving the load",
     }
     for line, reason in stores.items():
         judge, _, (left, *more) = judged(f".reg .pred %p1;\n{line}".replace("\n", " "))
@@ -85,7 +86,7 @@ def test_every_guard_can_be_tested_before_the_place_asked_for() -> None:
     (guard,) = outcome.guards
     assert trace.cfg.instructions[guard.index].name == "mul.wide.s32"
     refused = judge.legal(pair, before=guard.index)
-    assert refused == Refused("the index may wrap, and no register holds it to be tested")
+    assert refused == Refused("the index may wrap, and no register holds it for a test")
 
 
 def test_a_halo_load_is_judged_at_its_own_address() -> None:

@@ -196,7 +196,7 @@ REFUSED = {
     ),
     "a continue": (
         plain(middle="setp.gt.f32 %p3, %f2, 0f40E00000;\n\t@%p3 bra LOOP;"),
-        "not every turn passes its exit",
+        "not every iteration passes its exit",
     ),
     "two ways in": (
         plain(ahead="\tsetp.eq.u32 %p9, %r2, 3;\n\t@%p9 bra IN;\n", lead="IN:")
@@ -206,30 +206,30 @@ REFUSED = {
     ),
     "lanes past it go elsewhere": (
         plain(guard="@%p1 bra OTHER;", after="OTHER: st.global.f32 [%rd4], %f1;"),
-        "lanes that go past it go on elsewhere",
+        "lanes that bypass it do not continue behind it",
     ),
     "in an arm": (
         plain(ahead="\tsetp.gt.u32 %p9, %r1, 9;\n\t@%p9 bra AFTER;\n"),
-        "some lanes never come to it",
+        "some lanes never reach it",
     ),
     "in an arm, time and again": (
         around("setp.gt.u32 %p9, %r1, 9;\n\t@%p9 bra AFTER;"),
-        "lanes come to it by different ways",
+        "lanes reach it on different paths",
     ),
     "lanes skip it and come again": (
         around("setp.eq.u32 %p9, %r1, %r33;\n\t@%p9 bra NEXT;", back="NEXT"),
-        "lanes come to it in different turns of a loop around it",
+        "lanes reach it in different iterations of a loop around it",
     ),
     "some lanes go by and store": (
         plain(
             ahead="\tsetp.gt.u32 %p9, %r1, 9;\n\t@%p9 bra OTHER;\n",
             after="bra DONE;\nOTHER: st.global.f32 [%rd4], %f1;",
         ),
-        "some lanes never come to it",
+        "some lanes never reach it",
     ),
     "an atomic": (
         plain(middle="red.global.add.u32 [%rd3], 1;"),
-        "red.global.add.u32 is in it",
+        "it contains red.global.add.u32",
     ),
     "a volatile store": (
         plain(middle="st.volatile.global.f32 [%rd11], %f2;"),
@@ -239,38 +239,38 @@ REFUSED = {
         plain(middle="st.release.gpu.global.f32 [%rd11], %f2;"),
         "st.release.gpu.global.f32 is a strong or ordered access",
     ),
-    "a barrier": (plain(middle="bar.warp.sync -1;"), "bar.warp.sync is in it"),
-    "a fence": (plain(middle="membar.gl;"), "membar.gl is in it"),
+    "a barrier": (plain(middle="bar.warp.sync -1;"), "it contains bar.warp.sync"),
+    "a fence": (plain(middle="membar.gl;"), "it contains membar.gl"),
     "a shuffle": (
         plain(middle="activemask.b32 %r20;\n\tshfl.sync.idx.b32 %f3, %f2, 0, 31, %r20;"),
-        "activemask.b32 is in it",
+        "it contains activemask.b32",
     ),
-    "a vote": (plain(middle="vote.ballot.b32 %r20, %p1;"), "vote.ballot.b32 is in it"),
-    "a trap": (plain(middle="@%p1 trap;"), "trap is in it"),
-    "an exit": (plain(middle="@%p1 exit;"), "exit is in it"),
+    "a vote": (plain(middle="vote.ballot.b32 %r20, %p1;"), "it contains vote.ballot.b32"),
+    "a trap": (plain(middle="@%p1 trap;"), "it contains trap"),
+    "an exit": (plain(middle="@%p1 exit;"), "it contains exit"),
     "a call": (
         plain(middle="call f;", before=".func f() { ret; }"),
-        "call is in it",
+        "it contains call",
     ),
     "a jump table": (
         plain(middle="ts: .branchtargets C1, C2;\n\tand.b32 %r20, %r10, 1;\n\tbrx.idx %r20, ts;\n"
               "C1:\n\tadd.f32 %f3, %f3, %f2;\nC2:"),
-        "brx.idx is in it",
+        "it contains brx.idx",
     ),
     "a spin": (
         plain(last="ld.volatile.global.u32 %r20, [%rd3];\n\tmax.u32 %r10, %r10, %r20;"),
-        "when lanes leave depends on ld.volatile.global.u32",
+        "when lanes leave it depends on ld.volatile.global.u32",
     ),
     "a spin on plain memory": (
         plain(last="ld.global.u32 %r20, [%rd3];\n\tmax.u32 %r10, %r10, %r20;"),
-        "when lanes leave depends on ld.global.u32",
+        "when lanes leave it depends on ld.global.u32",
     ),
     "a spin by a branch": (
         plain(
             middle="ld.global.u32 %r20, [%rd3];\n\tsetp.eq.u32 %p3, %r20, 0;\n\t@%p3 bra SKIP;\n"
             "\tadd.u32 %r10, %r10, 32;\nSKIP:"
         ),
-        "when lanes leave depends on ld.global.u32",
+        "when lanes leave it depends on ld.global.u32",
     ),
     "a waiting loop before": (
         plain(
@@ -306,20 +306,20 @@ REFUSED = {
         in_an_if(MANY).replace("bra STORE;", "bra ELSE;").replace(
             "STORE:", "bra STORE;\nELSE: mov.f32 %f1, 0f3F800000;\nSTORE:"
         ),
-        "the loop in it cannot: lanes that go past it go on elsewhere",
+        "the loop inside it cannot be uniform: lanes that bypass it do not continue behind it",
     ),
     "an inner loop with two exits": (
         nested(MINE).replace(
             "add.s64 %rd12, %rd12, 4;",
             "setp.lt.f32 %p9, %f2, 0f00000000;\n\t@%p9 bra STORE;\n\tadd.s64 %rd12, %rd12, 4;",
         ),
-        "the loop in it cannot: it has several exits",
+        "the loop inside it cannot be uniform: it has several exits",
     ),
-    "an old target": (plain(target="sm_60"), "it takes .version 6.0 and sm_70"),
+    "an old target": (plain(target="sm_60"), "it needs .version 6.0 and sm_70"),
     "a jump into a loop": (
         plain(ahead="\tsetp.eq.u32 %p9, %r2, 3;\n\t@%p9 bra IN;\nL: add.u32 %r31, %r31, 1;\n"
               "IN:\tadd.u32 %r31, %r31, 1;\n\tsetp.lt.u32 %p8, %r31, 5;\n\t@%p8 bra L;\n"),
-        "control flow of the kernel jumps into a loop",
+        "the kernel jumps into the middle of a loop",
     ),
 }  # fmt: skip
 

@@ -193,7 +193,7 @@ def test_what_is_not_defined_may_not(lines: str) -> None:
 
 def test_a_guard_that_is_never_set() -> None:
     module = from_body("@%p1 bra E;\nE:\nret;")
-    with pytest.raises(Poisoned, match="decides what is done"):
+    with pytest.raises(Poisoned, match="decides what happens"):
         launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])
 
 
@@ -205,5 +205,5 @@ def test_a_call_with_too_few_arguments() -> None:
 
 def test_a_guard_that_is_no_predicate() -> None:
     module = from_body("mov.u32 %r1, 1;\n@%r1 add.u32 %r2, %r1, 1;\nret;")
-    with pytest.raises(Unsupported, match=r"add\.u32: its guard %r1 is no predicate"):
+    with pytest.raises(Unsupported, match=r"add\.u32: its guard %r1 is not a predicate"):
         launch(module, "k", 1, 1, [np.zeros(1, np.uint32)])

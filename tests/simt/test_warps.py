@@ -165,7 +165,7 @@ def test_a_lane_that_is_not_there_gives_poison() -> None:
         ("st.global.u32 [%rd1], %r5;", "is stored"),
         ("add.u32 %r6, %r5, 1;\nxor.b32 %r7, %r1, %r6;\nst.global.u32 [%rd1], %r7;", "is stored"),
         ("cvt.u64.u32 %rd3, %r5;\nld.global.u32 %r6, [%rd3];", "is an address"),
-        ("setp.eq.u32 %p1, %r5, 1;\n@%p1 bra L;\nL:", "decides what is done"),
+        ("setp.eq.u32 %p1, %r5, 1;\n@%p1 bra L;\nL:", "decides what happens"),
         ("atom.global.add.u32 %r6, [%rd1], %r5;", "is stored"),
         # Out of the warp: lane 31 has no lane 32 but gets its own value, lane 8 is inactive.
         (

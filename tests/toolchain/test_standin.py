@@ -74,7 +74,7 @@ def test_refusals(cuda: Path, tmp_path: Path) -> None:
     assert "is a shadow toolkit" in refused(shadow, tmp_path / "other")
     assert "no bin/ptxas" in refused(tmp_path, tmp_path / "other")
     assert "the toolkit itself" in refused(cuda, cuda)
-    assert "exists and is no shadow" in refused(cuda, ROOT)
+    assert "exists and is not a shadow" in refused(cuda, ROOT)
     (tmp_path / "link").symlink_to(cuda)
     assert "the toolkit itself" in refused(cuda, tmp_path / "link")
     assert not (tmp_path / "other").exists()
@@ -97,7 +97,7 @@ def test_advice(cuda: Path, tmp_path: Path) -> None:
         assert all(line.startswith(("# ", "export ")) for line in lines)
         assert ("SCCACHE_C_CUSTOM_CACHE_BUSTER" in lines[-1]) is (tool != "jax")
         assert str(tmp_path / "ptxsw" / "toolkits") in lines[1]
-        subprocess.run(["sh", "-ec", "\n".join(lines)], check=True)
+        subprocess.run(["sh", "-euc", "\n".join(lines)], check=True)
     with pytest.raises(ToolkitError, match="no nvptx-none-as found"):
         standin.advice("gcc", {**environ, "PTXSW_REAL_NVPTX_AS": "/none/as"})
     with pytest.raises(ValueError, match="no advice for 'make'"):

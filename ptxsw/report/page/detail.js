@@ -83,7 +83,7 @@ function proof(kernel, rewrite, proofs) {
   if (rewrite.scheme) say("scheme", [rewrite.scheme]);
   if (rewrite.form) say("form", [rewrite.form]);
   say("proof", [rewrite.proof.status]);
-  say("guarded by", rewrite.proof.guards);
+  say(rewrite.proof.status === "guarded" ? "tested at run time" : "where", rewrite.proof.guards);
   say("assuming", rewrite.proof.assumptions);
   const parts = [node("h3", {}, "How it is done, and why it is right"), list];
   const stem = `${kernel.name}-${rewrite.line}-from-${rewrite.source_line}-`;
