@@ -274,7 +274,7 @@ UNKNOWN = "the trip count of the loop is not known"
          "an index decreases from one iteration to the next"),
         # Threads meet in the loop.
         (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"), "bar.sync 0;"),
-         "bar.sync stands in the loop, which would stand twice"),
+         "bar.sync is in the loop, which would be duplicated"),
         # Somebody asks which lanes are together.
         (loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"),
               after="DONE:\n\tactivemask.b32 %r9;\n\tst.global.u32 [%rd1], %r9;"),
