@@ -1,7 +1,9 @@
 """A kernel goes through the rewrites, one after the other.
 
 A kernel that a rewrite has changed is read and run again for the next one. What was written is
-checked before anything else is made of it; where the check fails the kernel stays as it was.
+checked before anything else is made of it; where the check fails the kernel stays as it was. In
+mode auto what the last rewrite makes is weighed first: most of it does not pay, and a check costs
+more than a question to ptxas.
 Each kernel is taken out of its module first: kernels know nothing of each other.
 """
 
@@ -59,6 +61,7 @@ class RewrittenState(Struct):
     function: Function
     since: tuple[Edit, ...]
     trace: Trace | None = None
+    checked: bool = True
 
 
 class Progress(Struct):
@@ -111,7 +114,9 @@ class Passes:
             for one in considered(options)
         )
         self._names = frozenset(one.name for one in self._rewrites)
-        self._last_unsure = _last_built_on(self._rewrites) if options.mode == "auto" else None
+        auto = options.mode == "auto"
+        self._last_unsure = _last_built_on(self._rewrites) if auto else None
+        self._checked_late = _last_weighed(self._rewrites) if auto else None
 
     def run(self, excerpt: Excerpt) -> Progress:
         """One kernel, and what was made of it. Raises ParseError."""
@@ -241,8 +246,9 @@ class Passes:
         for share in (CHECKING, 1.0):
             since = _composed(each, one.lower(made.kernel, made.changes))
             module = parse(_rewritten(each.excerpt.module.source, since))
+            late_check = one is self._checked_late
             try:
-                problem = self._problem(one, made, module, share)
+                problem = None if late_check else self._problem(one, made, module, share)
             except OutOfTime as late:
                 if not late.done or share == 1.0:
                     self._give_up(each, len(each.made) - 1, OUT_OF_TIME)
@@ -254,7 +260,10 @@ class Passes:
                 return
             each.since, each.module, each.trace = since, module, None
             each.function = module.kernel(each.function.name)
-            each.states.append(RewrittenState(len(each.made) - 1, module, each.function, since))
+            number = len(each.made) - 1
+            each.states.append(
+                RewrittenState(number, module, each.function, since, checked=not late_check)
+            )
             return
 
     def _problem(self, one: Rewrite, made: Made, rewritten: Module, share: float) -> str | None:
@@ -308,6 +317,12 @@ class Passes:
             sure = unsure.isdisjoint(c.rewrite for c in each.made[state.number].changes)
             texts.append(WeighedText(state.module, partial(self._trace, state), sure))
         weighed = yield from _unhurried(each.scales.choose(texts, each.weighed), each.budget)
+        wrong = self._late_problem(each) if weighed.kept == len(each.states) else None
+        if wrong is not None:
+            self._give_up(each, each.states[-1].number, wrong)
+            _return_to(each, len(each.states) - 1)
+            yield from self._weigh(each)
+            return
         if weighed.kept or each.decision is None:
             each.decision = weighed.decision
         for number in range(weighed.kept + 1, len(texts)):
@@ -315,6 +330,20 @@ class Passes:
         if weighed.kept < len(each.states):
             _return_to(each, weighed.kept)
         each.weighed = len(each.states)
+
+    def _late_problem(self, each: Progress) -> str | None:
+        """Why the last text is not right, if that has not been asked before."""
+        state = each.states[-1]
+        if state.checked:
+            return None
+        made = each.made[state.number]
+        one = next(one for one in self._rewrites if one.name == made.rewrite)
+        try:
+            problem = self._problem(one, made, state.module, 1.0)
+        except OutOfTime:
+            return OUT_OF_TIME
+        state.checked = problem is None
+        return problem
 
     def _keep_shorter(self, each: Progress) -> Generator[Question, Answered, None]:
         """Mode force: what the last rewrite has made is put back if ptxas makes more instructions
@@ -371,6 +400,12 @@ def _last_built_on(rewrites: Sequence[Rewrite]) -> Rewrite | None:
         behind = any(not o.needs_ptxas and o.name != Registers.name for o in rewrites[number + 1 :])
         found = one if one.needs_ptxas and behind else found
     return found
+
+
+def _last_weighed(rewrites: Sequence[Rewrite]) -> Rewrite | None:
+    """The rewrite behind which all is weighed, with nothing made of its text before."""
+    last = next((one for one in reversed(rewrites) if one.name != Registers.name), None)
+    return None if last is None or last.name in joint.TOGETHER else last
 
 
 def _unhurried(asking: Asking, budget: Budget) -> Asking:

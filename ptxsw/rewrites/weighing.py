@@ -120,6 +120,8 @@ class Scales:
         asked = arch if arch.startswith("sm_") else str(plain_name(arch))
         wanted = dict.fromkeys((0, *range(base, len(texts))))
         numbers = [number for number in wanted if number not in self._known]
+        if not numbers:
+            return
         if can_be_told_apart([texts[n].module for n in numbers], self._name):
             groups = [numbers]
         else:
