@@ -288,12 +288,12 @@ def test_a_target_that_ptxas_does_not_know(programs: None) -> None:
     if ptxas.version(ptxas.locate()).split(".")[0] != "13":
         pytest.skip("another ptxas may know it")
     reason = (
-        "registers are not known: ptxas makes no code for sm_70: name one that does in "
-        "PTXSW_REAL_PTXAS, or another target with --arch"
+        "their cost in registers is not known: ptxas makes no code for sm_70: "
+        "name one that does in PTXSW_REAL_PTXAS, or another target with --arch"
     )
     _, kernel, decision = auto(text_of("chunks").replace("sm_80", "sm_70"), arch="sm_70")
     assert names(kernel) == {"vectorize"} and (decision.kept, decision.by) == (True, "counts")
-    assert decision.reason == f"by the counts of the rewrites; {reason}"
+    assert decision.reason == f"by the rewrites' own counts; {reason}"
 
 
 @pytest.mark.parametrize("arch", ["sm_60", "sm_999"])
