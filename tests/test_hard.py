@@ -16,7 +16,7 @@ from ptxsw.analysis.lane_views import ShiftedLane
 from ptxsw.analysis.overflow import NoOverflow, discharge
 from ptxsw.analysis.warps import Warps
 from ptxsw.cli.commands import app
-from ptxsw.emulator import state
+from ptxsw.emulator import symbolic_machine
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, ones, unknowns
@@ -105,7 +105,7 @@ def chained(links: int) -> str:
 def test_an_address_of_any_depth(
     links: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "_MAX_SIZE", 1 << 31)
+    monkeypatch.setattr(symbolic_machine, "_MAX_SIZE", 1 << 31)
     path = tmp_path / "chain.ptx"
     path.write_text(chained(links))
     through_all(path)
@@ -114,7 +114,7 @@ def test_an_address_of_any_depth(
 def test_a_hash_that_as_a_tree_would_fill_the_universe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "_MAX_SIZE", 1 << 31)
+    monkeypatch.setattr(symbolic_machine, "_MAX_SIZE", 1 << 31)
     path = tmp_path / "hash.ptx"
     path.write_text(hard.text("hash", 150))
     through_all(path)

@@ -130,6 +130,11 @@ def test_force_leaves_the_scheme_to_the_rating() -> None:
         )
 
 
+def reasons_of_shuffles(kernel: Kernel) -> list[str]:
+    """Why loads stay; loops have reasons of their own."""
+    return [r.reason for r in kernel.refusals or () if r.rewrite == "shuffle"]
+
+
 UNKNOWN_COST = "the cost of shuffles in registers is not known: "
 
 
@@ -151,7 +156,7 @@ def test_auto_makes_no_shuffle_that_may_cost(arch: str, reason: str) -> None:
     kernel = kernel_of("gaussblur", arch=arch)
     assert kernel.shuffles == 0 and kernel.choice is not None
     assert kernel.choice.by == "model" and kernel.choice.reason.startswith(reason)
-    assert {r.reason for r in kernel.refusals or ()} == {kernel.choice.reason}
+    assert set(reasons_of_shuffles(kernel)) == {kernel.choice.reason}
 
 
 def test_auto_drafts_only_copies_where_no_shuffle_can_pay(
@@ -196,7 +201,7 @@ def test_shuffles_are_weighed_as_all_that_is_rewritten(monkeypatch: pytest.Monke
     monkeypatch.setattr(planning, "of_arch", lambda _: p100)  # for which they are rated better
     (kernel,) = optimize(STRIDED, Options(scheme="paper", arch="sm_80")).report.kernels
     assert kernel.decision is not None and not kernel.decision.kept
-    assert kernel.decision.reason.startswith("by what ptxas makes of it, it is not sure to pay: ")
+    assert "it does not certainly pay: " in kernel.decision.reason
     assert kernel.shuffles == 0
     assert {r.reason for r in kernel.refusals or ()} == {kernel.decision.reason}
 
@@ -212,7 +217,7 @@ def test_copies_that_ptxas_makes_itself_are_left_to_it() -> None:
         (kernel,) = optimize(again, options).report.kernels
         (refusal,) = kernel.refusals or ()
         assert (kernel.copies, refusal.rewrite) == (0, "load-elimination")
-        assert "it is not sure to pay: instructions 11 to 11" in refusal.reason
+        assert "it does not certainly pay: instructions 11 to 11" in refusal.reason
 
 
 def test_scheme_keep_says_so() -> None:
@@ -360,7 +365,7 @@ def test_what_was_tuned_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert kernel_of("gaussblur", scheme="early").shuffles == 0
     kernel = timed("keep", "keep", 1.0)
     assert kernel.shuffles == 0
-    assert {r.reason for r in kernel.refusals or ()} == {
+    assert set(reasons_of_shuffles(kernel)) == {
         "measured on a GPU (2026-01-02): nothing is faster than the original"
     }
     assert kernel_of("gaussblur", mode="force").shuffles == 20

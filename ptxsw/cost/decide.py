@@ -142,7 +142,7 @@ def decide(before: ResourceUse, after: ResourceUse, falls: float = FALLS) -> Dec
         pairs = zip(after.cases, before.cases, strict=True)
         if all(dominates(new.ends, old.ends, falls) for new, old in pairs):
             return Decision(True, PTXAS, f"by what ptxas makes of it: {change}", before, after)
-        reason = f"by what ptxas makes of it, it is not sure to pay: {change}"
+        reason = f"by what ptxas makes of it, it does not certainly pay: {change}"
         return Decision(False, PTXAS, reason, before, after)
     if _gains(before, after, falls):
         reason = f"although {lost}. It gains whatever overlaps: {change}"

@@ -34,7 +34,8 @@ _ASK = isa.opcodes(Trait.ASKS_WHO_IS_HERE)
 _MAY_ASK = frozenset({"shfl", "vote"})  # of those that meet, the two that are understood
 
 # Modifiers of plain accesses. Cache operators and hints say how, not what; what is not here
-# (`.volatile`, `.cv`, `.lu`, `.wt`, `.unified`, `shared::cluster`) makes the access an event.
+# (`.volatile`, `.cv`, `.wt`, `.unified`, `shared::cluster`) makes the access an event. Of global
+# memory `.lu` is `.cs` (manual 9.7.9.1); elsewhere it may drop what it has read, and is an event.
 _SPACES = frozenset(
     {"const", "global", "local", "param", "param::entry", "param::func", "shared", "shared::cta"}
 )
@@ -53,7 +54,8 @@ def kind(instruction: Instruction) -> Kind:
     effects = isa.effects(opcode, modifiers)
     if opcode in ("ld", "st"):
         plain = isa.Effect.READ if opcode == "ld" else isa.Effect.WRITE
-        more = ("nc", "lu") if opcode == "ld" else ("wb",)
+        last_use = ("lu",) if "global" in modifiers else ()
+        more = ("nc", *last_use) if opcode == "ld" else ("wb",)
         if effects == plain and _is_plain(instruction, more):
             return Kind.LOAD if opcode == "ld" else Kind.STORE
         return Kind.EVENT

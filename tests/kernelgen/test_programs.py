@@ -7,6 +7,7 @@ import pytest
 from benchmarks.kernelgen.measure import measure
 from benchmarks.programs.addresses import ADDRESSES
 from benchmarks.programs.cases import HERE, PROGRAMS
+from benchmarks.programs.flat import FLAT
 from benchmarks.programs.loads import LOADS
 from benchmarks.programs.memory import MEMORY
 from ptxsw.parser import parse
@@ -26,7 +27,7 @@ FOUND = {
 def test_sources_and_texts_are_there() -> None:
     sources, texts = ({path.stem for path in (HERE / name).iterdir()} for name in ("cuda", "ptx"))
     assert set(PROGRAMS) == set(FOUND)
-    own = MEMORY | LOADS | ADDRESSES
+    own = MEMORY | LOADS | ADDRESSES | FLAT
     for_gcc = {program.source for program in own.values() if program.compiler == "gcc-12"}
     assert sources == {*PROGRAMS, *(program.source for program in own.values())}
     assert {path.stem for path in (HERE / "openacc").iterdir()} == for_gcc

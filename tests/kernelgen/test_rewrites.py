@@ -53,7 +53,7 @@ def test_a_struct_of_eight_floats() -> None:
 def test_why_a_program_is_left_alone() -> None:
     (note,) = table("dct", "bank-conflicts", mode="auto")
     assert isinstance(note, Note)
-    assert "not sure to pay" in note.text
+    assert "not certainly pay" in note.text
     shown = show([note]).splitlines()
     assert shown[-1].split()[:2] == ["dct", "bank-conflicts"]
 

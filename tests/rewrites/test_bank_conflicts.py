@@ -578,7 +578,7 @@ def test_an_array_of_the_module() -> None:
     ("more", "reason"),
     [
         ("", None),
-        (".shared .align 4 .b8 odd[100];", "which the launch may have given away"),
+        (".shared .align 4 .b8 odd[100];", "the launch may have no room left for them"),
         (".shared .align 128 .b8 odd[128];", None),
     ],
 )

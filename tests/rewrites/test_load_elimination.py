@@ -82,8 +82,8 @@ def test_a_path_condition_may_imply_that_it_was_loaded() -> None:
         ),
         (
             IMPLIED.replace("and.pred", "or.pred"),
-            "the source load is not on every path to this load, and no condition tells that it "
-            "was made",
+            "the source load is not on every path to this load, and no condition shows that it "
+            "was executed",
         ),
     ],
 )

@@ -164,7 +164,7 @@ def test_what_stands_between_forbids_it(body: str, reason: str) -> None:
         WIDE + "ld.global.ca.f32 %f1, [%rd4];\nld.global.cg.f32 %f2, [%rd4+4];",
         WIDE + "ld.global.nc.f32 %f1, [%rd4];\nld.global.f32 %f2, [%rd4+4];",
         WIDE + "ld.global.L1::evict_last.f32 %f1, [%rd4];\nld.global.f32 %f2, [%rd4+4];",
-        WIDE + "ld.global.lu.f32 %f1, [%rd4];\nld.global.lu.f32 %f2, [%rd4+4];",
+        WIDE + "ld.global.cv.f32 %f1, [%rd4];\nld.global.cv.f32 %f2, [%rd4+4];",
         WIDE + "ld.global.f32 %f1, [%rd4];\nbar.sync 0;\nld.global.f32 %f2, [%rd4+4];",
         # Rows of 12 bytes: aligned for one thread in four.
         "mul.wide.u32 %rd3, %r2, 12;\nadd.s64 %rd4, %rd1, %rd3;\n" + LOADS,

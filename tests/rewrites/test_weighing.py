@@ -110,7 +110,7 @@ def test_what_does_not_pay_is_no_obstacle_to_what_does(programs: None) -> None:
     _, kernel, decision = auto(text_of("matmul-float"))
     assert names(kernel) == {"bank-conflicts"} and decision.kept
     refused = [r.reason for r in kernel.refusals or () if r.rewrite == "read-only-loads"]
-    assert any("not sure to pay" in reason for reason in refused)
+    assert any("not certainly pay" in reason for reason in refused)
 
 
 LOOP = (
@@ -195,7 +195,7 @@ def test_shuffles_that_do_not_pay_are_no_obstacle(programs: None, runs: Counter[
     assert decision.before is not None and decision.after is not None
     assert decision.after.wavefronts < 0.75 * decision.before.wavefronts
     (reason,) = {r.reason for r in kernel.refusals or () if r.rewrite == "shuffle"}
-    assert reason.startswith("by what ptxas makes of it, it is not sure to pay: ")
+    assert reason.startswith("by what ptxas makes of it, it does not certainly pay: ")
     assert runs["ptxas"] == 2
 
 

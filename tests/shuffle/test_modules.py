@@ -214,13 +214,16 @@ def test_a_build_for_debuggers_keeps_its_lines(which: str, tmp_path: Path) -> No
         assert (done.returncode, done.stderr) == (0, ""), (scheme, form)
 
 
+SEEN = "before the source may let lanes see different memory"
+
+
 @pytest.mark.parametrize(
     ("before", "reason"),
     [
         ("st.global.f32 [%rd31], %f9;", "before the source may write what is loaded"),
-        ("fence.acq_rel.gpu;", "before the source may let lanes see different memory"),
-        ("ld.acquire.gpu.global.u32 %r9, [%rd1+4096];", "may show lanes different memory"),
-        ("bar.warp.sync -1;", "before the source may let lanes see different memory"),
+        ("fence.acq_rel.gpu;", SEEN),
+        ("ld.acquire.gpu.global.u32 %r9, [%rd1+4096];", SEEN),
+        ("bar.warp.sync -1;", SEEN),
     ],
 )
 def test_what_a_lane_may_have_seen_is_assumed(before: str, reason: str) -> None:

@@ -37,7 +37,7 @@ REFUSED = {
     "acquire_between": "a loop lies between the two loads",
 }
 # No lane within reach has made these loads: there is nothing to refuse.
-WITHOUT_SOURCE = ("far", "columns", "masked_index", "loop_between")
+WITHOUT_SOURCE = ("far", "columns", "loop_between")
 
 ALLOWED = {
     "plain_load": -1,
@@ -50,6 +50,7 @@ ALLOWED = {
     "after_uniform_loop": -1,
     "store_before_barrier": 1,
     "near_enough": 31,
+    "masked_index": 1,
     "reversed_rows": 1,
     "pairs": 1,
     "doubles": 1,
@@ -170,8 +171,12 @@ def test_auto_keeps_shuffles_for_a_measurement() -> None:
     text, _, _ = rewritten("allowed")
     result = optimize(text)
     assert result.text is text
-    choices = [kernel.choice for kernel in result.report.kernels]
-    assert all(c is not None and c.reason.endswith("; force rewrites it") for c in choices)
+    for kernel in result.report.kernels:
+        reasons = {r.reason for r in kernel.refusals or ()}
+        if kernel.name == "masked_index":  # whose loads do not look coalesced: ptxas is asked
+            assert any("certainly pay" in r or "is not known" in r for r in reasons)
+        else:
+            assert reasons and all(r.endswith("; force rewrites it") for r in reasons)
 
 
 def test_spent_budget_leaves_the_kernel_alone() -> None:

@@ -136,3 +136,9 @@ extern "C" __global__ void vectors(const float2 *__restrict__ u, float *v)
     float2 a = u[t], b = u[t + 1];
     v[t] = a.x * b.y - a.y * b.x;
 }
+
+extern "C" __global__ void masked_index(const float *__restrict__ u, float *v)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    v[t] = u[t & 1023] * u[(t + 1) & 1023];
+}

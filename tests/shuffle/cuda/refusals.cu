@@ -1,4 +1,4 @@
-// One kernel for each rule of legal.py: every one is refused, by the reason that its test names.
+// One kernel for each rule of a shuffle's legality: every one is refused, by the reason that its test names.
 // Compiled by `make.py` beside this file.
 
 extern "C" __global__ void volatile_load(const volatile float *u, float *v, int n)
@@ -120,12 +120,6 @@ extern "C" __global__ void columns(const float *__restrict__ u, float *v, int n)
     // Neighbouring lanes read neighbouring rows: there is no constant distance.
     int t = blockIdx.x * blockDim.x + threadIdx.x;
     v[t] = u[t * n] * u[(t + 1) * n];
-}
-
-extern "C" __global__ void masked_index(const float *__restrict__ u, float *v)
-{
-    int t = blockIdx.x * blockDim.x + threadIdx.x;
-    v[t] = u[t & 1023] * u[(t + 1) & 1023];
 }
 
 extern "C" __global__ void loop_between(const float *u, float *v, int n)
