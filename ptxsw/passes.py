@@ -13,24 +13,22 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ptxsw import checking
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.batches import alone
 from ptxsw.change import Change, Refusal
-from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
-from ptxsw.codegen.splice import Edit, Origins, apply, compose
 from ptxsw.cost.decide import TUNED, Decision
 from ptxsw.cost.dominance import FALLS
-from ptxsw.cost.select import TUNED as MEASURED
 from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME, PLANNING, Budget, OutOfTime
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
 from ptxsw.excerpt import Excerpt
-from ptxsw.ir import Function, Module
+from ptxsw.ir import Module
+from ptxsw.kernel_progress import Progress, RewrittenState, rewritten
 from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.rewrites import every, joint, named
@@ -38,9 +36,7 @@ from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
 from ptxsw.rewrites.registers import Registers
 from ptxsw.rewrites.strength_reduction import StrengthReduction
 from ptxsw.rewrites.weighing import Asking, Scales, Weighed, WeighedText, cannot_count
-from ptxsw.source import Source
 from ptxsw.target import plain_name
-from ptxsw.validate import ASSUMPTIONS, Proved, validate
 
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
@@ -50,36 +46,6 @@ if TYPE_CHECKING:
     Steps = Generator[Question, Answered, "Progress"]
 
 _SHUFFLES = frozenset({joint.SHUFFLE, joint.UNIFORM_LOOPS})
-UNCHECKED = "the text written for it could not be proved right"
-
-
-class RewrittenState(Struct):
-    """A kernel as a rewrite left it: the text, and the number of what that rewrite made."""
-
-    number: int
-    module: Module
-    function: Function
-    since: tuple[Edit, ...]
-    trace: Trace | None = None
-    checked: bool = True
-
-
-class Progress(Struct):
-    """One kernel on its way through the rewrites."""
-
-    original: Trace
-    excerpt: Excerpt
-    module: Module  # as it is now, with `function` and `trace` (None: not run yet)
-    function: Function
-    trace: Trace | None
-    solver: Solver
-    budget: Budget
-    since: tuple[Edit, ...] = ()  # that made the text of `module` from that of the excerpt
-    made: list[Made] = field(default_factory=list)
-    states: list[RewrittenState] = field(default_factory=list)  # after each rewrite that changed it
-    weighed: int = 0  # of the states; all of these are kept
-    scales: Scales | None = None
-    decision: Decision | None = None  # where there was something to weigh
 
 
 def considered(options: Options) -> tuple[Rewrite, ...]:
@@ -244,11 +210,11 @@ class Passes:
         """Splice what a rewrite wrote, and check it. Of a kernel whose time runs out meanwhile the
         changes are kept that were checked by then."""
         for share in (CHECKING, 1.0):
-            since = _composed(each, one.lower(made.kernel, made.changes))
-            module = parse(_rewritten(each.excerpt.module.source, since))
+            since = each.composed(one.lower(made.kernel, made.changes))
+            module = parse(rewritten(each.excerpt.module.source, since))
             late_check = one is self._checked_late
             try:
-                problem = None if late_check else self._problem(one, made, module, share)
+                problem = None if late_check else self._problem(made, module, share)
             except OutOfTime as late:
                 if not late.done or share == 1.0:
                     self._give_up(each, len(each.made) - 1, OUT_OF_TIME)
@@ -266,27 +232,12 @@ class Passes:
             )
             return
 
-    def _problem(self, one: Rewrite, made: Made, rewritten: Module, share: float) -> str | None:
-        """Why the text that was written is not taken: it does not do what the one before did, or
-        whether it does cannot be told. None where it is right. Raises OutOfTime."""
-        kernel = made.kernel
-        if one is self._stand_in:
+    def _problem(self, made: Made, text: Module, share: float) -> str | None:
+        """Why the text that was written is not taken; None where it is right, or where a stand-in
+        wrote it. Raises OutOfTime."""
+        if self._stand_in is not None and made.rewrite == self._stand_in.name:
             return None
-        if one.name in joint.TOGETHER:
-            wrong = joint.check(kernel, made.changes, rewritten, share)
-            return None if wrong is None else f"a bug in ptxsw: {wrong}"
-        kernel.budget.check()
-        new = rewritten.kernel(kernel.function.name)
-        allowed = kernel.options.assume & ASSUMPTIONS.keys()
-        layouts = [
-            c.detail.permutation for c in made.changes if isinstance(c.detail, PermutedBanks)
-        ]
-        claims = tuple(dict.fromkeys(claim for c in made.changes for claim in c.claims))
-        outcome = validate(
-            (kernel.module, kernel.function), (rewritten, new), claims=claims, assume=allowed,
-            shared_layout=layouts[0] if layouts else None, budget=kernel.budget,
-        )  # fmt: skip
-        return None if isinstance(outcome, Proved) else f"{UNCHECKED}: {outcome}"
+        return checking.problem(made, text, share)
 
     # ------------------------------------------------------------ weighing
 
@@ -295,7 +246,7 @@ class Passes:
         be asked, or a measurement has chosen shuffles for the kernel without it."""
         if self._options.mode != "auto" or not one.needs_ptxas:
             return None
-        if _measured(each):
+        if each.is_measured:
             return "shuffles were chosen for the kernel without it"
         reason = cannot_count(self._arch)
         return None if reason is None else f"its cost in registers is not known: {reason}"
@@ -304,7 +255,7 @@ class Passes:
         """Keep what certainly pays. What was measured stays; what is kept of earlier rewrites is
         not weighed again."""
         new = each.states[each.weighed :]
-        if {each.made[s.number].rewrite for s in new} <= {Registers.name} or _measured(each):
+        if {each.made[s.number].rewrite for s in new} <= {Registers.name} or each.is_measured:
             return
         if each.scales is None:
             block = each.excerpt.function.block_shape or self._options.block or self._block
@@ -320,15 +271,15 @@ class Passes:
         wrong = self._late_problem(each) if weighed.kept == len(each.states) else None
         if wrong is not None:
             self._give_up(each, each.states[-1].number, wrong)
-            _return_to(each, len(each.states) - 1)
+            each.return_to(len(each.states) - 1)
             yield from self._weigh(each)
             return
         if weighed.kept or each.decision is None:
             each.decision = weighed.decision
         for number in range(weighed.kept + 1, len(texts)):
-            _drop(each, each.states[number - 1].number, weighed.reasons[number])
+            each.drop(each.states[number - 1].number, weighed.reasons[number])
         if weighed.kept < len(each.states):
-            _return_to(each, weighed.kept)
+            each.return_to(weighed.kept)
         each.weighed = len(each.states)
 
     def _late_problem(self, each: Progress) -> str | None:
@@ -337,9 +288,8 @@ class Passes:
         if state.checked:
             return None
         made = each.made[state.number]
-        one = next(one for one in self._rewrites if one.name == made.rewrite)
         try:
-            problem = self._problem(one, made, state.module, 1.0)
+            problem = self._problem(made, state.module, 1.0)
         except OutOfTime:
             return OUT_OF_TIME
         state.checked = problem is None
@@ -363,8 +313,8 @@ class Passes:
         was, now = (round(counted.instructions) for counted in answer)
         if now > was:
             reason = f"ptxas makes more of it for {asked}: {was} to {now} instructions"
-            _drop(each, number, reason)
-            _return_to(each, len(each.states) - 1)
+            each.drop(number, reason)
+            each.return_to(len(each.states) - 1)
 
     def _trace(self, state: RewrittenState) -> Trace:
         """The trace of a kernel as a rewrite left it."""
@@ -381,15 +331,7 @@ class Passes:
             refusals = tuple(Refusal(made.rewrite, at, reason) for at in loads)
             each.made[number] = replace(made, changes=(), refusals=refusals, choice=None)
         else:
-            _drop(each, number, reason)
-
-
-def _drop(each: Progress, number: int, reason: str) -> None:
-    """Take back the changes of a rewrite, which are right, but not worth it."""
-    made = each.made[number]
-    left = dict.fromkeys((change.rewrite, change.at) for change in made.changes)
-    refusals = tuple(Refusal(name, at, reason) for name, at in left)
-    each.made[number] = replace(made, changes=(), refusals=made.refusals + refusals, choice=None)
+            each.drop(number, reason)
 
 
 def _last_built_on(rewrites: Sequence[Rewrite]) -> Rewrite | None:
@@ -428,41 +370,6 @@ def answers(questions: Sequence[Question]) -> Sequence[Answered]:
     return counted.answers(questions, counted.tools())
 
 
-def _return_to(each: Progress, number: int) -> None:
-    """Takes a kernel back to what it was after so many of its changes."""
-    del each.states[number:]
-    if number:
-        state = each.states[-1]
-        each.since, each.module, each.function = state.since, state.module, state.function
-        each.trace = state.trace
-    else:
-        each.since, each.module, each.function = (), each.excerpt.module, each.excerpt.function
-        each.trace = each.original
-
-
 def _shuffled(each: Progress) -> bool:
     """Are there shuffles in it that the last rewrite made?"""
     return bool(each.made) and any(c.rewrite in _SHUFFLES for c in each.made[-1].changes)
-
-
-def _measured(each: Progress) -> bool:
-    """Has a measurement chosen shuffles for it?"""
-    return any(
-        made.choice is not None and made.choice.by == MEASURED and made.changes
-        for made in each.made
-    )
-
-
-def _composed(each: Progress, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """Edits of the text as it is, as edits of the excerpt."""
-    if not each.since:
-        return edits
-    return compose(len(each.excerpt.module.source.text), each.since, edits)
-
-
-def _rewritten(source: Source, edits: tuple[Edit, ...]) -> Source:
-    """The text that edits make, with the lines of the one it was made from."""
-    origins = Origins(len(source.text), edits)
-    return Source(
-        apply(source.text, edits), "the rewritten text", lambda at: source.line(origins(at))
-    )

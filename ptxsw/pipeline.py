@@ -15,9 +15,10 @@ from ptxsw.codegen.splice import Edit, apply
 from ptxsw.cxx_names import chosen, readable
 from ptxsw.excerpt import Excerpts
 from ptxsw.ir import Function, Module
+from ptxsw.kernel_progress import Progress
 from ptxsw.options import DEFAULT_ASSUME, FORMS, MODES, SCHEMES, Options, block_shape
 from ptxsw.parser import parse
-from ptxsw.passes import Passes, Progress, answers, considered
+from ptxsw.passes import Passes, answers, considered
 from ptxsw.report import model
 from ptxsw.report.describe import describe
 from ptxsw.report.outcome import kernel_report, waiting_report

@@ -30,9 +30,10 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.excerpt import Excerpt, Excerpts
 from ptxsw.ir import Function, Module
+from ptxsw.kernel_progress import Progress
 from ptxsw.options import Options, block_shape
 from ptxsw.parser import parse
-from ptxsw.passes import Passes, Progress, answers
+from ptxsw.passes import Passes, answers
 from ptxsw.report import predicted
 from ptxsw.report import prediction as model
 from ptxsw.report.outcome import kernel_report

@@ -9,7 +9,7 @@ from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Refusal
 from ptxsw.cost.decide import Decision, ResourceUse
 from ptxsw.ir import Function, Module
-from ptxsw.passes import Progress
+from ptxsw.kernel_progress import Progress
 from ptxsw.plan import Proof, ServedLoad, UniformLoop
 from ptxsw.report import model
 from ptxsw.rewrites.base import Made

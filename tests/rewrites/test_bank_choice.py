@@ -13,8 +13,9 @@ from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
 from ptxsw.cost.dominance import WarpWork, dominates
 from ptxsw.excerpt import Excerpts
+from ptxsw.kernel_progress import Progress
 from ptxsw.parser import parse
-from ptxsw.passes import Passes, Progress
+from ptxsw.passes import Passes
 from ptxsw.permutation import Permutation
 from ptxsw.pipeline import Options
 from ptxsw.rewrites import bank_choice

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ptxsw import passes
+from ptxsw import checking
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.pipeline import Options, optimize
 from ptxsw.report.model import Kernel
@@ -38,7 +38,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         found["validate"] += 1
         return validate(*args, **more)
 
-    monkeypatch.setattr(passes, "validate", counted)
+    monkeypatch.setattr(checking, "validate", counted)
     return found
 
 
@@ -76,19 +76,19 @@ def test_what_others_build_on_is_checked_first(checks: Counter[str]) -> None:
 
 def test_what_pays_and_cannot_be_proved_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was weighed but that, so nothing was decided."""
-    monkeypatch.setattr(passes, "validate", lambda *_, **__: Unproved("a loop has no end"))
+    monkeypatch.setattr(checking, "validate", lambda *_, **__: Unproved("a loop has no end"))
     text, kernel = auto(PAYS, "strength-reduction")
     assert text == PAYS.read_text()
     assert not kernel.rewrites and kernel.decision is None
     (reason,) = reasons(kernel, "strength-reduction")
-    assert reason.startswith(passes.UNCHECKED) and "a loop has no end" in reason
+    assert reason.startswith(checking.UNCHECKED) and "a loop has no end" in reason
 
 
 def test_a_check_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(*_: Any, **__: Any) -> Any:
         raise OutOfTime
 
-    monkeypatch.setattr(passes, "validate", slow)
+    monkeypatch.setattr(checking, "validate", slow)
     text, kernel = auto(PAYS, "strength-reduction")
     assert text == PAYS.read_text()
     assert reasons(kernel, "strength-reduction") == {OUT_OF_TIME}
@@ -107,7 +107,7 @@ def test_what_was_made_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
         calls += 1
         return Unproved("no reason") if calls == 3 else validate(*kernels, **more)
 
-    monkeypatch.setattr(passes, "validate", third_fails)
+    monkeypatch.setattr(checking, "validate", third_fails)
     text, kernel = auto(path, *before, "strength-reduction")
     assert (calls, text) == (3, expected)
     assert {r.rewrite for r in kernel.rewrites or ()} == set(before)

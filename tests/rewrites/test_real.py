@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ptxsw.checking import UNCHECKED
 from ptxsw.options import Options
-from ptxsw.passes import UNCHECKED
 from ptxsw.pipeline import optimize
 from tests.real import FIXTURES, text_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw import passes
+from ptxsw import checking
 from ptxsw.emulator.budget import OUT_OF_TIME, Budget, OutOfTime
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
@@ -45,7 +45,7 @@ def test_what_is_not_checked_in_time_is_left_alone(monkeypatch: pytest.MonkeyPat
         with Budget(0.0) as spent:
             return validate(*args, budget=spent, **more)  # type: ignore[arg-type, misc]
 
-    monkeypatch.setattr(passes, "validate", late)
+    monkeypatch.setattr(checking, "validate", late)
     result = optimize(PAIR, VECTORS)
     assert result.text == PAIR
     (kernel,) = result.report.kernels

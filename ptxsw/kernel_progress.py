@@ -1,0 +1,92 @@
+"""One kernel on its way through the rewrites: its text after each, and how to go back."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ptxsw.change import Refusal
+from ptxsw.codegen.splice import Edit, Origins, apply, compose
+from ptxsw.cost.decide import Decision
+from ptxsw.cost.select import TUNED as MEASURED
+from ptxsw.emulator.budget import Budget
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.trace import Trace
+from ptxsw.excerpt import Excerpt
+from ptxsw.ir import Function, Module
+from ptxsw.rewrites.base import Made
+from ptxsw.rewrites.weighing import Scales
+from ptxsw.source import Source
+
+
+class RewrittenState(Struct):
+    """A kernel as a rewrite left it: the text, and the number of what that rewrite made. What is
+    not `checked` has still to be proved right."""
+
+    number: int
+    module: Module
+    function: Function
+    since: tuple[Edit, ...]
+    trace: Trace | None = None
+    checked: bool = True
+
+
+class Progress(Struct):
+    """A kernel as it is now. `trace` is None where it has not been run since it was changed;
+    `since` are the edits that made its text from that of the excerpt."""
+
+    original: Trace
+    excerpt: Excerpt
+    module: Module
+    function: Function
+    trace: Trace | None
+    solver: Solver
+    budget: Budget
+    since: tuple[Edit, ...] = ()
+    made: list[Made] = field(default_factory=list)
+    states: list[RewrittenState] = field(default_factory=list)  # after each rewrite that changed it
+    weighed: int = 0  # of the states; all of these are kept
+    scales: Scales | None = None
+    decision: Decision | None = None  # where there was something to weigh
+
+    @property
+    def is_measured(self) -> bool:
+        """Has a measurement chosen shuffles for it?"""
+        return any(
+            made.choice is not None and made.choice.by == MEASURED and made.changes
+            for made in self.made
+        )
+
+    def composed(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+        """Edits of the text as it is, as edits of the excerpt."""
+        if not self.since:
+            return edits
+        return compose(len(self.excerpt.module.source.text), self.since, edits)
+
+    def drop(self, number: int, reason: str) -> None:
+        """Take back the changes of a rewrite, which are right, but not worth it."""
+        made = self.made[number]
+        left = dict.fromkeys((change.rewrite, change.at) for change in made.changes)
+        refusals = tuple(Refusal(name, at, reason) for name, at in left)
+        self.made[number] = replace(
+            made, changes=(), refusals=made.refusals + refusals, choice=None
+        )
+
+    def return_to(self, number: int) -> None:
+        """Go back to what the kernel was after so many of its changes."""
+        del self.states[number:]
+        if number:
+            state = self.states[-1]
+            self.since, self.module, self.function = state.since, state.module, state.function
+            self.trace = state.trace
+        else:
+            self.since, self.module, self.function = (), self.excerpt.module, self.excerpt.function
+            self.trace = self.original
+
+
+def rewritten(source: Source, edits: tuple[Edit, ...]) -> Source:
+    """The text that edits make, with the lines of the one it was made from."""
+    origins = Origins(len(source.text), edits)
+    return Source(
+        apply(source.text, edits), "the rewritten text", lambda at: source.line(origins(at))
+    )
