@@ -45,7 +45,7 @@ PRINTED = {
     "parser": ("benchmarks.parse",),
     "rewrites": ("benchmarks.rewrites",),
     "loads-over-stores": ("benchmarks.rewrites", *LOADS, "--rewrite", *_OVER_STORES),
-    "auto": ("benchmarks.auto",),
+    "auto-programs": ("benchmarks.auto",),
     "predict": ("benchmarks.predict",),
 }
 """What else is recorded: the name of the file, the module and its arguments."""
