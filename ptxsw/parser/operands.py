@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from ptxsw.ir import (
     Args,
@@ -25,9 +24,6 @@ from ptxsw.ir import (
 )
 from ptxsw.parser.node_factory import make_family, make_mem
 from ptxsw.parser.scope import Scope
-
-if TYPE_CHECKING:
-    pass
 
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
 _NUMBER = r"-?(?:0[xX][0-9A-Fa-f]{1,16}|0|[1-9][0-9]{0,17})"
