@@ -149,6 +149,7 @@ class Passes:
                     yield from self._weigh(each)
             if auto:
                 yield from self._weigh(each)
+            assert all(state.checked for state in each.states)
         return each
 
     # ------------------------------------------------------------ finding
@@ -209,10 +210,11 @@ class Passes:
     def _write(self, one: Rewrite, each: Progress, made: Made) -> None:
         """Splice what a rewrite wrote, and check it. Of a kernel whose time runs out meanwhile the
         changes are kept that were checked by then."""
+        # What stands behind shuffles that a measurement has chosen is not weighed at all.
+        late_check = one is self._checked_late and not each.is_measured
         for share in (CHECKING, 1.0):
             since = each.composed(one.lower(made.kernel, made.changes))
             module = parse(rewritten(each.excerpt.module.source, since))
-            late_check = one is self._checked_late
             try:
                 problem = None if late_check else self._problem(made, module, share)
             except OutOfTime as late:

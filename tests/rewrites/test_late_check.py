@@ -10,10 +10,13 @@ import pytest
 
 from ptxsw import checking
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
+from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites.weighing import cannot_count
+from ptxsw.toolchain import tuned
 from ptxsw.validate import Unproved, validate
+from tests.heads import head
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PAYS = BENCHMARKS / "programs" / "ptx" / "neighbours-nvcc.ptx"
@@ -82,6 +85,51 @@ def test_what_pays_and_cannot_be_proved_is_taken_back(monkeypatch: pytest.Monkey
     assert not kernel.rewrites and kernel.decision is None
     (reason,) = reasons(kernel, "strength-reduction")
     assert reason.startswith(checking.UNCHECKED) and "a loop has no end" in reason
+
+
+MEASURED = """.visible .entry k(.param .u64 .ptr .global .align 16 out, .param .u64 in)
+{
+.reg .b32 %r<9>;
+.reg .f32 %f<9>;
+.reg .b64 %rd<9>;
+ld.param.u64 %rd1, [out];
+ld.param.u64 %rd2, [in];
+cvta.to.global.u64 %rd1, %rd1;
+cvta.to.global.u64 %rd2, %rd2;
+mov.u32 %r1, %ctaid.x;
+mov.u32 %r2, %ntid.x;
+mov.u32 %r3, %tid.x;
+mad.lo.s32 %r4, %r1, %r2, %r3;
+mul.wide.s32 %rd3, %r4, 4;
+add.s64 %rd4, %rd2, %rd3;
+ld.global.nc.f32 %f1, [%rd4];
+ld.global.nc.f32 %f2, [%rd4+4];
+mul.wide.s32 %rd5, %r3, 8;
+add.s64 %rd6, %rd1, %rd5;
+st.global.f32 [%rd6], %f1;
+st.global.f32 [%rd6+4], %f2;
+ret;
+}
+"""
+
+
+def test_what_stands_behind_measured_shuffles_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checks: Counter[str]
+) -> None:
+    """It is never weighed, since a measurement has chosen: so it is checked at once."""
+    monkeypatch.setenv("PTXSW_TUNED", str(tmp_path / "tuned.json"))
+    text = head("8.3") + MEASURED
+    (function,) = parse(text).functions
+    own = text[function.span.start : function.span.end]
+    tuned.store(own, "sm_80", tuned.Tuned("paper", "keep", 1.5, "a GPU", "2026-01-02"))
+    options = Options(arch="sm_80", rewrites=("shuffle", "vectorize"))
+    (kernel,) = optimize(text, options).report.kernels
+    assert {r.rewrite for r in kernel.rewrites or ()} == {"shuffle", "vectorize"}
+    assert checks == {"validate": 1}
+    monkeypatch.setattr(checking, "validate", lambda *_, **__: Unproved("no reason"))
+    (kernel,) = optimize(text, options).report.kernels
+    assert {r.rewrite for r in kernel.rewrites or ()} == {"shuffle"}
+    assert any("no reason" in reason for reason in reasons(kernel, "vectorize"))
 
 
 def test_a_check_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
