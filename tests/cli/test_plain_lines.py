@@ -49,27 +49,6 @@ UNUSUAL = [
 ]
 
 
-@pytest.mark.parametrize("line", PLAIN)
-def test_a_plain_line_means_what_it_means_to_typer(
-    line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[dict[str, Any]] = []
-    signature = inspect.signature(optimize_run.run)
-
-    def noted(*given: Any, **named: Any) -> None:
-        bound = signature.bind(*given, **named)
-        bound.apply_defaults()
-        calls.append(dict(bound.arguments))
-
-    monkeypatch.setattr(optimize_run, "run", noted)
-    result = CliRunner().invoke(app, ["optimize", *line.split()])
-    assert result.exit_code == 0, result.output
-    found = read(optimize_run.ROWS, line.split())
-    assert found is not None
-    noted(**found)
-    assert calls[0] == calls[1]
-
-
 @pytest.mark.parametrize("line", UNUSUAL)
 def test_any_other_line_is_left_to_typer(line: str) -> None:
     found = read(optimize_run.ROWS, line.split())
@@ -81,27 +60,6 @@ ANALYZE = [
     "- --format json",
     "a.ptx --kernel k --block 16x16 -j 2 --sort line --format=markdown",
 ]
-
-
-@pytest.mark.parametrize("line", ANALYZE)
-def test_a_plain_analyze_means_what_it_means_to_typer(
-    line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[dict[str, Any]] = []
-    signature = inspect.signature(analyze_run.run)
-
-    def noted(*given: Any, **named: Any) -> None:
-        bound = signature.bind(*given, **named)
-        bound.apply_defaults()
-        calls.append({**bound.arguments, "spaces": tuple(bound.arguments["spaces"])})
-
-    monkeypatch.setattr(analyze_run, "run", noted)
-    result = CliRunner().invoke(app, ["analyze", *line.split()])
-    assert result.exit_code == 0, result.output
-    found = read(analyze_run.ROWS, line.split())
-    assert found is not None
-    noted(**found)
-    assert calls[0] == calls[1]
 
 
 @pytest.mark.parametrize("line", ["", "a.ptx --space global", "a.ptx --format xml", "a.ptx b.ptx"])
@@ -116,22 +74,33 @@ REPORT = [
 ]
 
 
-@pytest.mark.parametrize("line", REPORT)
-def test_a_plain_report_means_what_it_means_to_typer(
-    line: str, monkeypatch: pytest.MonkeyPatch
+COMMANDS = {"optimize": optimize_run, "analyze": analyze_run, "report": report_run}
+LINES = [
+    (command, line)
+    for command, lines in (("optimize", PLAIN), ("analyze", ANALYZE), ("report", REPORT))
+    for line in lines
+]
+
+
+@pytest.mark.parametrize(("command", "line"), LINES)
+def test_a_plain_line_means_what_it_means_to_typer(
+    command: str, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    module: Any = COMMANDS[command]
     calls: list[dict[str, Any]] = []
-    signature = inspect.signature(report_run.run)
+    signature = inspect.signature(module.run)
 
     def noted(*given: Any, **named: Any) -> None:
         bound = signature.bind(*given, **named)
         bound.apply_defaults()
+        if command == "analyze":  # no space is a list to Typer, and a tuple by default
+            bound.arguments["spaces"] = tuple(bound.arguments["spaces"])
         calls.append(dict(bound.arguments))
 
-    monkeypatch.setattr(report_run, "run", noted)
-    result = CliRunner().invoke(app, ["report", *line.split()])
+    monkeypatch.setattr(module, "run", noted)
+    result = CliRunner().invoke(app, [command, *line.split()])
     assert result.exit_code == 0, result.output
-    found = read(report_run.ROWS, line.split())
+    found = read(module.ROWS, line.split())
     assert found is not None
     noted(**found)
     assert calls[0] == calls[1]
