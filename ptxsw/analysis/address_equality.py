@@ -19,6 +19,7 @@ from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, ones, signed,
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
+from ptxsw.emulator.substitution import rebuild, substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import AccessView
 
@@ -106,7 +107,7 @@ class NoOverflowView:
             if spread is not None:
                 self._done[node] = self._done[spread]
             else:
-                self._done[node] = node if same else self._terms.rebuild(node, args)
+                self._done[node] = node if same else rebuild(self._terms, node, args)
         return self._done[term]
 
     def _parts(self, node: Term) -> tuple[Term, ...]:
@@ -246,7 +247,7 @@ def prove_disjoint(
     """The proof that the stored range, in any thread, misses the loaded range in this one."""
     if store.address.width != load.address.width:
         return None
-    moved = terms.substitute(store.address, ArbitraryThread(terms))
+    moved = substitute(terms, store.address, ArbitraryThread(terms))
     distance = terms.sub(load.address, moved)
     if _is_free(distance):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxsw.emulator.digits import unextended
 from ptxsw.emulator.node import Term, Variance, signed, split, walk
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 
 
@@ -17,7 +18,7 @@ class Solved:
         self._memo: dict[Term, Term] = {}
 
     def __call__(self, term: Term) -> Term:
-        return self._terms.substitute(term, self._leaf, self._memo)
+        return substitute(self._terms, term, self._leaf, self._memo)
 
     def _leaf(self, node: Term) -> Term | None:
         if node is self._inner:

@@ -16,6 +16,7 @@ from ptxsw.analysis.grid import Grid, Holds, Unbounded
 from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import as_number, sum_or_product
 from ptxsw.emulator.node import Term, walk
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
 
@@ -103,7 +104,7 @@ class ExactSums(Struct):
         before = terms.sub(count, terms.const(1, count.width))
         if count not in walk(index):
             return None
-        earlier = terms.substitute(index, lambda node: before if node is count else None)
+        earlier = substitute(terms, index, lambda node: before if node is count else None)
         number = self._fitting(earlier, signed=signed)
         parted = None if number is None else number.parted(count)
         if parted is None:

@@ -16,6 +16,7 @@ from ptxsw.analysis.comparisons import Comparison, comparisons
 from ptxsw.analysis.grid import Grid, Unbounded, per_thread
 from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.emulator.node import Term
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 
 _UNKNOWN = "the trip count of a loop is not known"
@@ -89,7 +90,7 @@ def _until_equal(path: Path, count: Term, a: Term, b: Term) -> Polynomial:
 def _at_entry(path: Path, count: Term, term: Term) -> Term:
     """The value of a term in the first turn."""
     zero = path.terms.const(0, count.width)
-    return path.terms.substitute(term, lambda node: zero if node is count else None)
+    return substitute(path.terms, term, lambda node: zero if node is count else None)
 
 
 def _while_less(path: Path, count: Term, comparison: Comparison, *, guarded: bool) -> Polynomial:

@@ -6,6 +6,7 @@ from ptxsw.analysis.lane_reuse import is_thread_bits, thread_bits
 from ptxsw.emulator.affine import is_lane_atom
 from ptxsw.emulator.node import Term, Variance, ones, walk
 from ptxsw.emulator.origin import Origin
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 
 
@@ -28,7 +29,7 @@ class ShiftedLane:
         self.unknown: list[Term] = []
 
     def __call__(self, term: Term) -> Term:
-        return self._terms.substitute(term, self._leaf, self._memo)
+        return substitute(self._terms, term, self._leaf, self._memo)
 
     def exists(self, *addresses: Term) -> frozenset[Term]:
         """What lane i knows where there is such a lane, as far as the addresses speak of it."""
@@ -87,7 +88,7 @@ class SplitTid:
         self._memo: dict[Term, Term] = {}
 
     def __call__(self, term: Term) -> Term:
-        return self._terms.substitute(term, self._leaf, self._memo)
+        return substitute(self._terms, term, self._leaf, self._memo)
 
     def _leaf(self, node: Term) -> Term | None:
         terms = self._terms

@@ -15,6 +15,7 @@ from ptxsw.emulator.narrow_division import widened
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.origin import NUMBERED, Origin
 from ptxsw.emulator.state import State
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg
@@ -210,7 +211,7 @@ class Joins:
                 return self._terms.behind(node)
             return names.get(node)
 
-        return lambda term: self._terms.substitute(term, leaf, memo)
+        return lambda term: substitute(self._terms, term, leaf, memo)
 
 
 def _same(term: Term) -> Term:

@@ -17,7 +17,9 @@ from ptxsw.emulator.memory import ended
 from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.origin import FIXED_IN_LOOPS, Origin
 from ptxsw.emulator.state import State, named, undefined
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
+from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.ir import Reg
 
 
@@ -58,6 +60,35 @@ Turns = tuple[IterationValue, ...]
 
 _MOST_TURNS = 32
 _LARGEST_TURN = 50  # nodes of what one turn does to a register
+
+
+def exit_predicates(
+    cfg: Cfg, loop: Loop, predicates: Mapping[int, Iterable[Term]]
+) -> tuple[Term, ...] | None:
+    """The predicates of all exits, if every lane still in the loop reaches each in every turn;
+    else None. Lanes may pass an exit within an inner loop a different number of times.
+    `predicates` holds, by block, what decided its branch while the body was run."""
+    leaving: list[Term] = []
+    for number in {source for source, _ in loop.exits}:
+        if cfg.loop_of[number] != loop.header or number not in predicates:
+            return None
+        if not all(cfg.dominates(number, latch) for latch in loop.latches):
+            return None
+        leaving.extend(predicates[number])
+    return tuple(leaving)
+
+
+def condition_of_back_edge(
+    cfg: Cfg, loop: Loop, predicates: Mapping[int, Iterable[Term]], terms: Terms
+) -> Term | None:
+    """The condition of the loop's one back edge, where a guarded branch makes it."""
+    latch = cfg.blocks[loop.latches[0]]
+    taken = tuple(predicates.get(latch.number, ()))
+    if len(loop.latches) != 1 or len(taken) != 1 or len(latch.successors) != 2:
+        return None
+    if cfg.instructions[latch.end - 1].opcode != "bra":
+        return None
+    return taken[0] if latch.successors[0] == loop.header else terms.not_(taken[0])
 
 
 def find_steps(
@@ -194,11 +225,11 @@ def _unrolled(facts: LoopFacts, reg: Reg, before: Mapping[Reg, Term], terms: Ter
     turns: list[IterationValue] = []
     while len(turns) < _MOST_TURNS:
         now = {**values, facts.entry[reg]: value}.get
-        again = terms.substitute(facts.again, now)
+        again = substitute(terms, facts.again, now)
         turns.append(IterationValue(value, again))
         if again.kind == "const" and not again.value:
             break
-        value = terms.substitute(facts.after[reg], now)
+        value = substitute(terms, facts.after[reg], now)
     return tuple(turns)
 
 
@@ -219,7 +250,7 @@ class _Turn:
             value = before[reg]
             self._first[atom] = self._last[atom] = self._now[atom] = value
             if reg in facts.steps:
-                step = terms.substitute(facts.steps[reg], actual.get, memo)
+                step = substitute(terms, facts.steps[reg], actual.get, memo)
                 turns = terms.extract(count, 0, atom.width)
                 now = terms.add(value, terms.mul(step, turns))
                 self._first[atom] = terms.sub(value, step)
@@ -236,8 +267,8 @@ class _Turn:
         induction variables."""
         if not invariant(after, self._unstable):
             return None
-        substitute = self._terms.substitute
-        return substitute(after, self._first.get), substitute(after, self._last.get)
+        before = substitute(self._terms, after, self._first.get)
+        return before, substitute(self._terms, after, self._last.get)
 
     def follow(self, reg: Reg) -> Term | None:
         """The value of a register that is a function of induction variables on entry, and is
@@ -285,4 +316,4 @@ def _uniform(facts: LoopFacts, state: State, terms: Terms) -> bool:
     if facts.exits is None:
         return False
     now = {atom: state.env.get(reg, atom) for reg, atom in facts.entry.items()}
-    return all(terms.substitute(p, now.get).variance == Variance.UNIFORM for p in facts.exits)
+    return all(substitute(terms, p, now.get).variance == Variance.UNIFORM for p in facts.exits)

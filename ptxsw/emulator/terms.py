@@ -9,8 +9,9 @@ Every rule here is exact modulo 2^width and is proved with Z3 in `tests/emulator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
+from ptxsw.emulator.fields import Field, field_parts
 from ptxsw.emulator.node import (
     Term,
     bottom_up,
@@ -27,15 +28,13 @@ from ptxsw.emulator.table import TermTable
 _MAX_PRODUCTS = 64
 _MAX_DEGREE = 6
 
-_Field = tuple[Term, int, int]  # a term, the lowest bit and the width of some bits of it
-
 
 class Terms(TermTable):
     """A table of terms and the operations on them. All widths are in bits."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._fields: dict[_Field, Term] = {}
+        self._fields: dict[Field, Term] = {}
 
     # ------------------------------------------------------------ sums and products
 
@@ -261,7 +260,7 @@ class Terms(TermTable):
         wanted = (a, low, width)
         found = self._fields.get(wanted)
         if found is None:
-            for field in bottom_up(self._fields, _field_parts, wanted):
+            for field in bottom_up(self._fields, field_parts, wanted):
                 self._fields[field] = self._field(*field)
             found = self._fields[wanted]
         return found
@@ -270,7 +269,7 @@ class Terms(TermTable):
         """Bits of a term, of which the fields that they are made of are known."""
         if width == a.width:
             return a
-        known = [self._fields[part] for part in _field_parts((a, low, width))]
+        known = [self._fields[part] for part in field_parts((a, low, width))]
         match a.kind:
             case "const":
                 return self.const(a.value >> low, width)
@@ -405,94 +404,6 @@ class Terms(TermTable):
         if yes.width == 1 and yes.kind == "const" and no.kind == "const":
             return condition if yes.value else self.not_(condition)
         return self._node("ite", yes.width, (condition, yes, no))
-
-    # ------------------------------------------------------------ rebuilding
-
-    def rebuild(self, term: Term, args: tuple[Term, ...]) -> Term:
-        """The same operation on other arguments, in normal form."""
-        match term.kind:
-            case "sum":
-                constant, coefficients = term.value
-                total = self.const(constant, term.width)
-                for arg, coefficient in zip(args, coefficients, strict=True):
-                    total = self.add(total, self.scale(arg, coefficient))
-                return total
-            case "mul":
-                product = args[0]
-                for arg in args[1:]:
-                    product = self.mul(product, arg)
-                return product
-            case "extract":
-                return self.extract(args[0], term.value, term.width)
-            case "zext" | "sext":
-                return getattr(self, term.kind)(args[0], term.width)  # type: ignore[no-any-return]
-            case "float":
-                return self.floating(term.value, term.width, args)
-            case "apply":
-                name, own = term.value
-                return self.apply(name, term.width, args, own)
-            case "and" | "or" | "not":
-                return getattr(self, term.kind + "_")(*args)  # type: ignore[no-any-return]
-            case _:
-                return getattr(self, term.kind)(*args)  # type: ignore[no-any-return]
-
-    def substitute(
-        self, term: Term, leaf: Callable[[Term], Term | None], memo: dict[Term, Term] | None = None
-    ) -> Term:
-        """Replace every subterm for which `leaf` gives another term, outermost first. `memo`
-        carries results from one call to the next under the same `leaf`."""
-        done: dict[Term, Term] = {} if memo is None else memo
-        stack = [term]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-                continue
-            new = leaf(node)
-            if new is not None:
-                done[node] = new
-                continue
-            missing = [a for a in node.args if a not in done]
-            if missing:
-                stack.extend(missing)
-                continue
-            args = tuple(done[a] for a in node.args)
-            same = all(x is y for x, y in zip(args, node.args, strict=True))
-            done[node] = node if same else self.rebuild(node, args)
-            stack.pop()
-        return done[term]
-
-
-def _field_parts(field: _Field) -> Sequence[_Field]:
-    """The fields that bits of a term are made of; none where they are a field of their own."""
-    a, low, width = field
-    if width == a.width:
-        return ()
-    match a.kind:
-        case "extract":
-            return [(a.args[0], a.value + low, width)]
-        case "sum":
-            # The low bits of a sum are the sum of the low bits; higher bits likewise where no
-            # carry can come from below.
-            below = (1 << low) - 1
-            return () if any(c & below for c in a.value[1]) else [(t, 0, width) for t in a.args]
-        case "mul" if low == 0:
-            return [(factor, 0, width) for factor in a.args]
-        case "and" | "or" | "xor":
-            return [(arg, low, width) for arg in a.args]
-        case "zext" | "sext":
-            (inner,) = a.args
-            if low < inner.width:
-                return [(inner, low, min(width, inner.width - low))]
-            return [(inner, inner.width - 1, 1)] if a.kind == "sext" else ()
-        case "concat":
-            high, lower = a.args
-            if low >= lower.width:
-                return [(high, low - lower.width, width)]
-            return [(lower, low, width)] if low + width <= lower.width else ()
-        case "ite":
-            return [(arm, low, width) for arm in a.args[1:]]
-    return ()
 
 
 def _id(term: Term) -> int:

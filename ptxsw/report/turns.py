@@ -14,6 +14,7 @@ from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.loops import Turns
 from ptxsw.emulator.node import Term, unknowns, walk
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.report import model
 
@@ -80,7 +81,7 @@ def _with(trace: Trace, access: Access, atom: Term, value: int, warps: Warps) ->
     """The access in the turn in which an atom has this value."""
     held = {atom: trace.terms.const(value, atom.width)}.get
     variants = tuple(
-        replace(v, address=trace.terms.substitute(v.address, held)) for v in access.variants
+        replace(v, address=substitute(trace.terms, v.address, held)) for v in access.variants
     )
     return Traffic.of(replace(access, variants=variants), Affine(), warps)
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from ptxsw.analysis.lane_reuse import Candidate, candidates, global_loads
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
-from ptxsw.emulator.run import no_collection
+from ptxsw.emulator.garbage import no_collection
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, ServedLoad
 from ptxsw.shuffle.assumptions import Refused

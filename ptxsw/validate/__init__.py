@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ptxsw.claim import Claim
 from ptxsw.emulator.budget import Budget
-from ptxsw.emulator.run import no_collection
+from ptxsw.emulator.garbage import no_collection
 from ptxsw.ir import Function, Instruction, Module
 from ptxsw.permutation import Permutation
 from ptxsw.validate.claims import read_claim

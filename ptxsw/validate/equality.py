@@ -11,6 +11,7 @@ from ptxsw.analysis.address_equality import Same, assume_no_overflow
 from ptxsw.analysis.equation import Solved, solved
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split, unknowns, walk
 from ptxsw.emulator.solver import Proved, Refuted, Solver
+from ptxsw.emulator.substitution import rebuild, substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.extensions import vanishes, written_out
 from ptxsw.validate.known import Known
@@ -109,7 +110,7 @@ class Equality:
             return None
 
         memo: dict[Term, Term] = {}
-        return self._terms.substitute(a, leaf, memo), self._terms.substitute(b, leaf, memo)
+        return substitute(self._terms, a, leaf, memo), substitute(self._terms, b, leaf, memo)
 
     def _from_below(self, a: Term, b: Term, given: tuple[Term, ...]) -> None:
         """Compare what two values are computed from before they are compared themselves: terms may
@@ -186,7 +187,7 @@ class Equality:
             truth = known.truth(node)
             return None if truth is None else self._terms.const(int(truth), 1)
 
-        return self._terms.substitute(term, leaf, memo)
+        return substitute(self._terms, term, leaf, memo)
 
     def _same(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
         if a is b:
@@ -333,8 +334,8 @@ class Equality:
         if len(items) < 2:
             return self._proved(claim, given)
         memo: dict[Term, Term] = {}
-        known = [terms.substitute(c, leaf, memo) for c in given if c.size <= _MAX_SIZE]
-        if self._proved(terms.substitute(claim, leaf, memo), known):
+        known = [substitute(terms, c, leaf, memo) for c in given if c.size <= _MAX_SIZE]
+        if self._proved(substitute(terms, claim, leaf, memo), known):
             return True
         return self._proved(claim, given)
 
@@ -343,7 +344,7 @@ class Equality:
         if term.kind not in ("zext", "sext", "extract") or term.args[0].kind != "ite":
             return term
         condition, *arms = term.args[0].args
-        yes, no = (self._terms.rebuild(term, (arm,)) for arm in arms)
+        yes, no = (rebuild(self._terms, term, (arm,)) for arm in arms)
         return self._terms.ite(condition, yes, no)
 
     def _chosen(self, address: Term, other: Term) -> Term:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 
 _MAX_ITEMS = 12
@@ -82,7 +83,7 @@ def written_out(
             total = terms.add(total, terms.scale(extended, wrapped(factor, inner.width)))
         return total if holds(terms.eq(node, total)) else node
 
-    return terms.substitute(term, leaf, memo)
+    return substitute(terms, term, leaf, memo)
 
 
 def _alike(a: Term, b: Term) -> bool:

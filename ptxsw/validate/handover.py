@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, bottom_up, split
+from ptxsw.emulator.substitution import rebuild
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 from ptxsw.validate.cuts import unknown_of
@@ -74,7 +75,7 @@ class Handover:
         if None not in args:
             parts = tuple(arg for arg in args if arg is not None)
             load = node.kind == "apply" and node.value[0][0] == "load"
-            found = self._load(node, parts) if load else self._terms.rebuild(node, parts)
+            found = self._load(node, parts) if load else rebuild(self._terms, node, parts)
             if found is not None:
                 return found
         return self._word(node)
@@ -95,7 +96,7 @@ class Handover:
             return None
         space, epoch = name[1], name[2]
         if epoch == CONSTANT:
-            return self._terms.rebuild(node, args)
+            return rebuild(self._terms, node, args)
         if not self._steady or epoch != self._last:
             return None
         size = node.width // 8

@@ -20,6 +20,7 @@ from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, place_range, touched_ranges
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, walk
+from ptxsw.emulator.substitution import substitute
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.memory import Bytes, Memory
@@ -122,7 +123,7 @@ class Indices:
         if count is not None and count in walk(place):
             terms = self._lanes.terms
             before = terms.sub(count, terms.const(1, count.width))
-            earlier = terms.substitute(place, lambda node: before if node is count else None)
+            earlier = substitute(terms, place, lambda node: before if node is count else None)
             yield earlier, tuple(c for c in given if count not in walk(c))
 
     def _holds(self, claim: Term, given: Iterable[Term]) -> bool:

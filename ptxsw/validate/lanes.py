@@ -16,6 +16,7 @@ from ptxsw.emulator.run import emulate_blocks
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.spaces import may_point
 from ptxsw.emulator.state import State
+from ptxsw.emulator.substitution import rebuild, substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.dataflow import defs, uses
@@ -160,11 +161,11 @@ class KernelLanes:
             name: tuple[str, ...] = node.value[0] if node.kind == "apply" else ()
             if len(name) != 2 or name[0] != "load" or name[1] not in ("global", "const"):
                 return None
-            place = self.terms.substitute(node.args[0], leaf, self._memo)
+            place = substitute(self.terms, node.args[0], leaf, self._memo)
             read = Bytes(name[1], place, node.width // 8)
             return self.declared.memory.load((), CONSTANT, read, ())
 
-        return self.terms.substitute(term, leaf, self._memo)
+        return substitute(self.terms, term, leaf, self._memo)
 
     def _told(self, term: Term) -> Term | None:
         """A value of the symbolic run. That knows what a division by zero gives, which is left open
@@ -177,16 +178,16 @@ class KernelLanes:
         if any(node.width != _WORD for node in divisions):
             return None
         if divisions:
-            term = self.terms.substitute(term, self._left_open, self._open)
+            term = substitute(self.terms, term, self._left_open, self._open)
         return self._reread(term)
 
     def _left_open(self, node: Term) -> Term | None:
         if node.kind not in _QUOTIENTS or node.args[1].kind == "const":
             return None
         dividend, divisor = (
-            self.terms.substitute(part, self._left_open, self._open) for part in node.args
+            substitute(self.terms, part, self._left_open, self._open) for part in node.args
         )
-        value = self.terms.rebuild(node, (dividend, divisor))
+        value = rebuild(self.terms, node, (dividend, divisor))
         opcode, modifiers = _QUOTIENTS[node.kind]
         open_ = self.terms.apply((BY_ZERO, opcode, modifiers), _WORD, (dividend,), Variance.LANE)
         zero = self.terms.eq(divisor, self.terms.const(0, _WORD))

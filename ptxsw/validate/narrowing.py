@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from ptxsw.emulator.node import Term
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.equality import Equality, assumed
 from ptxsw.validate.evaluate import BY_ZERO
@@ -45,7 +46,7 @@ class _Narrow:
 
     def term(self, term: Term) -> Term:
         """A term with its divisions read in this way."""
-        return self.terms.substitute(term, self._leaf, self._memo)
+        return substitute(self.terms, term, self._leaf, self._memo)
 
     def _leaf(self, node: Term) -> Term | None:
         by_zero = node.kind == "apply" and node.value[0][0] == BY_ZERO

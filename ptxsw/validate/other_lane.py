@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.specials import SPECIALS
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store
@@ -74,7 +75,7 @@ class OtherLane:
 
     def value(self, term: Term) -> Term:
         """The value of a term in the other lane, said in this lane's words."""
-        return self._terms.substitute(term, self._leaf, self._memo)
+        return substitute(self._terms, term, self._leaf, self._memo)
 
     def _leaf(self, node: Term) -> Term | None:
         inner = node.args[0] if node.kind == "zext" else node

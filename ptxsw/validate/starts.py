@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import uses
@@ -122,7 +123,7 @@ class Starts:
             return None if reg is None else old.get(reg)
 
         return {
-            reg: None if value is None else self._terms.substitute(value, leaf, memo)
+            reg: None if value is None else substitute(self._terms, value, leaf, memo)
             for reg, value in self.carried.at(pair).items()
         }
 

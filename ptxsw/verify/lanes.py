@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ptxsw.emulator.node import Term, Variance, bottom_up, walk
 from ptxsw.emulator.origin import Origin
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 
 FULL = 0xFFFFFFFF
@@ -75,7 +76,7 @@ class Lanes:
 
     def _in_lane(self, term: Term, lane: int) -> Term:
         """The same where the shuffles in it are known."""
-        return self._terms.substitute(term, self._leaf(lane), self._memo[lane])
+        return substitute(self._terms, term, self._leaf(lane), self._memo[lane])
 
     def _shuffled(self, term: Term, lane: int) -> list[_Place]:
         """The shuffles in a term, as a lane sees them."""
@@ -245,7 +246,7 @@ class Lanes:
             for fact, against, arm in ((other, condition, no), (condition, other, yes)):
                 new = frozenset((fact, *self.facts_of(fact, lane)))
                 if against not in facts and self.possible(new, facts):
-                    chosen = self._terms.substitute(value, {choice: arm}.get)
+                    chosen = substitute(self._terms, value, {choice: arm}.get)
                     open_ones.append((chosen, facts | new))
 
     def possible(self, new: Facts, facts: Facts) -> bool:

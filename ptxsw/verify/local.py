@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.substitution import substitute
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 from ptxsw.plan import ElementSource, Halo, LaneStep, Plan, ServedLoad, WrapGuard
 from ptxsw.verify.align import COPIES_DIFFER, Aligned, Divergence, align
@@ -333,7 +334,7 @@ class _Checker(SegmentRunner):
             return true if node in whole else None
 
         return wanted is true or any(
-            fact.kind == "eq" and terms.substitute(fact, leaf) is wanted for fact in facts
+            fact.kind == "eq" and substitute(terms, fact, leaf) is wanted for fact in facts
         )
 
     def _allowed(

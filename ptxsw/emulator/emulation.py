@@ -1,0 +1,404 @@
+"""The run behind `run.emulate`: states carried through the blocks of a function.
+
+Blocks are visited once each in reverse postorder. States that reach a block with the same
+values of its live registers become one; past a bound they are widened into one. A loop's body
+is run once for any turn (`loops`), irreducible flow bluntly: what it may write is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from ptxsw import isa
+from ptxsw.emulator.budget import Budget, OutOfTime
+from ptxsw.emulator.garbage import no_collection
+from ptxsw.emulator.joins import Joins
+from ptxsw.emulator.loops import (
+    LoopFacts,
+    condition_of_back_edge,
+    enter,
+    exit_predicates,
+    find_steps,
+)
+from ptxsw.emulator.memory import SPACES, ended
+from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.origin import Origin
+from ptxsw.emulator.record import Record
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.state import MemoryAccess, State, Step
+from ptxsw.emulator.symbolic_machine import SymbolicMachine
+from ptxsw.emulator.terms import Terms
+from ptxsw.emulator.trace import Statistics, Trace
+from ptxsw.flow.cfg import Block, Cfg, Loop, build, ends_block
+from ptxsw.flow.dataflow import CARRY, defs, liveness, slice_registers, uses
+from ptxsw.ir import Function, Instruction, Mem, Module, Reg
+
+MAX_STATES = 16
+"""States per block; more are widened into one."""
+
+_OFTEN = 64  # instructions of a block, after which the time is looked at
+
+_MAX_APART = 4  # states of a block that are noted, or not made one where paths are told apart
+
+MAX_VISITS = 5_000
+"""Of blocks, in all runs that ask for ways around others: past it there is no answer."""
+
+_MAX_TARGETS = 64  # of an indirect branch; of longer tables no condition is kept
+
+_MAX_PREDICATES = 8
+
+
+Hook: TypeAlias = Callable[[int, State, MemoryAccess | None], None]
+"""Told of an instruction that was run on some path: its number in `Cfg.instructions`, the state
+that it left, and the access to memory that it made. The state changes afterwards: keep copies."""
+
+
+class Emulation:
+    """A run of one function in the making: `trace` makes it, whole or as far as the time
+    allows."""
+
+    def __init__(
+        self,
+        module: Module,
+        function: Function,
+        budget: Budget,
+        solver: Solver,
+        follow: frozenset[str] = frozenset(),
+        terms: Terms | None = None,
+    ) -> None:
+        self.module, self.function = module, function
+        self.cfg: Cfg = build(function.body)
+        self.terms = terms or Terms()
+        self.machine = SymbolicMachine(module, function, self.terms)
+        self.solver = solver
+        self.budget = budget
+        self.followed = _followed(self.cfg, follow)
+        self.tracked = slice_registers(self.cfg, partial(_roots, follow))
+        self.steps: list[Step | None] = [
+            self.machine.prepare(ins, self.tracked) for ins in self.cfg.instructions
+        ]
+        self.live = self._live_registers()
+        self.facts: dict[int, LoopFacts] = {}
+        self.joins = Joins(self.cfg, self.machine, self.live)
+        self.record = Record(self.cfg, self.machine, self.tracked, self.joins.ways)
+        self.recording = False
+        self.hook: Hook | None = None
+        self.apart: frozenset[int] | None = None  # where paths are told apart, none left out
+        self.coming: dict[int, list[State]] | None = None  # states at the head of each block
+        self.noting = False
+        self.enough = 0  # visits after which ways are no longer asked for
+        self.known = 0  # the first number of a term that is not of the trace
+        self.entries: dict[int, list[State]] | None = None
+        self.executed = self.visits = 0
+
+    # ------------------------------------------------------------ the whole
+
+    def trace(self) -> Trace:
+        timed_out = False
+        try:
+            for loop in self.cfg.loops.values():  # inner loops come first
+                self.facts[loop.header] = self._analyse(loop)
+            self.joins.forget()
+            self.recording = True
+            self.joins.widened = 0
+            self.machine.ask(self.solver)
+            self._flow(self.cfg.order, {0: [State({})]}, None)
+        except OutOfTime:
+            timed_out = True
+        self.known = self.terms.fresh("known", 1).id
+        self.enough = self.visits + MAX_VISITS + len(self.cfg.blocks) * MAX_STATES
+        return Trace(
+            self.module,
+            self.function,
+            self.cfg,
+            self.terms,
+            self.record.accesses(),
+            self.record.widenings(),
+            self.record.quotients(),
+            self.record.branches,
+            self.record.registers,
+            frozenset(h for h, entered in self.joins.entered.items() if entered.uniform),
+            Statistics(
+                len(self.cfg.instructions), self.executed, self.visits, self.joins.merged,
+                self.joins.widened, self.solver.questions, self.budget.used, timed_out,
+            ),
+            self.ways,
+            self.record.operands(),
+            {a: t for entered in self.joins.entered.values() for a, t in entered.turns.items()},
+            {entered.count: entered.again for entered in self.joins.entered.values()},
+        )  # fmt: skip
+
+    def ways(
+        self, fork: int, below: int, without: int, between: frozenset[int]
+    ) -> tuple[tuple[Term, ...], ...] | None:
+        """As `trace.Ways` says. What these paths alone show of how values vary says nothing of
+        lanes on other paths: conditions on such values are left out."""
+        if self.visits > self.enough:
+            return None
+        order = sorted({fork, *between} - {below, without}, key=self.cfg.rank.__getitem__)
+        try:
+            with no_collection(), self.budget:
+                pending = {fork: self._coming_to(fork)}
+                if not pending[fork]:
+                    return None
+                self.apart = between
+                self._flow(order, pending, None)
+        except OutOfTime:
+            return None
+        finally:
+            self.apart, self.noting = None, False
+        return tuple(tuple(filter(self._is_known, s.conditions)) for s in pending.get(below, ()))
+
+    def _coming_to(self, number: int) -> list[State]:
+        """The states that come to a block; none where they are many. All blocks are run once more
+        for that, with the first block that is asked for."""
+        if self.coming is None:
+            self.recording, self.coming = False, {}
+            self.joins = Joins(self.cfg, self.machine, self.live)
+            self.apart = frozenset()
+            self.noting = True
+            self._flow(self.cfg.order, {0: [State({})]}, None)
+            self.noting = False
+            self.enough = self.visits + MAX_VISITS
+        return [State(dict(s.env), s.conditions, s.epochs) for s in self.coming.get(number, ())]
+
+    def _is_known(self, condition: Term) -> bool:
+        """Was each value of which it says that lanes share it found on all paths?"""
+        return all(
+            n.id < self.known or n.variance is Variance.LANE
+            for n in walk(condition)
+            if n.kind == "atom"
+        )
+
+    def _live_registers(self) -> Mapping[int, tuple[Reg, ...]]:
+        def wanted(ins: Instruction) -> bool:
+            if any(r in self.tracked for r in defs(ins)):
+                return True
+            return bool(isa.effects(ins.opcode, ins.modifiers))
+
+        facts = liveness(self.cfg, wanted)
+        return {
+            number: tuple(sorted(live & self.tracked, key=lambda r: (r.name, r.scope)))
+            for number, live in facts.items()
+        }
+
+    # ------------------------------------------------------------ loops
+
+    def _analyse(self, loop: Loop) -> LoopFacts:
+        """Run one turn of a loop from atoms, joins merged into one state."""
+        label = self.cfg.name(loop.header)
+        live = self.live[loop.header]
+        entry = {
+            reg: self.terms.atom(
+                f"entry({label}, {reg.name}@{reg.scope})",
+                self.machine.width(reg),
+                Variance.LANE,
+                None,
+                Origin.ENTRY,
+            )
+            for reg in live
+        }
+        written = self._written(loop.blocks)
+        modified = frozenset(written.intersection(live))
+        self.joins.forget()
+        order = sorted(loop.blocks, key=self.cfg.rank.__getitem__)
+        ends = self._flow(order, {loop.header: [State(dict(entry))]}, loop)
+        latest = [state for _, state in ends.get(loop.header, [])]
+        steps, after = find_steps(entry, modified, [s.env for s in latest], self.terms)
+        return LoopFacts(
+            loop.header,
+            label,
+            entry,
+            modified,
+            steps,
+            after,
+            exit_predicates(self.cfg, loop, self.joins.predicates),
+            condition_of_back_edge(self.cfg, loop, self.joins.predicates, self.terms),
+            frozenset(
+                space
+                for number in loop.blocks
+                for step in self.steps[self.cfg.blocks[number].start : self.cfg.blocks[number].end]
+                if step is not None
+                for space in step.clobbers
+            ),
+        )
+
+    def _written(self, blocks: Iterable[int]) -> set[Reg]:
+        written: set[Reg] = set()
+        for number in blocks:
+            block = self.cfg.blocks[number]
+            for step in self.steps[block.start : block.end]:
+                if step is not None:
+                    written.update(reg for reg, _ in step.dests if reg is not None)
+                    if step.meaning is not None and step.meaning.writes_carry:
+                        written.add(CARRY)
+        return written
+
+    # ------------------------------------------------------------ flow
+
+    def _flow(
+        self, order: Sequence[int], pending: dict[int, list[State]], loop: Loop | None
+    ) -> dict[int, list[tuple[int, State]]]:
+        """Run the blocks of `order` from the pending states. Returns what goes back against
+        the order, by target. Within a loop (when it is analysed) exits are not followed, and
+        joins are merged into one state."""
+        returned: dict[int, list[tuple[int, State]]] = {}
+        limit = MAX_STATES if loop is None else 1
+        for number in order:
+            states = pending.pop(number, [])
+            if not (self.apart and number in self.apart and len(states) <= _MAX_APART):
+                states = self.joins.merge(number, states, limit)
+            if self.noting and self.coming is not None and len(states) <= _MAX_APART:
+                self.coming[number] = [State(dict(s.env), s.conditions, s.epochs) for s in states]
+            if number in self.cfg.irreducible:
+                # It may be reached by a later block only, so it is run in any case.
+                merged = self.joins.merge(number, states, 1) or [State({})]
+                states = [self._blunt(number, merged[0])]
+            elif states and number in self.facts and (loop is None or number != loop.header):
+                self.joins.entered[number] = enter(
+                    self.facts[number], states, self.terms, partial(self.joins.ways, number)
+                )
+                states = self.joins.merge(number, states, limit)
+            self.joins.states[number] = len(states)
+            for state in states:
+                for successor, after in self._execute(number, state):
+                    if loop is not None and successor not in loop.blocks:
+                        continue
+                    if (number, successor) in self.cfg.retreating:
+                        returned.setdefault(successor, []).append((number, after))
+                    else:
+                        left = self.joins.behind(number, successor, after)
+                        if self.recording and left is not after:
+                            self.record.left(left)
+                        pending.setdefault(successor, []).append(left)
+        return returned
+
+    def _execute(self, number: int, state: State) -> list[tuple[int, State]]:
+        """Run a block; the states in which its successors are reached."""
+        self.visits += 1
+        if self.recording and self.entries is not None:
+            entry = State(dict(state.env), state.conditions, state.epochs)
+            self.entries.setdefault(number, []).append(entry)
+        block = self.cfg.blocks[number]
+        for index in range(block.start, block.end):
+            if index == block.start or index % _OFTEN == 0:
+                self.budget.check()
+            step = self.steps[index]
+            if step is None:
+                continue
+            self.executed += 1
+            if self.recording and index in self.followed:
+                self.record.reads(step, state, index)
+            touch = self.machine.run(step, state, index)
+            if self.recording:
+                self.record.step(step, state, index, touch)
+                if self.hook is not None:
+                    self.hook(index, state, touch)
+        return self._branch(number, state)
+
+    def _branch(self, number: int, state: State) -> list[tuple[int, State]]:
+        """The successors that can be reached, each with its own state."""
+        block = self.cfg.blocks[number]
+        last = self.cfg.instructions[block.end - 1] if block.end > block.start else None
+        if last is not None and last.opcode == "brx":
+            return self._fork(state, self._indirect(block, last, state))
+        if last is None or not ends_block(last) or last.guard is None:
+            return self._fork(state, [(s, None) for s in block.successors])
+        taken = self.machine.guard(state, last)
+        self._decided(block, (taken,))
+        fall = self.terms.not_(taken)
+        if last.opcode != "bra":  # a guarded exit: those who stay
+            return self._fork(state, [(s, fall) for s in block.successors])
+        sides: list[tuple[int, Term | None]] = [(block.successors[0], taken)]
+        if len(block.successors) == 2:
+            sides.append((block.successors[1], fall))
+        elif len(block.successors) == 1:
+            sides = [(block.successors[0], None)]
+        return self._fork(state, sides)
+
+    def _indirect(
+        self, block: Block, branch: Instruction, state: State
+    ) -> list[tuple[int, Term | None]]:
+        """Where `brx.idx` goes, by its index; one beyond the table is undefined (manual
+        9.7.13.4)."""
+        guard = self.machine.guard(state, branch)
+        index = self.machine.read(state, branch.operands[0])
+        if not block.table or len(block.table) > _MAX_TARGETS or isinstance(index, int):
+            self._decided(block, (guard, self.terms.fresh("brx", 1)))
+            return [(s, None) for s in block.successors]
+        self._decided(block, (guard, index))
+        sides: dict[int, Term] = {}
+        if branch.guard is not None:
+            sides[block.number + 1] = self.terms.not_(guard)
+        for at, target in enumerate(block.table):
+            chosen = self.terms.eq(index, self.terms.const(at, index.width))
+            chosen = self.terms.and_(guard, chosen)
+            sides[target] = self.terms.or_(sides[target], chosen) if target in sides else chosen
+        return [(s, sides[s]) for s in block.successors]
+
+    def _decided(self, block: Block, values: tuple[Term, ...]) -> None:
+        """The values that decide where the branch at a block's end goes."""
+        vary = [v for v in values if v.kind != "const"]
+        self.joins.predicates.setdefault(block.number, {}).update(dict.fromkeys(vary or values))
+        if self.recording:
+            self.record.branch(block.end - 1, values)
+
+    def _fork(
+        self, state: State, sides: Sequence[tuple[int, Term | None]]
+    ) -> list[tuple[int, State]]:
+        reached = []
+        loops_back = any(s in self.facts for s, _ in sides)
+        for successor, condition in sides:
+            conditions = state.conditions
+            if condition is not None:
+                if self._impossible(condition, state.conditions, loops_back):
+                    continue
+                conditions = state.assume(condition)
+            env = {r: state.env[r] for r in self.live[successor] if r in state.env}
+            reached.append((successor, State(env, conditions, state.epochs)))
+        return reached
+
+    def _impossible(self, condition: Term, known: tuple[Term, ...], loops_back: bool) -> bool:
+        """Does the path contradict itself? Looks first, asks the solver last, and not at the end
+        of a loop, where both sides are nearly always possible."""
+        if condition.kind == "const":
+            return not condition.value
+        if condition in known or self.apart is not None:
+            return False
+        if self.terms.not_(condition) in known:
+            return True
+        if loops_back or not self.recording or not known:
+            return False
+        return self.solver.contradicts(condition, known)
+
+    def _blunt(self, number: int, state: State) -> State:
+        """Irreducible flow: whatever any block may write is unknown here, and no earlier
+        condition about it is kept."""
+        env = dict(state.env)
+        for reg in self._written(self.cfg.order).intersection(self.live[number]):
+            env[reg] = self.terms.fresh(
+                f"join({reg.name})", self.machine.width(reg), origin=Origin.MERGED
+            )
+        mark = -1 - len(self.cfg.blocks) - number
+        return State(env, (), ended(state.epochs, SPACES, mark))
+
+
+def _followed(cfg: Cfg, names: frozenset[str]) -> frozenset[int]:
+    if not names:
+        return frozenset()
+    return frozenset(i for i, ins in enumerate(cfg.instructions) if ins.name in names)
+
+
+def _roots(follow: frozenset[str], instruction: Instruction) -> tuple[Reg, ...]:
+    """Registers a trace needs: bases of addresses, what decides branches, guards of accesses, all
+    that an instruction of a name in `follow` has to do with."""
+    if instruction.name in follow:
+        return (*defs(instruction), *uses(instruction))
+    roots = [o.base for o in instruction.operands if isinstance(o, Mem) and isinstance(o.base, Reg)]
+    if instruction.opcode == "brx":
+        roots.extend(o for o in instruction.operands if isinstance(o, Reg))
+    if instruction.guard is not None and isa.effects(instruction.opcode, instruction.modifiers):
+        roots.append(instruction.guard.reg)
+    return tuple(roots)

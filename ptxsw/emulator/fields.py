@@ -1,0 +1,45 @@
+"""Fields of a term: bits of it that lie side by side, and what they are made of.
+
+`Terms.extract` makes them, inner ones first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptxsw.emulator.node import Term
+
+Field = tuple[Term, int, int]
+"""A term, the lowest bit of the field and its width."""
+
+
+def field_parts(field: Field) -> Sequence[Field]:
+    """The fields that bits of a term are made of; none where they are a field of their own."""
+    a, low, width = field
+    if width == a.width:
+        return ()
+    match a.kind:
+        case "extract":
+            return [(a.args[0], a.value + low, width)]
+        case "sum":
+            # The low bits of a sum are the sum of the low bits; higher bits likewise where no
+            # carry can come from below.
+            below = (1 << low) - 1
+            return () if any(c & below for c in a.value[1]) else [(t, 0, width) for t in a.args]
+        case "mul" if low == 0:
+            return [(factor, 0, width) for factor in a.args]
+        case "and" | "or" | "xor":
+            return [(arg, low, width) for arg in a.args]
+        case "zext" | "sext":
+            (inner,) = a.args
+            if low < inner.width:
+                return [(inner, low, min(width, inner.width - low))]
+            return [(inner, inner.width - 1, 1)] if a.kind == "sext" else ()
+        case "concat":
+            high, lower = a.args
+            if low >= lower.width:
+                return [(high, low - lower.width, width)]
+            return [(lower, low, width)] if low + width <= lower.width else ()
+        case "ite":
+            return [(arm, low, width) for arm in a.args[1:]]
+    return ()
