@@ -1,0 +1,109 @@
+"""What the plan of a nest of uniform loops says, once the nest is known to be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ptxsw.flow.cfg import Loop
+from ptxsw.flow.loop_exits import executes_every_iteration
+from ptxsw.ir import Reg
+from ptxsw.plan import UniformLoop
+from ptxsw.shuffle.loop_nest import LoopNest, LoopShape, NestCode, RefusedNest
+
+_CLEARABLE = (1, 16, 32, 64)  # widths in bits of registers that `mov` can set to zero
+
+InStep = Callable[[Loop, LoopNest], bool]
+"""Do all lanes, those that have left the nest too, go round a loop inside it together?"""
+
+
+def nest_plans(code: NestCode, nest: LoopNest, in_step: InStep) -> Iterator[UniformLoop]:
+    inside: dict[int, set[int]] = {}
+    lasting: dict[int, set[int]] = {}
+    for index, header, live in code.reads_behind(nest):
+        inside.setdefault(header, set()).add(index)
+        if not live.isdisjoint(code.sets(index)):
+            lasting.setdefault(header, set()).add(index)
+    gathered = _gathered(code, nest, in_step)
+    for header, shape in nest.shapes.items():
+        mine = frozenset(inside[header])
+        lasts = frozenset(lasting.get(header, ()))
+        outer = _outer(code, shape, nest)
+        yield UniformLoop(
+            code.cfg.blocks[header].start,
+            code.cfg.blocks[shape.start].end - 1,
+            shape.enters,
+            code.cfg.blocks[shape.leave].end - 1,
+            shape.stays,
+            mine,
+            lasts | {i for i in mine if code.is_access(i)},
+            lasts,
+            mine & gathered,
+            None if outer is None else code.cfg.blocks[outer].start,
+            _cleared(code, nest) if outer is None else (),
+            frozenset(
+                code.cfg.blocks[h].start
+                for h in nest.shapes
+                if h != header and h in shape.loop.blocks
+            ),
+        )
+
+
+def _cleared(code: NestCode, nest: LoopNest) -> tuple[Reg, ...]:
+    """Registers that only lanes in a loop set, but that branches and guards of the nest
+    depend on in every lane. Those that have a value before it keep that."""
+    setters: dict[Reg, set[Reg]] = {}
+    wanted: set[Reg] = set()
+    under: set[Reg] = set()
+    for index, _, live in code.reads_behind(nest):
+        for reg in code.sets(index):
+            setters.setdefault(reg, set()).update(code.reads(index))
+        if code.is_access(index) or not live.isdisjoint(code.sets(index)):
+            under.update(code.sets(index))
+        guard = code.cfg.instructions[index].guard
+        if guard is not None:
+            wanted.add(guard.reg)
+    work = list(wanted)
+    while work:
+        for reg in setters.get(work.pop(), set()) - wanted:
+            wanted.add(reg)
+            work.append(reg)
+    root = next(iter(nest.shapes.values()))
+    behind = code.cfg.blocks[root.start].successors
+    known = frozenset[Reg]().union(*(code.live[number] for number in behind))
+    found = sorted((wanted & under) - known, key=lambda reg: (reg.name, reg.scope))
+    body, start = code.trace.function.body, code.cfg.blocks[root.start].end - 1
+    for reg in found:
+        if not body.means(reg, start) or body.width(reg) not in _CLEARABLE:
+            raise RefusedNest(f"a branch in it depends on {reg.name}, which cannot be cleared")
+    return tuple(found)
+
+
+def _outer(code: NestCode, shape: LoopShape, nest: LoopNest) -> int | None:
+    """The header of the uniform loop around a loop."""
+    around = code.cfg.loops_around(shape.loop.header)[1:]
+    return next((h for h in around if h in nest.shapes), None)
+
+
+def _gathered(code: NestCode, nest: LoopNest, in_step: InStep) -> frozenset[int]:
+    """The instructions of a nest that all lanes come to together, once in each turn."""
+    leads = {n for shape in nest.shapes.values() for n in shape.lead}
+    kept: dict[int, bool] = {}
+    found: set[int] = set()
+    for number in nest.blocks:
+        header = code.cfg.loop_of.get(number)
+        if number in leads:
+            found.update(code.indices(number))
+            continue
+        assert header is not None
+        loop = code.cfg.loops[header]
+        shape = nest.shapes.get(header)
+        if shape is None and header not in kept:
+            kept[header] = in_step(loop, nest)
+        always = executes_every_iteration(code.cfg, number, loop)
+        if shape is not None:
+            in_turn = code.cfg.dominates(number, shape.leave) or always
+        else:
+            in_turn = kept[header] and always
+        if in_turn:
+            found.update(code.indices(number))
+    return frozenset(found)
