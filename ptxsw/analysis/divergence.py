@@ -56,8 +56,7 @@ def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
         ):
             continue
         one, other = (
-            frozenset((successor, *_between(cfg, successor, join))) - {join}
-            for successor in block.successors
+            frozenset(cfg.reached_from([successor], {join})) for successor in block.successors
         )
         found[block.end - 1] = one - other, other - one
     return found
@@ -67,7 +66,7 @@ def _arms(trace: Trace) -> dict[int, list[int]]:
     """For each block the divergent branches in whose arms it lies."""
     found: dict[int, list[int]] = {}
     for number, join in _divergent(trace):
-        for inside in _between(trace.cfg, number, join):
+        for inside in trace.cfg.reached_from(trace.cfg.blocks[number].successors, {number, join}):
             if not _of_a_loop(trace, number, inside):
                 found.setdefault(inside, []).append(number)
     return found
@@ -91,18 +90,6 @@ def _ends_at_once(cfg: Cfg, number: int) -> bool:
     """Is there nothing left to do from a block on?"""
     block = cfg.blocks[number]
     return not block.successors and block.end - block.start <= 1
-
-
-def _between(cfg: Cfg, above: int, join: int) -> Iterator[int]:
-    """Blocks on the ways from a branch to where they meet again."""
-    seen = {above, join}
-    work = list(cfg.blocks[above].successors)
-    while work:
-        number = work.pop()
-        if number not in seen:
-            seen.add(number)
-            yield number
-            work.extend(cfg.blocks[number].successors)
 
 
 def _of_a_loop(trace: Trace, branch: int, inside: int) -> bool:

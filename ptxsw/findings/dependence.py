@@ -58,14 +58,7 @@ def dependence(scene: Scene, branch: int) -> Dependence:
 def _before(cfg: Cfg, branch: int) -> Iterator[int]:
     """The instructions from which control may come to a branch."""
     last = cfg.block_of[branch]
-    seen: set[int] = set()
-    work = list(cfg.predecessors[last])
-    while work:
-        number = work.pop()
-        if number not in seen:
-            seen.add(number)
-            work += cfg.predecessors[number]
-    for number in sorted(seen | {last}):
+    for number in sorted(cfg.reaching([last])):
         block = cfg.blocks[number]
         yield from range(block.start, block.end)
 

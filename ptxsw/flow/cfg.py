@@ -7,7 +7,7 @@ last. Branches, returns and exits end a block, guarded or not; calls and barrier
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -101,6 +101,16 @@ class FlowGraph(Struct, frozen=True, dict=True):
         order = reverse_postorder(-1, backward)
         return dominators(order, successors)
 
+    def reached_from(self, start: Iterable[int], barred: Container[int] = ()) -> set[int]:
+        """The blocks that control may come to from the heads of some, these included, on paths
+        that enter none of the `barred`."""
+        return _reached(start, lambda number: self.blocks[number].successors, barred)
+
+    def reaching(self, end: Iterable[int], barred: Container[int] = ()) -> set[int]:
+        """The blocks from which control may come to the heads of some, these included, on paths
+        that pass none of the `barred`."""
+        return _reached(end, self.predecessors.__getitem__, barred)
+
     def dominates(self, above: int, below: int) -> bool:
         """Does every path from the entry to block `below` pass block `above`?"""
         low, high = self._interval[above]
@@ -175,14 +185,7 @@ class FlowGraph(Struct, frozen=True, dict=True):
         return found
 
     def _loop_body(self, header: int, latches: Iterable[int]) -> set[int]:
-        body = {header}
-        work = list(latches)
-        while work:
-            number = work.pop()
-            if number not in body:
-                body.add(number)
-                work.extend(self.predecessors[number])
-        return body
+        return {header} | self.reaching(latches, {header})
 
     @cached_property
     def loop_of(self) -> Mapping[int, int]:
@@ -303,6 +306,19 @@ def _table(
     if len(known) != 1 or any(len(ats) != 1 for ats in places.values()):
         return []
     return [places[name][0] for name in known[0]]
+
+
+def _reached(
+    start: Iterable[int], step: Callable[[int], Iterable[int]], barred: Container[int]
+) -> set[int]:
+    work = [number for number in start if number not in barred]
+    seen = set(work)
+    while work:
+        for number in step(work.pop()):
+            if number not in seen and number not in barred:
+                seen.add(number)
+                work.append(number)
+    return seen
 
 
 def reverse_postorder(root: int, successors: Mapping[int, Sequence[int]]) -> list[int]:

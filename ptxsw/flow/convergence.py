@@ -8,7 +8,7 @@ exit at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -80,7 +80,7 @@ def convergence_blocker(cfg: Cfg, block: int, parts: Callable[[int], bool]) -> D
 class _Question:
     def __init__(self, cfg: Cfg, block: int, parts: Callable[[int], bool]) -> None:
         self._cfg, self._block, self._parts = cfg, block, parts
-        self._before = blocks_before(cfg, block)
+        self._before = cfg.reaching([block])
         self._ends = _ending_at_once(cfg)
         self._asked: dict[Operand, bool] = {}  # is a member mask what was asked of lanes here?
 
@@ -134,7 +134,7 @@ class _Question:
         meet = meeting.get(number, _END)
         if meet == _END:
             return Divergence(branch, "lanes reach it on different paths")
-        region = blocks_behind(self._cfg, here, meet)
+        region = self._cfg.reached_from(here, {meet})
         if self._turns_apart({number, *region}, number, meet):
             return Divergence(branch, "lanes reach it in different iterations of a loop around it")
         for inside in sorted(region):
@@ -183,27 +183,3 @@ def _ending_at_once(cfg: Cfg) -> frozenset[int]:
         ):
             found.add(number)
     return frozenset(found)
-
-
-def blocks_before(cfg: Cfg, block: int) -> set[int]:
-    """All blocks from which a block can be reached, itself included."""
-    seen = {block}
-    work = [block]
-    while work:
-        for number in cfg.predecessors[work.pop()]:
-            if number not in seen:
-                seen.add(number)
-                work.append(number)
-    return seen
-
-
-def blocks_behind(cfg: Cfg, start: Iterable[int], stop: int | None) -> set[int]:
-    """All blocks that are reached from some, without passing `stop`."""
-    work = [n for n in start if n != stop]
-    seen = set(work)
-    while work:
-        for number in cfg.blocks[work.pop()].successors:
-            if number != stop and number not in seen:
-                seen.add(number)
-                work.append(number)
-    return seen

@@ -62,44 +62,20 @@ def find_fork(cfg: Cfg, above: int, below: int) -> Fork | str:
         if start == cfg.idom[start]:
             return NOT_ON_EVERY_PATH
         start = cfg.idom[start]
-    ahead = _ahead(cfg, above, around)
+    # The heads of the loops around are barred: to come to one is to begin another turn.
+    ahead = cfg.reached_from(cfg.blocks[above].successors, around)
     if cfg.irreducible or cfg.loops_around(above) != around or below not in ahead:
         return NOT_ON_EVERY_PATH
-    back = _back(cfg, below, around)
+    back = cfg.reaching([below], around)
     between = ahead & back
     if any(n in between and s in between for n, s in cfg.retreating if s not in around):
         return f"{NOT_ON_EVERY_PATH}, and a loop lies between"
-    return Fork(cfg.blocks[start].end - 1, _ahead(cfg, start, around) & back)
+    behind = cfg.reached_from(cfg.blocks[start].successors, around)
+    return Fork(cfg.blocks[start].end - 1, frozenset(behind & back))
 
 
 NOT_ON_EVERY_PATH = "the source load is not on every path to this load"
 NOT_TOLD = f"{NOT_ON_EVERY_PATH}, and no condition shows that it was executed"
-
-
-def _ahead(cfg: Cfg, start: int, around: tuple[int, ...]) -> frozenset[int]:
-    """Blocks that are reached behind a block in the same turn of the loops around it."""
-    seen: set[int] = set()
-    work = [start]
-    while work:
-        number = work.pop()
-        for after in cfg.blocks[number].successors:
-            if after not in seen and after not in around:
-                seen.add(after)
-                work.append(after)
-    return frozenset(seen)
-
-
-def _back(cfg: Cfg, end: int, around: tuple[int, ...]) -> frozenset[int]:
-    """Blocks from which a block is reached in the same turn of the loops around it."""
-    seen = {end}
-    work = [end]
-    while work:
-        number = work.pop()
-        for before in cfg.predecessors[number] if number not in around else ():
-            if before not in seen:
-                seen.add(before)
-                work.append(before)
-    return frozenset(seen)
 
 
 class Bypasses:

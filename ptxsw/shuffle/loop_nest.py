@@ -13,7 +13,6 @@ from msgspec import Struct, field
 from ptxsw import isa
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Loop
-from ptxsw.flow.convergence import blocks_behind
 from ptxsw.flow.dataflow import Facts, defs, liveness, uses
 from ptxsw.ir import Instruction, Mem, Reg, Symbol
 
@@ -130,7 +129,7 @@ class NestCode:
                 sides = self.cfg.blocks[number].successors
                 if guard is not None and guard.reg in tainted and number not in nest.votes:
                     meet = self.cfg.ipdom.get(number, -1)
-                    astray |= blocks_behind(self.cfg, sides, meet) & blocks
+                    astray |= self.cfg.reached_from(sides, {meet}) & blocks
         return frozenset(tainted)
 
     def is_access(self, index: int) -> bool:

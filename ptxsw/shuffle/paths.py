@@ -7,7 +7,7 @@ have been made, which `bypass` proves from the conditions of the paths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from copy import copy
 
 from ptxsw.flow.cfg import Cfg
@@ -72,8 +72,8 @@ class Paths:
 
     def _find_region(self, above: int, below: int) -> tuple[tuple[range, ...], bool]:
         cfg = self._cfg
-        forward = _reach(cfg.blocks[above].successors, lambda n: cfg.blocks[n].successors, above)
-        backward = _reach([below], lambda n: cfg.predecessors[n], above)
+        forward = cfg.reached_from(cfg.blocks[above].successors, {above})
+        backward = cfg.reaching([below], {above})
         inside = forward & backward
         cyclic = any(n in inside and s in inside for n, s in cfg.retreating)
         blocks = (cfg.blocks[n] for n in sorted(inside - {below}))
@@ -96,16 +96,3 @@ class Paths:
         yield range(source, cfg.blocks[above].end)
         yield from self._region(above, below)[0]
         yield range(cfg.blocks[below].start, dest)
-
-
-def _reach(start: Iterable[int], step: Callable[[int], Iterable[int]], barred: int) -> set[int]:
-    """Blocks reached from `start` without passing `barred`."""
-    seen: set[int] = set()
-    work = [n for n in start if n != barred]
-    while work:
-        number = work.pop()
-        if number in seen:
-            continue
-        seen.add(number)
-        work.extend(n for n in step(number) if n != barred)
-    return seen

@@ -23,7 +23,7 @@ from ptxsw.analysis.trip_count import turns
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Loop
-from ptxsw.flow.convergence import blocks_before, computes, convergence_blocker
+from ptxsw.flow.convergence import computes, convergence_blocker
 from ptxsw.flow.loop_exits import executes_every_iteration, memory_dependence
 from ptxsw.isa import Effect
 from ptxsw.plan import UniformLoop
@@ -244,7 +244,7 @@ class _Finder:
 
     def _none_waits_before(self, block: int, nest: LoopNest) -> None:
         """No lane is kept in a loop before this one by what another lane writes behind it."""
-        before = blocks_before(self._cfg, block)
+        before = self._cfg.reaching([block])
         for other in self._cfg.loops.values():
             if (
                 other.header not in before

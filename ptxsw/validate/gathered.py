@@ -18,7 +18,7 @@ from ptxsw import isa
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.convergence import blocks_before, convergence_blocker, waits
+from ptxsw.flow.convergence import convergence_blocker, waits
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.flow.loop_exits import memory_dependence
 from ptxsw.ir import Instruction, Int, Mem, Reg, Special, Symbol
@@ -103,7 +103,7 @@ class Gathered:
     def _problem(self, number: int) -> str | None:
         if not self.whole(number):
             return "not all lanes come to a vote or shuffle that waits for all of them"
-        before = blocks_before(self._cfg, number)
+        before = self._cfg.reaching([number])
         for loop in self._cfg.loops.values():
             apart = loop.header in before and not self.together_until_left(loop)
             if apart and memory_dependence(self._cfg, loop) is not None:

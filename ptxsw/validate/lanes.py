@@ -219,7 +219,7 @@ class KernelLanes:
             self.new.cfg.block_of[q] if alone and not at_end else None,
             self._is_shared,
             found=partial(self.views.rest_on, p),
-            looping=self.old.block(p) in self.old.blocks_behind([self.old.block(p)]),
+            looping=self.old.in_cycle(p),
             allowed=self.allowed,
             asks=self.asks,
             gathered=self._gathered,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
@@ -87,13 +87,7 @@ class Text:
     def _block_at(self) -> Mapping[int, int]:
         return {b.start: b.number for b in self.cfg.blocks}
 
-    def blocks_behind(self, blocks: Iterable[int]) -> frozenset[int]:
-        """The blocks to which control may come from the ends of some."""
-        work = [s for number in blocks for s in self.cfg.blocks[number].successors]
-        found: set[int] = set()
-        while work:
-            number = work.pop()
-            if number not in found:
-                found.add(number)
-                work.extend(self.cfg.blocks[number].successors)
-        return frozenset(found)
+    def in_cycle(self, position: int) -> bool:
+        """May control come again to the block that begins at a position, from its end?"""
+        number = self.block(position)
+        return number in self.cfg.reached_from(self.cfg.blocks[number].successors)

@@ -25,7 +25,7 @@ class Versions:
             if last is None or last.opcode != "bra" or last.guard is None:
                 continue
             if last.guard.reg in alike and len(block.successors) == 2:
-                taken, fallen = map(self._from, block.successors)
+                taken, fallen = (frozenset(cfg.reached_from([n])) for n in block.successors)
                 if taken.isdisjoint(fallen):
                     self._sides.append((taken, fallen))
 
@@ -36,13 +36,3 @@ class Versions:
             (one in taken and other in fallen) or (one in fallen and other in taken)
             for taken, fallen in self._sides
         )
-
-    def _from(self, block: int) -> frozenset[int]:
-        """The blocks that control may come to from the start of one."""
-        found, work = {block}, [block]
-        while work:
-            for successor in self._cfg.blocks[work.pop()].successors:
-                if successor not in found:
-                    found.add(successor)
-                    work.append(successor)
-        return frozenset(found)
