@@ -73,6 +73,10 @@ class LoopSums:
         """May an atom be another value in another turn?"""
         return self.registers.get(atom) is None or self.registers[atom] in self._set_inside
 
+    def is_set_inside(self, register: Reg) -> bool:
+        """Does an instruction of the loop set a register?"""
+        return register in self._set_inside
+
     def step(self, term: Term) -> Term | None:
         """What a sum of registers grows by in a turn, if that is the same in all turns."""
         total = self.terms.const(0, term.width)

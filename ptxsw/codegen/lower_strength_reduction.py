@@ -15,7 +15,8 @@ from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.splice import Edit, insert_lines, line_end
 from ptxsw.codegen.splice import apply as splice
 from ptxsw.ir import Instruction, Mem
-from ptxsw.source import Span
+from ptxsw.parser import operand_spans
+from ptxsw.source import Source, Span
 
 New = Callable[[str, str], str]
 """`new(stem, kind)`: a register of type `.kind` that nothing else uses."""
@@ -181,9 +182,21 @@ class Pointer(Struct, frozen=True):
     step: tuple[AddressPart, ...]
 
 
+class ShiftedTest(Struct, frozen=True):
+    """Comparison `at` has `register` as its operand number `operand`, where it had that plus
+    `number`, and as its other operand `bound - number`, which is computed before the loop."""
+
+    at: int
+    operand: int
+    register: str
+    bound: AddressSum
+    number: int
+
+
 class ReducedLoop(Struct, frozen=True):
     """The loop that begins at instruction `header` and stands from instruction `start` to `end`
-    gets addresses from `bases` and `pointers`, where all `conditions` hold as it begins. `before`
+    gets addresses from `bases` and `pointers`, where all `conditions` hold as it begins, and
+    `shifted` tests whether it goes on, if that saves a sum. `before`
     is the unguarded branch by which control comes to it, None where it falls into it, and `latch`
     the branch back. `exact` names the predicate that tells whether they hold, which may be
     relied on in every turn, and `carried` the registers of the pointers."""
@@ -198,6 +211,7 @@ class ReducedLoop(Struct, frozen=True):
     bases: tuple[Base, ...]
     pointers: tuple[Pointer, ...] = ()
     carried: tuple[str, ...] = ()
+    shifted: ShiftedTest | None = None
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
@@ -250,6 +264,8 @@ def _fast(builder: Builder, text: str, loop: ReducedLoop) -> Iterator[str]:
         first.append(f"add.s64 {address}, {register}, {far};")
         for at, offset in base.members:
             fast.replace(at, _relocated(text, builder.instructions[at], address, offset))
+    if loop.shifted is not None:
+        fast.replace(loop.shifted.at, _shifted(builder, text, loop.shifted, ahead))
     fast.put_before(loop.header, *first)
     begin = builder.labels_before(loop.start)
     span = Span(begin, builder.instructions[loop.end].end)
@@ -299,6 +315,19 @@ def _product(values: Sequence[str | Extended], new: New, lines: list[str]) -> st
             total = new("product", "b64")
             lines.append(f"mul.lo.s64 {total}, {so_far}, {wide};")
     return total
+
+
+def _shifted(builder: Builder, text: str, test: ShiftedTest, ahead: list[str]) -> str:
+    """The text of a comparison of other operands; `ahead` gets what computes the bound."""
+    bound = AddressSum(test.bound.items, test.bound.constant - test.number)
+    instruction = builder.instructions[test.at]
+    operands = [bound.written(builder.register, ahead)] * 2
+    operands[test.operand - 1] = test.register
+    one, two = operand_spans(Source(text), instruction)[1:]
+    return (
+        f"{text[instruction.start : one.start]}{operands[0]}"
+        f"{text[one.end : two.start]}{operands[1]}{text[two.end : instruction.end]}"
+    )
 
 
 def _relocated(text: str, access: Instruction, address: str, offset: int) -> str:

@@ -66,12 +66,12 @@ class Addresses:
     """What can be made of the addresses of one loop."""
 
     def __init__(self, sums: LoopSums, counting: Counting, cfg: Cfg, cost: TurnCost) -> None:
-        self._sums, self._counting, self._cfg, self._cost = sums, counting, cfg, cost
+        self.sums, self._counting, self._cfg, self._cost = sums, counting, cfg, cost
         self._terms = sums.terms
 
     def bases(self) -> LoopBases:
         """The bases that accesses share."""
-        every = [a for place in self._sums.places if (a := self._address(place)) is not None]
+        every = [a for place in self.sums.places if (a := self._address(place)) is not None]
         groups: dict[tuple[Term, int, Term, Term], list[_Address]] = {}
         for one in every:
             far = one.scale * one.index.constant + one.offset
@@ -95,7 +95,7 @@ class Addresses:
         left = before = self._cost.of(found.moved, kept=kept)
         for at, register in self._products(found.moved):
             now = self._cost.of(found.moved, given | {at}, kept)
-            read = self._read_product(self._sums.values[at], counter)
+            read = self._read_product(self.sums.values[at], counter)
             if read is None or left - now <= _INCREMENT:
                 continue
             pointers.append(Pointer(at, register.name, read.start, read.step))
@@ -130,8 +130,8 @@ class Addresses:
             return None
         terms, inner = self._terms, extended.args[0]
         shift, summands = split(inner)
-        carried = [(t, f) for t, f in summands if self._sums.changes(t)]
-        if len(carried) != 1 or carried[0][1] != 1 or carried[0][0] not in self._sums.registers:
+        carried = [(t, f) for t, f in summands if self.sums.changes(t)]
+        if len(carried) != 1 or carried[0][1] != 1 or carried[0][0] not in self.sums.registers:
             return None
         atom = carried[0][0]
         stays = terms.sub(terms.sub(inner, atom), terms.const(shift, 32))
@@ -139,8 +139,8 @@ class Addresses:
 
     def _stays(self, part: Term) -> bool:
         return all(
-            self._sums.stays(one.args[0]) if one.kind in ("sext", "zext")
-            else one in self._sums.registers and not self._sums.changes(one)
+            self.sums.stays(one.args[0]) if one.kind in ("sext", "zext")
+            else one in self.sums.registers and not self.sums.changes(one)
             for one in factors(part)
         )  # fmt: skip
 
@@ -170,11 +170,11 @@ class Addresses:
     def _products(self, moved: frozenset[int]) -> list[tuple[int, Reg]]:
         """The instructions that leave addresses with a product in a register, and these."""
         makers: dict[Reg, list[int]] = {}
-        for at in self._sums.values:
+        for at in self.sums.values:
             for reg in defs(self._cfg.instructions[at]):
                 makers.setdefault(reg, []).append(at)
         found = {}
-        for place in self._sums.places:
+        for place in self.sums.places:
             base = place.operand.base
             if isinstance(base, Reg) and place.index not in moved:
                 ats = makers.get(base, [])

@@ -42,6 +42,7 @@ from ptxsw.codegen.lower_strength_reduction import (
     Condition,
     Pointer,
     ReducedLoop,
+    ShiftedTest,
     lower,
     write_test,
     written_parts,
@@ -55,6 +56,7 @@ from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases
 from ptxsw.rewrites.base import Found as Outcome
 from ptxsw.rewrites.base import Kernel, Requires
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
+from ptxsw.rewrites.loop_test import LoopTest
 from ptxsw.rewrites.turn_cost import TurnCost
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 
@@ -170,6 +172,7 @@ class _Search:
             self.cfg.blocks[self.loop.latches[0]].end - 1, f"{prefix}exact{self.number}",
             conditions, found.bases, found.pointers,
             tuple(f"{prefix}pointer{n}" for n in range(first, first + len(found.pointers))),
+            self._shifted(found, addresses.sums),
         )  # fmt: skip
         replaced = found.moved | {pointer.at for pointer in found.pointers}
         return Change(
@@ -177,6 +180,13 @@ class _Search:
             Proof(tests=("no index of the loop wraps in any iteration",)), detail, worth=worth,
             claims=tuple(self._claims(detail)),
         )  # fmt: skip
+
+    def _shifted(self, found: LoopBases, sums: LoopSums) -> ShiftedTest | None:
+        """The loop's test without a sum that nothing else needs any more."""
+        small = frozenset(index.carried for index in found.indices)
+        kept = frozenset(base.index for base in found.bases)
+        cost = TurnCost(self.cfg, self.loop)
+        return LoopTest(self.cfg, self.loop, sums, small, cost, found.moved, kept).shifted()
 
     def _claims(self, detail: ReducedLoop) -> Iterator[Claim]:
         """What the test has found remains true, and what the pointers are where it has."""

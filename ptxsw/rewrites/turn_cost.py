@@ -54,6 +54,19 @@ class TurnCost:
                 total += self._weight(at, instruction, fused)
         return total
 
+    def readers(
+        self, register: Reg, moved: frozenset[int], kept: frozenset[str]
+    ) -> frozenset[int] | None:
+        """The instructions that read a register in a turn, if the accesses `moved` need none for
+        their addresses and the registers `kept` are needed besides; None where it is read behind
+        the loop."""
+        if register in self._live_out or register.name in kept:
+            return None
+        code, needed = dict(self._code), self._needed(moved, frozenset(), kept)
+        return frozenset(
+            at for at in needed if register in self._read(at, code[at], moved, frozenset())
+        )
+
     def _needed(
         self, moved: frozenset[int], given: frozenset[int], kept: frozenset[str]
     ) -> set[int]:

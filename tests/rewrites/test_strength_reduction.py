@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -367,6 +368,64 @@ def test_other_loops(
     new = made_of(text)
     for launched in launches:
         assert run(new, *launched) == run(text, *launched), launched
+
+
+# ---------------------------------------------------------------- the loop's test
+
+# clang tests `i + 2 < m` where the index is `i`. Nothing else needs that sum behind the rewrite.
+AHEAD = "add.s32 %r6, %r5, 2;\n\tsetp.ge.u32 %p2, %r6, %r2;\n\t@%p2 bra DONE;"
+AHEAD_NEXT = "add.s32 %r5, %r5, %r1;\n\tadd.s32 %r6, %r5, {};\n\t{} %p1, {};"
+
+
+def tested(test: str, operands: str, number: int = 2, *more: str, before: str = AHEAD) -> str:
+    body = (access("%r5", 1), access("%r5+4", 2), store("%r5"), *more)
+    return loop(*body, before=before, step=AHEAD_NEXT.format(number, test, operands))
+
+
+@pytest.mark.parametrize(
+    ("test", "operands", "shifted"),
+    [
+        ("setp.lt.u32", "%r6, %r2", "setp.lt.u32 %p1, %r5, %sw_sum"),
+        ("setp.gt.u32", "%r2, %r6", "setp.gt.u32 %p1, %sw_sum"),
+        ("setp.lt.u32", "%r6, 90", "setp.lt.u32 %p1, %r5, 88;"),
+        ("setp.lt.s32", "%r6, %r2", "setp.lt.s32 %p1, %r5, %sw_sum"),
+    ],
+)
+def test_a_sum_that_only_the_test_needs_goes_into_its_bound(
+    test: str, operands: str, shifted: str
+) -> None:
+    text = tested(test, operands)
+    new = made_of(text)
+    assert shifted in new
+    for launched in LAUNCHES:
+        assert run(new, *launched) == run(text, *launched), launched
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        # What was zero-extended: `i - 2 < m` is true of no i below 2, `i < m + 2` is.
+        (tested("setp.lt.u32", "%r6, %r2", -2, before=GUARD), "setp.lt.u32 %p1, %r6, %r2;"),
+        # Another needs the sum, too.
+        (
+            tested("setp.lt.u32", "%r6, %r2", 2, "st.global.u32 [%rd1], %r6;"),
+            "setp.lt.u32 %p1, %r6, %r2;",
+        ),
+    ],
+    ids=["lower", "needed"],
+)
+def test_a_sum_that_may_wrap_or_is_needed_stays(text: str, kept: str) -> None:
+    assert made_of(text).count(kept) == 2
+
+
+def test_a_bound_that_is_one_off_is_found_by_the_check_and_by_running() -> None:
+    text = tested("setp.lt.u32", "%r6, %r2")
+    new = made_of(text)
+    right = re.search(r"add.s32 (%sw_sum\d+), %r2, -2;\n\{", new)
+    assert right is not None
+    mutant = new.replace(right[0], right[0].replace("-2", "-1"))
+    assert not isinstance(proved(text, mutant), Proved)
+    assert any(run(mutant, *launched) != run(text, *launched) for launched in LAUNCHES)
 
 
 # ---------------------------------------------------------------- wrong ones

@@ -1,0 +1,115 @@
+"""The test of a loop without the sum that only it needs.
+
+    LOOP: ...                             sub.s32 %sw_sum1, %n, 2;      before the loop
+          add.s32 %i, %i, %s;       =>    LOOP: ...
+          add.s32 %k, %i, 2;                    add.s32 %i, %i, %s;
+          setp.lt.u32 %p, %k, %n;               setp.lt.u32 %p, %i, %sw_sum1;
+
+Equality needs nothing else. An order stays as it is where neither sum wraps: a loop that goes on
+while `%i + 2 < %n`, both small, has `%n - 2` above `%i`, which is not negative.
+"""
+
+from __future__ import annotations
+
+from ptxsw.analysis.loop_sums import LoopSums
+from ptxsw.bits import wrapped
+from ptxsw.codegen.lower_strength_reduction import AddressSum, ShiftedTest
+from ptxsw.emulator.node import Term
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Instruction, Int, Operand, Reg
+from ptxsw.rewrites.loop_counter import MORE
+from ptxsw.rewrites.turn_cost import TurnCost
+
+_EQUAL = frozenset({"eq", "ne"})
+_BELOW = {1: frozenset({"lt", "lo", "ge", "hs"}), 2: frozenset({"gt", "hi", "le", "ls"})}
+"""Comparisons that ask whether operand number 1, or 2, is less than the other."""
+_SUMS = (("s32",), ("u32",), ("b32",))
+
+
+class LoopTest:
+    """Looks at what decides whether a loop goes on. `small` are the carried registers that are
+    known to be small in every turn, and not negative; the accesses `moved` need no registers for
+    their addresses, and the registers `kept` are needed besides."""
+
+    def __init__(
+        self, cfg: Cfg, loop: Loop, sums: LoopSums, small: frozenset[Term], cost: TurnCost,
+        moved: frozenset[int], kept: frozenset[str],
+    ) -> None:  # fmt: skip
+        self._cfg, self._loop, self._sums, self._small = cfg, loop, sums, small
+        self._cost, self._moved, self._kept = cost, moved, kept
+
+    def shifted(self) -> ShiftedTest | None:
+        """The test with one sum less; None where that saves nothing, or is not known to be the
+        same."""
+        for number in self._loop.latches:
+            block = self._cfg.blocks[number]
+            branch = self._cfg.instructions[block.end - 1]
+            if branch.guard is None:
+                continue
+            test = self._last(block.start, block.end - 1, branch.guard.reg)
+            if test is None or not _compares(self._cfg.instructions[test]):
+                continue
+            for operand in (1, 2):
+                found = self._without_sum(block.start, test, operand)
+                if found is not None:
+                    return found
+        return None
+
+    def _last(self, start: int, end: int, register: Operand) -> int | None:
+        """The last instruction of some that sets a register."""
+        code = self._cfg.instructions
+        return next((i for i in range(end - 1, start - 1, -1) if register in defs(code[i])), None)
+
+    def _without_sum(self, start: int, test: int, operand: int) -> ShiftedTest | None:
+        instruction = self._cfg.instructions[test]
+        total, other = instruction.operands[operand], instruction.operands[3 - operand]
+        at = self._last(start, test, total)
+        bound = self._bound(other)
+        if at is None or bound is None or not isinstance(total, Reg):
+            return None
+        add = self._cfg.instructions[at]
+        if add.opcode != "add" or add.modifiers not in _SUMS or add.guard is not None:
+            return None
+        _, register, more = add.operands
+        if not isinstance(register, Reg) or not isinstance(more, Int):
+            return None
+        number = wrapped(more.value, 32)
+        if self._last(at, test, register) is not None:
+            return None
+        if self._cost.readers(total, self._moved, self._kept) != frozenset({test}):
+            return None
+        if instruction.modifiers[0] not in _EQUAL and not (
+            instruction.modifiers[0] in _BELOW[operand]
+            and 0 < number < MORE
+            and self._is_next(self._sums.values[at], number)
+        ):
+            return None
+        return ShiftedTest(test, operand, register.name, bound, number)
+
+    def _bound(self, operand: Operand) -> AddressSum | None:
+        """What a sum is compared with, where no turn changes it."""
+        if isinstance(operand, Int):
+            return AddressSum((), wrapped(operand.value, 32))
+        if not isinstance(operand, Reg) or self._sums.is_set_inside(operand):
+            return None
+        return AddressSum(((operand.name, 1),))
+
+    def _is_next(self, total: Term, number: int) -> bool:
+        """Is it what a small register has in the next turn, and a number?"""
+        terms = self._sums.terms
+        register = terms.sub(total, terms.const(number, 32))
+        steps = ((carried, self._sums.step(carried)) for carried in self._small)
+        return any(step and terms.add(carried, step) is register for carried, step in steps)
+
+
+def _compares(instruction: Instruction) -> bool:
+    """Is it a comparison of two numbers of 32 bits, and nothing else?"""
+    return (
+        instruction.opcode == "setp"
+        and instruction.guard is None
+        and len(instruction.modifiers) == 2
+        and instruction.modifiers[1] in ("s32", "u32", "b32")
+        and len(instruction.operands) == 3
+        and isinstance(instruction.operands[0], Reg)
+    )
