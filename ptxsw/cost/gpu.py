@@ -1,12 +1,11 @@
 """What a GPU can do, in numbers read from `gpus/*.toml`: the machine model of all that is weighed.
 
-Each number stands with its sources, and as a range where they differ. "(not read again)" stands
-behind a source whose figures could not be read a second time when all were checked. `estimate`
-computes times from them, `decide` what a rewrite is worth, `ranking` which variant of a rewrite is
-best. A file is about one product, which stands for its `architectures`; where one of these is
-known to differ, `deviations` has its numbers. (How many warps fit is in `limits.toml`, by
-architecture.) To add a GPU, copy the nearest file and change the numbers: `read` says what is
-wrong with it.
+Each number stands with its sources, and as a range where they differ. "(could not be read)" stands
+behind a source that could not be had when all figures were checked. `estimate` computes times from
+them, `decide` what a rewrite is worth, `ranking` which variant of a rewrite is best. A file is
+about one product, which stands for its `architectures`; where one of these is known to differ,
+`deviations` has its numbers. (How many warps fit is in `limits.toml`, by architecture.) To add a
+GPU, copy the nearest file and change the numbers: `read` says what is wrong with it.
 """
 
 from __future__ import annotations
