@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from msgspec import Struct
 import ptxsw
 from ptxsw import isa
 from ptxsw.analysis.coalescing import LANES
-from ptxsw.cost import nvdisasm, sass
+from ptxsw.cost import decode, nvdisasm, sass
 from ptxsw.cost.combined import Question, combined, together
 from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.gpu import UnknownGpu, of_target
@@ -32,6 +31,7 @@ from ptxsw.cost.stalls import waits
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ir import Function
 from ptxsw.parser import parse
+from ptxsw.target import plain_name
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
 from ptxsw.toolchain.settings import cache_directory
@@ -39,7 +39,9 @@ from ptxsw.toolchain.settings import cache_directory
 TRIPS: Final = 16.0  # taken for every loop
 _LINE: Final = 128  # bytes of a wavefront
 _PATIENCE: Final = 20.0  # seconds for each program; it is asked for advice only
-_EXTERNAL: Final = re.compile(r"\.extern\s+\.(?!shared)")  # what is linked later
+_NEEDED: Final = (
+    "its code has instructions that only nvdisasm knows: install nvidia-cuda-nvdisasm with pip"
+)
 _PACKAGE: Final = str(Path(ptxsw.__file__).parent)
 
 
@@ -88,18 +90,27 @@ Answered = tuple[Counted, ...] | NotCounted
 
 
 class Tools(Struct, frozen=True):
-    """The programs that are run."""
+    """The programs that are run. Without nvdisasm, code is counted where `decode` knows all its
+    instructions."""
 
     ptxas: str
-    nvdisasm: str
+    nvdisasm: str | None
 
 
-def tools() -> Tools:
-    """Where the programs are. Raises NotCounted, with what to install."""
+def tools(arch: str) -> Tools:
+    """Where the programs are that code for an architecture takes. Raises NotCounted, with what to
+    install."""
     try:
-        return Tools(ptxas.locate(), nvdisasm.locate())
-    except (ptxas.NoPtxas, nvdisasm.NoNvdisasm) as error:
+        assembler = ptxas.locate()
+    except ptxas.NoPtxas as error:
         raise NotCounted(str(error)) from error
+    try:
+        return Tools(assembler, nvdisasm.locate())
+    except nvdisasm.NoNvdisasm as error:
+        number = (plain_name(arch) or "sm_0").removeprefix("sm_")
+        if not decode.reads(int(number)):
+            raise NotCounted(str(error)) from error
+        return Tools(assembler, None)
 
 
 def count(question: Question, programs: Tools) -> tuple[Counted, ...]:
@@ -149,7 +160,6 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
         made = sass.read(
             whole.text, questions[0].arch, compared=False, briefly=True, ptxas=programs.ptxas,
             disassembler=programs.nvdisasm, timeout=_PATIENCE,
-            options=("-c",) if _EXTERNAL.search(whole.text) else (),
         )  # fmt: skip
     except ptxas.NoCodeForTarget as error:
         raise NotCounted(str(error)) from error
@@ -158,6 +168,8 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         raise NotCounted(f"ptxas could not be run: {error}") from error
     if made.note:
+        if programs.nvdisasm is None:
+            raise NotCounted(_NEEDED)
         raise RefusedByPtxas(made.note)
     functions = {function.name: function for function in parse(whole.text).kernels}
     for names in whole.names:
@@ -229,7 +241,7 @@ def _entry(question: Question, programs: Tools) -> str:
 def _identity(programs: Tools) -> str:
     """Changes with the programs, and with ptxsw itself."""
     states = [fingerprint(_PACKAGE)]
-    for path in (programs.ptxas, programs.nvdisasm):
+    for path in filter(None, (programs.ptxas, programs.nvdisasm)):
         found = os.stat(path)
         states.append(f"{os.path.realpath(path)} {found.st_size} {found.st_mtime_ns}")
     return "\n".join(states)

@@ -52,14 +52,20 @@ _SIZED: Final = frozenset({
     "LD", "LDC", "LDCU", "LDG", "LDGSTS", "LDL", "LDS", "ST", "STG", "STL", "STS",
 })  # fmt: skip
 _SIZES: Final = ("U8", "S8", "U16", "S16", "32", "64", "128")
+_LINKED: Final = 0x143  # a call of what is linked later: the cubin has its name elsewhere
 _DIRECT: Final = 0x9  # the form of a call whose target stands in the instruction
 _COLLECTIVE: Final = 1 << 86  # of WARPSYNC from sm_90 on: a branch
+
+
+def reads(arch: int) -> bool:
+    """Is the encoding of sm_`arch` known?"""
+    return _FIRST <= arch <= _LAST
 
 
 def decoded(code: FunctionCode, arch: int) -> list[DisassembledLine] | None:
     """The instructions of a kernel for sm_`arch`, padding included; None where one is not known.
     Of opcodes there is the root, with the size that is moved; of operands those that steer."""
-    if not _FIRST <= arch <= _LAST:
+    if not reads(arch):
         return None
     routines = dict(code.routines)
     lines = []
@@ -75,12 +81,14 @@ def _line(word: int, at: int, arch: int, routines: dict[int, str]) -> Disassembl
     """One instruction, which stands `at` bytes behind the start of its kernel."""
     operation = word & 0x1FF
     root = _OPCODES.get(operation)
+    if operation == _LINKED:
+        direct = word >> 8 & 0xF == _DIRECT
+        return (
+            DisassembledLine(_predicate(word), "CALL.ABS.NOINC", "", True, True) if direct else None
+        )
     if operation == 0x035:
         root = "HFMA2.MMA" if arch < 100 else "IADD"
-    negated, register = word >> 15 & 1, word >> 12 & 7
-    predicate = ("!" if negated else "") + f"P{register}"
-    if (negated, register) == (0, _ALWAYS):
-        predicate = ""
+    predicate = _predicate(word)
     match root:
         case None:
             return None
@@ -105,6 +113,12 @@ def _line(word: int, at: int, arch: int, routines: dict[int, str]) -> Disassembl
                 return None
             return DisassembledLine(predicate, f"{root}.{_SIZES[size]}", "", False, False)
     return DisassembledLine(predicate, root, "", False, False)
+
+
+def _predicate(word: int) -> str:
+    """What stands before an instruction: "!P0", or nothing."""
+    negated, register = word >> 15 & 1, word >> 12 & 7
+    return "" if (negated, register) == (0, _ALWAYS) else ("!" if negated else "") + f"P{register}"
 
 
 def _target(word: int, at: int, arch: int) -> int:

@@ -18,6 +18,7 @@ held to make the same code as without; where they do not, no line is given.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -37,6 +38,7 @@ from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import Resources, assemble
 
 _FIRST_ARCH: Final = 70  # whose instructions have 16 bytes
+_LINKED_LATER: Final = re.compile(r"\.extern\s+\.(?!shared)")
 _MEMORY: Final = frozenset(
     {"LD", "LDG", "LDL", "LDS", "LDC", "LDCU", "ST", "STG", "STL", "STS", "LDGSTS"}
 )
@@ -186,12 +188,15 @@ def read(
 
     With `lines` a second ptxas run finds the PTX lines; without `compared` it is the only one, and
     its code is not held against that of a plain run. `briefly`: of opcodes the root and the width
-    of an access will do, and of operands those of branches (`decode`). `options` go to ptxas;
-    `timeout` is in seconds, for each program run. Raises ParseError, NoPtxas, AssemblyError,
-    BadCubin, or subprocess.TimeoutExpired; a missing nvdisasm is no error, see `Sass.note`.
+    of an access will do, and of operands those of branches (`decode`). `options` go to ptxas; a
+    text that declares what is linked later is made relocatable. `timeout` is in seconds, for each
+    program run. Raises ParseError, NoPtxas, AssemblyError, BadCubin, or subprocess.TimeoutExpired;
+    a missing nvdisasm is no error, see `Sass.note`.
     """
     module = parse(ptx, name)
     places, problem = _Places(module), ""
+    if _LINKED_LATER.search(ptx):
+        options = (*options, "-c")
     marking = (*options, "-lineinfo") if "-lineinfo" not in options else options
     alone = lines and not compared
     text, given = (places.copy, marking) if alone else (ptx, options)

@@ -57,7 +57,7 @@ def cannot_count(arch: str | None) -> str | None:
         name = limits(arch or "").name
         if int(name.removeprefix("sm_")) < _FIRST_ARCH:
             return f"ptxsw cannot read machine code for {name}"
-        tools()
+        tools(name)
     except (UnknownTarget, NotCounted) as error:
         return str(error)
     return None

@@ -52,6 +52,46 @@ def test_it_is_read_without_nvdisasm(tools: Tools) -> None:
     assert found.note == "" and found.kernels[0].instructions
 
 
+LINKED_LATER = (
+    head("7.0")
+    + """.extern .func (.param .b32 r) elsewhere (.param .b32 a);
+.visible .entry one(.param .u64 out)
+{
+\t.reg .b32 %r<3>;
+\t.reg .b64 %rd<2>;
+\tld.param.u64 %rd1, [out];
+\tmov.u32 %r1, %tid.x;
+\t{
+\t.param .b32 a;
+\tst.param.b32 [a], %r1;
+\t.param .b32 r;
+\tcall.uni (r), elsewhere, (a);
+\tld.param.b32 %r2, [r];
+\t}
+\tst.global.b32 [%rd1], %r2;
+\tret;
+}
+"""
+)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_calls_of_what_is_linked_later(tools: Tools, arch: str) -> None:
+    """nvdisasm 13.5 crashes on some cubins that have them."""
+    mine, theirs = (
+        sass.read(
+            LINKED_LATER, arch, compared=False, briefly=briefly,
+            ptxas=tools.ptxas, disassembler=tools.nvdisasm if not briefly else "/none",
+        )
+        for briefly in (True, False)
+    )  # fmt: skip
+    (one,), (other,) = mine.kernels, theirs.kernels
+    assert (mine.note, theirs.note) == ("", "")
+    assert list(map(seen, one.instructions)) == list(map(seen, other.instructions))
+    assert one.routines == other.routines
+    assert [i.root for i in one.instructions].count("CALL") == 1
+
+
 UNKNOWN = (
     head("7.0")
     + """.visible .entry one()

@@ -380,7 +380,7 @@ def test_one_run_serves_texts_that_differ_in_the_kernel(programs: None) -> None:
     other = LOOP.replace("mul.f32 %f3, %f1, %f2;", "add.f32 %f3, %f1, %f2;")
     modules = [parse(LOOP), parse(other)]
     assert can_be_told_apart(modules, "k")
-    tools = counted.tools()
+    tools = counted.tools("sm_80")
     at_once = counted.count(Question(tuple(modules), "k", "sm_80"), tools)
     alone = (counted.count(Question((module,), "k", "sm_80"), tools) for module in modules)
     assert at_once == tuple(each for (each,) in alone)
@@ -445,16 +445,16 @@ def test_answers_together_are_those_of_each(programs: None, cache: Path) -> None
     """On what a compiler wrote."""
     asked = questions(many_kernels(25))[::5]
     assert list(together(asked)) == [[*range(5)]]
-    at_once = counted.answers(asked, counted.tools())
+    at_once = counted.answers(asked, counted.tools("sm_80"))
     for path in cache.iterdir():
         path.unlink()
-    assert at_once == [counted.count(question, counted.tools()) for question in asked]
+    assert at_once == [counted.count(question, counted.tools("sm_80")) for question in asked]
 
 
 def test_one_that_ptxas_refuses_spoils_no_other(programs: None, runs: Counter[str]) -> None:
     """All are asked about again, each by itself."""
     asked = questions(module_of(LOOP, LOADS.replace("st.global.u32 [%rd1+8]", "st.shared.u32 [1]")))
-    good, bad = counted.answers(asked, counted.tools())
+    good, bad = counted.answers(asked, counted.tools("sm_80"))
     assert runs == {"ptxas": 3}
     assert not isinstance(good, NotCounted)
     assert isinstance(bad, counted.RefusedByPtxas) and str(bad).startswith("ptxas refuses it: ")
@@ -485,7 +485,31 @@ def test_a_file_for_ptxas_has_an_end() -> None:
 def test_tools_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTXSW_REAL_PTXAS", "/nowhere/ptxas")
     with pytest.raises(NotCounted, match="install nvidia-cuda-nvcc with pip"):
-        counted.tools()
+        counted.tools("sm_80")
+
+
+def test_nvdisasm_is_asked_for_where_it_is_needed(
+    programs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Machine code is read from its bits from sm_80 on; before, and where the table of opcodes
+    ends, nobody can say what a kernel costs."""
+
+    def none() -> str:
+        raise nvdisasm.NoNvdisasm("no nvdisasm found; install it")
+
+    monkeypatch.setattr(nvdisasm, "locate", none)
+    assert cannot_count("sm_80") is None
+    assert cannot_count("sm_75") == "no nvdisasm found; install it"
+    _, kernel, decision = auto(text_of("chunks"))
+    assert names(kernel) == {"vectorize"} and (decision.kept, decision.by) == (True, "ptxas")
+    monkeypatch.setenv("PTXSW_CACHE", "off")
+    monkeypatch.setattr(sass, "_decoded", lambda cubin: None)
+    _, kernel, decision = auto(text_of("chunks"))
+    assert names(kernel) == {"vectorize"} and (decision.kept, decision.by) == (True, "counts")
+    assert decision.reason == (
+        "by the rewrites' own counts; their cost in registers is not known: its code has "
+        "instructions that only nvdisasm knows: install nvidia-cuda-nvdisasm with pip"
+    )
 
 
 def test_the_command_says_why(programs: None, tmp_path: Path, cache: Path) -> None:
