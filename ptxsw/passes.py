@@ -34,7 +34,6 @@ from ptxsw.parser import parse
 from ptxsw.rewrites import every, joint, named
 from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
 from ptxsw.rewrites.registers import Registers
-from ptxsw.rewrites.strength_reduction import StrengthReduction
 from ptxsw.rewrites.weighing import Asking, Scales, Weighed, WeighedText, cannot_count
 from ptxsw.target import plain_name
 
@@ -140,7 +139,7 @@ class Passes:
                     each.made.append(made)
                 if made is not None and made.changes:
                     self._write(one, each, made)
-                    if one.name == StrengthReduction.name and not auto:
+                    if one.requires.shorter_code and not auto:
                         yield from self._keep_shorter(each)
                 # Shuffles stand in the way of later rewrites; if ptxas was asked before, they stay
                 # to the end, since it is asked twice at most.
@@ -369,7 +368,7 @@ def answers(questions: Sequence[Question]) -> Sequence[Answered]:
     """What ptxas makes of the texts of some kernels."""
     from ptxsw.cost import counted
 
-    return counted.answers(questions, counted.tools())
+    return counted.answers(questions, counted.tools(questions[0].arch))
 
 
 def _shuffled(each: Progress) -> bool:

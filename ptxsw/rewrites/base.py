@@ -28,6 +28,9 @@ class Requires(Struct, frozen=True):
     sm: int = 0
     sm_reason: str = ""
     words: tuple[str, ...] = ()
+    shorter_code: bool = (
+        False  # what ptxas makes more instructions of is put back in mode force, too
+    )
 
     def missing(self, module: Module) -> str | None:
         """Why no kernel of the module can be rewritten; None where some may be."""

@@ -72,7 +72,7 @@ class StrengthReduction:
     summary: ClassVar[str] = (
         "Addresses in loops are computed from few bases, if a test finds that no index wraps."
     )
-    requires: ClassVar[Requires] = Requires(words=("ld.", "st."))
+    requires: ClassVar[Requires] = Requires(words=("ld.", "st."), shorter_code=True)
     needs_ptxas: ClassVar[bool] = True  # a second loop takes registers that only it can count
     follows: ClassVar[frozenset[str]] = frozenset()
 
