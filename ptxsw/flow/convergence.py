@@ -56,7 +56,7 @@ def waits(instruction: Instruction) -> bool:
     )
 
 
-def _whom(instruction: Instruction) -> Operand | None:
+def waits_for(instruction: Instruction) -> Operand | None:
     """The operand that tells for whom an instruction waits: its member mask, or the number of its
     barrier; None where it has none."""
     operands = instruction.operands
@@ -113,7 +113,7 @@ class _Question:
     def _same_for_all(self, instruction: Instruction) -> bool:
         """Is it plain that lanes that come together to an instruction wait only for each other: by
         a barrier or member mask that is a literal, or was asked for by those that are here?"""
-        whom = _whom(instruction)
+        whom = waits_for(instruction)
         if whom is None or isinstance(whom, Int):
             return True
         if whom not in self._asked:

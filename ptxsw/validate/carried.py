@@ -6,7 +6,8 @@
     JOIN:
 
 A value that can be said at a place (`handover.py`) is known where control arrives with it. Where it
-arrives with several, what was decided on the way tells them apart, if that can be said, too.
+arrives with several, what was decided on the way tells them apart, if that can be said, too. Where
+it cannot, a register of the first text may hold the same on all ways.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 
@@ -30,6 +32,7 @@ class Carried:
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._ways: dict[tuple[Pair, Reg], list[Way]] = {}
+        self._holding: dict[tuple[Pair, Reg], frozenset[Term]] = {}
         self._known: dict[Pair, dict[Reg, Term | None]] = {}
         self.registers: dict[Term, Reg] = {}  # of the first text, by unknowns in the values
 
@@ -38,24 +41,42 @@ class Carried:
         return self._known.get(pair, {})
 
     def arrive(
-        self, pair: Pair, reg: Reg, value: Term | None, given: Callable[[], frozenset[Term]]
+        self,
+        pair: Pair,
+        reg: Reg,
+        value: Term | None,
+        holding: frozenset[Term],
+        given: Callable[[], frozenset[Term]],
     ) -> bool:
         """Control comes to a pair with a value, as it is said there, where some conditions hold.
-        Is less known than before?"""
+        `holding` are the registers of the first text that hold it, too. Is less known than
+        before?"""
         known = self._known.setdefault(pair, {})
         ways = self._ways.setdefault((pair, reg), [])
-        if ways and all(other is value for _, other in ways):
+        held = self._holding.get((pair, reg), holding) & holding
+        fewer = self._holding.get((pair, reg)) not in (None, held)
+        self._holding[pair, reg] = held
+        if value is not None and ways and all(other is value for _, other in ways):
             return False
-        if len(ways) <= _MAX_WAYS:
-            way = given(), value
-            if way in ways:
-                return False
+        way = given(), value
+        if way not in ways and len(ways) <= _MAX_WAYS:
             ways.append(way)
+        elif not fewer:
+            return False
         before, first = known.get(reg), reg not in known
-        known[reg] = None
-        if len(ways) <= _MAX_WAYS:
-            known[reg] = told_apart(self._terms, ways, unknown_at(pair, reg))
+        known[reg] = self._told(ways, held, unknown_at(pair, reg))
         return not first and before is not None and known[reg] is not before
+
+    def _told(self, ways: Sequence[Way], holding: frozenset[Term], name: str) -> Term | None:
+        """The value for several ways."""
+        told = told_apart(self._terms, ways, name) if len(ways) <= _MAX_WAYS else None
+        if not holding:
+            return told
+        held = min(holding, key=lambda word: word.id)
+        if told is None:
+            return held
+        unknown = self._terms.atom(name, held.width, Variance.LANE)
+        return substitute(self._terms, told, lambda node: held if node is unknown else None)
 
 
 def unknown_at(pair: Pair, reg: Reg) -> str:

@@ -70,8 +70,8 @@ class PathComparison:
         self._given = tuple(given)
         self._by_sum = TouchesBySum(old.touches)
 
-    def compare(self) -> Mapping[int, int]:
-        """The events of the two paths by their instructions, first to second. Raises Differ."""
+    def compare(self) -> Sequence[tuple[Event, Event]]:
+        """The events of the two paths, one of each. Raises Differ."""
         self._ends()
         met = self._events()
         stores = StoreComparison(self._memory, self._equality, self._given)
@@ -112,7 +112,7 @@ class PathComparison:
         if not related or not self._same(old.chosen, new.chosen):
             raise Differ("an indirect branch goes elsewhere", old.index, new.index)
 
-    def _events(self) -> Mapping[int, int]:
+    def _events(self) -> Sequence[tuple[Event, Event]]:
         old, new = self._old.events, self._new.events
         for a, b in zip(old, new, strict=False):
             self._event(a, b)
@@ -121,7 +121,7 @@ class PathComparison:
             missing = old[first] if len(old) > first else new[first]
             which = (missing.index, None) if len(old) > first else (None, missing.index)
             raise Differ(f"{missing.instruction.name} is not in both texts", *which)
-        return {a.index: b.index for a, b in zip(old, new, strict=True)}
+        return [*zip(old, new, strict=True)]
 
     def _event(self, old: Event, new: Event) -> None:
         where = old.index, new.index

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from ptxsw.analysis.address_equality import Same, assume_no_overflow
 from ptxsw.analysis.equation import Solved, solved
@@ -15,8 +15,8 @@ from ptxsw.emulator.substitution import rebuild, substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.extensions import vanishes, written_out
 from ptxsw.validate.known import Known
-from ptxsw.validate.memory import CONSTANT
 from ptxsw.validate.numbers import Numbers
+from ptxsw.validate.steady import compared_places, steady
 
 Ask = Literal["all", "plain", "none"]
 
@@ -24,7 +24,6 @@ _MAX_SIZE = 3000
 _MAX_DEPTH = 32
 _DEEP = 200  # nodes
 _SMALL = 60  # nodes
-_MAX_CONSTANT = 64  # loads
 _MAX_CHOICES = 12  # values inside each other
 _MAX_MATCHED = 8  # terms of a sum
 
@@ -87,30 +86,10 @@ class Equality:
         self._check()
         known = tuple(given)
         a, b = self.simplified(a, known), self.simplified(b, known)
-        a, b = self._steady(a, b)
+        a, b = steady(self._terms, a, b)
         if min(a.size, b.size) > _DEEP:
             self._from_below(a, b, known)
         return self._same(a, b, known, 0)
-
-    def _steady(self, a: Term, b: Term) -> tuple[Term, Term]:
-        """Two values in which loads of bytes that the first text reads by `.nc`, too, are these: so
-        nobody writes them. What is read in one case alone tells nothing of other cases."""
-        constant = [node for node in _without_cases(a, b) if _reads(node) == CONSTANT]
-        if not constant or len(constant) > _MAX_CONSTANT:
-            return a, b
-
-        def leaf(node: Term) -> Term | None:
-            epoch = _reads(node)
-            if epoch is None or epoch == CONSTANT:
-                return None
-            for other in constant:
-                distance = self._terms.sub(node.args[0], other.args[0])
-                if distance.kind == "const" and 8 * distance.value + node.width <= other.width:
-                    return self._terms.extract(other, 8 * distance.value, node.width)
-            return None
-
-        memo: dict[Term, Term] = {}
-        return substitute(self._terms, a, leaf, memo), substitute(self._terms, b, leaf, memo)
 
     def _from_below(self, a: Term, b: Term, given: tuple[Term, ...]) -> None:
         """Compare what two values are computed from before they are compared themselves: terms may
@@ -214,7 +193,8 @@ class Equality:
             pairs = zip(a.args, b.args, strict=True)
             if all(self._same(x, y, given, depth + 1) for x, y in pairs):
                 return True
-        if _is_constant_load(a, b) and self._same(a.args[0], b.args[0], given, depth + 1):
+        places = compared_places(self._terms, a, b)
+        if places is not None and self._same(*places, given, depth + 1):
             return True
         a, b = self._lifted(a), self._lifted(b)
         if "ite" in (a.kind, b.kind) and depth < _MAX_DEPTH:
@@ -450,28 +430,3 @@ def _is_small(condition: Term) -> bool:
     if condition.size > _SMALL or condition.kind == "and":
         return False
     return not any(node.kind == "mul" and node.width > 32 for node in walk(condition))
-
-
-def _is_constant_load(a: Term, b: Term) -> bool:
-    """Are both loads of global memory, and one of bytes that the first text reads by `.nc`? Then
-    nobody writes them, and any load at the same address gives the same."""
-    epochs = _reads(a), _reads(b)
-    return None not in epochs and CONSTANT in epochs
-
-
-def _reads(node: Term) -> int | None:
-    """The epoch in which global memory is read, if that is what a node stands for."""
-    name: tuple[Any, ...] = node.value[0] if node.kind == "apply" else ()
-    return name[2] if len(name) == 4 and name[:2] == ("load", "global") else None
-
-
-def _without_cases(*terms: Term) -> Iterator[Term]:
-    """All nodes but those that only one case of a choice has."""
-    work, seen = list(terms), set(terms)
-    while work:
-        node = work.pop()
-        yield node
-        for arg in node.args[:1] if node.kind == "ite" else node.args:
-            if arg not in seen:
-                seen.add(arg)
-                work.append(arg)

@@ -49,13 +49,19 @@ class Handover:
         self._said: dict[Term, Term | None] = {}
         self._words: dict[_Items, tuple[int, Term]] = {}
         self.registers: dict[Term, Reg] = {}  # by the unknowns that bear their names
+        self._holding: dict[Term, set[Term]] = {}
         for reg in sorted(live, key=lambda r: (r.name, r.scope)):
             value = old.get(reg)
             constant, items = split(value)
+            word = unknown_of(text.evaluator, reg)
+            self.registers[word] = reg
+            self._holding.setdefault(value, set()).add(word)
             if items:
-                word = unknown_of(text.evaluator, reg)
-                self.registers[word] = reg
                 self._words.setdefault((value.width, items), (constant, word))
+
+    def holding(self, value: Term) -> frozenset[Term]:
+        """The registers that hold a value, by the unknowns that bear their names."""
+        return frozenset(self._holding.get(value, ()))
 
     def value(self, value: Term) -> Term | None:
         """The value; None where it cannot be said."""

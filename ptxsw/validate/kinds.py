@@ -13,8 +13,9 @@ from enum import Enum, auto
 
 from ptxsw import isa
 from ptxsw.emulator.specials import SPECIALS
+from ptxsw.flow.convergence import waits_for
 from ptxsw.flow.dataflow import CARRY, defs, uses
-from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, type_width
+from ptxsw.ir import Instruction, Int, Mem, Reg, Special, Symbol, type_width
 from ptxsw.isa import Trait
 
 
@@ -103,6 +104,18 @@ def clobbers(instruction: Instruction) -> bool:
 def meets(instruction: Instruction) -> bool:
     """Must lanes or threads execute this very instruction together?"""
     return instruction.opcode in _MEET or not isa.known(instruction)
+
+
+def may_part(instruction: Instruction) -> bool:
+    """May one of several lanes that come to an event together not come behind it, or wait there
+    for others than the rest of them? A call may end some; a barrier or member mask that is no
+    literal may be another in each."""
+    if not isa.known(instruction):
+        return True
+    if isa.effects(instruction.opcode, instruction.modifiers) & isa.Effect.CALL:
+        return True
+    whom = waits_for(instruction)
+    return whom is not None and not isinstance(whom, Int)
 
 
 def asks_convergence(instruction: Instruction) -> bool:

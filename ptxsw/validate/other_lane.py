@@ -82,7 +82,7 @@ class OtherLane:
         if inner in (self._lane, self._low):
             self.in_row = self.in_row or inner is self._low
             return self._place.number(self._terms, node)
-        if inner is self._warp:
+        if _is_of_warp(inner, self._column):
             self.in_row = True
             return node
         if inner is self._column:
@@ -144,6 +144,11 @@ class OtherLane:
             return None
         self.assumed |= found
         return self._memory.load(stores, name[2], here, ())
+
+
+def _is_of_warp(node: Term, column: Term) -> bool:
+    """Is it some bits of `%tid.x` that are the same in all lanes that lie in one row?"""
+    return node.kind == "extract" and node.args[0] is column and node.value >= _LANE_BITS
 
 
 def lane_number(terms: Terms) -> Term:

@@ -24,7 +24,7 @@ from ptxsw.validate.evaluate import (
     is_integer_division,
     shape,
 )
-from ptxsw.validate.kinds import SPACE_WORDS, Kind, clobbers, kind
+from ptxsw.validate.kinds import SPACE_WORDS, Kind, clobbers, kind, may_part
 from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.windows import Windows
@@ -54,7 +54,8 @@ class Touch(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """Something both texts must do: what it is, with which operands, and whether it happens."""
+    """Something both texts must do: what it is, with which operands, and whether it happens.
+    `mask`: which lanes are here, if that has been asked."""
 
     index: int
     instruction: Instruction
@@ -62,6 +63,7 @@ class Event(Struct, frozen=True):
     operands: tuple[Term, ...]
     guard: Term
     epoch: int  # the epoch of memory that it ends or leaves alone
+    mask: Term | None = None
 
 
 class End(Struct, frozen=True):
@@ -394,10 +396,12 @@ class Runner:
     ) -> list[tuple[Reg, Term]]:
         if self._warp is not None and self._warp.understands(instruction):
             return self._warp.run(path, instruction, index)
-        path.mask = None
+        if guard.variance is not Variance.UNIFORM or may_part(instruction):
+            path.mask = None
         what, operands = self._signature(path, instruction)
         number = len(path.events)
-        path.events.append(Event(index, instruction, what, operands, guard, len(path.stores) - 1))
+        epoch = len(path.stores) - 1
+        path.events.append(Event(index, instruction, what, operands, guard, epoch, path.mask))
         if clobbers(instruction):
             path.stores.append([])
         return [

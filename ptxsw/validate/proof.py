@@ -30,6 +30,7 @@ from ptxsw.validate.indices import Indices
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets, uniform_registers
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
+from ptxsw.validate.meetings import Meetings
 from ptxsw.validate.memory import Bytes, Memory, uncovered
 from ptxsw.validate.narrowing import readings
 from ptxsw.validate.outcome import (
@@ -77,8 +78,7 @@ class Validation:
         self.images = {o: n for o, n in edits.images.items() if o in starts}
         self._claim_labels(claims)
         self._uncut_loops(claims)
-        self.met: dict[int, set[int]] = {}
-        self.met_by: dict[int, int] = {}
+        self.meetings = Meetings(lambda: self.versions)
         self.work: dict[Pair, None] = {}
         self.done: set[Pair] = set()
         self._stops = frozenset(p for places in self.images.values() for p in places)
@@ -157,6 +157,7 @@ class Validation:
             elif not self._identical(pair):
                 self._segment(pair)
         self.waiting.check(self.done)
+        self.meetings.check(self.old.cfg.instructions.__getitem__)
 
     def _check_questions(self) -> None:
         """Which lanes are together is not followed: where the first text asks, branches must be
@@ -242,7 +243,7 @@ class Validation:
                 self._again(end)
         for at, instruction in enumerate(old):
             if meets(instruction):
-                self._meet(p + at, q + at)
+                self.meetings.meet(p + at, q + at, whole=False)
         for end in ends:
             self._come_to(end)
         return True
@@ -273,16 +274,6 @@ class Validation:
 
     def _images_of(self, position: int) -> frozenset[int]:
         return self.images.get(position, frozenset())
-
-    def _meet(self, old: int, new: int) -> None:
-        """Threads that meet at one instruction of the first text meet at one of the second."""
-        others = self.met.setdefault(old, set())
-        several = any(o != new and not self.versions.exclude(o, new) for o in others)
-        others.add(new)
-        if several or self.met_by.setdefault(new, old) != old:
-            raise Differ("threads that meet at one instruction would meet at several", old, new)
-
-    # ------------------------------------------------------------ cuts
 
     # ------------------------------------------------------------ segments
 
@@ -474,9 +465,12 @@ class Validation:
             if self._impossible(joint):
                 return
             raise
-        for a, b in met.items():
-            if meets(self.old.cfg.instructions[a]):
-                self._meet(a, b)
+        known = self.equality.known(joint)
+        for a, b in met:
+            if meets(a.instruction):
+                together = cut.view is not None and b.mask is not None
+                whole = together and known.truth(cut.view.whole(b.mask)) is True
+                self.meetings.meet(a.index, b.index, whole=whole)
         self._follow(cut, old, new)
 
     def _go_together(self, old: Path, new: Path) -> bool:

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ptxsw import isa
 from ptxsw.bits import wrapped
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, unknowns, walk
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.equality import Equality, assumed
+from ptxsw.validate.kinds import may_part
 from ptxsw.validate.memory import Bytes, Memory
 from ptxsw.validate.other_lane import LANES, Place, neighbours
-from ptxsw.validate.path import Path, Touch
+from ptxsw.validate.path import Event, Path, Touch
 from ptxsw.validate.warp import WarpView
 
 _MAX_CHOICES = 2  # of an address
+_MASKED = isa.opcodes(isa.Trait.MASKED)
 
 Samples = dict[Term, tuple[int, int, int]]
 
@@ -43,9 +46,10 @@ class ReadByOthers:
         known = self._equality.known(tuple(given))
         if mask is None or known.truth(self._view.whole(mask)) is not True:
             return None
+        near = [t for t in old.touches if _surely_comes(old.events[touch.before : t.before])]
         found: Touch | None = None
         for target, case in self._cases(touch.target, tuple(given), 0):
-            found = next((t for t in old.touches if self._covers(t, touch, target, case)), None)
+            found = next((t for t in near if self._covers(t, touch, target, case)), None)
             if found is None:
                 return None
         return found
@@ -68,7 +72,7 @@ class ReadByOthers:
     def _covers(self, old: Touch, new: Touch, target: Bytes, given: tuple[Term, ...]) -> bool:
         """Does this load read the bytes in another lane?"""
         source = old.target
-        if not old.loads or old.parted or old.before > new.before:
+        if not old.loads or old.parted:
             return False
         if source.space != target.space or source.size != target.size:
             return False
@@ -126,3 +130,15 @@ class ReadByOthers:
             first, other, after = values
             found = self._samples[place] = first, other, after
         return found
+
+
+def _surely_comes(events: Sequence[Event]) -> bool:
+    """Do all lanes of a whole warp that come together to some events come past them, whatever
+    other threads do? Votes and shuffles wait for these lanes alone."""
+    return all(
+        event.guard.kind == "const"
+        and event.instruction.opcode in _MASKED
+        and "sync" in event.instruction.modifiers
+        and not may_part(event.instruction)
+        for event in events
+    )

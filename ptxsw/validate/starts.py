@@ -314,9 +314,24 @@ class Starts:
             return frozenset(c for c in said if c is not None and c.kind != "const")
 
         for reg in extra:
-            value = _partly(self._terms, there, new.get(reg), unknown_at(pair, reg))
-            if self.carried.arrive(pair, reg, value, given):
+            held = self._as_first(there, new.get(reg), old, new, joint)
+            value = _partly(self._terms, there, held, unknown_at(pair, reg))
+            if self.carried.arrive(pair, reg, value, there.holding(held), given):
                 yield pair
+
+    def _as_first(
+        self, there: Handover, held: Term, old: Path, new: Path, joint: tuple[Term, ...]
+    ) -> Term:
+        """A value of the second text as the first has computed it, if it can be said at the next
+        place only so: it came by a shuffle, and from memory in the first."""
+        if there.value(held) is None:
+            for reg, value in new.written.items():
+                if value is held and reg in old.written:
+                    first = old.written[reg]
+                    sayable = first is not held and there.value(first) is not None
+                    if sayable and self._equality.same(first, held, joint):
+                        return first
+        return held
 
     def _check_claim(
         self, claim: ReadClaim, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]

@@ -1,0 +1,78 @@
+"""Loads of bytes that nobody writes, told by what else is read.
+
+    ld.global.nc.f32 %f1, [%rd4];    nobody writes these bytes while the kernel runs,
+    ld.global.f32 %f2, [%rd4];       so this gives the same, whatever was stored before
+
+What is read by `.nc` in one case of a choice alone tells nothing of other cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.substitution import substitute
+from ptxsw.emulator.terms import Terms
+from ptxsw.validate.memory import CONSTANT
+
+_MAX_LOADS = 64
+
+
+def steady(terms: Terms, a: Term, b: Term) -> tuple[Term, Term]:
+    """Two values in which loads of bytes that the first text reads by `.nc`, too, are these."""
+    constant = [node for node in _without_cases(a, b) if _epoch(node) == CONSTANT]
+    if not constant or len(constant) > _MAX_LOADS:
+        return a, b
+
+    def leaf(node: Term) -> Term | None:
+        epoch = _epoch(node)
+        if epoch is None or epoch == CONSTANT:
+            return None
+        for other in constant:
+            distance = terms.sub(node.args[0], other.args[0])
+            if distance.kind == "const" and 8 * distance.value + node.width <= other.width:
+                return terms.extract(other, 8 * distance.value, node.width)
+        return None
+
+    memo: dict[Term, Term] = {}
+    return substitute(terms, a, leaf, memo), substitute(terms, b, leaf, memo)
+
+
+def compared_places(terms: Terms, a: Term, b: Term) -> tuple[Term, Term] | None:
+    """The addresses of two loads of global memory of which one is of bytes that the first text
+    reads by `.nc`: any load at the same address gives the same. None for other values."""
+    (first, mine), (second, theirs) = _read(terms, a), _read(terms, b)
+    if mine is None or theirs is None or CONSTANT not in (first, second):
+        return None
+    return mine, theirs
+
+
+def _read(terms: Terms, node: Term) -> tuple[int | None, Term | None]:
+    """The epoch and address of a load of global memory, or of some bytes of one."""
+    at = 0
+    if node.kind == "extract" and node.value % 8 == node.width % 8 == 0:
+        at, node = node.value // 8, node.args[0]
+    epoch = _epoch(node)
+    if epoch is None:
+        return None, None
+    place = node.args[0]
+    return epoch, terms.add(place, terms.const(at, place.width))
+
+
+def _epoch(node: Term) -> int | None:
+    """The epoch in which global memory is read, if that is what a node stands for."""
+    name: tuple[Any, ...] = node.value[0] if node.kind == "apply" else ()
+    return name[2] if len(name) == 4 and name[:2] == ("load", "global") else None
+
+
+def _without_cases(*terms: Term) -> Iterator[Term]:
+    """All nodes but those that only one case of a choice has."""
+    work, seen = list(terms), set(terms)
+    while work:
+        node = work.pop()
+        yield node
+        for arg in node.args[:1] if node.kind == "ite" else node.args:
+            if arg not in seen:
+                seen.add(arg)
+                work.append(arg)
