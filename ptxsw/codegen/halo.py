@@ -47,8 +47,18 @@ class HaloWriter(Struct):
             offset += far if row.high else -far
         else:
             base = self._either_side(lines, at, row, register, far)
-        load = self.values.plan.instructions[row.lead]
-        lines.put_before(at, f"@{guard} {load.name} {name}, [{base}{_added(offset)}];")
+        load = self._opcode(row)
+        lines.put_before(at, f"@{guard} {load} {name}, [{base}{_added(offset)}];")
+
+    def _opcode(self, row: Halo) -> str:
+        """The lead's opcode. Only if all members read by `.nc` does the text say that nobody writes
+        what lies beyond the warp."""
+        plan = self.values.plan
+        lead = plan.instructions[row.lead]
+        members = (r.dest for r in plan.rewrites if any(p.source == row.lead for p in r.parts))
+        if all("nc" in plan.instructions[member].modifiers for member in members):
+            return lead.name
+        return ".".join((lead.opcode, *(m for m in lead.modifiers if m != "nc")))
 
     def _address(self, lead: int) -> tuple[int, Reg, int]:
         """Where the lead is loaded, and from which register and offset."""

@@ -39,7 +39,7 @@ from ptxsw.validate.outcome import (
     Differ,
     GiveUp,
 )
-from ptxsw.validate.path import Constant, End, Path, Runner, Touch
+from ptxsw.validate.path import Constant, End, Event, Path, Runner, Touch
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.starts import Pair, Starts
 from ptxsw.validate.text import Text
@@ -465,13 +465,16 @@ class Validation:
             if self._impossible(joint):
                 return
             raise
-        known = self.equality.known(joint)
         for a, b in met:
             if meets(a.instruction):
-                together = cut.view is not None and b.mask is not None
-                whole = together and known.truth(cut.view.whole(b.mask)) is True
-                self.meetings.meet(a.index, b.index, whole=whole)
+                self.meetings.meet(a.index, b.index, whole=self._is_whole(cut, b, joint))
         self._follow(cut, old, new)
+
+    def _is_whole(self, cut: Cut, event: Event, given: tuple[Term, ...]) -> bool:
+        """Do all lanes of the warp come together to an event of the second text?"""
+        if cut.view is None or event.mask is None:
+            return False
+        return self.equality.known(given).truth(cut.view.whole(event.mask)) is True
 
     def _go_together(self, old: Path, new: Path) -> bool:
         """Do two paths come to corresponding places of which nothing has to be known? Then they are

@@ -276,7 +276,7 @@ class _Checker(SegmentRunner):
         beyond the warp would have made: it may be several where rows begin at one place."""
         for index in self._meant(extra):
             load = self.instructions[index]
-            if index not in self.addresses or load.name != extra.instruction.name:
+            if index not in self.addresses or not _reads_alike(load, extra.instruction):
                 continue
             if extra.widths != tuple(map(self.machine.width, self.registers_of(index))):
                 continue
@@ -458,6 +458,12 @@ def _bounds(fact: Term, term: Term) -> tuple[int, int] | None:
     if right is term and left.kind == "const":
         return left.value + strict, (1 << term.width) - 1
     return None
+
+
+def _reads_alike(load: Instruction, added: Instruction) -> bool:
+    """Is an added load as that of the original, or without its `.nc`?"""
+    modifiers = tuple(m for m in load.modifiers if m != "nc")
+    return added.opcode == load.opcode and added.modifiers in (load.modifiers, modifiers)
 
 
 def _guards(plan: Plan) -> Iterator[WrapGuard]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -133,3 +134,13 @@ def test_statements_that_share_a_line() -> None:
         before = launch(parse(text), "row", 1, 40, [data, out])
         after = launch(parse(new), "row", 1, 40, [data, out])
         assert before.buffers[1].tobytes() == after.buffers[1].tobytes()
+
+
+def test_what_lies_beyond_is_read_by_nc_only_if_all_members_are() -> None:
+    """Of bytes that a plain load reads, the text does not say that nobody writes them."""
+    text = text_of("row")
+    members = re.findall(r"ld\.global\.nc[^\n]*", text)
+    assert re.search(r"ld\.global\.nc\S* %sw\d*_beyond1,", made(text, "halo")[0])
+    for member in members[1:]:
+        mixed = made(text.replace(member, member.replace(".nc", "")), "halo")[0]
+        assert re.search(r"ld\.global\.f32 %sw\d*_beyond1,", mixed)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ptxsw.validate import Proved
-from tests.validate.test_warp import HEAD, START, judged
+from tests.validate.test_warp import HEAD, ROWS, START, judged
 
 END = """
 st.global.f32 [%rd7], %f4;
@@ -96,3 +96,69 @@ def test_order_does_not_matter_but_number_does(old: str, new: str, right: bool) 
     begin = f"{HEAD}{START}ld.global.u32 %r7, [%rd7];\nsetp.lt.u32 %p2, %r2, 5;\n"
     end = f"st.global.u32 [%rd7+4], %r6;{END}"
     assert isinstance(judged(f"{begin}{old}{end}", f"{begin}{new}{end}"), Proved) == right
+
+
+SHUFFLED = """
+activemask.b32 %sw_mask;
+setp.ne.or.b32 %sw_part, %sw_mask, -1, %sw_rows;
+setp.gt.or.u32 %sw_own, %sw_lane, 30, %sw_part;
+shfl.sync.down.b32 %f2, %sw_src, 1, 31, %sw_mask;
+@%sw_own ld.global.nc.f32 %f2, [%rd6+4];
+"""
+GUARDED = "ld.global.nc.f32 %f5, [%rd6+2048];\nst.global.f32 [%rd7], %f5;\n"
+ASKED = "ld.global.f32 %f6, [%rd7];\nsetp.lt.f32 {0}, %f6, 0f3F000000;\n@{0} bra {1};\n"
+ONE = ASKED.format("%p2", "ONE") + "ld.global.nc.f32 %f1, [%rd6];\n{0}ONE:\n{1}"
+TWO = ASKED.format("%p3", "TWO") + "ld.global.nc.f32 %f2, [%rd6+4];\nTWO:\n"
+SUM = "add.f32 %f4, %f1, %f2;"
+
+
+@pytest.mark.parametrize(
+    ("between", "right"),
+    [
+        ("st.global.f32 [%rd7+4], %f7;\n", True),
+        ("st.global.f32 [%rd7], %f7;\n", False),  # the second question may have another answer
+        ("mov.f32 %f1, %f7;\n", False),  # the register that held it holds something else
+        ("mov.b32 %sw_src, %f7;\n", False),
+    ],
+)
+def test_a_register_of_the_first_text_holds_it_on_all_ways(between: str, right: bool) -> None:
+    """The second text keeps what the load gave or, where it was not made, a zero; so does %f1."""
+    begin = "mov.f32 %f1, 0f00000000;\nmov.f32 %f2, 0f00000000;\n" + GUARDED
+    moved = "" if "sw_src" in between else between
+    old = f"{HEAD}{START}{begin}{ONE.format('', moved)}{TWO}{SUM}{END}"
+    keep = ONE.format("mov.b32 %sw_src, %f1;\n", between)
+    second = TWO.replace("ld.global.nc.f32 %f2, [%rd6+4];\n", SHUFFLED)
+    new = f"{HEAD}{ROWS}{START}mov.b32 %sw_src, 0;\n{begin}{keep}{second}{SUM}{END}"
+    assert isinstance(judged(old, new), Proved) == right
+
+
+def test_a_shuffled_value_is_kept_as_what_memory_holds() -> None:
+    """It came from another lane; the first text has read it, and would find it again."""
+    loads = "ld.global.nc.f32 %f1, [%rd6];\nld.global.nc.f32 %f2, [%rd6+4];\n"
+    rest = "add.f32 %f3, %f1, %f2;\n" + IF.format("add.f32 %f3, %f3, %f3;") + "\n{0}\n"
+    again = "ld.global.nc.f32 %f4, [%rd6+4];"
+    old = f"{HEAD}{START}{loads}{rest.format(again)}{END}"
+    shuffled = loads.replace(
+        "ld.global.nc.f32 %f2, [%rd6+4];\n", f"mov.b32 %sw_src, %f1;{SHUFFLED}"
+    )
+    begin = f"{HEAD}{ROWS}{START}{shuffled}"
+    kept = rest.format("mov.b32 %f4, %sw_near;")
+    assert isinstance(judged(old, f"{begin}mov.b32 %sw_near, %f2;\n{kept}{END}"), Proved)
+    assert not isinstance(judged(old, f"{begin}mov.b32 %sw_near, %f1;\n{kept}{END}"), Proved)
+
+
+@pytest.mark.parametrize(
+    ("constant", "right"),
+    [
+        ("ld.global.nc.u16 %h1, [%rd6+4];\nld.global.nc.u16 %h2, [%rd6+6];", True),
+        ("ld.global.nc.u16 %h1, [%rd6+4];\nld.global.nc.u16 %h2, [%rd6+8];", False),
+        ("", False),
+    ],
+)
+def test_parts_of_what_nobody_writes_make_the_whole(constant: str, right: bool) -> None:
+    """Two halves are read by .nc: so a plain load of both gives the same behind any store."""
+    halves = f".reg .b16 %h<3>;\n{constant}\n"
+    plain = "ld.global.f32 %f1, [%rd6+4];\nst.global.f32 [%rd7+64], %f5;\n"
+    again = "ld.global.f32 %f4, [%rd6+4];"
+    old = f"{HEAD}{START}{halves}{plain}{again}{END}"
+    assert isinstance(judged(old, old.replace(again, "mov.f32 %f4, %f1;")), Proved) == right
