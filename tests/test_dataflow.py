@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ptxsw.flow.cfg import Cfg, build
-from ptxsw.flow.dataflow import CARRY, defs, liveness, slice_registers, uses
+from ptxsw.flow.dataflow import CARRY, defs, in_order, liveness, slice_registers, uses
 from ptxsw.ir import Instruction, Mem, Reg
 from ptxsw.parser import parse
 from tests.heads import head
@@ -89,3 +89,9 @@ def test_a_carry_is_live_from_its_sum_to_its_reader() -> None:
     text = CHAIN.replace("add.cc.u32 %r1, %r2, %r3;", "add.u32 %r1, %r2, %r3;")
     assert "%cc" in names(liveness(build(parse(text).functions[-1].body))[0])
     assert "%cc" not in names(liveness(build(parse(CHAIN).functions[-1].body))[0])
+
+
+def test_registers_of_a_set_have_an_order_that_is_the_same_in_each_run() -> None:
+    """The order of sets is another in each run of Python: text must not depend on it."""
+    regs = [Reg("%r10"), Reg("%r2"), Reg("%r2", 1), Reg("%rd1")]
+    assert in_order(frozenset(reversed(regs))) == in_order(set(regs)) == regs

@@ -19,7 +19,7 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import CARRY, defs, read_first, uses
+from ptxsw.flow.dataflow import CARRY, defs, in_order, read_first, uses
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 _SUMS = frozenset({"add", "cvt", "mad", "mov", "mul", "neg", "or", "shl", "sub"})
@@ -103,7 +103,7 @@ class LoopSums:
         if number != self._loop.header:
             before = [self._ends[n] for n in self._cfg.predecessors[number]]
             state = self._joined(self._cfg.name(number), before)
-        for reg in read_first(self._of(number)):
+        for reg in in_order(read_first(self._of(number))):
             if reg not in state.env:
                 state.env[reg] = self._entering(reg)
         everything = frozenset(state.env) | self._set_inside
@@ -190,7 +190,8 @@ class LoopSums:
             return None
         if not all(read in self._only_set for read in uses(instruction)):
             return None
-        state = State({read: self._entering(read, depth + 1) for read in uses(instruction)})
+        read = in_order(uses(instruction))  # sums are in the order in which their atoms are made
+        state = State({reg: self._entering(reg, depth + 1) for reg in read})
         step = self._machine.prepare(instruction, frozenset({reg}))
         if step is None:
             return None

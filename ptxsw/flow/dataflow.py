@@ -33,6 +33,11 @@ def uses(instruction: Instruction) -> frozenset[Reg]:
     return read | {CARRY} if instruction.opcode in _CARRIES_IN else read
 
 
+def in_order(registers: Iterable[Reg]) -> list[Reg]:
+    """Registers of a set, in an order that is the same in each run of the program."""
+    return sorted(registers, key=lambda reg: (reg.name, reg.scope))
+
+
 class Analysis(Struct, frozen=True):
     """A union (may) analysis: how facts pass a block, and in which direction."""
 
