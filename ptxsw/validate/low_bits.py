@@ -37,6 +37,7 @@ class LowBits:
         self._text, self._memory, self._lasts = text, memory, lasts
         self._terms = text.evaluator.terms
         self._entries: dict[Multiples, dict[int, _Low]] = {}
+        self._known: dict[Term, Term | None] = {}  # of values, what of them lasts
         self._multiples: Mapping[Term, int] = {}
 
     def at(self, position: int, multiples: Multiples = ()) -> Mapping[Reg, Term]:
@@ -101,12 +102,11 @@ class LowBits:
 
     def _lasting(self, value: Term) -> Term | None:
         """As many low bits of a value as mean the same at all times."""
-        if value.width > BITS:
-            for bits in range(BITS, 0, -1):
-                low = self._low(value, bits)
-                if self._lasts(low):
-                    return low
-        return None
+        if value not in self._known:
+            width = BITS if value.width > BITS else 0
+            lows = (self._low(value, bits) for bits in range(width, 0, -1))
+            self._known[value] = next(filter(self._lasts, lows), None)
+        return self._known[value]
 
     def _low(self, value: Term, bits: int) -> Term:
         """The low bits of a value, without summands that are nothing in them."""
@@ -122,7 +122,9 @@ class LowBits:
         """What two states agree in."""
         found: _Low = {}
         for reg, low in one.items():
-            if reg in other:
+            if other.get(reg) is low:
+                found[reg] = low
+            elif reg in other:
                 for bits in range(min(low.width, other[reg].width), 0, -1):
                     same = self._low(low, bits)
                     if same is self._low(other[reg], bits):
