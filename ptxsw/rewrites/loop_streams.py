@@ -10,6 +10,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw import isa
+from ptxsw.analysis.address_fingerprint import Fingerprints
 from ptxsw.analysis.disjoint import apart
 from ptxsw.analysis.exact_sums import ExactSums
 from ptxsw.analysis.grid import FARTHEST, Unbounded
@@ -52,9 +53,12 @@ class Stream(Struct, frozen=True):
 
     @property
     def shape(self) -> tuple[object, ...]:
-        instruction = self.access.instruction
-        kind = isa.access_type(instruction)
-        return self.access.space, kind, self.access.elements, "nc" in instruction.modifiers
+        return _shape(self.access)
+
+
+def _shape(access: Access) -> tuple[object, ...]:
+    kind = isa.access_type(access.instruction)
+    return access.space, kind, access.elements, "nc" in access.instruction.modifiers
 
 
 class LoopStreams:
@@ -108,8 +112,35 @@ class LoopStreams:
     @cached_property
     def streams(self) -> dict[int, Stream]:
         """The accesses that can be followed from turn to turn."""
-        found = (self._stream(access) for access in self.accesses)
+        told = self.kernel.options.rewrites is not None  # why the others cannot be followed
+        found = (self._stream(a) for a in self.accesses if told or a.index in self._meeting)
         return {stream.index: stream for stream in found if stream is not None}
+
+    @cached_property
+    def _meeting(self) -> frozenset[int]:
+        """The accesses that may go to the same bytes in each turn, and the loads that may go where
+        another access of their shape goes, in the same turn or the one before, together with that
+        one. Nothing is kept of the others."""
+        fingerprints = Fingerprints(self.count, self.kernel.function.block_shape)
+        found: set[int] = set()
+        places: dict[object, set[int]] = {}
+        loads: list[tuple[int, object, object]] = []
+        for access in self.accesses:
+            addresses = {variant.address for variant in access.variants}
+            if len(addresses) != 1 or not _is_plain(access.instruction):
+                continue
+            now, later = fingerprints.of(addresses.pop())
+            if now == later:
+                found.add(access.index)
+            shape = _shape(access)
+            places.setdefault((shape, now), set()).add(access.index)
+            if access.kind == "load":
+                loads.append((access.index, (shape, now), (shape, later)))
+        for load, here, ahead in loads:
+            others = (places[here] | places.get(ahead, set())) - {load}
+            if others:
+                found |= {load, *others}
+        return frozenset(found)
 
     def _stream(self, access: Access) -> Stream | None:
         instruction = access.instruction

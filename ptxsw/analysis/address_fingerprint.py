@@ -1,0 +1,86 @@
+"""Fingerprints of addresses: numbers that are equal where the polynomials of addresses are.
+
+To write an address as a polynomial (`exact_sums`) takes proofs that its indices do not wrap. Most
+accesses of a loop go where no other goes, which is seen without: each atom is given a large number,
+and the address is evaluated modulo a prime as if nothing wrapped. Whatever `exact_sums` and
+`ranges` may write for a part has the number of this part, so that different numbers mean different
+polynomials. Equal numbers mean nothing: they only make the polynomials worth having.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ptxsw.analysis.grid import AXES
+from ptxsw.bits import wrapped
+from ptxsw.emulator.node import Term, arguments, bottom_up, split
+
+_PRIME = (1 << 61) - 1
+_ROOT = 37
+
+Fingerprint = tuple[int, int]
+"""Of what a term is in this turn of a loop, and in the next."""
+
+
+class Fingerprints:
+    """Those of one loop, whose turns `count` counts; `shape` are the threads of a block along each
+    axis, where the kernel says so."""
+
+    def __init__(self, count: Term, shape: tuple[int, int, int] | None) -> None:
+        now = pow(_ROOT, count.id + 1, _PRIME)
+        self._known: dict[Term, Fingerprint] = {count: (now, (now + 1) % _PRIME)}
+        self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (), strict=False)}
+
+    def of(self, address: Term) -> Fingerprint:
+        for term in bottom_up(self._known, _parts, address):
+            self._known[term] = self._found(term)
+        return self._known[address]
+
+    def _found(self, term: Term) -> Fingerprint:
+        """The same from the fingerprints of the parts."""
+        match term.kind:
+            case "const" | "sum":
+                constant, items = split(term)
+                now = later = wrapped(constant, term.width)
+                for part, factor in items:
+                    one, other = self._known[part]
+                    number = wrapped(factor, term.width)
+                    now, later = now + number * one, later + number * other
+                return now % _PRIME, later % _PRIME
+            case "mul":
+                now = later = 1
+                for part in term.args:
+                    one, other = self._known[part]
+                    now, later = now * one % _PRIME, later * other % _PRIME
+                return now, later
+            case "zext" | "sext":
+                return self._known[term.args[0]]
+            case "extract":  # high bits are the whole without low ones, which count as the whole
+                return (0, 0) if term.value else self._known[term.args[0]]
+            case "concat" if term.args[1].kind == "const":
+                high, low = term.args
+                one, other = self._known[high]
+                factor, constant = 1 << low.width, int(low.value)
+                return (one * factor + constant) % _PRIME, (other * factor + constant) % _PRIME
+        return self._atom(term)
+
+    def _atom(self, term: Term) -> Fingerprint:
+        name = str(term.value) if term.kind == "atom" else ""
+        if name in self._sides:
+            return self._sides[name], self._sides[name]
+        sized = name.startswith(("%ntid.", "%nctaid."))
+        exponent = int.from_bytes(name.encode(), "big") if sized else term.id + 1
+        number = pow(_ROOT, exponent, _PRIME)
+        return number, number
+
+
+def _parts(term: Term) -> Iterable[Term]:
+    """The parts from which a fingerprint is computed."""
+    match term.kind:
+        case "sum" | "mul" | "zext" | "sext":
+            return arguments(term)
+        case "extract" if term.value == 0:
+            return arguments(term)
+        case "concat" if term.args[1].kind == "const":
+            return term.args[:1]
+    return ()
