@@ -9,6 +9,7 @@ exit at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -85,7 +86,7 @@ class _Question:
         self._asked: dict[Operand, bool] = {}  # is a member mask what was asked of lanes here?
 
     def answer(self) -> Divergence | None:
-        parting = [n for n in sorted(self._before) if n != self._block and self._parts(n)]
+        parting = [n for n in sorted(self._before) if self._comes_again(n) and self._parts(n)]
         meeting = self._meeting() if parting else {}
         for number in self._before:
             found = self._kept_back(self._cfg.blocks[number])
@@ -96,6 +97,15 @@ class _Question:
             if found is not None:
                 return found
         return None
+
+    def _comes_again(self, number: int) -> bool:
+        """May a lane come to the block in question from the end of another? From its own end it
+        may in a loop."""
+        return number != self._block or self._looping
+
+    @cached_property
+    def _looping(self) -> bool:
+        return not self._before.isdisjoint(self._cfg.blocks[self._block].successors)
 
     def _kept_back(self, block: Block) -> Divergence | None:
         """An instruction that may keep some lanes until others have gone on."""
@@ -131,7 +141,7 @@ class _Question:
                 return Divergence(branch, "some lanes never reach it")
         if len(here) < 2:
             return None
-        meet = meeting.get(number, _END)
+        meet = self._next_meeting() if number == self._block else meeting.get(number, _END)
         if meet == _END:
             return Divergence(branch, "lanes reach it on different paths")
         region = self._cfg.reached_from(here, {meet})
@@ -148,13 +158,25 @@ class _Question:
     def _meeting(self) -> Mapping[int, int]:
         """Where lanes that part at a block meet at the latest: the next block on all ways from
         it to the block in question, or to an end that is not at once."""
-        after: dict[int, list[int]] = {}
-        for number in self._before:
-            ways = [s for s in self._cfg.blocks[number].successors if s in self._before]
-            lost = [s for s in self._cfg.blocks[number].successors if s not in self._before]
-            if number == self._block or not self._ends.issuperset(lost):
-                ways.append(_END)
-            after[number] = ways
+        after = {number: self._ways(number) for number in self._before}
+        after[self._block].append(_END)
+        return self._met(after)
+
+    def _next_meeting(self) -> int:
+        """The same of lanes that part at the block in question, on their ways back to it."""
+        after = {number: self._ways(number) for number in self._before}
+        after = {n: [_END if s == self._block else s for s in ways] for n, ways in after.items()}
+        meet = self._met(after).get(self._block, _END)
+        return self._block if meet == _END else meet
+
+    def _ways(self, number: int) -> list[int]:
+        """Where control goes from a block on its ways to the one in question."""
+        successors = self._cfg.blocks[number].successors
+        ways = [s for s in successors if s in self._before]
+        lost = [s for s in successors if s not in self._before]
+        return ways if self._ends.issuperset(lost) else [*ways, _END]
+
+    def _met(self, after: Mapping[int, list[int]]) -> Mapping[int, int]:
         backward: dict[int, list[int]] = {_END: [], **{n: [] for n in after}}
         for number in sorted(after, key=self._cfg.rank.__getitem__):
             for successor in after[number]:

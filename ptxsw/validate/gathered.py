@@ -12,24 +12,20 @@ predicates it is known there that they are true in some lane.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 
-from ptxsw import isa
-from ptxsw.emulator.node import Variance
-from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.convergence import convergence_blocker, waits
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.dataflow import defs
 from ptxsw.flow.loop_exits import memory_dependence
-from ptxsw.ir import Instruction, Int, Mem, Reg, Special, Symbol
-from ptxsw.validate.kinds import Kind, kind
+from ptxsw.ir import Instruction, Int, Reg
+from ptxsw.validate.alike import ENDS, Alike
 from ptxsw.validate.outcome import GiveUp
 
 ALL = (Int(-1), Int(0xFFFFFFFF))
 """A member mask that names all lanes."""
 
 _Some = frozenset[Reg]
-_ENDS = frozenset({"ret", "exit", "trap"})
 
 
 def names_all(instruction: Instruction) -> bool:
@@ -44,10 +40,10 @@ def names_all(instruction: Instruction) -> bool:
 
 
 class Gathered:
-    """The second text, as a warp runs it. `undefined` are registers read before they are set."""
+    """The second text, as a warp runs it. `parameters` are the kernel's, by name."""
 
-    def __init__(self, cfg: Cfg, parameters: frozenset[str], undefined: frozenset[Reg]) -> None:
-        self._cfg, self._parameters, self._undefined = cfg, parameters, undefined
+    def __init__(self, cfg: Cfg, parameters: frozenset[str]) -> None:
+        self._cfg, self._parameters = cfg, parameters
 
     def check(self, index: int) -> None:
         """All lanes come to a vote or shuffle that waits for all of them, the same number of
@@ -87,12 +83,12 @@ class Gathered:
         number = self._number(position)
         return None if number is None else self._cfg.loops.get(number)
 
-    def together_until_left(self, loop: Loop) -> bool:
-        """Do all lanes leave a loop together, by whichever exit?"""
-        ends = (self._cfg.instructions[self._cfg.blocks[n].end - 1].opcode for n in loop.blocks)
-        return _ENDS.isdisjoint(ends) and all(
-            self.whole(source) and not self._parts(source) for source, _ in loop.exits
-        )
+    def leave_together(self, loop: Loop) -> bool:
+        """Do all lanes that have not exited leave a loop together, by whichever exit?"""
+        return all(self._keeps_together(source) for source, _ in loop.exits)
+
+    def _keeps_together(self, number: int) -> bool:
+        return self.whole(number) and not self._parts(number)
 
     # ------------------------------------------------------------ who comes together
 
@@ -105,7 +101,7 @@ class Gathered:
             return "not all lanes come to a vote or shuffle that waits for all of them"
         before = self._cfg.reaching([number])
         for loop in self._cfg.loops.values():
-            apart = loop.header in before and not self.together_until_left(loop)
+            apart = loop.header in before and not self.leave_together(loop)
             if apart and memory_dependence(self._cfg, loop) is not None:
                 return "a lane may wait for another in a loop before a vote of all lanes"
         return None
@@ -128,97 +124,11 @@ class Gathered:
 
     def _parts(self, number: int) -> bool:
         """May lanes go different ways at the end of a block?"""
-        return self._may_part(number, self._alike)
-
-    def _may_part(self, number: int, alike: Container[Reg]) -> bool:
-        block = self._cfg.blocks[number]
-        last = self._cfg.instructions[block.end - 1] if block.end > block.start else None
-        if last is None or last.opcode not in ("bra", "brx", "ret", "exit", "trap"):
-            return len(block.successors) > 1
-        if last.opcode == "brx":
-            return True
-        return last.guard is not None and last.guard.reg not in alike
-
-    # ------------------------------------------------------------ what is alike
+        return self._alike.parts(number)
 
     @cached_property
-    def _alike(self) -> frozenset[Reg]:
-        """Registers that hold one value in all lanes wherever these come together: each is only
-        written where all lanes come together, and with what is the same for all. Assumed of all
-        registers, and taken back until nothing more falls: by the time a lane has read a
-        register, all lanes have written it alike."""
-        instructions = self._cfg.instructions
-        writers: dict[Reg, list[int]] = {}
-        for index, instruction in enumerate(instructions):
-            if self._cfg.block_of[index] in self._cfg.rank:
-                for reg in defs(instruction):
-                    writers.setdefault(reg, []).append(index)
-        wanted = self._deciding(writers)
-        alike = {
-            reg
-            for reg in wanted - self._undefined
-            if all(self._is_function(instructions[i]) for i in writers.get(reg, ()))
-        }
-        while True:
-            while lost := {
-                reg for reg in alike if any(not self._read(i) <= alike for i in writers[reg])
-            }:
-                alike -= lost
-            blocks = {self._cfg.block_of[i] for reg in alike for i in writers[reg]}
-            apart = {
-                number
-                for number in blocks
-                if not self._comes(number, partial(self._may_part, alike=frozenset(alike)))
-            }
-            lost = {
-                reg for reg in alike if any(self._cfg.block_of[i] in apart for i in writers[reg])
-            }
-            if not lost:
-                return frozenset(alike)
-            alike -= lost
-
-    def _deciding(self, writers: Mapping[Reg, list[int]]) -> set[Reg]:
-        """Registers on which it depends where control goes."""
-        work = [
-            reg
-            for block in self._cfg.blocks
-            if block.end > block.start
-            for reg in uses(self._cfg.instructions[block.end - 1])
-            if self._cfg.instructions[block.end - 1].opcode == "bra"
-        ]
-        found = {reg for reg in work if reg in writers}
-        work = list(found)
-        while work:
-            for index in writers.get(work.pop(), ()):
-                if not names_all(self._cfg.instructions[index]):
-                    more = {reg for reg in self._read(index) if reg in writers} - found
-                    found |= more
-                    work.extend(more)
-        return found
-
-    def _read(self, index: int) -> frozenset[Reg]:
-        """What has to be alike so that the result is: of a vote of all lanes, nothing."""
-        instruction = self._cfg.instructions[index]
-        return frozenset() if names_all(instruction) else uses(instruction)
-
-    def _is_function(self, instruction: Instruction) -> bool:
-        """Does it give the same in all lanes, if the registers that it reads are the same?"""
-        if instruction.opcode == "vote":
-            return names_all(instruction)
-        plain = instruction._replace(guard=None)
-        names = (o.name for o in isa.uses(plain) if isinstance(o, Special))
-        if any(name not in SPECIALS or SPECIALS[name][0] is not Variance.UNIFORM for name in names):
-            return False
-        if kind(instruction) is Kind.COMPUTE:
-            return not any(isinstance(o, Symbol) for o in instruction.operands)
-        if kind(instruction) is not Kind.LOAD:
-            return False
-        if "nc" in instruction.modifiers or isa.space(instruction) == "const":
-            return True
-        bases = [o.base for o in instruction.operands if isinstance(o, Mem)]
-        return isa.space(instruction) == "param" and all(
-            isinstance(base, Symbol) and base.name in self._parameters for base in bases
-        )
+    def _alike(self) -> Alike:
+        return Alike(self._cfg, self._parameters, names_all, self._comes)
 
     # ------------------------------------------------------------ true in some lane
 
@@ -278,11 +188,16 @@ class Gathered:
 
     @cached_property
     def _closed(self) -> frozenset[int]:
-        """The blocks of loops that no lane leaves alone."""
+        """The blocks of loops that no lane leaves alone, and in which none exits alone."""
+        ends = {
+            block.number
+            for block in self._cfg.blocks
+            if block.end > block.start and self._cfg.instructions[block.end - 1].opcode in ENDS
+        }
         return frozenset(
             number
             for loop in self._cfg.loops.values()
-            if self.together_until_left(loop)
+            if self.leave_together(loop) and all(map(self._keeps_together, ends & loop.blocks))
             for number in loop.blocks
         )
 

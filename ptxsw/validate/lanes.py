@@ -204,7 +204,7 @@ class KernelLanes:
     @cached_property
     def _gathered(self) -> Gathered:
         parameters = frozenset(p.name for p in self.old.function.params)
-        return Gathered(self.new.cfg, parameters, self.new.live(0))
+        return Gathered(self.new.cfg, parameters)
 
     def view(self, pair: tuple[int, int], *, waiting: bool = False) -> WarpView | None:
         """The other lanes of a warp that begins a segment here, or `waits` here for others."""

@@ -326,11 +326,30 @@ class Validation:
         self.equality.alike = self.memory.bounds = within
 
     def _wait(self, pair: Pair) -> None:
-        """The second text runs on where the first stands still: nothing that lasts is done."""
+        """The second text runs on where the first stands still: nothing that lasts is done. Where
+        the first only has to jump to where the second is, the waiting is over."""
         cut = self.starts.cut(pair)
         cut.view = self.lanes.view(pair, waiting=True)
+        if self._jumps_to(pair[0], pair[1]):
+            (old,) = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self.images)
+            self._compare(cut, old, self._still(cut, pair[1]))
+            return
         for new in self._news(cut, (), cut.conditions):
             self._compare(cut, self._still(cut), new)
+
+    def _jumps_to(self, place: int, image: int) -> bool:
+        """Do nothing but jumps lead from a place of the first text to one with this image?"""
+        cfg, seen = self.old.cfg, set[int]()
+        while place not in seen and self.old.begins(place):
+            seen.add(place)
+            block = cfg.blocks[self.old.block(place)]
+            jump = cfg.instructions[place]
+            if block.end != place + 1 or jump.opcode != "bra" or jump.guard is not None:
+                return False
+            place = cfg.blocks[block.successors[0]].start
+            if image in self._images_of(place):
+                return True
+        return False
 
     def _comes_to_itself(self, cut: Cut) -> bool:
         """Does the second text only go on to another image of the place, further down, while the

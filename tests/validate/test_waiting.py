@@ -82,8 +82,9 @@ TWINS = (
          ELSEWHERE),
     Twin("a sum goes on in a lane that waits", "@%in add", "add", "a different value"),
     Twin("a lane that waits loads", "@%in ld", "ld", "second text reads bytes"),
-    Twin("a lane ends in the loop", "@%in add", "@%p2 ret;\n\t@%in add",
-         "a lane may wait for another in a loop before a vote of all lanes"),
+    Twin("a lane ends in the loop", "@%in add", "@%p2 ret;\n\t@%in add", ELSEWHERE),
+    Twin("a lane ends in both loops", "", "", ELSEWHERE,
+         ("add.u32 %r10", "setp.gt.u32 %p9, %r10, 500;\n\t@%p9 ret;\n\tadd.u32 %r10")),
     Twin("some lanes come to the first vote", "not.pred %in, %p1;",
          "@%p1 bra AFTER;\n\tnot.pred %in, %p1;", APART),
     Twin("the vote is of something else", LAST, LAST.replace("%go, %in, -1", "%go, %p2, -1"),
@@ -179,3 +180,12 @@ def test_a_shuffle_that_is_spoilt(name: str) -> None:
     old, new = DAMAGE[name]
     assert second.count(old) == 1
     assert not isinstance(judged(first, second.replace(old, new)), Proved)
+
+
+def test_a_vote_in_a_loop_that_lanes_leave_apart() -> None:
+    """One block that lanes go round, each as often as it wants: they come to it, but not equally
+    often."""
+    before = BEFORE.replace("@%p1 bra AFTER;", "")
+    again = "\tsetp.lt.u32 %p2, %r10, %r2;"
+    asked = before.replace(again, f"\tvote.sync.any.pred %go, %p1, -1;\n{again}")
+    assert APART in str(judged(kernel(before), written(asked)))

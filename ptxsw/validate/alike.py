@@ -1,0 +1,229 @@
+"""Which branches of the second text no lanes part at: their predicates are the same in all lanes.
+
+    setp.lt.s32 %p5, %r7, 3;               %r7 is a parameter: %p5 is the same in all lanes, here
+    @%p5 bra LOOP;
+    setp.lt.s32 %p5, %r1, 3;               %r1 is %tid.x: here it is not
+    vote.sync.any.pred %p5, %p4, -1;       and here it is again
+    shfl.sync.idx.b32 %r2, %r1, 0, 31, -1; %r2 is what the first lane holds
+
+What counts is the definitions that reach a read. One is alike if it is made only where all lanes
+come together, with what is the same for all: constants, parameters, memory that nobody writes,
+and other such definitions. All lanes come to such places in the same order. So if all definitions
+that reach a read are alike, the last of them that was made is the same one in all lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+from functools import cached_property, partial
+
+from ptxsw import isa
+from ptxsw.emulator.node import Variance
+from ptxsw.emulator.specials import SPECIALS
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import defs, uses
+from ptxsw.ir import Instruction, Int, Mem, Reg, Special, Symbol
+from ptxsw.validate.kinds import Kind, kind
+
+Comes = Callable[[int, Callable[[int], bool]], bool]
+"""Do all lanes come together to the end of a block, if lanes part where the function says?"""
+
+ENDS = frozenset({"ret", "exit", "trap"})
+"""Behind these a lane is gone."""
+
+_ENTRY = -1  # stands for what a register holds before it is set
+
+
+class Alike:
+    """The second text's definitions on which it depends where control goes. `parameters` are the
+    kernel's; `asks_all` tells a vote or shuffle of all lanes."""
+
+    def __init__(
+        self,
+        cfg: Cfg,
+        parameters: frozenset[str],
+        asks_all: Callable[[Instruction], bool],
+        comes: Comes,
+    ) -> None:
+        self._cfg, self._parameters = cfg, parameters
+        self._asks_all, self._comes = asks_all, comes
+
+    def parts(self, number: int) -> bool:
+        """May lanes go different ways at the end of a block?"""
+        return self._may_part(number, self._alike)
+
+    def _may_part(self, number: int, alike: Set[int]) -> bool:
+        block = self._cfg.blocks[number]
+        index = block.end - 1
+        last = self._cfg.instructions[index] if block.end > block.start else None
+        if last is None or last.opcode not in ("bra", "brx", "ret", "exit", "trap"):
+            return len(block.successors) > 1
+        if last.opcode == "brx":
+            return True
+        return last.guard is not None and not self._sources[index] <= alike
+
+    # ------------------------------------------------------------ the greatest fixed point
+
+    @cached_property
+    def _alike(self) -> set[int]:
+        """The definitions that are alike, by instruction. Assumed of all that compute, and taken
+        back until nothing more falls: by the time a lane has read a register, all lanes have
+        written it alike."""
+        alike = {
+            index
+            for index in self._sources
+            if defs(self._cfg.instructions[index]) and self._is_function(index)
+        }
+        while True:
+            while lost := {index for index in alike if not self._sources[index] <= alike}:
+                alike -= lost
+            parts = partial(self._may_part, alike=frozenset(alike))
+            apart = {
+                number
+                for number in {self._cfg.block_of[index] for index in alike}
+                if not self._comes(number, parts)
+            }
+            lost = {
+                index
+                for index in alike
+                if self._cfg.block_of[index] in apart
+                or (self._is_broadcast(index) and not self._none_has_exited(index, parts))
+            }
+            if not lost:
+                return alike
+            alike -= lost
+
+    def _none_has_exited(self, index: int, parts: Callable[[int], bool]) -> bool:
+        """Are all lanes still there where an instruction stands? Nobody brings what a lane that has
+        exited holds."""
+        number = self._cfg.block_of[index]
+        before = self._cfg.reaching([number])
+        ahead = before if self._cfg.loops_around(number) else before - {number}
+        return all(
+            before.issuperset(block.successors)
+            and self._cfg.instructions[block.end - 1].opcode not in ENDS
+            for block in map(self._cfg.blocks.__getitem__, ahead)
+            if parts(block.number)
+        )
+
+    def _is_broadcast(self, index: int) -> bool:
+        """Is it a shuffle that brings all lanes what the first of them holds? Every warp has that
+        lane."""
+        match self._cfg.instructions[index]:
+            case Instruction(opcode="shfl", operands=(Reg(), _, lane, clamp, _)) as shuffle:
+                first = (lane, clamp) == (Int(0), Int(31)) and "idx" in shuffle.modifiers
+                return first and self._asks_all(shuffle)
+        return False
+
+    def _answers_all(self, index: int) -> bool:
+        """Does it give all lanes that come together one value, whatever they hold?"""
+        instruction = self._cfg.instructions[index]
+        vote = instruction.opcode == "vote" and self._asks_all(instruction)
+        return vote or self._is_broadcast(index)
+
+    def _is_function(self, index: int) -> bool:
+        """Does it give the same in all lanes, if what it reads is the same?"""
+        instruction = self._cfg.instructions[index]
+        if self._answers_all(index):
+            return True
+        plain = instruction._replace(guard=None)
+        names = (o.name for o in isa.uses(plain) if isinstance(o, Special))
+        if any(name not in SPECIALS or SPECIALS[name][0] is not Variance.UNIFORM for name in names):
+            return False
+        if kind(instruction) is Kind.COMPUTE:
+            return not any(isinstance(o, Symbol) for o in instruction.operands)
+        if kind(instruction) is not Kind.LOAD:
+            return False
+        if "nc" in instruction.modifiers or isa.space(instruction) == "const":
+            return True
+        bases = [o.base for o in instruction.operands if isinstance(o, Mem)]
+        return isa.space(instruction) == "param" and all(
+            isinstance(base, Symbol) and base.name in self._parameters for base in bases
+        )
+
+    # ------------------------------------------------------------ definitions that reach reads
+
+    @cached_property
+    def _sources(self) -> Mapping[int, frozenset[int]]:
+        """By branch, and by instruction on whose result one depends: all definitions that reach
+        what it reads."""
+        found: dict[int, frozenset[int]] = {}
+        work = [
+            block.end - 1
+            for block in self._cfg.blocks
+            if block.end > block.start and block.number in self._cfg.rank
+        ]
+        work = [i for i in work if self._cfg.instructions[i].guard is not None]
+        while work:
+            index = work.pop()
+            if index not in found:
+                found[index] = self._reaching(index)
+                work.extend(found[index] - {_ENTRY})
+        return found
+
+    def _reaching(self, index: int) -> frozenset[int]:
+        """The definitions that reach what an instruction reads, as far as its result depends on
+        it: that of a vote of all lanes does not depend on what each of them holds."""
+        if self._answers_all(index):
+            return frozenset()
+        instruction = self._cfg.instructions[index]
+        number = self._cfg.block_of[index]
+        found: set[int] = set()
+        for reg in uses(instruction):
+            found |= self._before(reg, index, self._cfg.blocks[number].start)
+        return frozenset(found)
+
+    def _before(self, reg: Reg, index: int, start: int) -> frozenset[int]:
+        """The definitions of a register that reach an instruction, whose block begins at
+        `start`."""
+        found: set[int] = set()
+        for writer in reversed(self._writers(reg, start, index)):
+            found.add(writer)
+            if self._cfg.instructions[writer].guard is None:
+                return frozenset(found)
+        return self._entering(reg)[self._cfg.block_of[index]] | found
+
+    def _writers(self, reg: Reg, start: int, end: int) -> list[int]:
+        return [index for index in self._all_writers.get(reg, ()) if start <= index < end]
+
+    @cached_property
+    def _all_writers(self) -> Mapping[Reg, list[int]]:
+        found: dict[Reg, list[int]] = {}
+        for index, instruction in enumerate(self._cfg.instructions):
+            if self._cfg.block_of[index] in self._cfg.rank:
+                for reg in defs(instruction):
+                    found.setdefault(reg, []).append(index)
+        return found
+
+    @cached_property
+    def _entered(self) -> dict[Reg, Mapping[int, frozenset[int]]]:
+        return {}
+
+    def _entering(self, reg: Reg) -> Mapping[int, frozenset[int]]:
+        """By block, the definitions of a register that reach its start."""
+        if reg not in self._entered:
+            self._entered[reg] = self._solved(reg)
+        return self._entered[reg]
+
+    def _solved(self, reg: Reg) -> Mapping[int, frozenset[int]]:
+        cfg = self._cfg
+        made: dict[int, tuple[frozenset[int], bool]] = {}  # in a block; do others get past them?
+        for index in self._all_writers.get(reg, ()):
+            number = cfg.block_of[index]
+            before, through = made.get(number, (frozenset(), True))
+            if cfg.instructions[index].guard is None:
+                before, through = frozenset(), False
+            made[number] = before | {index}, through
+        entry: dict[int, frozenset[int]] = dict.fromkeys(cfg.order, frozenset())
+        entry[0] = frozenset({_ENTRY})
+        work = dict.fromkeys(cfg.order)
+        while work:
+            number = next(iter(work))
+            del work[number]
+            own, through = made.get(number, (frozenset(), True))
+            out = own | entry[number] if through else own
+            for successor in cfg.blocks[number].successors:
+                if not out <= entry[successor]:
+                    entry[successor] |= out
+                    work[successor] = None
+        return entry
