@@ -50,8 +50,8 @@ class NotCounted(Exception):
 
 
 class RefusedByPtxas(NotCounted):
-    """ptxas takes one of the texts for wrong, or makes code that nvdisasm cannot read; the message
-    is their own."""
+    """ptxas takes one of the texts for wrong, or makes code that nvdisasm cannot read, or one of
+    them takes too long; the message is their own."""
 
 
 class Use(Struct, frozen=True, array_like=True):
@@ -165,7 +165,10 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
         raise NotCounted(str(error)) from error
     except ptxas.AssemblyError as error:
         raise RefusedByPtxas(f"ptxas refuses it: {' '.join(str(error).split())[:200]}") from error
-    except (OSError, subprocess.TimeoutExpired, ValueError) as error:
+    except subprocess.TimeoutExpired as error:
+        program = Path(error.cmd[0]).name
+        raise RefusedByPtxas(f"{program} took more than {_PATIENCE:.0f} s for its code") from error
+    except (OSError, ValueError) as error:
         raise NotCounted(f"ptxas could not be run: {error}") from error
     if made.note:
         if programs.nvdisasm is None:

@@ -260,6 +260,18 @@ def test_a_ptxas_that_fails_is_as_none(
     assert f"ptxas could not be run: {error}" in decision.reason
 
 
+def test_what_takes_too_long_is_left_alone(programs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no reason to make what nobody has weighed."""
+
+    def slow(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired(["/bin/ptxas", "-v"], 20.0)
+
+    monkeypatch.setattr(sass, "assemble", slow)
+    made, _, decision = auto(text_of("chunks"))
+    assert made == text_of("chunks") and not decision.kept
+    assert decision.reason == "ptxas took more than 20 s for its code"
+
+
 def test_what_ptxas_refuses_is_left_alone(programs: None) -> None:
     """As GCC's texts are that call functions they do not declare."""
     text = text_of("chunks").replace("\tret;", "\tcall.uni nowhere;\n\tret;")
