@@ -59,6 +59,8 @@ class Options(Struct, frozen=True):
     is 5.
     `rewrites` names those that are considered; ("all",) is all of them. None is all but those that
     have to be named, or, where a scheme or a form is asked for, the three that have them.
+    `register_limit` is the candidate that `registers` is to make in place of the one predicted to
+    be best, by `tune`'s name: "32", "32-shared" with spills to shared memory, or "shared".
     `block` are the threads along x, y and z of the blocks for which to choose, in kernels that do
     not say it by `.reqntid`; what is made is right for all blocks.
     """
@@ -76,6 +78,7 @@ class Options(Struct, frozen=True):
     min_gain: float | None = None
     rewrites: tuple[str, ...] | None = None
     block: tuple[int, int, int] | None = None
+    register_limit: str | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("mode", MODES), ("scheme", SCHEMES), ("form", FORMS)):

@@ -95,7 +95,7 @@ class Passes:
         if best.rewrites:
             chosen = replace(
                 self._options, mode="force", min_gain=None, scheme="auto", form="auto",
-                rewrites=best.rewrites,
+                rewrites=best.rewrites, register_limit=best.register_limit,
             )  # fmt: skip
             each = yield from Passes(chosen, self._arch, self._block).steps(excerpt)
         else:

@@ -31,9 +31,16 @@ class RegisterTrial(Struct, frozen=True):
     occupancy: float
     pace: float
 
+    @property
+    def name(self) -> str:
+        """As `tune` names it: "32", "32-shared", "shared"; empty for the kernel as it is."""
+        limit = "" if self.limit is None else str(self.limit)
+        return "-".join(filter(None, (limit, "shared" * self.spills_to_shared)))
+
     def facts(self) -> Mapping[str, Any]:
         """Plain values for a report."""
         return {
+            "name": self.name,
             "maxnreg": self.limit,
             "spills_to_shared": self.spills_to_shared,
             "registers": self.registers,

@@ -24,6 +24,7 @@ from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
 from ptxsw.rewrites import every
 from ptxsw.rewrites.joint import TOGETHER
+from ptxsw.rewrites.registers import Registers
 from ptxsw.toolchain.ptxas import AssemblyError
 from ptxsw.toolchain.tuned import Tuned, same_arch, store
 from ptxsw.verify.launches import Launch
@@ -70,8 +71,9 @@ def _fit(scheme: str, form: str) -> bool:
 
 def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:
     """The original; what each scheme in each form makes of it; what each other rewrite makes of it,
-    and all of these that change it together. Equal texts once. A rewrite stands in place of the
-    scheme, several with "+" between; there is no form then. Raises ParseError."""
+    all of these that change it together, and each candidate of `registers`. Equal texts once. A
+    rewrite stands in place of the scheme, several with "+" between; there is no form then. Raises
+    ParseError."""
     made = [Variant(ORIGINAL, "", text)]
     texts = {text}
 
@@ -93,7 +95,23 @@ def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[
     ]
     if len(changing) > 1:
         add("+".join(changing), "", replace(options, mode="force", rewrites=tuple(changing)))
+    alone = replace(options, mode="force", rewrites=(Registers.name,))
+    for limit in _register_limits(text, alone, name):
+        add(f"{Registers.name}={limit}", "", replace(alone, register_limit=limit))
     return made
+
+
+def _register_limits(text: str, options: pipeline.Options, name: str) -> list[str]:
+    """The candidates of `registers` for the kernel."""
+    (kernel,) = (
+        kernel
+        for kernel in pipeline.optimize(text, options, name).report.kernels
+        if options.only in (None, kernel.name)
+    )
+    details = [one.detail for one in kernel.rewrites or ()]
+    details += [one.detail for one in kernel.refusals or ()]
+    outcomes = [each for detail in details for each in detail.get("outcomes", ())]
+    return [outcome["name"] for outcome in outcomes if outcome["name"]]
 
 
 def bounds(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:

@@ -53,13 +53,25 @@ class Registers:
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
-        """The best of the candidates, if it is better than the original."""
+        """The best of the candidates, if it is better than the original; or the one that is asked
+        for."""
         reason = _obstacle(kernel)
         found = reason or _outcomes(kernel)
         if isinstance(found, str):
             yield Refusal(self.name, 0, found)
             return
         original, *others = found
+        wanted = kernel.options.register_limit
+        if wanted is not None:
+            chosen = next((trial for trial in others if trial.name == wanted), None)
+            if chosen is None:
+                reason = f"{wanted} is none of its candidates now"
+                yield Refusal(self.name, 0, reason, RegisterTrials(tuple(found)))
+            else:
+                yield Change(
+                    self.name, 0, frozenset(), Proof(), RegisterLimit(chosen, tuple(found))
+                )
+            return
         usable = [o for o in others if o.local <= original.local]
         best = min(usable, key=lambda o: (o.pace, o.registers), default=None)
         if best is None or best.pace > (1 - _GAIN) * original.pace:

@@ -44,7 +44,8 @@ class Tuned(Struct, frozen=True):
     """The best that was found for a kernel on a device.
 
     `scheme` "keep": leave the loads as they are; with `form` "keep", too, the text as it is, but
-    for loads that become copies. Without a form `scheme` names rewrites, with "+" between them.
+    for loads that become copies. Without a form `scheme` names rewrites, with "+" between them;
+    "registers=32-shared" is that candidate of `registers`.
     `speedup` is the original's time divided by that of the choice: 1.0 where the text is kept.
     """
 
@@ -61,7 +62,12 @@ class Tuned(Struct, frozen=True):
     @property
     def rewrites(self) -> tuple[str, ...]:
         """The rewrites that were chosen; none where a scheme was."""
-        return () if self.form else tuple(self.scheme.split("+"))
+        return () if self.form else _rewrites(self.scheme)
+
+    @property
+    def register_limit(self) -> str | None:
+        """Which candidate of `registers` was chosen; None where its predictor is to choose."""
+        return None if self.form else self.scheme.partition("=")[2] or None
 
     @property
     def measured(self) -> frozenset[str]:
@@ -70,7 +76,7 @@ class Tuned(Struct, frozen=True):
             name
             for timing in self.timings
             if not timing.form and timing.scheme != "original"
-            for name in timing.scheme.split("+")
+            for name in _rewrites(timing.scheme)
         )
 
     def __str__(self) -> str:
@@ -78,6 +84,10 @@ class Tuned(Struct, frozen=True):
         if (self.scheme, self.form) == (KEEP, KEEP):
             return f"{place}: nothing is faster than the original"
         return f"{place}: {self.speedup:.3f} times as fast with {self.scheme} {self.form}".rstrip()
+
+
+def _rewrites(scheme: str) -> tuple[str, ...]:
+    return tuple(part.partition("=")[0] for part in scheme.split("+"))
 
 
 # ---------------------------------------------------------------- names of results

@@ -22,7 +22,7 @@ from ptxsw.gpu.measure import ORIGINAL, Effort
 from ptxsw.parser import parse
 from ptxsw.toolchain.doctor import Finding, examine
 from ptxsw.toolchain.ptxas import NoPtxas, locate
-from ptxsw.toolchain.tuned import KEEP, everything, find
+from ptxsw.toolchain.tuned import KEEP, Timing, Tuned, everything, find, store
 from ptxsw.verify.launches import from_json
 from tests.gpu.fake import DEVICE, FakeDriver
 
@@ -178,6 +178,32 @@ def test_all_that_change_a_kernel_are_measured_together(file: str) -> None:
     text = (PTX.parents[1] / "programs" / "ptx" / "matmul-float.ptx").read_text()
     names = [variant.name for variant in tuning.variants(text, pipeline.Options())]
     assert {"read-only-loads", "bank-conflicts", "read-only-loads+bank-conflicts"} <= set(names)
+
+
+def test_each_candidate_of_registers_is_measured(file: str) -> None:
+    """The predictor's choice and the others; what was chosen is what is made."""
+    try:
+        locate()
+    except NoPtxas:
+        pytest.skip("no ptxas")
+    text = (PTX / "tricubic.ptx").read_text().replace(")\n{", ")\n.reqntid 256, 1, 1\n{", 1)
+    options = pipeline.Options(arch="sm_80")
+    timed = {variant.name: variant.text for variant in tuning.variants(text, options)}
+    assert {"registers", "registers=32", "registers=48", "registers=shared"} <= set(timed)
+    assert ".maxnreg 32\n" in timed["registers"] and "enable_smem_spilling" in timed["registers"]
+    assert ".maxnreg 48\n" in timed["registers=48"]
+    timing = Timing("registers=48", "", (256, 1, 1), 1e-4, 0.01)
+    store(
+        kernel(text), "sm_80",
+        Tuned("registers=48", "", 1.2, "Imaginary 1", "2026-11-23", timings=(timing,)),
+    )  # fmt: skip
+    result = pipeline.optimize(text, options)
+    assert result.text == timed["registers=48"]
+    gone = replace(options, mode="force", rewrites=("registers",), register_limit="47")
+    left = pipeline.optimize(text, gone)
+    assert left.text == text
+    (refusal,) = left.report.kernels[0].refusals or ()
+    assert refusal.reason == "47 is none of its candidates now"
 
 
 def test_a_wrong_variant_is_an_answer(file: str, said: list[str]) -> None:
