@@ -65,8 +65,11 @@ def test_figures_of_rows() -> None:
     assert named["median error, originals and noload"].value == pytest.approx(0.25)
     assert named["largest factor of a row, originals and noload"].value == pytest.approx(1.5)
     assert named["rank correlation, original, A"].value == 1
-    assert named["share of rows within the bounds"].value == 0.5
+    assert named["share of likely intervals no wider than 2.5"].value == 1
+    assert named["share of measured times within the bounds"].value == 0.5
     assert named["share of bounds no wider than 2.5"].value == 0.25
+    within = [figure for figure in figures(rows) if figure.name.endswith("within these")]
+    assert [(figure.value, figure.wanted) for figure in within] == [(0.5, 0.8), (0.0, None)]
     assert named["right signs of paper against original, beyond 10 %"].value == 0
     [(_, measured, predicted)] = ratios(rows)
     assert measured == 2.0
@@ -89,13 +92,23 @@ def test_orders_are_told_where_ranks_are_off() -> None:
     times = ((1.0, 3.0), (2.0, 2.0), (3.0, 1.0))
     rows = [row("A", f"o{n}", "original", m, e, e) for n, (m, e) in enumerate(times)]
     assert list(orders(rows)) == [
-        "A, original: measured o0 1.00, o1 2.00, o2 3.00", "A, original: expected o2, o1, o0",
-    ]  # fmt: skip
+        "A, original: measured o0 1.00, o1 2.00, o2 3.00",
+        "A, original: expected o2, o1, o0",
+        "A, original: o0 takes 0.50 of o1, expected 1.50: expected 3.00 and 1.00 of what was "
+        "measured, bound by dram and dram; the likely intervals do not overlap",
+        "A, original: o0 takes 0.33 of o2, expected 3.00: expected 3.00 and 0.33 of what was "
+        "measured, bound by dram and dram; the likely intervals do not overlap",
+        "A, original: o1 takes 0.67 of o2, expected 2.00: expected 1.00 and 0.33 of what was "
+        "measured, bound by dram and dram; the likely intervals do not overlap",
+    ]
 
 
 def test_what_is_met() -> None:
     assert Figure("error", 0.2, 0.35, at_least=False).met
-    assert not Figure("share", 0.2, 0.8, at_least=True).met
+    missed = Figure("share", 0.2, 0.8, at_least=True)
+    assert not missed.met
+    assert str(missed) == "share: 0.200 (wanted >= 0.8) NOT MET"
+    assert str(Figure("width", 0.3)) == "width: 0.300"
 
 
 @pytest.mark.slow
