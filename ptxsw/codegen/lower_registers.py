@@ -18,6 +18,12 @@ _MAXNREG = re.compile(r"\.maxnreg\s+\w+")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
+def candidate_name(limit: int | None, *, spills_to_shared: bool) -> str:
+    """What `tune` calls a candidate: "32", "32-shared", "shared"; empty for the kernel as it is."""
+    limited = "" if limit is None else str(limit)
+    return "-".join(filter(None, (limited, "shared" * spills_to_shared)))
+
+
 class RegisterTrial(Struct, frozen=True):
     """What ptxas made of a kernel under a limit: registers a thread, bytes that a thread spills to
     local memory, bytes of a block in shared memory, the share of resident warps, and stall cycles
@@ -33,14 +39,12 @@ class RegisterTrial(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As `tune` names it: "32", "32-shared", "shared"; empty for the kernel as it is."""
-        limit = "" if self.limit is None else str(self.limit)
-        return "-".join(filter(None, (limit, "shared" * self.spills_to_shared)))
+        """As `tune` names it."""
+        return candidate_name(self.limit, spills_to_shared=self.spills_to_shared)
 
     def facts(self) -> Mapping[str, Any]:
         """Plain values for a report."""
         return {
-            "name": self.name,
             "maxnreg": self.limit,
             "spills_to_shared": self.spills_to_shared,
             "registers": self.registers,

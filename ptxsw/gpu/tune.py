@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 import ptxsw
 from ptxsw import pipeline
+from ptxsw.codegen.lower_registers import candidate_name
 from ptxsw.cxx_names import chosen
 from ptxsw.emulator.run import emulate
 from ptxsw.gpu import show, upper_bound
@@ -111,7 +112,11 @@ def _register_limits(text: str, options: pipeline.Options, name: str) -> list[st
     details = [one.detail for one in kernel.rewrites or ()]
     details += [one.detail for one in kernel.refusals or ()]
     outcomes = [each for detail in details for each in detail.get("outcomes", ())]
-    return [outcome["name"] for outcome in outcomes if outcome["name"]]
+    named = (
+        candidate_name(each["maxnreg"], spills_to_shared=each["spills_to_shared"])
+        for each in outcomes
+    )
+    return list(filter(None, named))
 
 
 def bounds(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:
