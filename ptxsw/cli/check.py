@@ -149,7 +149,7 @@ def _drawn(told: Summary, format: Format, help_uri: str | None, pinned: str | No
         return messages.github(told.findings)
     if format is Format.text:
         kernels = sum(len(report.kernels) for report in told.reports) or len(told.usages)
-        found = messages.text(told.findings, paint())
+        found = messages.text(told.findings, paint(), width())
         if pinned is None and told.usages:
             table = usage_table(told.usages)
             found += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))

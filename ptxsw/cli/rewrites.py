@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ptxsw.cli.app import app
+from ptxsw.cli.terminal import width
 
 
 @app.command()
@@ -19,6 +20,15 @@ def rewrites() -> None:
     """
     from ptxsw.rewrites import every
 
-    width = max(len(one.name) for one in every())
+    names = max(len(one.name) for one in every())
     for one in every():
-        sys.stdout.write(f"{one.name:{width}}  {one.summary}\n")
+        sys.stdout.write(f"{_folded(f'{one.name:{names}}  ', one.summary, width())}\n")
+
+
+def _folded(lead: str, words: str, width: int | None) -> str:
+    """Words behind a lead, in lines of at most `width` characters."""
+    if width is None:
+        return lead + words
+    from textwrap import fill
+
+    return fill(words, width, initial_indent=lead, subsequent_indent=" " * len(lead))

@@ -22,8 +22,8 @@ def find(scene: Scene) -> Iterator[Finding]:
             NAME, "warning", group.indices,
             measure=f"{plural(through, 'sector')} for {group.bytes} of {stride} bytes a lane",
             what=f"The lanes of {these(group.sites)} are {stride} bytes apart. Together they use "
-            f"{group.bytes} of these {stride} bytes, but each goes over up to {sectors} sectors of "
-            "a warp by itself.",
+            f"{group.bytes} of these {stride} bytes, but each access by itself passes up to "
+            f"{sectors} sectors of a warp.",
             advice=_advice(group, stride),
             weight=lost(group) * group.times,
             sectors=through, bytes=group.bytes, stride=stride, times=group.times,
@@ -38,4 +38,4 @@ def _advice(group: Group, stride: int) -> str:
     return f"{apart}."
 
 
-RULE = Rule(NAME, "Several accesses go over the same structs, one field each.", find)
+RULE = Rule(NAME, "Several accesses read or write the same structs, one field each.", find)

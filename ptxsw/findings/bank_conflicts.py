@@ -53,7 +53,7 @@ def _advice(scene: Scene, site: Site) -> str:
     if site.shown.turns:
         return (
             "Let consecutive lanes work on consecutive words: halve the distance in each iteration "
-            f"in place of doubling it. Or {permute}."
+            f"instead of doubling it. Or {permute}."
         )
     padding = _padding(scene, site)
     if padding is None:

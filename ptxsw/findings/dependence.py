@@ -102,14 +102,13 @@ def _reads_place(read: Iterable[Reg | Special]) -> bool:
 
 
 def said(scene: Scene, found: Dependence) -> str:
-    """ "what the load at line 61 (`row[i+1]`) brings", "the index of the thread"."""
+    """ "the value of the load at line 61 of the PTX", "the index of the thread"."""
     parts = []
     if found.loads:
         lines = sorted({site.shown.line for site in found.loads})
         several = "s" * (len(lines) > 1)
         parts.append(
-            f"what the load{several} at line{several} {_listed(lines)} of the PTX "
-            f"bring{'s' * (not several)}"
+            f"the value{several} of the load{several} at line{several} {_listed(lines)} of the PTX"
         )
     if found.thread or not parts:
         parts.append("the index of the thread")

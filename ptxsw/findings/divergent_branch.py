@@ -24,14 +24,15 @@ def find(scene: Scene) -> Iterator[Finding]:
         todo = (
             "Let the branch depend on something that a whole warp shares (`threadIdx.x / 32`)"
             if not found.loads
-            else "Sort or bin the items, so that the lanes of a warp go one way"
+            else "Sort or bin the items, so that the lanes of a warp take the same side"
         )
         yield scene.finding(
             NAME, "warning" if work[0] >= _SHARE * scene.executed else "note", [branch],
             measure=f"{plural(work[0], 'instruction')} beside {work[1]:,}",
-            what=f"The lanes of a warp part here, depending on {said(scene, found)}: the warp goes "
-            f"both ways, {work[0]:,} and {work[1]:,} instructions long, loops counted.",
-            advice=f"{todo}; or compute both results with selects where the ways are short.",
+            what=f"Lanes of one warp take different sides of this branch, which depends on "
+            f"{said(scene, found)}. The warp executes both sides: {work[0]:,} and {work[1]:,} "
+            "instructions, with the iterations of their loops.",
+            advice=f"{todo}. Where both sides are short, compute both results and select one.",
             weight=work[0],
             shorter=work[0], longer=work[1],
         )  # fmt: skip
@@ -50,4 +51,4 @@ def _instructions(scene: Scene, blocks: frozenset[int]) -> int:
     return round(sum(counted))
 
 
-RULE = Rule(NAME, "The lanes of a warp part, and both ways are long.", find)
+RULE = Rule(NAME, "Lanes of one warp take different branches, and both are long.", find)

@@ -35,10 +35,10 @@ def _finding(scene: Scene, loop: Loop, branch: int, found: Dependence) -> Findin
     return scene.finding(
         NAME, "warning", [branch, *(site.index for site in found.loads)],
         measure="as many iterations as the longest lane",
-        what="How often a lane goes round this loop depends on "
-        f"{said(scene, found)}: a warp goes on until its last lane is done, the others idle.",
-        advice="Give a whole warp to each item, its lanes sharing the iterations; or sort the "
-        "items by length, so that the lanes of a warp have equal ones.",
+        what=f"The number of iterations of a lane depends on {said(scene, found)}. The warp "
+        "continues until its last lane is done, and the other lanes idle.",
+        advice="Give each item to a whole warp, whose lanes share its iterations; or sort the "
+        "items by length, so that the lanes of a warp have items of equal length.",
         weight=body / 2,  # lengths that are spread evenly keep half of the lanes waiting
         instructions=body,
     )  # fmt: skip

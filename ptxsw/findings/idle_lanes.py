@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.analysis.coalescing import LANES
-from ptxsw.findings.base import Rule, Scene
+from ptxsw.findings.base import Rule, Scene, plural
 from ptxsw.report.model import Finding
 
 NAME = "ptxsw-idle-lanes"
@@ -24,8 +24,8 @@ def find(scene: Scene) -> Iterator[Finding]:
     yield scene.finding(
         NAME, "warning" if idle / whole >= _SHARE else "note", (),
         measure=f"{idle} of {whole} lanes idle",
-        what=f"A block of {x}x{y}x{z} threads takes {whole // LANES} warps and leaves {idle} of "
-        f"their {whole} lanes without a thread.",
+        what=f"A block of {x}x{y}x{z} threads takes {plural(whole // LANES, 'warp')} and "
+        f"leaves {idle} of {whole} lanes without a thread.",
         advice=f"Make the threads of a block a multiple of {LANES}, 128 or more.",
         weight=scene.executed * idle / whole, threads=threads, idle=idle,
     )  # fmt: skip

@@ -22,8 +22,9 @@ def find(scene: Scene) -> Iterator[Finding]:
     yield scene.finding(
         NAME, "warning", indices,
         measure=f"{plural(frame, 'byte')} a thread",
-        what=f"{plural(frame, 'byte')} of each thread lie in local memory, which is off the chip "
-        f"behind the L1 cache, and {counted(sites)} go there: an index is known at run time only.",
+        what=f"An array of {plural(frame, 'byte')} a thread lies in local memory, because an index "
+        f"is known only at run time: {counted(sites)} go there. Local memory is off the chip, "
+        "behind the L1 cache.",
         advice="Unroll the loops that index the array, so that every index is a number and the "
         "elements become registers; or keep the array in shared memory, a column for each thread.",
         weight=sum((1 + FETCH / 2) * (site.shown.sectors or 4) * site.times for site in sites),

@@ -33,12 +33,12 @@ def _finding(scene: Scene, name: str, several: list[Repeat]) -> Finding:
     sites = [repeat.site for repeat in several]
     stores = {store.index: store for repeat in several for store in repeat.stores}
     written = sorted({_name(scene, store) for store in stores.values()})
-    ago = "had in the iteration before" if any(r.turns for r in several) else "loaded before"
+    ago = "had since the previous iteration" if any(r.turns for r in several) else "loaded before"
     return scene.finding(
         NAME, "warning", [site.index for site in sites],
         measure=f"{plural(len(sites), 'load')} made again",
         what=f"{these(sites).capitalize()} fetch{'es' * (len(sites) == 1)} from {name} what the "
-        f"thread has {ago}: as far as the compiler knows, {plural(len(stores), 'store')} "
+        f"thread has {ago}. As far as the compiler knows, {plural(len(stores), 'store')} "
         f"through {' and '.join(written)} in between may have changed it.",
         advice=f"If the arrays do not overlap, declare {' and '.join([name, *written])} "
         "`__restrict__`; or keep the value in a local variable.",

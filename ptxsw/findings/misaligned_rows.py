@@ -67,7 +67,7 @@ def _uneven(scene: Scene, group: Group, pitch: int) -> Finding:
         NAME, "warning", group.indices,
         measure=f"rows of {pitch:,} bytes",
         what=f"The rows that {these(group.sites)} run{_s(group)} through are {pitch:,} bytes long, "
-        "no multiple of 32, so most of them begin inside a sector and take one sector more.",
+        "not a multiple of 32. Most of them begin inside a sector and take one sector more.",
         advice=f"Pad the rows to {padded:,} bytes (`cudaMallocPitch` does), or more.",
         weight=extra, pitch=pitch, padded=padded, times=group.times,
     )  # fmt: skip
@@ -80,10 +80,10 @@ def _late(scene: Scene, group: Group) -> Finding:
     return scene.finding(
         NAME, "note" if stencil else "warning", group.indices,
         measure=f"{best + 1} sectors, not {best}",
-        what=f"A warp begins {these(group.sites)} {phase} bytes behind the start of a sector, and "
-        f"so needs {best + 1} sectors where {best} would do.",
-        advice="In a stencil some do. Pad what is in front of the rows, so that those that are "
-        "accessed most often begin at a multiple of 32 bytes."
+        what=f"A warp begins {these(group.sites)} {phase} bytes after the start of a sector, so "
+        f"it needs {best + 1} sectors where {best} would do.",
+        advice="Some accesses of a stencil must be misaligned. Pad what is in front of the rows, "
+        "so that the most frequent accesses begin at a multiple of 32 bytes."
         if stencil
         else f"Move the start of the data to a multiple of 32 bytes: pad what is in front of it by "
         f"{SECTOR - phase} bytes.",

@@ -24,10 +24,10 @@ def _finding(scene: Scene, group: Group, again: int) -> Finding:
         NAME, "note", [site.index for site in sites],
         measure=f"{again} of {plural(len(group.sites), 'load')}",
         what=f"{plural(again, 'load').capitalize()} of this row fetch{'es' * (again == 1)} bytes "
-        "that a neighbouring lane has just fetched; they hit the L1 cache, at the cost of a pass "
-        "through it each.",
-        advice="Leave them, unless the kernel is bound by its L1 cache: then a tile in shared "
-        "memory, or `ptxsw optimize --mode force --rewrites shuffle`, can take their place.",
+        "that a neighbouring lane has just fetched. Such a load hits the L1 cache, but costs a "
+        "pass through it.",
+        advice="Change nothing unless the L1 cache bounds the kernel. If it does, load a tile into "
+        "shared memory, or try `ptxsw optimize --mode force --rewrites shuffle`.",
         weight=sum(site.times * (site.shown.sectors or 1) for site in sites),
         loads=again, times=group.times,
     )  # fmt: skip

@@ -57,7 +57,8 @@ def _low(scene: Scene, threads: int, found: Occupancy) -> Finding:
         measure=f"{found.warps} of {most} warps",
         what=f"With blocks of {threads} threads a multiprocessor of {scene.arch} holds "
         f"{found.blocks} at a time, {found.warps} of {most} warps: {_noun(found.limiter)} "
-        f"{'run' if found.limiter != 'shared' else 'runs'} out first. Few warps hide less latency.",
+        f"{'run' if found.limiter != 'shared' else 'runs'} out first. Fewer warps hide less "
+        "latency.",
         advice=_advice(found),
         weight=scene.executed * (_HALF - found.fraction),
         warps=found.warps, blocks=found.blocks, limiter=found.limiter, fraction=found.fraction,

@@ -21,7 +21,7 @@ def find(scene: Scene) -> Iterator[Finding]:
         NAME, "warning", (),
         measure=f"{used.registers} of {_CEILING} registers",
         what=f"Each thread takes {used.registers} registers of the {_CEILING} it can have: 8 warps "
-        "fill a multiprocessor, and a few values more will spill.",
+        "fill a multiprocessor, and a few more values will spill.",
         advice="Keep fewer values alive: unroll less, split the kernel, or share the work of a "
         "thread among several.",
         weight=scene.executed / 4, registers=used.registers,

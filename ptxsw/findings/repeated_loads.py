@@ -41,7 +41,7 @@ def _finding(scene: Scene, several: list[Repeat]) -> Finding:
 def _when(turns: int) -> str:
     if turns == 0:
         return "before"
-    return "in the iteration before" if turns == 1 else f"up to {turns} iterations ago"
+    return "in the previous iteration" if turns == 1 else f"up to {turns} iterations ago"
 
 
 def _lines(lines: list[int]) -> str:

@@ -22,8 +22,9 @@ def find(scene: Scene) -> Iterator[Finding]:
         yield scene.finding(
             NAME, "warning", group.indices,
             measure=f"{plural(len(group.sites), 'access')}, not {kinds}",
-            what=f"A thread makes {these(group.sites)} of {stride} adjacent bytes, each over "
-            f"{group.sites[0].shown.sectors} sectors: {through} where {kinds * stride} would do.",
+            what=f"A thread makes {these(group.sites)} of {stride} adjacent bytes. Each passes "
+            f"{group.sites[0].shown.sectors} sectors: {through} in all, where {kinds * stride} "
+            "would do.",
             advice=f"Access all {stride} bytes at once, as a vector ({_TYPES[stride]}); "
             f"{_tool(group)}.",
             weight=lost(group) * group.times + (len(group.sites) - kinds) * group.times,

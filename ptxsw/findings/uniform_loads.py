@@ -22,8 +22,8 @@ def find(scene: Scene) -> Iterator[Finding]:
         yield scene.finding(
             NAME, "note", [site.index for site in sites],
             measure=f"{plural(len(sites), 'load')} of one element",
-            what=f"All lanes of a warp make {these(sites)} from one address, iteration by "
-            "iteration: each takes a pass through the L1 cache for one element.",
+            what=f"In every iteration, all lanes of a warp make {these(sites)} from one address. "
+            "Each takes a pass through the L1 cache for one element.",
             advice="A table that the kernel only reads can lie in `__constant__` memory; elements "
             "that are used one after the other can be loaded as a vector.",
             weight=sum(site.times * 2 for site in sites),

@@ -26,9 +26,9 @@ def find(scene: Scene) -> Iterator[Finding]:
     found.sort(key=lambda index: (-scene.times(index), index))
     yield scene.finding(
         NAME, "warning", found,
-        measure=f"{plural(len(found), 'division')} of 64 bits",
-        what=f"{plural(len(found), 'division')} of 64 bits in a loop: for each ptxas calls a "
-        f"routine of some {INSTRUCTIONS} instructions, where one of 32 bits takes about 20.",
+        measure=f"{plural(len(found), 'division')} of 64-bit integers",
+        what=f"{plural(len(found), 'division')} of 64-bit integers in a loop. For each, ptxas "
+        f"calls a routine of some {INSTRUCTIONS} instructions; a 32-bit division takes about 20.",
         advice="Use 32-bit operands where the values fit, hoist the division out of the loop, or "
         "count quotient and remainder along with the index.",
         weight=sum(INSTRUCTIONS * scene.times(index) for index in found),
@@ -36,4 +36,4 @@ def find(scene: Scene) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-RULE = Rule(NAME, "A loop divides integers of 64 bits.", find)
+RULE = Rule(NAME, "A loop divides 64-bit integers.", find)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
 from ptxsw.cxx_names import readable
@@ -11,30 +13,67 @@ Paint = Callable[[str, str, str], str]
 """Column, cell and the cell as it is padded, to the text that is written."""
 
 
-def text(findings: Sequence[Located], paint: Paint) -> str:
-    """`file:line:column: warning: what [rule]`, the line, where in the PTX, and what to do."""
-    return "".join(f"{line}\n" for each in findings for line in _told(each, paint))
+_INDENT = " " * 6
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
-def _told(each: Located, paint: Paint) -> Iterator[str]:
+def text(findings: Sequence[Located], paint: Paint, width: int | None = None) -> str:
+    """`file:line:column: warning: what [rule]`, the line, where in the PTX, and what to do. Folded
+    to `width` characters where that is given."""
+    return "".join(f"{line}\n" for each in findings for line in _told(each, paint, width))
+
+
+def _told(each: Located, paint: Paint, width: int | None) -> Iterator[str]:
     finding = each.finding
     place = f"{each.path}:{each.line}:{each.column}:" if each.line else f"{each.path}:"
+    lead = " " * len(f"{place} {finding.level}: ")
+    first, *more = _folded(f"{finding.what} [{finding.rule}]", lead, width)
     yield (
         f"{paint('place', place, place)} "
-        f"{paint(finding.level, finding.level, finding.level)}: {finding.what} [{finding.rule}]"
+        f"{paint(finding.level, finding.level, finding.level)}: {first[len(lead) :]}"
     )
+    yield from more
     if each.text.strip():
-        number = f"{each.line:5d}"
-        yield f"{number} | {each.text.rstrip()}"
-        lead = "".join("\t" if c == "\t" else " " for c in each.text[: each.column - 1])
-        yield f"{' ' * len(number)} | {lead}^"
+        yield from _drawn(each, width)
     if each.line:
         name = readable(finding.kernel) or finding.kernel
-        yield (
-            f"      kernel {name}, {each.ptx}:{_lines(finding.lines)}: {finding.measure}; "
-            f"weight {finding.weight:,.0f}"
+        yield from _folded(
+            f"kernel {name}, {each.ptx}:{_lines(finding.lines)}: {finding.measure}; "
+            f"weight {finding.weight:,.0f}",
+            _INDENT,
+            width,
         )
-    yield f"      {finding.advice}"
+    yield from _folded(finding.advice, _INDENT, width)
+
+
+def _folded(words: str, lead: str, width: int | None) -> list[str]:
+    """Lines of words: the first begins with `lead`, the others are indented. Code between backticks
+    is kept together."""
+    if width is None or len(lead + words) <= width:
+        return [lead + words]
+    whole = re.sub("`[^`]*`", lambda code: code[0].replace(" ", _NO_BREAK), words)
+    lines = textwrap.wrap(
+        whole, width, initial_indent=lead, subsequent_indent=_INDENT,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def _drawn(each: Located, width: int | None) -> Iterator[str]:
+    """The line of the source, cut to the part about the caret where it is too long."""
+    number = f"{each.line:5d}"
+    line, before = each.text.rstrip(), each.text[: each.column - 1]
+    if width is not None:
+        line, before = line.expandtabs(), before.expandtabs()
+        room = max(width - len(f"{number} | "), 1)
+        left = max(min(len(before) - room // 2, len(line) - room), 0)
+        if left:
+            line, before = f"…{line[left + 1 :]}", before[left:]
+        if len(line) > room:
+            line = f"{line[: room - 1]}…"
+    yield f"{number} | {line}"
+    blank = "".join("\t" if c == "\t" else " " for c in before)
+    yield f"{' ' * len(number)} | {blank}^"
 
 
 def _lines(lines: Sequence[int]) -> str:

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from benchmarks.programs.faults.cases import HERE as FAULTS
+from ptxsw.report import messages
+from ptxsw.report.layout import plain
+from ptxsw.report.located import Located
+from ptxsw.report.model import Finding
 from tests.cli.test_cli import ptxsw
 from tests.heads import head
 
@@ -39,6 +43,29 @@ def test_text_and_exit_status() -> None:
     assert "Pad each 128 bytes of the array to 132" in text
     assert text.endswith("\n1 warning in 2 kernels of 2 files\n")
     assert ptxsw("check", MENDED, FAST).stdout == b"no findings in 1 kernel\n"
+
+
+def test_findings_fold_to_the_terminal() -> None:
+    """Words go on in the next line, code between backticks stays whole, and of a long line of the
+    source the part about the caret is shown."""
+    code = "\tout[b + threadIdx.y * SIDE + threadIdx.x] = t[threadIdx.x][threadIdx.y] + offset;"
+    finding = Finding(
+        "ptxsw-bank-conflicts", "warning", "tile", 60, 2, "32-way conflict",
+        "The lanes of this load are 128 bytes apart and want different words of one bank.",
+        "Pad it; or let `ptxsw optimize --rewrites bank-conflicts` do it.", 124.0, lines=(60,),
+    )  # fmt: skip
+    one = Located(finding, "tile.cu", 16, code.index("t[threadIdx.x]") + 1, code, "tile.ptx")
+    assert messages.text([one], plain, 60) == (
+        "tile.cu:16:46: warning: The lanes of this load are 128 bytes\n"
+        "      apart and want different words of one bank.\n"
+        "      [ptxsw-bank-conflicts]\n"
+        "   16 | … * SIDE + threadIdx.x] = t[threadIdx.x][threadIdx.…\n"
+        "      |                           ^\n"
+        "      kernel tile, tile.ptx:60: 32-way conflict; weight 124\n"
+        "      Pad it; or let\n"
+        "      `ptxsw optimize --rewrites bank-conflicts` do it.\n"
+    )
+    assert messages.text([one], plain).count("\n") == 5
 
 
 @pytest.mark.parametrize(
