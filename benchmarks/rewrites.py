@@ -66,6 +66,7 @@ AUTO = "auto"
 _ACCESSES = ("LDG", "STG", "LDS", "STS")
 _SUMS = ("FADD", "FMUL", "FFMA")
 _VERSION = (8, 7)  # of PTX: that takes all targets
+_NAME = 7  # letters of a target's name, at most
 
 
 def programs() -> dict[str, Program]:
@@ -140,6 +141,8 @@ class Subject:
         self.text = program.path.read_text()
         self.runs = [run() for run in program.launches]
         self._made: dict[Options, Result] = {}
+        self._counted: dict[str, dict[str, Figures]] = {}  # by text
+        self._judged: dict[str, str] = {}
         self._before = self._figures(self.text)
 
     def rewritten(self, rewrite: str) -> Iterator[Row | Note]:
@@ -157,8 +160,10 @@ class Subject:
             if auto and told.decision is not None:
                 yield Note(self.program.name, AUTO, None, told.decision.reason)
             return
-        claimed = any(one.rewrite == ScalarReplacement.name for one in told.rewrites or ())
-        verdict = self._verdict(text, symbolic=not claimed)
+        if text not in self._judged:
+            claimed = any(one.rewrite == ScalarReplacement.name for one in told.rewrites or ())
+            self._judged[text] = self._verdict(text, symbolic=not claimed)
+        verdict = self._judged[text]
         for arch, after in self._figures(text).items():
             yield Row(self.program.name, rewrite, arch, self._before[arch], after, verdict)
         if rewrite == "bank-conflicts":
@@ -183,17 +188,16 @@ class Subject:
     # ------------------------------------------------------------ counted
 
     def _figures(self, text: str) -> dict[str, Figures]:
-        return {arch: self._of_arch(text, arch) for arch in self.archs}
+        """The launch executes the same for all targets, at the same places of their texts."""
+        if text not in self._counted:
+            executed = execute(parse(_aimed(text, "")), self.program.entry, self.runs[0])
+            self._counted[text] = {
+                a: self._of_arch(_aimed(text, a), a, executed) for a in self.archs
+            }
+        return self._counted[text]
 
-    def _of_arch(self, text: str, arch: str) -> Figures:
-        aimed = re.sub(r"(?m)^(\s*\.target\s+)sm_\d+", rf"\g<1>{arch}", text)
-        module = parse(aimed)
-        if module.version < _VERSION:
-            newer = ".".join(map(str, _VERSION))
-            aimed = re.sub(r"(?m)^(\s*\.version\s+)[\d.]+", rf"\g<1>{newer}", aimed)
-            module = parse(aimed)
+    def _of_arch(self, aimed: str, arch: str, executed: Executed) -> Figures:
         kernel = sass.read(aimed, arch).kernel(self.program.entry)
-        executed = execute(module, self.program.entry, self.runs[0])
         x, y, z = self.runs[0].block
         resident = occupancy(
             arch, x * y * z, kernel.registers, kernel.shared + self.runs[0].shared
@@ -253,6 +257,16 @@ class Subject:
         if isinstance(verdict, Equal):
             return "proved" if verdict.proved else "tested"
         return "DIFFERS" if isinstance(verdict, Different) else "NOT DECIDED"
+
+
+def _aimed(text: str, arch: str) -> str:
+    """The text for a target, or for its own; texts for all targets are equally long."""
+    if parse(text).version < _VERSION:
+        newer = ".".join(map(str, _VERSION))
+        text = re.sub(r"(?m)^(\s*\.version\s+)[\d.]+", rf"\g<1>{newer}", text)
+    return re.sub(
+        r"(?m)^(\s*\.target\s+)(sm_\d+)", lambda m: m[1] + (arch or m[2]).ljust(_NAME), text
+    )
 
 
 def _counts(instructions: Sequence[sass.MachineInstruction], executed: Executed) -> sass.Counts:

@@ -327,7 +327,7 @@ class Passes:
     def _give_up(self, each: Progress, number: int, reason: str) -> None:
         """Take back what a rewrite has made, and say why. What earlier ones made stays."""
         made = each.made[number]
-        if made.rewrite in joint.TOGETHER:  # what was said of other loads counted on it
+        if joint.is_planned(made):  # what was said of other loads counted on it
             loads = [load.index for load in global_loads(made.kernel.trace)]
             refusals = tuple(Refusal(made.rewrite, at, reason) for at in loads)
             each.made[number] = replace(made, changes=(), refusals=refusals, choice=None)

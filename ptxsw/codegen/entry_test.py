@@ -9,8 +9,9 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.names import OVERLAP, is_label_of
 from ptxsw.codegen.splice import line_end
-from ptxsw.ir import Body, Close, Directive, Function, Open, Variable
+from ptxsw.ir import Body, Close, Directive, Function, Label, Open, Variable
 
 
 class Shared(NamedTuple):
@@ -39,13 +40,18 @@ class EntryTest(Struct, frozen=True):
 def in_two_versions(builder: Builder, text: str, function: Function, test: EntryTest) -> str:
     """Write the test, and the body as it was behind its end; `text` is that of the whole module.
     Gives the predicate that the test holds."""
-    slow = builder.names.label("overlap")
+    slow = builder.names.label(OVERLAP)
     apart = write_test(builder, test)
     builder.at_entry(f"@!{apart} bra {slow};")
     start, end = copied(function.body)
     copy = text[start:end].rstrip()
     builder.at_end(f"{slow}:", "{", copy + line_end(text), "}")
     return apart
+
+
+def stands_twice(body: Body) -> bool:
+    """Does a test stand there already that was written here, and the body twice?"""
+    return any(isinstance(s, Label) and is_label_of(s.name, OVERLAP) for s in body.statements)
 
 
 def write_test(builder: Builder, test: EntryTest) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
@@ -10,8 +11,14 @@ from ptxsw.codegen.splice import Edit, indentation, insert, line_end
 from ptxsw.ir import Body, Variable
 
 _PREFIX = "%sw_"
-FALLBACKS = ("slow", "overlap")
+OVERLAP = "overlap"
+FALLBACKS = ("slow", OVERLAP)
 """Stems of labels behind which stands the code as it was, for where a test of ours fails."""
+
+
+def is_label_of(label: str, *stems: str) -> bool:
+    """Was a label made from one of these stems?"""
+    return re.match(rf"\$sw\d*_(?:{'|'.join(stems)})\d+$", label) is not None
 
 
 def fresh_prefix(text: str) -> str:

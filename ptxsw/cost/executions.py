@@ -14,14 +14,13 @@ makes one each: accesses, barriers, shuffles, floating-point arithmetic.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from ptxsw.codegen.names import FALLBACKS
+from ptxsw.codegen.names import FALLBACKS, is_label_of
 from ptxsw.cost.sass import MachineInstruction, MachineKernel
 from ptxsw.flow.cfg import Block, Cfg
 
@@ -39,7 +38,6 @@ _ONE_EACH: Final[Mapping[str, tuple[str, ...]]] = {
     "mul": ("FMUL", "DMUL"),
     "fma": ("FFMA", "DFMA"),
 }
-_FALLBACK: Final = re.compile(rf"\$sw\d*_(?:{'|'.join(FALLBACKS)})\d+$")
 
 
 def executions(made: MachineKernel, cfg: Cfg, trips: float) -> tuple[float, ...]:
@@ -68,7 +66,9 @@ def executions(made: MachineKernel, cfg: Cfg, trips: float) -> tuple[float, ...]
 
 def fallback_blocks(cfg: Cfg) -> frozenset[int]:
     """Blocks of PTX that are reached only where a test of ours fails: the kernel as it was."""
-    heads = [b.number for b in cfg.blocks if any(map(_FALLBACK.match, b.labels))]
+    heads = [
+        b.number for b in cfg.blocks if any(is_label_of(label, *FALLBACKS) for label in b.labels)
+    ]
     reachable = set(cfg.order)
     return frozenset(
         b.number

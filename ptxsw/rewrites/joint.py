@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Line, Refusal
+from ptxsw.codegen.lower_load_elimination import KeptValue
 from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.codegen.lower_shuffle import lower as _lower
 from ptxsw.codegen.splice import Edit
@@ -38,6 +39,13 @@ class RefusedSource(Struct, frozen=True):
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         return {"source_line": line(self.index), "delta": self.delta}
+
+
+def is_planned(made: Made) -> bool:
+    """Is what was made one plan, whose lines are checked against it? All else is proved by
+    `validate`, as what other rewrites make."""
+    alone = any(isinstance(change.detail, KeptValue) for change in made.changes)
+    return made.rewrite in TOGETHER and not alone
 
 
 def leads(name: str, kernel: Kernel) -> bool:

@@ -3,6 +3,14 @@
 ld.global.f32 %f1, [%rd4];            ld.global.f32 %f1, [%rd4];
 add.f32 %f2, %f1, %f9;         =>     add.f32 %f2, %f1, %f9;
 ld.global.f32 %f3, [%rd5+-8];         mov.b32 %f3, %f1;         // %rd5 is %rd4 + 8
+
+So does a load of bytes that this thread has stored, and, where a test finds at the kernel's entry
+that no store of the kernel meets them, a load behind stores through other pointers:
+
+ld.global.f32 %f1, [%rd4];            ld.global.f32 %f1, [%rd4];
+                                      mov.b32 %sw_held1, %f1;
+st.global.f32 [%rd5], %f2;     =>     st.global.f32 [%rd5], %f2;
+ld.global.f32 %f3, [%rd4];            mov.b32 %f3, %sw_held1;
 """
 
 from __future__ import annotations
@@ -10,14 +18,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from ptxsw.change import Change
+from ptxsw.change import Change, Refusal
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.lower_load_elimination import KeptValue, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.kept_values import kept_values
 
 
 class LoadElimination:
-    """See above. It is planned together with the others of `joint.TOGETHER`."""
+    """See above. Plain repeats are planned together with the others of `joint.TOGETHER`. Whoever
+    asks for a scheme or a form asks for these alone."""
 
     name: ClassVar[str] = joint.LOAD_ELIMINATION
     summary: ClassVar[str] = "A load of bytes that this thread has in a register becomes a copy."
@@ -27,8 +39,19 @@ class LoadElimination:
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Changes, refusals, and the choice between schemes and forms."""
-        return joint.find(kernel) if joint.leads(self.name, kernel) else iter(())
+        options, found = kernel.options, list[Change | Refusal]()
+        if (options.scheme, options.form) == ("auto", "auto"):
+            found = list(kept_values(kernel))
+        yield from found
+        told = {one.at for one in found}
+        for one in joint.find(kernel) if joint.leads(self.name, kernel) else ():
+            if not isinstance(one, Refusal) or one.at not in told:
+                yield one
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
-        return joint.lower(kernel, changes)
+        kept = [c.detail for c in changes if isinstance(c.detail, KeptValue)]
+        planned = [c for c in changes if not isinstance(c.detail, KeptValue)]
+        builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
+        lower(builder, kernel.text, kernel.function, kept)
+        return (*(joint.lower(kernel, planned) if planned else ()), *builder.edits())

@@ -127,7 +127,7 @@ class LoopStreams:
         loads: list[tuple[int, object, object]] = []
         for access in self.accesses:
             addresses = {variant.address for variant in access.variants}
-            if len(addresses) != 1 or not _is_plain(access.instruction):
+            if len(addresses) != 1 or not is_plain(access.instruction):
                 continue
             now, later = fingerprints.of(addresses.pop())
             if now == later:
@@ -144,7 +144,7 @@ class LoopStreams:
 
     def _stream(self, access: Access) -> Stream | None:
         instruction = access.instruction
-        if not _is_plain(instruction) or self.block(access) not in self.always:
+        if not is_plain(instruction) or self.block(access) not in self.always:
             return None
         split = self._place(access)
         computed = self._computed(access)
@@ -305,7 +305,7 @@ def _distance(difference: Polynomial, width: int) -> int | None:
     return (number + half) % (1 << width) - half
 
 
-def _is_plain(instruction: Instruction) -> bool:
+def is_plain(instruction: Instruction) -> bool:
     """A weak, unguarded access to global or shared memory?"""
     if instruction.opcode not in ("ld", "st") or instruction.guard is not None:
         return False

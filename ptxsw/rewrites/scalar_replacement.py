@@ -48,12 +48,12 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Instruction, Reg, type_width
-from ptxsw.isa import Effect
+from ptxsw.ir import Reg, type_width
 from ptxsw.options import FINITE_LOOPS
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
 from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
+from ptxsw.rewrites.hazards import hazard
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
 from ptxsw.rewrites.supposed import Supposed
 from ptxsw.shuffle.assumptions import NO_RACE
@@ -192,7 +192,7 @@ class _InLoop(LoopStreams):
         for number in self.loop.blocks:
             block = self.cfg.blocks[number]
             for index in range(block.start, block.end):
-                reason = _hazard(self.cfg.instructions[index], index in known)
+                reason = hazard(self.cfg.instructions[index], index in known)
                 if reason is not None:
                     named = self.cfg.instructions[index].name
                     return f"{named} (line {self.kernel.line(index)}) {reason}"
@@ -355,23 +355,3 @@ def _is_copy(cfg: Cfg, header: int) -> bool:
     """Does a loop stand there once more, as it was: where arrays overlap?"""
     labels = cfg.blocks[header].labels
     return any(label in block.labels for block in cfg.blocks[:header] for label in labels)
-
-
-def _hazard(instruction: Instruction, followed: bool) -> str | None:
-    """Why nothing may be carried past an instruction."""
-    if not isa.known(instruction):
-        return "is unknown and may do anything"
-    effects = isa.effects(instruction.opcode, instruction.modifiers)
-    if instruction.opcode in ("ret", "exit", "trap"):
-        return "may end the thread inside the loop"
-    if effects & Effect.CALL:
-        return "may call code that accesses these bytes"
-    if instruction.opcode in ("griddepcontrol", "brx"):
-        return "stands in the loop"
-    waits = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC
-    if effects & waits:
-        return "orders memory, or waits for others"
-    private = isa.space(instruction) in ("param", "const")
-    if effects & (Effect.READ | Effect.WRITE) and not followed and not private:
-        return "may access anything"
-    return None

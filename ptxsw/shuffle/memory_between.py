@@ -42,10 +42,10 @@ class MemoryBetween:
     def can_hoist(self, load: Access, at: int) -> Refused | None:
         """May memory hold something else before instruction `at` of a load's segment?"""
         span = range(at, load.index)
-        for index in _within(self._orders, span):
+        for index in within(self._orders, span):
             return Refused(f"{self._named(index)} prevents moving the load")
         if not read_only(load):
-            stores = _within(self._stores, span)
+            stores = within(self._stores, span)
             if len(stores) > _STORES_COMPARED:
                 return Refused("too many stores would have to be compared to move the load")
             for index in stores:
@@ -62,10 +62,10 @@ class MemoryBetween:
         if known is not None:
             return known
         for span in spans:
-            for index in _within(self._orders, span):
+            for index in within(self._orders, span):
                 refused = Refused(f"{self._named(index)} stands between the two loads")
                 return self._bar(dest, index, refused)
-            stores = _within(self._stores, span)
+            stores = within(self._stores, span)
             if len(stores) > _STORES_COMPARED:
                 return Refused("too many stores stand between the two loads")
             for index in stores:
@@ -95,7 +95,7 @@ class MemoryBetween:
         if read_only(source) and read_only(dest):
             return
         between = [*spans, range(at, source.index)]
-        for index in dict.fromkeys(i for span in between for i in _within(self._stores, span)):
+        for index in dict.fromkeys(i for span in between for i in within(self._stores, span)):
             for load in (source, dest):
                 yield from self._apart.get((index, load.index), ())
 
@@ -160,6 +160,6 @@ def _stores(instruction: Instruction) -> bool:
     return isa.may_write_global(instruction) and not _orders(instruction)
 
 
-def _within(ordered: list[int], span: range) -> list[int]:
+def within(ordered: list[int], span: range) -> list[int]:
     """The members of a sorted list that lie in a range."""
     return ordered[bisect_right(ordered, span.start - 1) : bisect_right(ordered, span.stop - 1)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from ptxsw.parser import parse
-from ptxsw.simt import launch
+from ptxsw.pipeline import Options, optimize
+from ptxsw.simt import RunError, launch
 from ptxsw.validate import Mismatch, Proved, validate
 from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
 
@@ -65,8 +68,37 @@ def test_a_path_condition_may_imply_that_it_was_loaded() -> None:
     ("body", "reason"),
     [
         (
-            AGAIN.replace("add.s64", "st.global.f32 [%rd5], %f1;\nadd.s64"),
-            "st.global.f32 (line 20) between the two loads may change it",
+            AGAIN.replace("add.s64", "st.global.u8 [%rd4+3], %r1;\nadd.s64"),
+            "st.global.u8 at line 20 may write these bytes",
+        ),
+        (
+            AGAIN.replace("add.s64", "st.global.f32 [%rd10], %f1;\nadd.s64"),
+            "st.global.f32 at line 20 may write these bytes",
+        ),
+        (
+            AGAIN.replace("add.s64", "activemask.b32 %r9;\nst.global.f32 [%rd5], %f1;\nadd.s64"),
+            "st.global.f32 at line 21 may write these bytes; activemask.b32 (line 20) asks which "
+            "lanes are active, which cannot be duplicated",
+        ),
+        (
+            AGAIN.replace("add.s64", "fence.acq_rel.gpu;\nadd.s64"),
+            "fence.acq_rel.gpu (line 20) stands between the two loads",
+        ),
+        (
+            AGAIN.replace("add.s64", "ld.acquire.gpu.global.u32 %r9, [%rd1];\nadd.s64"),
+            "ld.acquire.gpu.global.u32 (line 20) stands between the two loads",
+        ),
+        (
+            AGAIN.replace("add.s64", "ld.volatile.global.u32 %r9, [%rd1];\nadd.s64"),
+            "ld.volatile.global.u32 (line 20) stands between the two loads",
+        ),
+        (
+            AGAIN.replace("add.s64", "griddepcontrol.wait;\nadd.s64"),
+            "griddepcontrol.wait (line 20) stands between the two loads",
+        ),
+        (
+            AGAIN.replace("add.s64", "call.uni f;\nadd.s64"),
+            "call.uni (line 21) stands between the two loads",
         ),
         (
             AGAIN.replace("add.s64", "membar.gl;\nadd.s64"),
@@ -89,6 +121,8 @@ def test_a_path_condition_may_imply_that_it_was_loaded() -> None:
 )
 def test_what_stays(body: str, reason: str) -> None:
     text = kernel(body)
+    if "call" in body:
+        text = text.replace(".visible", ".func f() { ret; }\n.visible", 1)
     result = rewritten(NAME, text)
     assert result.text == text and reason in reasons(result)
 
@@ -119,3 +153,164 @@ def test_validate_and_a_run_each_refuse_mutants(mutant: str) -> None:
         return bytes(done.memory[WHERE].tobytes())
 
     assert result(good) == result(text) != result(changed)
+
+
+# ---------------------------------------------------------------- from stores, and over them
+
+STORED = """
+    ld.global.f32 %f1, [%rd4];
+    st.global.f32 [%rd5], %f1;
+    neg.f32 %f1, %f1;
+    ld.global.f32 %f2, [%rd5];
+    st.global.f32 [%rd5+4], %f2;
+"""
+OVER = """
+    setp.ge.u32 %p1, %r2, %r1;
+    @%p1 bra END;
+    ld.global.f32 %f1, [%rd4];
+    st.global.f32 [%rd5], %f1;
+    neg.f32 %f1, %f1;
+    ld.global.f32 %f2, [%rd4];
+    st.global.f32 [%rd5+4], %f2;
+END:
+"""
+HAZARDS = (
+    "bar.sync 0;",
+    "membar.gl;",
+    "fence.acq_rel.gpu;",
+    "ld.acquire.gpu.global.u32 %r9, [%rd1];",
+    "ld.volatile.global.u32 %r9, [%rd1];",
+    "griddepcontrol.wait;",
+    "atom.global.add.u32 %r9, [%rd4], 1;",
+    "call.uni f;",
+)
+
+
+def results(text: str, distance: int, threads: int = 37, number: int = 30) -> bytes:
+    """What is in memory behind a launch with two pointers so many bytes apart."""
+    memory = {WHERE: (np.arange(2048) % 251).astype("u1")}
+    given = [WHERE + 768, WHERE + 768 + distance, number]
+    return launch(parse(text), "k", 1, threads, given, memory=memory).memory[WHERE].tobytes()
+
+
+def test_what_was_stored_is_in_a_register() -> None:
+    text = kernel(STORED)
+    result = rewritten(NAME, text)
+    assert new_lines(text, result) == ["mov.b32 %sw_held1, %f1;", "mov.b32 %f2, %sw_held1;"]
+    (entry,) = result.report.kernels[0].rewrites or ()
+    assert entry.proof.status == "proved" and entry.detail == {"source_line": 20, "tested": False}
+    assert results(text, 4) == results(result.text, 4)
+
+
+@pytest.mark.parametrize("body", [STORED, OVER])
+@pytest.mark.parametrize("line", HAZARDS)
+def test_no_value_is_kept_past_what_orders_memory(body: str, line: str) -> None:
+    text = kernel(body.replace("neg.f32 %f1, %f1;", line))
+    if "call" in line:
+        text = text.replace(".visible", ".func f() { ret; }\n.visible", 1)
+    assert rewritten(NAME, text).text == text
+
+
+def test_a_part_of_what_was_stored_is_loaded() -> None:
+    """One byte of the register, or a word that a byte was stored into."""
+    for line in (
+        "ld.global.u8 %r9, [%rd5];",
+        "st.global.u8 [%rd5+1], %r2;\n" + "ld.global.f32 %f2, [%rd5];",
+    ):
+        text = kernel(STORED.replace("ld.global.f32 %f2, [%rd5];", line))
+        assert rewritten(NAME, text).text == text
+
+
+def test_a_test_at_entry_tells_stores_apart_from_what_is_loaded_again() -> None:
+    text = kernel(OVER)
+    result = rewritten(NAME, text)
+    found = new_lines(text, result)
+    assert found[-5:] == [
+        "and.pred %sw_apart4, %sw_apart3, %sw_order2;",
+        "@!%sw_apart4 bra $sw_overlap1;",
+        "mov.b32 %sw_held1, %f1;",
+        "mov.b32 %f2, %sw_held1;",
+        "$sw_overlap1:",
+    ]
+    (entry,) = result.report.kernels[0].rewrites or ()
+    assert entry.proof.status == "guarded" and entry.proof.assumptions == ()
+    for distance in (0, 4, -4, 8, -8, 16, 240, 256, -256, 600, -600):
+        assert results(text, distance) == results(result.text, distance), distance
+
+
+def test_the_copy_as_it_was_is_taken_where_a_byte_is_in_common() -> None:
+    """30 threads read 4 of 8 bytes each, and write all 8."""
+    trapped = re.sub(r"(\$sw_overlap1:\s*\{)", r"\1 trap;", rewritten(NAME, kernel(OVER)).text)
+    for distance, slow in ((236, False), (232, True), (-236, False), (-232, True), (0, True)):
+        with pytest.raises(RunError, match="trap") if slow else contextlib.nullcontext():
+            results(trapped, distance, threads=30)
+
+
+def test_mode_auto_makes_no_second_copy_of_a_kernel_for_it() -> None:
+    text = kernel(OVER)
+    result = optimize(text, Options(rewrites=(NAME,)))
+    assert result.text == text
+    assert reasons(result) == [
+        "st.global.f32 at line 22 may write these bytes; a test and a second copy of the code cost "
+        "more than they certainly save; force rewrites it"
+    ]
+    stored = optimize(kernel(STORED), Options(rewrites=(NAME,)))
+    assert stored.text == kernel(STORED) and "does not certainly pay" in reasons(stored)[0]
+
+
+def test_a_kernel_that_stands_twice_is_not_copied_again() -> None:
+    text = kernel(OVER)
+    once = rewritten(NAME, text)
+    again = rewritten(NAME, once.text)
+    assert again.text == once.text
+    assert "st.global.f32 at line 61 may write these bytes; the kernel stands twice already" in (
+        reasons(again)
+    )
+
+
+def _short(text: str, which: int) -> str:
+    """The end of one of the ranges is a byte short."""
+    found = list(re.finditer(r"setp\.le(?:\.or)?\.s64 %sw_order\d, (%sw_bound\d+)", text))[which]
+    line = text.rfind("\n", 0, found.start())
+    return f"{text[:line]}\nadd.s64 {found[1]}, {found[1]}, -1;{text[line:]}"
+
+
+TESTS: dict[str, Callable[[str], str]] = {
+    "first end short": lambda text: _short(text, 0),
+    "second end short": lambda text: _short(text, 1),
+    "inverted": lambda text: text.replace("@!%sw_apart4", "@%sw_apart4"),
+    "no test": lambda text: text.replace("@!%sw_apart4 bra $sw_overlap1;", ""),
+    "or for and": lambda text: text.replace("and.pred %sw_apart4", "or.pred %sw_apart4"),
+    "not kept": lambda text: text.replace("mov.b32 %sw_held1, %r5;", ""),
+    "another register": lambda text: text.replace("%r6, %sw_held1", "%r6, %r2"),
+}
+BYTES = """
+    setp.ge.u32 %p1, %r2, %r1;
+    @%p1 bra END;
+    ld.global.u8 %r5, [%rd4];
+    st.global.u8 [%rd5], %r2;
+    ld.global.u8 %r6, [%rd4];
+    mad.lo.u32 %r6, %r6, 3, %r5;
+    st.global.u8 [%rd5+1], %r6;
+END:
+"""
+
+
+@pytest.mark.parametrize("mutant", TESTS)
+def test_validate_and_a_run_each_refuse_a_wrong_test(mutant: str) -> None:
+    """Of bytes, so that ranges may meet in one."""
+    text = kernel(BYTES)
+    good, old = rewritten(NAME, text).text, parse(text)
+    changed = TESTS[mutant](good)
+    assert changed != good
+    for one, verdict in ((good, Proved), (changed, Mismatch)):
+        new = parse(one)
+        assert isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), verdict)
+
+    def found(text: str) -> list[bytes]:
+        places = ((0, 1), (-8, 2), (8, 2), (512, 2))  # a byte of either thread, or none
+        return [results(text, at, threads, threads) for at, threads in places]
+
+    assert found(good) == found(text)
+    with contextlib.suppress(RunError):  # a register that nobody has set
+        assert found(changed) != found(text)

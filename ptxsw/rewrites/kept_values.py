@@ -1,0 +1,258 @@
+"""Loads whose bytes this thread has in a register although it has stored since, or because it has
+stored them: what load elimination finds beside plain repeats.
+
+A store between may be to the same bytes. Where its address alone does not tell, the ranges of bytes
+over the whole grid do, or a test of them where the kernel begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from ptxsw import isa
+from ptxsw.analysis.address_equality import prove_disjoint
+from ptxsw.analysis.disjoint import apart
+from ptxsw.analysis.exact_sums import ExactSums
+from ptxsw.analysis.grid import Unbounded
+from ptxsw.analysis.ranges import Range, touched_ranges
+from ptxsw.bits import wrapped
+from ptxsw.change import Change, Refusal
+from ptxsw.codegen.entry_test import EntryTest, stands_twice
+from ptxsw.codegen.lower_load_elimination import KeptValue
+from ptxsw.codegen.lower_scalar_replacement import elements
+from ptxsw.emulator.budget import PLANNING
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.solver import Proved
+from ptxsw.emulator.terms import Terms
+from ptxsw.emulator.trace import Access
+from ptxsw.ir import Instruction, Reg, type_width
+from ptxsw.plan import Proof
+from ptxsw.rewrites.base import Kernel
+from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
+from ptxsw.rewrites.hazards import hazard
+from ptxsw.rewrites.loop_streams import SPACES, is_plain
+from ptxsw.rewrites.supposed import Supposed
+from ptxsw.shuffle.memory_between import within
+from ptxsw.shuffle.paths import Paths
+
+NAME = "load-elimination"
+_MOST_STORES = 64
+"""More between two accesses are not held against the load one by one."""
+_MOST_TRIED = 8
+"""Earlier accesses to the same bytes that are looked at."""
+_COSTS = (
+    "a test and a second copy of the code cost more than they certainly save; force rewrites it"
+)
+_TOLD = "what the kernel stores lies apart from what it keeps in registers"
+
+
+def kept_values(kernel: Kernel) -> Iterator[Change | Refusal]:
+    """The loads that take a value over stores, or from one, and why others do not."""
+    if kernel.trace.statistics.timed_out or kernel.budget.spent(PLANNING):
+        return
+    pairs = list(_Pairs(kernel).found())
+    always = _Stores(kernel, None)
+    waiting = {p: w for p in pairs if (w := always.between(p)) is not None}
+    details = [KeptValue(p.at, p.source) for p in pairs if p not in waiting]
+    test: EntryTest | str | None = None
+    if waiting:
+        test = _obstacle(kernel)
+        if test is None:
+            waiting, more, test = _tested(kernel, waiting)
+            details += more
+    for detail in sorted(details, key=lambda d: d.at):
+        tests = () if detail.test is None else (_TOLD,)
+        yield Change(
+            NAME, detail.at, frozenset({detail.at}), Proof(tests=tests), detail,
+            frozenset({detail.source}), detail.source,
+        )  # fmt: skip
+    for pair, store in waiting.items():
+        named = f"{store.instruction.name} at line {kernel.line(store.index)}"
+        why = f"; {test}" if isinstance(test, str) else ""
+        yield Refusal(NAME, pair.at, f"{named} may write these bytes{why}")
+
+
+def _obstacle(kernel: Kernel) -> str | None:
+    """Why no test is made where the kernel begins."""
+    if kernel.options.mode != "force":
+        return _COSTS
+    if stands_twice(kernel.function.body):
+        return "the kernel stands twice already"
+    return obstacle_to_versions(kernel)
+
+
+def _tested(
+    kernel: Kernel, waiting: dict[KeptValue, Access]
+) -> tuple[dict[KeptValue, Access], list[KeptValue], EntryTest | str | None]:
+    """Those that still wait, those that a test serves, and the test: the one that serves most,
+    and of such the one that supposes least."""
+    best: tuple[dict[KeptValue, Access], EntryTest | str | None] = waiting, None
+    for bits in LIMITS:
+        supposed = Supposed(kernel, bits)
+        stores = _Stores(kernel, supposed)
+        left = {p: w for p in waiting if (w := stores.between(p)) is not None}
+        test = supposed.test() if len(left) < len(best[0]) else best[1]
+        if isinstance(test, EntryTest) and len(left) < len(best[0]):
+            best = left, test
+        elif isinstance(test, str) and best[1] is None:
+            best = waiting, test
+    left, test = best
+    served = [p for p in waiting if p not in left]
+    return left, [replace(p, test=test) for p in served if isinstance(test, EntryTest)], test
+
+
+class _Pairs:
+    """Loads, and the last access before each that must have been to the same bytes."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.cfg = kernel, kernel.trace.cfg
+        self.paths = Paths(self.cfg)
+        known = {access.index for access in kernel.trace.accesses}
+        instructions = list(enumerate(self.cfg.instructions))
+        self.stores = [i for i, instruction in instructions if _may_store(instruction)]
+        self.hazards = [i for i, instruction in instructions if hazard(instruction, i in known)]
+
+    def found(self) -> Iterator[KeptValue]:
+        """The pairs with a store at the source or between; all others are plain repeats."""
+        alike: dict[tuple[object, ...], list[Access]] = {}
+        for access in self.kernel.trace.accesses:
+            key = _key(access)
+            if key is None or self.cfg.block_of[access.index] not in self.cfg.rank:
+                continue
+            source = self._source(access, alike.get(key, [])[-_MOST_TRIED:])
+            alike.setdefault(key, []).append(access)
+            if source is not None:
+                yield KeptValue(access.index, source.index)
+
+    def _source(self, load: Access, earlier: Iterable[Access]) -> Access | None:
+        if load.kind != "load":
+            return None
+        before = [a for a in earlier if self._comes_before(a, load)]
+        source = next((a for a in reversed(before) if self._is_last(a, before)), None)
+        if source is None or not self._fits(source, load):
+            return None
+        spans = list(self.paths.between(source.index, load.index))
+        crossed = any(within(self.stores, span) for span in spans)  # the source may be one
+        carried = not any(within(self.hazards, span) for span in spans)
+        return source if crossed and carried else None
+
+    def _comes_before(self, source: Access, load: Access) -> bool:
+        """Has this thread made the access in the same iteration of the same loops?"""
+        above, below = (self.cfg.block_of[a.index] for a in (source, load))
+        same_loops = self.cfg.loops_around(above) == self.cfg.loops_around(below)
+        return (
+            same_loops
+            and (source.index < load.index if above == below else self.cfg.dominates(above, below))
+            and self.paths.same_instance(source.index, load.index) is None
+        )
+
+    def _is_last(self, one: Access, all_before: Iterable[Access]) -> bool:
+        return all(a is one or self._comes_before(a, one) for a in all_before)
+
+    def _fits(self, source: Access, load: Access) -> bool:
+        """Do the registers of the source hold what the load's would?"""
+        width = self.kernel.function.body.width
+        mine, theirs = (elements(a.instruction) for a in (load, source))
+        whole = type_width(isa.access_type(source.instruction) or "")
+        for a, b in zip(mine, theirs, strict=True):
+            if not isinstance(a, Reg) or not isinstance(b, Reg) or a.scope or b.scope:
+                return False
+            if width(a) != width(b) or (source.kind == "store" and width(b) != whole):
+                return False
+        return True
+
+
+def _key(access: Access) -> tuple[object, ...] | None:
+    """What accesses of the same bytes as the same type have in common; None where an access is
+    none that can be followed."""
+    instruction = access.instruction
+    places = {variant.address for variant in access.variants}
+    if len(places) != 1 or not is_plain(instruction) or "nc" in instruction.modifiers:
+        return None
+    return access.space, places.pop(), isa.access_type(instruction), access.elements
+
+
+def _may_store(instruction: Instruction) -> bool:
+    return bool(isa.effects(instruction.opcode, instruction.modifiers) & isa.Effect.WRITE)
+
+
+class _Stores:
+    """The stores of one kernel, and whether they may write what a load reads. With `supposed`, a
+    test where the kernel begins may find out what is not known."""
+
+    def __init__(self, kernel: Kernel, supposed: Supposed | None) -> None:
+        self.kernel, self.supposed = kernel, supposed
+        self.cfg = kernel.trace.cfg
+        self.paths = Paths(self.cfg)
+        self.access_at = {a.index: a for a in kernel.trace.accesses}
+        self.stores = sorted(i for i, a in self.access_at.items() if a.kind != "load")
+
+    def between(self, pair: KeptValue) -> Access | None:
+        """A store on the way from a source to its load that may write the bytes."""
+        load = self.access_at[pair.at]
+        spans = self.paths.between(pair.source, pair.at)
+        crossed = [
+            self.access_at[at]
+            for span in spans
+            for at in within(self.stores, span)
+            if at != pair.source
+        ]
+        if len(crossed) > _MOST_STORES:
+            return crossed[0]
+        return next((store for store in crossed if not self._misses(load, store)), None)
+
+    def _misses(self, load: Access, store: Access) -> bool:
+        if {load.space, store.space} == SPACES or store.space == "local":
+            return True
+        if load.space != store.space:
+            return False
+        pairs = [(a, b) for a in load.variants for b in store.variants]
+        terms, solver = self.kernel.trace.terms, self.kernel.solver
+        near = (_distance(terms, a.address, b.address) for a, b in pairs)
+        if all(d is not None and (d >= store.bytes or -d >= load.bytes) for d in near):
+            return True
+        known = all(
+            prove_disjoint(terms, solver, b, store.bytes, a, load.bytes) is not None
+            for a, b in pairs
+        )
+        return known or self._apart_in_grid(load, store)
+
+    def _apart_in_grid(self, load: Access, store: Access) -> bool:
+        sums = self._sums(load, store)
+        mine, theirs = (self._ranges(sums, access) for access in (load, store))
+        if not mine or not theirs:
+            return False
+        return all(self._are_apart(sums, a, b) for a in mine for b in theirs)
+
+    def _are_apart(self, sums: ExactSums, a: Range, b: Range) -> bool:
+        if apart(a, b, sums.known, sums.grid):
+            return True
+        return self.supposed is not None and self.supposed.apart(a, b)
+
+    def _ranges(self, sums: ExactSums, access: Access) -> tuple[Range, ...]:
+        try:
+            return touched_ranges(sums.grid, access) if access.space == "global" else ()
+        except Unbounded:
+            return ()
+
+    def _sums(self, *accesses: Access) -> ExactSums:
+        solver = self.kernel.solver
+        shared = frozenset.intersection(*(v.conditions for a in accesses for v in a.variants))
+        given = sorted(shared, key=lambda term: term.id)
+        if self.supposed is not None:
+            return self.supposed.sums(given)
+
+        def holds(claim: Term, conditions: Iterable[Term]) -> bool:
+            return isinstance(solver.prove(claim, conditions), Proved)
+
+        return ExactSums.of(self.kernel.trace, given, holds)
+
+
+def _distance(terms: Terms, a: Term, b: Term) -> int | None:
+    """`a - b` in bytes where it is one number, in this thread and this iteration."""
+    if a.width != b.width:
+        return None
+    difference = terms.sub(a, b)
+    return wrapped(difference.value, a.width) if difference.kind == "const" else None
