@@ -20,8 +20,6 @@ from ptxsw.validate.touches import TouchesBySum
 PutOff = tuple[Sequence[Store], Sequence[Store]]
 """Stores by which the first text's memory, and the second's, differs from a common one."""
 NOTHING: PutOff = ((), ())
-Level = Sequence[tuple[int, Touch]]
-"""Accesses of the first text at known distances from one of the second."""
 _MAX_FACTS = 32
 _MAX_VECTOR = 32  # bytes
 
@@ -170,14 +168,14 @@ class PathComparison:
             return
         lent = self._rules.others_read(self._old, touch, given) if touch.loads else None
         if lent is None:
-            self._reads_own(touch, self._by_sum.level(touch), given)
+            self._reads_own(touch, given)
         if lent is None or not lent.nc:
             self._check_nc(touch)
 
-    def _reads_own(self, touch: Touch, level: Level, given: Sequence[Term]) -> None:
+    def _reads_own(self, touch: Touch, given: Sequence[Term]) -> None:
         near = [t for t in self._old.touches if t.before <= touch.before]
-        mapped = not touch.loads or self._mapped(touch, level, near, given)
-        if not (mapped and self._aligned(touch, level, near, given)):
+        mapped = not touch.loads or self._mapped(touch, near, given)
+        if not (mapped and self._aligned(touch, near, given)):
             example = self._equality.example if mapped else None
             if not (touch.loads and self._rules.reads_later(self._old, touch, given)):
                 why = f"an access of {touch.target.size} bytes is not known to be aligned"
@@ -194,9 +192,7 @@ class PathComparison:
             reason = ".nc reads bytes that may be written"
             raise Differ(reason, None, touch.index)
 
-    def _mapped(
-        self, touch: Touch, level: Level, near: Sequence[Touch], given: Sequence[Term]
-    ) -> bool:
+    def _mapped(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
         """Can all bytes of a load be read, since the first text reads them? Only for those that no
         access at a known distance covers are all the others compared."""
         target = touch.target
@@ -209,7 +205,7 @@ class PathComparison:
                 lambda guard: self._equality.holds(guard, given),
             )
 
-        rest = left(t for at, t in level if -t.target.size < at < target.size) and left(near)
+        rest = left(self._by_sum.meeting(touch)) and left(near)
         some = len(rest) < target.size <= _MAX_VECTOR
         return not rest or (some and target.space == "global" and self._rules.beside())
 
@@ -223,14 +219,12 @@ class PathComparison:
             return 0 if near else None
         return known
 
-    def _aligned(
-        self, touch: Touch, level: Level, near: Sequence[Touch], given: Sequence[Term]
-    ) -> bool:
+    def _aligned(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
         """Is the address a multiple of the access's size? Accesses of the first text are."""
         size = touch.target.size
         if size == 1:
             return True
-        for distance, other in level:
+        for distance, other in self._by_sum.level(touch):
             if distance % size == 0 == other.target.size % size and self._is_sure(other, given):
                 return True
         wide = (t for t in near if t.target.size > 1 and self._is_sure(t, given))

@@ -6,7 +6,8 @@ a rule, that lie at a known distance: their addresses are sums of the same terms
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
@@ -21,27 +22,42 @@ class TouchesBySum:
 
     def __init__(self, touches: Iterable[Touch]) -> None:
         self._groups: dict[_Sum, list[tuple[int, Touch]]] = {}
-        self._starts: dict[tuple[_Sum, int], list[Touch]] = {}
-        for touch in touches:
-            group, at = start = _parted(touch.target)
+        self._starts: dict[_Sum, dict[int, list[tuple[int, Touch]]]] = {}
+        self._longest = 0
+        for number, touch in enumerate(touches):
+            group, at = _parted(touch.target)
             self._groups.setdefault(group, []).append((at, touch))
-            self._starts.setdefault(start, []).append(touch)
+            self._starts.setdefault(group, {}).setdefault(at, []).append((number, touch))
+            self._longest = max(self._longest, touch.target.size)
 
     def beginning_with(self, touch: Touch) -> list[Touch]:
         """Those that begin where another access does, by its time."""
-        found = self._starts.get(_parted(touch.target), ())
-        return [other for other in found if other.before <= touch.before]
+        group, at = _parted(touch.target)
+        found = self._starts.get(group, {}).get(at, ())
+        return [other for _, other in found if other.before <= touch.before]
 
-    def level(self, touch: Touch) -> list[tuple[int, Touch]]:
+    def level(self, touch: Touch) -> Iterator[tuple[int, Touch]]:
         """Those at a known distance by the time of another access, each with how many bytes it
         begins behind that."""
         group, at = _parted(touch.target)
         width, before = touch.target.place.width, touch.before
-        return [
+        return (
             (wrapped(other - at, width), t)
             for other, t in self._groups.get(group, ())
             if t.before <= before
+        )
+
+    def meeting(self, touch: Touch) -> list[Touch]:
+        """Those by the time of another access that are known to have bytes in common with it."""
+        group, at = _parted(touch.target)
+        starts, top = self._starts.get(group, {}), 1 << touch.target.place.width
+        found = [
+            (number, t)
+            for distance in range(1 - self._longest, touch.target.size)
+            for number, t in starts.get((at + distance) % top, ())
+            if -distance < t.target.size and t.before <= touch.before
         ]
+        return [t for _, t in sorted(found, key=itemgetter(0))]
 
 
 def _parted(target: Bytes) -> tuple[_Sum, int]:

@@ -45,5 +45,6 @@ def test_level_is_what_lies_at_a_known_distance(
         and (distance := memory.distance(t.target.place, asked.target.place)) is not None
     ]  # fmt: skip
     found = TouchesBySum(touches)
-    assert found.level(asked) == expected
+    assert list(found.level(asked)) == expected
+    assert found.meeting(asked) == [t for distance, t in expected if -4 < distance < 4]
     assert found.beginning_with(asked) == [t for distance, t in expected if distance == 0]
