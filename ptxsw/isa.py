@@ -7,9 +7,10 @@ counts as a barrier and a fence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Flag, auto
 from functools import lru_cache
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -236,7 +237,28 @@ _STRONG = frozenset({"relaxed", "volatile", "mmio"}) | _ORDERING
 _ACCESSES = frozenset({"ld", "st", "atom", "red", "multimem"})
 
 
-@lru_cache(maxsize=8192)
+_Value = TypeVar("_Value")
+_BY_NAME: list[Callable[[], None]] = []
+
+
+def by_name(
+    function: Callable[[str, tuple[str, ...]], _Value],
+) -> Callable[[str, tuple[str, ...]], _Value]:
+    """Computes once what an opcode and its modifiers alone decide: texts have few different ones
+    and many instructions."""
+    cached = lru_cache(maxsize=8192)(function)
+    _BY_NAME.append(cached.cache_clear)
+    return cached
+
+
+def register(name: str, op: Op) -> None:
+    """Add a row."""
+    OPS[name] = op
+    for forget in _BY_NAME:
+        forget()
+
+
+@by_name
 def row(opcode: str, modifiers: tuple[str, ...]) -> Op | None:
     """The row of an instruction, None for an opcode of which nothing is known."""
     words = (opcode, *(m.partition("::")[0] for m in modifiers[:3]))
@@ -247,7 +269,7 @@ def row(opcode: str, modifiers: tuple[str, ...]) -> Op | None:
     return None
 
 
-@lru_cache(maxsize=8192)
+@by_name
 def effects(opcode: str, modifiers: tuple[str, ...]) -> Effect:
     """What an instruction does beside writing registers; everything for an unknown one."""
     found = row(opcode, modifiers)
@@ -316,9 +338,11 @@ def known(instruction: Instruction) -> bool:
 
 def defs(instruction: Instruction) -> tuple[Reg, ...]:
     """Registers written, in order; every register it names for an unknown opcode."""
-    if not known(instruction):
+    found = row(instruction.opcode, instruction.modifiers)
+    if found is None:
         return tuple(r for r in _registers(instruction.operands) if type(r) is Reg)
-    written = instruction.operands[: destinations(instruction)]
+    count = destinations(instruction) if instruction.opcode == "call" else found.defs
+    written = instruction.operands[:count]
     if len(written) == 1 and type(written[0]) is Reg:  # nearly always
         return (written[0],)
     return tuple(reg for operand in written for reg in _written(operand))
@@ -331,7 +355,7 @@ def uses(instruction: Instruction) -> tuple[Reg | Special, ...]:
     found = row(instruction.opcode, instruction.modifiers)
     if found is None:
         return (*guard, *_registers(operands))
-    count = destinations(instruction)
+    count = destinations(instruction) if instruction.opcode == "call" else found.defs
     read: list[Reg | Special] = [*guard]
     for operand in operands[:count]:
         if found.updates:
@@ -352,12 +376,17 @@ def space(instruction: Instruction) -> str | None:
     "global", "shared", "local", "const", "param", "generic", "tex" or "surf"; of a copy the
     destination's. `shared::cta` is "shared". An unknown opcode may go anywhere: "generic".
     """
-    found = row(instruction.opcode, instruction.modifiers)
+    return _space(instruction.opcode, instruction.modifiers)
+
+
+@by_name
+def _space(opcode: str, modifiers: tuple[str, ...]) -> str | None:
+    found = row(opcode, modifiers)
     if found is None:
         return "generic"
     if found.space != "generic":
         return found.space or None
-    for modifier in instruction.modifiers:
+    for modifier in modifiers:
         name = modifier.partition("::")[0]
         if name in _SPACES:
             return name
@@ -378,7 +407,12 @@ WITHIN_BLOCK = frozenset({"shared", "local", "param"})
 
 def may_write_global(instruction: Instruction) -> bool:
     """May it write memory that all threads of the grid see?"""
-    written = effects(instruction.opcode, instruction.modifiers)
+    return _may_write_global(instruction.opcode, instruction.modifiers)
+
+
+@by_name
+def _may_write_global(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    written = effects(opcode, modifiers)
     if written & Effect.CALL:
         return True
-    return bool(written & Effect.WRITE) and space(instruction) not in WITHIN_BLOCK
+    return bool(written & Effect.WRITE) and _space(opcode, modifiers) not in WITHIN_BLOCK

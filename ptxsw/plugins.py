@@ -55,9 +55,7 @@ def register_opcode(
 
     if name in isa.OPS or name in registry.opcodes():
         raise ValueError(f"the opcode {name!r} is known already")
-    isa.OPS[name] = op
-    isa.row.cache_clear()
-    isa.effects.cache_clear()
+    isa.register(name, op)
     if builder is not None:
         registry.semantics(name, "plugin")(builder)
     registry.meaning.cache_clear()

@@ -22,14 +22,19 @@ _CARRIES_IN = frozenset({"addc", "subc", "madc"})
 def defs(instruction: Instruction) -> tuple[Reg, ...]:
     """Registers written, the carry bit included: calls do not preserve it."""
     written = isa.defs(instruction)
-    if "cc" in instruction.modifiers or instruction.opcode == "call" or not isa.known(instruction):
+    if _writes_carry(instruction.opcode, instruction.modifiers):
         return (*written, CARRY)
     return written
 
 
+@isa.by_name
+def _writes_carry(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    return "cc" in modifiers or opcode == "call" or isa.row(opcode, modifiers) is None
+
+
 def uses(instruction: Instruction) -> frozenset[Reg]:
     """Registers read, the carry bit included, special registers left out."""
-    read = frozenset(r for r in isa.uses(instruction) if isinstance(r, Reg))
+    read = frozenset([r for r in isa.uses(instruction) if type(r) is Reg])
     return read | {CARRY} if instruction.opcode in _CARRIES_IN else read
 
 

@@ -15,7 +15,7 @@ from ptxsw import isa
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.convergence import waits_for
 from ptxsw.flow.dataflow import CARRY, defs, uses
-from ptxsw.ir import Instruction, Int, Mem, Reg, Special, Symbol, type_width
+from ptxsw.ir import Float, Instruction, Int, Mem, Reg, Special, Symbol, type_width
 from ptxsw.isa import Trait
 
 
@@ -42,6 +42,7 @@ _SPACES = frozenset(
 )
 _PLAIN = _SPACES | {"weak", "ca", "cg", "cs", "v2", "v4", "v8"}
 _HINTS = ("L1::", "L2::", "level::")
+_SIMPLE = frozenset({Reg, Int, Float})
 
 SPACE_WORDS = _SPACES
 """Modifiers that name a state space."""
@@ -49,7 +50,17 @@ SPACE_WORDS = _SPACES
 
 def kind(instruction: Instruction) -> Kind:
     """The kind of an instruction."""
-    opcode, modifiers = instruction.opcode, instruction.modifiers
+    told = _by_name(instruction.opcode, instruction.modifiers)
+    if told is Kind.COMPUTE:
+        return Kind.EVENT if _unstable(instruction) or not defs(instruction) else told
+    if told is Kind.LOAD or told is Kind.STORE:
+        return told if _is_access(instruction) else Kind.EVENT
+    return told
+
+
+@isa.by_name
+def _by_name(opcode: str, modifiers: tuple[str, ...]) -> Kind:
+    """The kind of an instruction by its name; its operands may make it an event."""
     if opcode in _CONTROL:
         return Kind.CONTROL
     effects = isa.effects(opcode, modifiers)
@@ -57,23 +68,21 @@ def kind(instruction: Instruction) -> Kind:
         plain = isa.Effect.READ if opcode == "ld" else isa.Effect.WRITE
         last_use = ("lu",) if "global" in modifiers else ()
         more = ("nc", *last_use) if opcode == "ld" else ("wb",)
-        if effects == plain and _is_plain(instruction, more):
+        if effects == plain and _is_plain(modifiers, more):
             return Kind.LOAD if opcode == "ld" else Kind.STORE
         return Kind.EVENT
-    if not isa.known(instruction) or effects or opcode in _IMPURE or _unstable(instruction):
+    row = isa.row(opcode, modifiers)
+    if row is None or effects or opcode in _IMPURE or row.space:
         return Kind.EVENT
-    if isa.space(instruction) is not None:
-        return Kind.EVENT
-    return Kind.COMPUTE if defs(instruction) else Kind.EVENT
+    return Kind.COMPUTE
 
 
-def _is_plain(instruction: Instruction, more: tuple[str, ...]) -> bool:
-    *_, type_name = instruction.modifiers or ("",)
+def _is_plain(modifiers: tuple[str, ...], more: tuple[str, ...]) -> bool:
+    *_, type_name = modifiers or ("",)
     known = all(
-        m in _PLAIN or m in more or m.startswith(_HINTS) or type_width(m) >= 8
-        for m in instruction.modifiers
+        m in _PLAIN or m in more or m.startswith(_HINTS) or type_width(m) >= 8 for m in modifiers
     )
-    return known and type_width(type_name) >= 8 and _is_access(instruction)
+    return known and type_width(type_name) >= 8
 
 
 def _is_access(instruction: Instruction) -> bool:
@@ -90,6 +99,8 @@ def _is_access(instruction: Instruction) -> bool:
 
 def _unstable(instruction: Instruction) -> bool:
     """Does it read a special register that may change from read to read?"""
+    if _SIMPLE.issuperset(map(type, instruction.operands)):  # nearly always
+        return False
     read = isa.uses(instruction)
     return any(isinstance(r, Special) and r.name not in SPECIALS for r in read)
 
