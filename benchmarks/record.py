@@ -47,6 +47,7 @@ PRINTED = {
     "loads-over-stores": ("benchmarks.rewrites", *LOADS, "--rewrite", *_OVER_STORES),
     "auto-programs": ("benchmarks.auto",),
     "predict": ("benchmarks.predict",),
+    "demotion": ("benchmarks.demotion",),
 }
 """What else is recorded: the name of the file, the module and its arguments."""
 
