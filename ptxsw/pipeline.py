@@ -266,7 +266,8 @@ def _beside(options: Options, arch: str | None, shape: DescribedBlock) -> Passes
     """The rewrites of loads over stores, where others were asked for: what they would do."""
     if {one.name for one in considered(options)}.issuperset(REWRITES):
         return None
-    return Passes(replace(options, mode="force", rewrites=REWRITES), arch, shape.block)
+    alone = replace(options, mode="force", scheme="auto", form="auto", rewrites=REWRITES)
+    return Passes(alone, arch, shape.block)
 
 
 def _executed(trace: Trace, shape: DescribedBlock) -> Executed | None:

@@ -1,30 +1,35 @@
-"""What `read-only-loads` and `scalar-replacement` make of each access of a loop, or why they leave
-it: a few words beside the access that was loaded or stored in the turn before, too."""
+"""What `read-only-loads`, `scalar-replacement` and `load-elimination` make of loads that stores may
+hit, or why they leave them: a few words beside the access."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ptxsw.emulator.node import Term
 from ptxsw.emulator.trace import Trace
 from ptxsw.report.model import Access, Kernel, Rewrite
 from ptxsw.rewrites.loop_streams import WRAPS
 
-REWRITES = ("read-only-loads", "scalar-replacement")
-_READ_ONLY, _IN_REGISTERS = REWRITES
+REWRITES = ("read-only-loads", "scalar-replacement", "load-elimination")
+_READ_ONLY, _IN_REGISTERS, _KEPT = REWRITES
 _SPACES = ("global", "shared")
 
 
 def concerned(trace: Trace) -> bool:
-    """Does a loop of the kernel load from memory that somebody may write?"""
+    """Does the kernel load from memory that somebody may write, in a loop or the same again?"""
     cfg = trace.cfg
-    return any(
-        access.kind == "load"
-        and access.space in _SPACES
-        and cfg.loops_around(cfg.block_of[access.index])
-        for access in trace.accesses
-        if cfg.block_of[access.index] in cfg.rank
-    )
+    accesses = [
+        a for a in trace.accesses if a.space in _SPACES and cfg.block_of[a.index] in cfg.rank
+    ]
+    known: set[Term] = set()
+    for access in accesses:
+        places = {variant.address for variant in access.variants}
+        looped = cfg.loops_around(cfg.block_of[access.index])
+        if access.kind == "load" and (looped or not known.isdisjoint(places)):
+            return True
+        known |= places
+    return False
 
 
 def over_stores(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
@@ -49,6 +54,9 @@ def over_stores(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
                 if line in constant:
                     tested = constant[line].detail.get("tested")
                 found[line] = f"{told}, behind a test" if tested else told
+        elif rewrite.rewrite == _KEPT and "tested" in rewrite.detail:
+            told = f"register of {rewrite.detail['source_line']}"
+            found[rewrite.line] = f"{told}, behind a test" if rewrite.detail["tested"] else told
     return found
 
 

@@ -11,6 +11,7 @@ from benchmarks.programs.loads import LOADS
 from ptxsw.pipeline import Options, analyze, inspect
 from ptxsw.report.serial import from_json, to_json
 from tests.rewrites.pair import kernel
+from tests.rewrites.test_load_elimination import OVER, STORED
 from tests.rewrites.test_scalar_replacement import PROMOTED, ROTATED
 
 slow = pytest.mark.slow
@@ -36,6 +37,17 @@ def test_what_is_kept_in_registers() -> None:
         "ld.global.f32 %f2, [%rd5];": "in a register during the loop",
         "st.global.f32 [%rd5], %f3;": "once, behind the loop",
     }
+
+
+def test_what_is_loaded_again_without_a_loop() -> None:
+    """Loads are read-only if that helps; else they take what the thread has loaded or stored."""
+    assert told(kernel(OVER)) == {
+        "ld.global.f32 %f1, [%rd4];": "read-only, behind a test",
+        "st.global.f32 [%rd5], %f1;": None,
+        "ld.global.f32 %f2, [%rd4];": "read-only, behind a test",
+        "st.global.f32 [%rd5+4], %f2;": None,
+    }
+    assert told(kernel(STORED))["ld.global.f32 %f2, [%rd5];"] == "register of 20"
 
 
 def test_why_a_store_stays() -> None:

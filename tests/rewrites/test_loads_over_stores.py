@@ -32,13 +32,13 @@ def _few(names: set[str]) -> list[Any]:
 
 
 @cache
-def rewritten(name: str) -> str:
-    options = Options("force", rewrites=REWRITES, only=LOADS[name].entry)
+def rewritten(name: str, rewrites: tuple[str, ...] = REWRITES) -> str:
+    options = Options("force", rewrites=rewrites, only=LOADS[name].entry)
     return optimize(LOADS[name].path.read_text(), options).text
 
 
-def texts(name: str) -> tuple[str, str]:
-    return LOADS[name].path.read_text(), rewritten(name)
+def texts(name: str, rewrites: tuple[str, ...] = REWRITES) -> tuple[str, str]:
+    return LOADS[name].path.read_text(), rewritten(name, rewrites)
 
 
 def slow_copy_trapped(text: str) -> str:
@@ -116,6 +116,23 @@ def test_results_agree_where_buffers_overlap(name: str) -> None:
                 with pytest.raises(RunError, match="trap"):
                     outcome(trapped, name, run, at)
     assert outcome(trapped, name, run, {}) == outcome(old, name, run, {})
+
+
+@pytest.mark.parametrize(
+    "name", ["three-outputs", pytest.param("column-scale", marks=pytest.mark.slow)]
+)
+def test_load_elimination_has_a_test_of_its_own(name: str) -> None:
+    old, new = texts(name, ("load-elimination",))
+    for make in LOADS[name].launches:
+        run = make()
+        first = len(run.args) - len(run.arrays)
+        arrays = range(first, len(run.args))
+        out = [n for n in arrays if run.arrays[n - first] in run.expected]
+        for source, target in product(set(arrays) - set(out), out):
+            for distance in (0, 4, -4, run.args[source].nbytes // 8 * 4):
+                at = {source: 0, target: distance}
+                assert outcome(old, name, run, at) == outcome(new, name, run, at)
+        assert outcome(slow_copy_trapped(new), name, run, {}) == outcome(old, name, run, {})
 
 
 # ---------------------------------------------------------------- indices
