@@ -24,6 +24,7 @@ _MAX_SIZE = 3000
 _MAX_DEPTH = 32
 _DEEP = 200  # nodes
 _SMALL = 60  # nodes
+_MAX_PAIRS = 4000  # of parts of two values
 _MAX_CHOICES = 12  # values inside each other
 _MAX_MATCHED = 8  # terms of a sum
 
@@ -77,6 +78,7 @@ class Equality:
         self._known: dict[tuple[object, ...], bool] = {}
         self._equations: dict[tuple[Term, ...], tuple[Solved, ...]] = {}
         self._numbers: dict[tuple[Term, ...], Numbers] = {}
+        self._whole: tuple[Term, ...] = ()  # what holds in all cases of a comparison
         self.example: Mapping[str, int] = {}
         self.alike: Exact | None = None
 
@@ -87,23 +89,34 @@ class Equality:
         known = tuple(given)
         a, b = self.simplified(a, known), self.simplified(b, known)
         a, b = steady(self._terms, a, b)
-        if min(a.size, b.size) > _DEEP:
-            self._from_below(a, b, known)
-        return self._same(a, b, known, 0)
+        around, self._whole = self._whole, known
+        try:
+            if min(a.size, b.size) > _DEEP:
+                self._from_below(a, b, known)
+            return self._same(a, b, known, 0)
+        finally:
+            self._whole = around
 
     def _from_below(self, a: Term, b: Term, given: tuple[Term, ...]) -> None:
         """Compare what two values are computed from before they are compared themselves: terms may
-        be deeper than Python's stack."""
+        be deeper than Python's stack, and what is found to be the same need not be compared again
+        in each case."""
 
         def parts(pair: tuple[Term, Term]) -> Iterable[tuple[Term, Term]]:
             x, y = pair
-            deep = x is not y and x.kind == "float" and self._alike(x, y)
+            if x is y or x.width != y.width or len(seen) > _MAX_PAIRS:
+                return ()
+            if (x.kind == "ite") != (y.kind == "ite"):
+                choice, other = (x, y) if x.kind == "ite" else (y, x)
+                found = ((other, arm) for arm in choice.args[1:])
+                return [pair if choice is y else pair[::-1] for pair in found]
+            deep = x.kind in ("float", "apply") and self._alike(x, y)
             return zip(x.args, y.args, strict=True) if deep else ()
 
         seen: set[tuple[Term, Term]] = set()
         for pair in bottom_up(seen, parts, (a, b)):
             seen.add(pair)
-            if pair[0].kind == "float":
+            if pair[0].kind == "float" and pair[1].kind == "float":
                 self._same(*pair, given, 0)
 
     def holds(self, claim: Term, given: Sequence[Term]) -> bool:
@@ -173,6 +186,8 @@ class Equality:
             return True
         if a.width != b.width:
             return False
+        if self._known.get((a, b, self._whole, self.alike)):
+            return True  # in all cases
         key = (a, b, given, self.alike)
         found = self._known.get(key)
         if found is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ptxsw import isa
-from ptxsw.emulator.node import OPAQUE, Term, Variance
+from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
@@ -60,6 +60,7 @@ class Evaluator:
         self._body = function.body
         self._address_size = module.address_size
         self._widths: dict[Reg, int] = {CARRY: 1}
+        self._sizes: dict[Term, int] = {}
         self._params = {p.name for p in function.params}
 
     def width(self, reg: Reg) -> int:
@@ -128,7 +129,7 @@ class Evaluator:
         if sense is None or any(isinstance(o, Part) for o in flat(instruction.operands)):
             return self._uninterpreted(instruction, get)
         sources = [self.read(o, get) for o in flat(instruction.operands[count:])]
-        if not _stays_small(instruction) and any(map(_is_large, sources)):
+        if not _stays_small(instruction) and any(map(self._is_large, sources)):
             return self._uninterpreted(instruction, get)
         widths = [self.width(d) if isinstance(d, Reg) else 0 for d in dests]
         carry = get(CARRY) if sense.reads_carry else None
@@ -163,6 +164,15 @@ class Evaluator:
         )
         wide = filled(open_, max(width, value.width))
         return [(reg, self.terms.ite(zero, self.terms.extract(wide, 0, value.width), value))]
+
+    def _is_large(self, value: Term | int) -> bool:
+        """Has a value more nodes than are taken apart? What is not taken apart counts as one."""
+        if isinstance(value, int) or value.size <= _MAX_SIZE:
+            return False
+        sizes = self._sizes
+        for node in bottom_up(sizes, _taken_apart, value):
+            sizes[node] = 1 + sum(sizes[part] for part in _taken_apart(node))
+        return sizes[value] > _MAX_SIZE
 
     def _cut(self, source: Term | int, width: int) -> Term:
         if isinstance(source, int):
@@ -265,5 +275,5 @@ def _stays_small(instruction: Instruction) -> bool:
     )
 
 
-def _is_large(value: Term | int) -> bool:
-    return not isinstance(value, int) and value.kind not in OPAQUE and value.size > _MAX_SIZE
+def _taken_apart(node: Term) -> tuple[Term, ...]:
+    return () if node.kind in OPAQUE else node.args

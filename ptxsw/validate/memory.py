@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.memory import Aliasing
-from ptxsw.emulator.node import Term, Variance, split
+from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
@@ -88,6 +88,18 @@ def is_constant_load(node: Term) -> bool:
 def is_first_load(node: Term) -> bool:
     """Is it what memory held where the comparison began?"""
     return _is_load(node, 0)
+
+
+def holds_first(value: Term) -> bool:
+    """Is some of a loaded value what memory held before any store of an epoch?"""
+    seen: set[Term] = set()
+    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, value):
+        seen.add(node)
+        name: Any = node.value[0] if node.kind == "apply" else ()
+        behind = node.kind == "float" or (len(name) == 4 and name[0] == "load" and name[3])
+        if node.kind in OPAQUE and not behind:
+            return True
+    return False
 
 
 def _is_load(node: Term, epoch: int) -> bool:

@@ -25,7 +25,7 @@ from ptxsw.validate.evaluate import (
     shape,
 )
 from ptxsw.validate.kinds import SPACE_WORDS, Kind, clobbers, kind, may_part
-from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store
+from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store, holds_first
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.windows import Windows
 
@@ -41,7 +41,8 @@ _SPACE_MAY_DIFFER = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 class Touch(Struct, frozen=True):
     """A plain load or store. `before` is how many events the path had seen; `nc`: a load that
     says that nobody writes these bytes; `parted`: lanes of a warp may have gone other ways before;
-    `mask`: which lanes are here, if that has been asked."""
+    `mask`: which lanes are here, if that has been asked. `fresh`: may a load give some of what
+    memory held when the epoch began?"""
 
     target: Bytes
     guard: Term
@@ -51,6 +52,7 @@ class Touch(Struct, frozen=True):
     nc: bool = False
     parted: bool = False
     mask: Term | None = None
+    fresh: bool = True
 
 
 class Event(Struct, frozen=True):
@@ -329,13 +331,15 @@ class Runner:
         touch = Touch(whole, guard, index, len(path.events), True, nc, path.parted, path.mask)
         parts = [self.memory.part(whole, at * size, size) for at in range(len(dests))]
         epochs = self._epochs(path, [replace(touch, target=part) for part in parts], given)
-        path.touches.append(replace(touch, nc=any(claims for _, claims in epochs)))
-        written = []
+        written, fresh = [], False
         for part, dest, (epoch, _) in zip(parts, dests, epochs, strict=True):
             stores = path.stores[-1] if epoch >= 0 else ()
             value = self.memory.load(stores, epoch, part, given)
+            fresh = fresh or holds_first(value)
             if isinstance(dest, Reg):
                 written.append((dest, self._filled(value, type_name, self.evaluator.width(dest))))
+        claims = any(claims for _, claims in epochs)
+        path.touches.append(replace(touch, nc=claims, fresh=fresh))
         return written
 
     def _epochs(

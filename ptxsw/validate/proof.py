@@ -476,7 +476,7 @@ class Validation:
                 if self.waiting.arrive(pair, new.get, joint):
                     self._again(pair)
         except Differ as differ:
-            if self.equality.contradictory(cut.conditions, more):
+            if self.equality.contradictory(cut.conditions, more) or self._opposed(cut, old, new):
                 return
             if again and joint != cut.conditions:
                 self._compare_closer(cut, joint, old, new, differ)
@@ -532,6 +532,22 @@ class Validation:
     def _impossible(self, joint: tuple[Term, ...]) -> bool:
         """Is it proved that no thread takes these two paths?"""
         return bool(joint) and self.equality.holds(self.terms.not_(joint[-1]), joint[:-1])
+
+    def _opposed(self, cut: Cut, old: Path, new: Path) -> bool:
+        """Have the two texts decided the same, one this way and one that way? Of what is computed
+        with floating-point numbers the solver knows nothing."""
+        both = _together(old.conditions, new.conditions)
+        for condition in new.conditions:
+            never = self.terms.not_(condition)
+            asked = never if condition.kind == "not" else condition
+            if condition in cut.conditions or asked.kind not in ("float", "apply"):
+                continue
+            for other in old.conditions:
+                if other.kind == never.kind and other not in cut.conditions:
+                    given = tuple(c for c in both if c not in (condition, other))
+                    if self.equality.same(other, never, given):
+                        return True
+        return False
 
     def _follow(self, cut: Cut, old: Path, new: Path) -> None:
         """The comparison goes on from where two paths end."""

@@ -167,6 +167,8 @@ class SharedViews:
             if not touch.loads:
                 if touch.target not in read.stores:
                     stores.append(touch)
+            elif not touch.fresh and not read.stores:
+                continue  # what it gives is told from what memory held before the stores
             elif stores and self._may_be(touch.target, read):
                 few = len(stores) <= _MAX_STORES
                 if not few or not all(self._misses(s.target, read) for s in stores):

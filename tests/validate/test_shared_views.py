@@ -79,3 +79,27 @@ def test_a_store_of_the_turn_before(barrier: str, proved: bool) -> None:
         )
 
     assert isinstance(judged(*map(looping, PLAIN)), Proved) == proved
+
+
+AGAIN = "add.f32 %f4, %f1, %f2;\n{0}ld.global.f32 %f6, [%rd6+4];\nadd.f32 %f2, %f4, %f6;\n"
+
+
+@pytest.mark.parametrize(
+    ("store", "stands", "answer"),
+    [
+        ("st.global.f32 [%rd7+64], %f5;\n", True, FREE),  # what is read again may be another value
+        ("st.global.f32 [%rd7+64], %f5;\n", False, NEVER),  # so it is not what the lane has got
+        (f"st.global.f32 [%rd6+{FAR}], %f5;\n", True, FREE),
+        (f"st.global.f32 [%rd6+{FAR}], %f5;\n", False, FREE),
+        ("st.global.f32 [%rd6+-64], %f5;\n", False, NEVER),  # another lane's hits it
+    ],
+)
+def test_a_store_before_the_bytes_are_read_again(
+    store: str, stands: bool, answer: Proved | None
+) -> None:
+    """The second load stands as it was, or takes what the lane has got from the next one."""
+    before, after = (t.replace("sub.f32", AGAIN.replace("{0}", store) + "sub.f32") for t in PLAIN)
+    if not stands:
+        after = after.replace("ld.global.f32 %f6, [%rd6+4];", "mov.f32 %f6, %f2;")
+    found = judged(before, after)
+    assert found == answer if answer is not None else not isinstance(found, Proved)

@@ -265,6 +265,44 @@ def test_own_stores_come_before() -> None:
     assert not isinstance(judged(before, after), Proved)
 
 
+DECIDES = "setp.lt.f32 %p2, %f2, %f1;\n@%p2 bra LESS;\nst.global.f32 [%rd7+2048], %f1;\nLESS:\n"
+
+
+@pytest.mark.parametrize(
+    ("find", "replace", "right"),
+    [
+        ("", "", True),
+        ("lt.f32 %p2", "le.f32 %p2", False),
+        ("%f2, %f1;\n@", "%f1, %f2;\n@", False),
+        ("@%p2 bra", "@!%p2 bra", False),
+        ("1, 31, %sw_mask", "2, 31, %sw_mask", False),
+    ],
+)
+def test_a_branch_on_what_came_by_a_shuffle(find: str, replace: str, right: bool) -> None:
+    """Both texts compare equal numbers, so they go the same way."""
+    before, after = (text.replace("sub.f32", f"{DECIDES}sub.f32") for text in (BEFORE, AFTER))
+    assert isinstance(judged(before, after.replace(find, replace)), Proved) == right
+
+
+def test_what_is_kept_of_many_stores() -> None:
+    """Each value is made of those before: they are compared from below, each but once."""
+    turn = "ld.global.f32 %f1, [%rd6];\nld.global.f32 %f2, [%rd6+4];\nsub.f32 %f3, %f2, %f1;\n"
+    rest = "ld.global.f32 %f4, [%rd7];\nadd.f32 %f3, %f3, %f4;\nst.global.f32 [%rd7], %f3;\n"
+    on = "add.s64 %rd6, %rd6, 1024;\nadd.s64 %rd7, %rd7, 1024;\n"
+    old = f"{turn}{rest}{on}" * 5
+    asked = SHUFFLE.replace(".nc", "").partition("activemask")[2].splitlines()
+    shuffle = "\n".join(asked[2:])
+    shuffled = turn.replace("ld.global.f32 %f2, [%rd6+4];", f"mov.b32 %sw_src, %f1;\n{shuffle}")
+    ask = "activemask" + "\n".join(asked[:2]) + "\n"
+    texts = [
+        HEAD + START + old + END,
+        HEAD + ROWS + START + ask + f"{shuffled}{rest}{on}" * 5 + END,
+    ]
+    assert isinstance(judged(*texts), Proved)
+    wrong = texts[1][::-1].replace("mov.b32 %sw_src, %f1;"[::-1], "mov.b32 %sw_src, %f4;"[::-1], 1)
+    assert not isinstance(judged(texts[0], wrong[::-1]), Proved)
+
+
 BASE = 1 << 26
 BLOCKS = ((64, 1, 1), (48, 1, 1), (16, 4, 1), (32, 2, 1), (33, 1, 1), (16, 3, 1), (20, 2, 1))
 
