@@ -364,7 +364,8 @@ def _machine_code(
             continue
         stands = "" if target == arch else f"machine code and registers are those of {target}"
         stands += f": {problem}" if stands and problem else ""
-        return {kernel.name: kernel for kernel in made.kernels}, target, made.note or stands
+        note = "; ".join(filter(None, (stands, made.note)))
+        return {kernel.name: kernel for kernel in made.kernels}, target, note
     return {}, None, f"no machine code, PTX instructions are counted instead: {problem}"
 
 

@@ -23,7 +23,8 @@ from ptxsw.gpu.measure import ORIGINAL, Effort, Measured, Unfit, Variant, measur
 from ptxsw.gpu.problem import PreparedLaunch, from_launch
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
-from ptxsw.rewrites import every
+from ptxsw.report import model
+from ptxsw.rewrites import every, named
 from ptxsw.rewrites.joint import TOGETHER
 from ptxsw.rewrites.registers import Registers
 from ptxsw.toolchain.ptxas import AssemblyError
@@ -72,9 +73,9 @@ def _fit(scheme: str, form: str) -> bool:
 
 def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:
     """The original; what each scheme in each form makes of it; what each other rewrite makes of it,
-    all of these that change it together, and each candidate of `registers`. Equal texts once. A
-    rewrite stands in place of the scheme, several with "+" between; there is no form then. Raises
-    ParseError."""
+    all of these that change it together, those that mode auto would keep, and each candidate of
+    `registers`. Equal texts once. A rewrite stands in place of the scheme, several with "+"
+    between; there is no form then. Raises ParseError."""
     made = [Variant(ORIGINAL, "", text)]
     texts = {text}
 
@@ -96,27 +97,42 @@ def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[
     ]
     if len(changing) > 1:
         add("+".join(changing), "", replace(options, mode="force", rewrites=tuple(changing)))
+    kept = _kept_by_auto(text, options, name)
+    if kept:
+        add("+".join(kept), "", replace(options, mode="force", rewrites=kept))
     alone = replace(options, mode="force", rewrites=(Registers.name,))
     for limit in _register_limits(text, alone, name):
         add(f"{Registers.name}={limit}", "", replace(alone, register_limit=limit))
     return made
 
 
-def _register_limits(text: str, options: pipeline.Options, name: str) -> list[str]:
-    """The candidates of `registers` for the kernel."""
+def _kept_by_auto(text: str, options: pipeline.Options, name: str) -> tuple[str, ...]:
+    """The rewrites that mode auto makes of the kernel where nothing was measured."""
+    weighed = replace(options, mode="auto", rewrites=named(["all"]))
+    made = {one.rewrite for one in _report(text, weighed, name).rewrites or ()}
+    return tuple(one.name for one in every() if one.name in made)
+
+
+def _report(text: str, options: pipeline.Options, name: str) -> model.Kernel:
     (kernel,) = (
         kernel
         for kernel in pipeline.optimize(text, options, name).report.kernels
         if options.only in (None, kernel.name)
     )
+    return kernel
+
+
+def _register_limits(text: str, options: pipeline.Options, name: str) -> list[str]:
+    """The candidates of `registers` for the kernel."""
+    kernel = _report(text, options, name)
     details = [one.detail for one in kernel.rewrites or ()]
     details += [one.detail for one in kernel.refusals or ()]
     outcomes = [each for detail in details for each in detail.get("outcomes", ())]
-    named = (
+    names = (
         candidate_name(each["maxnreg"], spills_to_shared=each["spills_to_shared"])
         for each in outcomes
     )
-    return list(filter(None, named))
+    return list(filter(None, names))
 
 
 def bounds(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Variant]:

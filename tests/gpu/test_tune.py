@@ -180,6 +180,15 @@ def test_all_that_change_a_kernel_are_measured_together(file: str) -> None:
     assert {"read-only-loads", "bank-conflicts", "read-only-loads+bank-conflicts"} <= set(names)
 
 
+def test_what_auto_would_make_is_measured(file: str) -> None:
+    """So that a measurement can say no to it."""
+    text = (PTX.parents[1] / "programs" / "ptx" / "matmul-float.ptx").read_text()
+    options = pipeline.Options(arch="sm_80")
+    made = pipeline.optimize(text, options)
+    assert {one.rewrite for one in made.report.kernels[0].rewrites or ()} == {"bank-conflicts"}
+    assert made.text in {variant.text for variant in tuning.variants(text, options)}
+
+
 def test_each_candidate_of_registers_is_measured(file: str) -> None:
     """The predictor's choice and the others; what was chosen is what is made."""
     try:
