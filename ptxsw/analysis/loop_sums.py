@@ -19,7 +19,7 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import CARRY, defs, in_order, read_first, uses
+from ptxsw.flow.dataflow import CARRY, closure, defs, in_order, read_first, uses
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 _SUMS = frozenset({"add", "cvt", "mad", "mov", "mul", "neg", "or", "shl", "sub"})
@@ -37,17 +37,19 @@ class LoopAccess(Struct, frozen=True):
 
 class LoopSums:
     """One turn of an innermost loop. `registers` names the register that an atom is as a turn
-    begins; atoms that are not in it are computed in the loop."""
+    begins; atoms that are not in it are computed in the loop. Only what addresses and branches
+    depend on is run."""
 
     def __init__(self, module: Module, function: Function, cfg: Cfg, loop: Loop) -> None:
         self.terms = Terms()
         self.registers: dict[Term, Reg] = {}
         self.places: list[LoopAccess] = []
-        self.values: dict[int, Term] = {}  # what an instruction leaves in its only register
+        self.values: dict[int, Term] = {}  # what one of these leaves in its only register
         self._cfg, self._loop = cfg, loop
         self._blocks = sorted(loop.blocks, key=lambda number: cfg.rank[number])
         self._machine = SymbolicMachine(module, function, self.terms)
         self._set_inside = {r for n in self._blocks for i in self._of(n) for r in defs(i)}
+        self._needed = closure([i for n in self._blocks for i in self._of(n)], _roots)
         self._known: dict[Reg, Term] = {}
         self._ends: dict[int, State] = {}
         for number in self._blocks:
@@ -103,17 +105,16 @@ class LoopSums:
         if number != self._loop.header:
             before = [self._ends[n] for n in self._cfg.predecessors[number]]
             state = self._joined(self._cfg.name(number), before)
-        for reg in in_order(read_first(self._of(number))):
+        for reg in in_order(read_first(self._of(number)) & self._needed):
             if reg not in state.env:
                 state.env[reg] = self._entering(reg)
-        everything = frozenset(state.env) | self._set_inside
         for index in range(self._cfg.blocks[number].start, self._cfg.blocks[number].end):
             instruction = self._cfg.instructions[index]
             memory = next((o for o in instruction.operands if isinstance(o, Mem)), None)
             if memory is not None:
                 address = self._machine.address(state, memory)
                 self.places.append(LoopAccess(index, memory, address))
-            self._step(instruction, index, state, everything)
+            self._step(instruction, index, state)
         self._ends[number] = state
 
     def _joined(self, where: str, states: Sequence[State]) -> State:
@@ -128,14 +129,14 @@ class LoopSums:
             env[reg] = values.pop() if len(values) == 1 else unknown
         return State(env)
 
-    def _step(
-        self, instruction: Instruction, index: int, state: State, tracked: frozenset[Reg]
-    ) -> None:
+    def _step(self, instruction: Instruction, index: int, state: State) -> None:
         """Run what computes; of what else is written nothing is known."""
+        if self._needed.isdisjoint(defs(instruction)):
+            return
         written = [r for r in defs(instruction) if r is not CARRY]
         pure = not isa.effects(instruction.opcode, instruction.modifiers)
         if pure and isa.space(instruction) is None and isa.known(instruction):
-            step = self._machine.prepare(instruction, tracked)
+            step = self._machine.prepare(instruction, self._needed)
             if step is not None:
                 self._machine.run(step, state, index)
         else:
@@ -216,6 +217,13 @@ class LoopSums:
             if at >= 0 and blocks[at] in reached and blocks[at] != header
             and self._cfg.dominates(blocks[at], header)
         }  # fmt: skip
+
+
+def _roots(instruction: Instruction) -> tuple[Reg, ...]:
+    """The registers that an instruction's addresses begin with, and that a branch asks."""
+    bases = (o.base for o in instruction.operands if isinstance(o, Mem))
+    asked = instruction.guard if instruction.opcode in ("bra", "brx") else None
+    return (*(b for b in bases if isinstance(b, Reg)), *(() if asked is None else (asked.reg,)))
 
 
 def _is_number(term: Term) -> bool:

@@ -110,9 +110,16 @@ def read_first(instructions: Iterable[Instruction]) -> Facts:
 
 def slice_registers(cfg: Cfg, roots: Callable[[Instruction], tuple[Reg, ...]]) -> Facts:
     """Registers that `roots` of any instruction depend on, through data, flow-insensitively."""
+    return closure(cfg.instructions, roots)
+
+
+def closure(
+    instructions: Iterable[Instruction], roots: Callable[[Instruction], tuple[Reg, ...]]
+) -> Facts:
+    """The same of some instructions alone."""
     feeds: dict[Reg, set[Reg]] = {}
     work: list[Reg] = []
-    for ins in cfg.instructions:
+    for ins in instructions:
         work.extend(roots(ins))
         written = defs(ins)
         if written:
