@@ -92,8 +92,11 @@ class Vectorize:
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Vectors that are aligned, or may be tested to be."""
+        groups = list(_groups(kernel))
+        if not groups:
+            return
         search = _Search(kernel)
-        for number, group in enumerate(_groups(kernel)):
+        for number, group in enumerate(groups):
             yield from search.cover(number, group)
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
