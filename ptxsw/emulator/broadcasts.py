@@ -1,9 +1,19 @@
-"""Instructions that give all lanes of a warp one value."""
+"""Instructions that give all lanes of a warp one value.
+
+    @%p1 bra L;                        lanes but the first
+    mov.b32 %r2, %r1;
+    L: shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;
+
+Where lanes may have come on several paths, no path tells what lanes of the others hand over. All
+that is known then is that every lane gets the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Int, Reg
 
@@ -30,3 +40,22 @@ def broadcasts(cfg: Cfg) -> Iterator[int]:
                 0 <= lane < _LANES and clamp == _LANES - 1 and mask & _EVERY == _EVERY
             ):
                 yield index
+
+
+class Broadcasts:
+    """What the instructions `places` give. `alone` tells whether one path leads to the block that
+    is run."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.places: frozenset[int] = frozenset()
+        self.alone = True
+        self._terms = terms
+        self._given: dict[int, Term] = {}
+
+    def given(self, index: int, own: Term, width: int) -> Term:
+        """What a lane gets that hands over its `own` value."""
+        if self.alone and own.variance is Variance.UNIFORM:
+            return own
+        if index not in self._given:
+            self._given[index] = self._terms.fresh("shfl", width, Variance.UNIFORM)
+        return self._given[index]

@@ -262,6 +262,7 @@ class Emulation:
                 )
                 states = self.joins.merge(number, states, limit)
             self.joins.states[number] = len(states)
+            self.machine.broadcasts.alone = len(states) == 1
             for state in states:
                 for successor, after in self._execute(number, state):
                     if loop is not None and successor not in loop.blocks:

@@ -34,7 +34,7 @@ def emulate(
     with no_collection(), Budget(budget_s) as budget:
         emulation = Emulation(module, function, budget, solver or Solver(), follow)
         emulation.hook = hook
-        emulation.machine.broadcasts = frozenset(broadcasts(emulation.cfg))
+        emulation.machine.broadcasts.places = frozenset(broadcasts(emulation.cfg))
         return emulation.trace()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from ptxsw import isa
+from ptxsw.emulator.broadcasts import Broadcasts
 from ptxsw.emulator.memory import SPACES, Aliasing, Store, ended, stored
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.origin import Origin
@@ -69,8 +70,7 @@ class SymbolicMachine:
         self._widths: dict[Reg, int] = {}
         self._specials: dict[str, Term] = {}
         self._launch = _launch_bounds(function)
-        self.broadcasts: frozenset[int] = frozenset()  # instructions that give all lanes one value
-        self._given: dict[int, Term] = {}
+        self.broadcasts = Broadcasts(terms)
         self.true = terms.const(1, 1)
 
     def width(self, reg: Reg) -> int:
@@ -203,7 +203,7 @@ class SymbolicMachine:
                 pass  # operands of a shape the table does not know: nothing is known of it
         elif step.instruction.opcode == "ld" and touch is not None and not step.opaque:
             return tuple(self._loaded(step, state, touch, index))
-        elif index in self.broadcasts:
+        elif index in self.broadcasts.places:
             return (self._broadcast(step, state, index),)
         widths = [width or 32 for _, width in step.dests]
         if step.meaning is not None and step.meaning.writes_carry:
@@ -212,15 +212,11 @@ class SymbolicMachine:
         return tuple(self.terms.fresh(name, width) for width in widths)
 
     def _broadcast(self, step: Step, state: State, index: int) -> Term:
-        """What all lanes get of one: what each has where they have the same."""
+        """What all lanes get of one."""
+        width = step.dests[0][1] or 32
         own = self.read(state, step.sources[0])
-        if not isinstance(own, int) and own.variance is Variance.UNIFORM:
-            return own
-        found = self._given.get(index)
-        if found is None:
-            name, width = step.instruction.opcode, step.dests[0][1] or 32
-            found = self._given[index] = self.terms.fresh(name, width, Variance.UNIFORM)
-        return found
+        own = self.terms.const(own, width) if isinstance(own, int) else own
+        return self.broadcasts.given(index, own, width)
 
     def _converted(self, step: Step, state: State) -> Term:
         """`cvta` (manual 9.7.9.20): global memory and parameters are where they are; the other
