@@ -40,7 +40,15 @@ def cause(trace: Trace, access: Access) -> str:
 
 
 def _hides(node: Term) -> bool:
-    return node.variance is Variance.LANE and not is_lane_atom(node)
+    return node.variance is Variance.LANE and not is_lane_atom(node) and not _is_shared(node)
+
+
+def _is_shared(node: Term) -> bool:
+    """Is it loaded from one address by all lanes of a warp?"""
+    leaves = [leaf for arg in node.args for leaf in unknowns(arg)] if _is_load(node) else [node]
+    return all(
+        leaf.variance < Variance.LANE or (_is_load(leaf) and _is_shared(leaf)) for leaf in leaves
+    )
 
 
 def _is_load(node: Term) -> bool:

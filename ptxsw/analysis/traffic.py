@@ -58,8 +58,8 @@ class Traffic(Struct, frozen=True):
         if _is_local(self.access):
             return self._local()
         counts = [{_worst(request, self.size) for request in case} for case in self.cases]
-        if any(len(found) > 1 for found in counts):
-            return None, None  # it depends on what only the run knows
+        if any(max(found)[0] - min(found)[0] > 1 for found in counts):
+            return None, None  # it depends on what only the run knows, and not on the phase alone
         worst, unused = max(count for found in counts for count in found)
         return worst, round(-unused / (worst * SECTOR), 4)
 
