@@ -31,12 +31,14 @@ class LaneStep(Struct, frozen=True):
     quotients and remainders of a flat index do where both lanes are in one row.
 
     The register is set once, and keeps its value up to the rewritten load. The test stands there;
-    where it fails the load is made as it was.
+    where it fails the load is made as it was. A `pointer` has 64 bits, is the same in both lanes,
+    and does not point to local memory, which is another in each lane.
     """
 
     reg: Reg
     delta: int
     step: int
+    pointer: bool = False
 
 
 class Bypass(Struct, frozen=True):

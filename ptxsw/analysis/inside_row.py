@@ -22,8 +22,9 @@ from ptxsw.ir import Reg
 _LOOKED_AT = 12  # quotients and remainders of one address
 
 
-class HeldDigit(Struct, frozen=True):
-    """A register that holds a quotient or remainder, or a sum of some, up to the load."""
+class HeldValue(Struct, frozen=True):
+    """A register that holds a quotient or remainder, a sum of some, or a pointer, up to the
+    load."""
 
     reg: Reg
     value: Term
@@ -31,18 +32,24 @@ class HeldDigit(Struct, frozen=True):
 
 class InsideRow(Struct, frozen=True):
     """The other lane's address, said by this lane's quotients and remainders, where each register
-    holds in the other lane what it holds here plus a number."""
+    holds in the other lane what it holds here plus a number, and each pointer is the same."""
 
     address: Term
     steps: tuple[tuple[Reg, int], ...]
+    pointers: tuple[HeldValue, ...] = ()
 
 
 def inside_row(
-    terms: Terms, source: Term, other: ShiftedLane, held: Sequence[HeldDigit]
+    terms: Terms,
+    source: Term,
+    other: ShiftedLane,
+    held: Sequence[HeldValue],
+    pointers: Sequence[HeldValue] = (),
 ) -> InsideRow | None:
     """The address `source` in the other lane, if that is in this lane's row. None where no
     register holds any of its quotients and remainders, or it has none. One of others comes first:
-    a quotient by 7 is made of parts that change sooner than it."""
+    a quotient by 7 is made of parts that change sooner than it. Pointers that were loaded may be
+    others in the other lane; they are compared, too."""
     tried = _Equations(terms, other)
     steps: list[tuple[Reg, int]] = []
     moved = other(source)
@@ -56,7 +63,13 @@ def inside_row(
         if step is not None:
             steps.append((found.reg, step))
             moved = tried(other(source))
-    return InsideRow(moved, tuple(steps)) if steps else None
+    same = []
+    for pointer in pointers:
+        there = tried(other(pointer.value))
+        if there in set(walk(moved)) and tried.equate(pointer.value) is not None:
+            same.append(pointer)
+            moved = tried(other(source))
+    return InsideRow(moved, tuple(steps), tuple(same)) if steps or same else None
 
 
 class _Equations:

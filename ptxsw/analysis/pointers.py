@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.origin import NUMBERED, POINTERS, Origin
+from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access
 
 Pointers = frozenset[Term] | None  # None: not known
@@ -41,5 +42,8 @@ def pointers(access: Access | None) -> Pointers:
 
 
 def unrelated(a: Pointers, b: Pointers) -> bool:
-    """Are the pointers of both known, and none in common?"""
-    return a is not None and b is not None and a.isdisjoint(b)
+    """Are the pointers of both known, and none in common? What is loaded from one place twice, with
+    a store between, may well be one pointer: it is shown alike."""
+    if a is None or b is None:
+        return False
+    return not {show(t) for t in a} & {show(t) for t in b}

@@ -117,6 +117,7 @@ class Emulation:
             self.record.accesses(),
             self.record.widenings(),
             self.record.quotients(),
+            self.record.pointers(),
             self.record.branches,
             self.record.registers,
             frozenset(h for h, entered in self.joins.entered.items() if entered.uniform),

@@ -9,14 +9,24 @@ from typing import TypeVar
 from ptxsw import isa
 from ptxsw.emulator.digits import digits_in
 from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.state import MemoryAccess, State, Step, elements
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
-from ptxsw.emulator.trace import Access, AccessView, Held, OperandValues, Quotient, Widening
+from ptxsw.emulator.trace import (
+    Access,
+    AccessView,
+    Held,
+    LoadedPointer,
+    OperandValues,
+    Quotient,
+    Widening,
+)
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Reg, type_width
 
 _Key = TypeVar("_Key")
 _WORD = 32  # bits that a shuffle moves
+_POINTER = 64  # bits
 _KINDS = {
     **dict.fromkeys(isa.opcodes(isa.Trait.LOAD), "load"),
     **dict.fromkeys(isa.opcodes(isa.Trait.STORE), "store"),
@@ -38,6 +48,7 @@ class Record:
         self._touches: dict[int, dict[MemoryAccess, frozenset[Term]]] = {}
         self._held: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self._digits: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
+        self._pointers: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self._first: dict[tuple[int, Reg], Term] = {}
         self._decided: dict[int, set[tuple[Term, ...]]] = {}
         self._read: dict[int, dict[tuple[Term | int, ...], frozenset[Term]]] = {}
@@ -60,6 +71,8 @@ class Record:
                 self._written(reg, value, index)
                 if value.variance is Variance.LANE and width == _WORD and digits_in(value):
                     _note(self._digits.setdefault((index, reg), {}), value, state)
+                if value.origin is Origin.LOAD and width == _POINTER:
+                    _note(self._pointers.setdefault((index, reg), {}), value, state)
         for reg in step.widened:
             if reg not in [r for r, _ in step.dests]:
                 value = self._machine.read_reg(state, reg)
@@ -100,6 +113,9 @@ class Record:
 
     def quotients(self) -> tuple[Quotient, ...]:
         return tuple(starmap(Quotient, _values(self._digits)))
+
+    def pointers(self) -> tuple[LoadedPointer, ...]:
+        return tuple(starmap(LoadedPointer, _values(self._pointers)))
 
     def operands(self) -> dict[int, tuple[OperandValues, ...]]:
         return {i: tuple(starmap(OperandValues, seen.items())) for i, seen in self._read.items()}

@@ -85,6 +85,11 @@ class Quotient(RegisterValue, frozen=True):
     lanes (`ptxsw.emulator.digits`), or a sum of some."""
 
 
+class LoadedPointer(RegisterValue, frozen=True):
+    """An instruction that leaves in a register 64 bits that were loaded: a pointer, if an address
+    is made of them."""
+
+
 class OperandValues(Struct, frozen=True):
     """What an instruction reads on one or more paths: the values of its sources, in order, vectors
     flattened; integers for literals. `conditions` hold on all of these paths."""
@@ -121,6 +126,7 @@ class Trace(Struct, frozen=True):
     accesses: tuple[Access, ...]
     widenings: tuple[Widening, ...]
     quotients: tuple[Quotient, ...]
+    pointers: tuple[LoadedPointer, ...]
     branches: Mapping[int, Variance]  # variance of the predicate of each branch, by instruction
     registers: Mapping[Reg, Variance]  # of each tracked register, wherever it is defined or used
     uniform_loops: frozenset[int]  # headers of loops that all lanes leave together

@@ -139,7 +139,9 @@ def _proof(made: Made, proof: Proof) -> model.Proof:
     if proof.block_shape:
         guards.append("no row of the block wraps inside a warp")
     guards += [
-        f"{s.reg.name} in lane i{s.delta:+} is {s.reg.name}{_added(s.step)}" for s in proof.steps
+        f"{s.reg.name} in lane i{s.delta:+} is {s.reg.name}{_added(s.step)}"
+        + (", and does not point to local memory" if s.pointer else "")
+        for s in proof.steps
     ]
     guards += proof.tests
     tested = proof.guards or proof.steps or proof.tests

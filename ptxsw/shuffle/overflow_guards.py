@@ -3,16 +3,16 @@ to ask it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from ptxsw import isa
-from ptxsw.analysis.inside_row import HeldDigit
+from ptxsw.analysis.inside_row import HeldValue
 from ptxsw.analysis.overflow import NoOverflow
 from ptxsw.bits import wrapped
 from ptxsw.emulator.digits import digits_in
 from ptxsw.emulator.node import Term, split
-from ptxsw.emulator.trace import Trace, Widening
+from ptxsw.emulator.trace import RegisterValue, Trace, Widening
 from ptxsw.flow.cfg import ends_block
 from ptxsw.ir import Reg
 from ptxsw.plan import WrapGuard
@@ -63,17 +63,25 @@ class OverflowGuards:
         ):
             yield end
 
-    def held(self, known: frozenset[Term], before: int) -> tuple[HeldDigit, ...]:
+    def held(self, known: frozenset[Term], before: int) -> tuple[HeldValue, ...]:
         """The registers that hold digits of a flat index at instruction `before`, in a lane that
         knows `known`; those that tell most first."""
-        found = []
-        for quotient in self._trace.quotients:
-            values = quotient.on_paths(known, self._trace.terms)
-            stays = self.only_set.get(quotient.reg) == quotient.index
-            named = self._trace.function.body.means(quotient.reg, before)
-            if len(values) == 1 and stays and named and self.in_time(quotient.index, before):
-                found.append(HeldDigit(quotient.reg, values[0]))
+        found = self._held(self._trace.quotients, known, before)
         return tuple(sorted(found, key=lambda one: -len(digits_in(one.value))))
+
+    def pointers(self, known: frozenset[Term], before: int) -> tuple[HeldValue, ...]:
+        """The registers that hold pointers that were loaded, likewise."""
+        return tuple(self._held(self._trace.pointers, known, before))
+
+    def _held(
+        self, made: Iterable[RegisterValue], known: frozenset[Term], before: int
+    ) -> Iterator[HeldValue]:
+        for one in made:
+            values = one.on_paths(known, self._trace.terms)
+            stays = self.only_set.get(one.reg) == one.index
+            named = self._trace.function.body.means(one.reg, before)
+            if len(values) == 1 and stays and named and self.in_time(one.index, before):
+                yield HeldValue(one.reg, values[0])
 
     def in_time(self, index: int, before: int) -> bool:
         """Is it on every path to `before`, for the last time in the same turn of every loop?"""

@@ -14,6 +14,8 @@ from ptxsw.ir import Reg, Vec
 from ptxsw.isa import Effect
 from ptxsw.shuffle.assumptions import Refused
 
+NOT_GLOBAL = "the generic address is not known to be in global memory"
+
 
 class PlainLoads:
     """The loads of one trace."""
@@ -43,8 +45,10 @@ class PlainLoads:
             return Refused("the load does not fill registers of 16, 32 or 64 bits")
         if set(isa.defs(instruction)) & set(isa.uses(instruction)):
             return Refused("the load overwrites its own address")
-        if access.space == "generic" and not self._surely_global(access):
-            return Refused("the generic address is not known to be in global memory")
+        if access.space == "generic" and not (
+            surely_global(self._trace, access) or self._by_loaded_pointer(access)
+        ):
+            return Refused(NOT_GLOBAL)
         return None
 
     def _register_widths(self, access: Access) -> tuple[int, ...]:
@@ -79,19 +83,24 @@ class PlainLoads:
             return Refused("one load extends the sign, the other does not")
         return None
 
-    def _surely_global(self, access: Access) -> bool:
-        """A kernel parameter or a global symbol as base: the same byte for every thread."""
-        function, module = self._trace.function, self._trace.module
-        fit = {p.name for p in function.params} | {
-            f"&{v.name}"
-            for v in (*module.variables, *function.body.variables)
-            if v.space == "global"
-        }
-        for variant in access.variants:
-            bases = pointer_bases(variant.address)
-            if not bases or any(b.kind != "atom" or str(b.value) not in fit for b in bases):
-                return False
-        return True
+    def _by_loaded_pointer(self, access: Access) -> bool:
+        """Is each pointer one that was loaded, and that a register holds for a test?"""
+        loaded = {term for pointer in self._trace.pointers for term in pointer.terms}
+        bases = [pointer_bases(variant.address) for variant in access.variants]
+        return all(bases) and loaded.issuperset(*bases)
+
+
+def surely_global(trace: Trace, access: Access) -> bool:
+    """A kernel parameter or a global symbol as base: the same byte for every thread."""
+    function, module = trace.function, trace.module
+    fit = {p.name for p in function.params} | {
+        f"&{v.name}" for v in (*module.variables, *function.body.variables) if v.space == "global"
+    }
+    for variant in access.variants:
+        bases = pointer_bases(variant.address)
+        if not bases or any(b.kind != "atom" or str(b.value) not in fit for b in bases):
+            return False
+    return True
 
 
 def _signed(access: Access) -> bool:

@@ -23,12 +23,14 @@ from ptxsw.analysis.inside_row import InsideRow, inside_row
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.analysis.lane_views import ShiftedLane, needs_rows
 from ptxsw.analysis.overflow import NoOverflow, Obligation, discharge
+from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.trace import AccessView, Trace
+from ptxsw.emulator.trace import Access, AccessView, Trace
 from ptxsw.plan import LaneStep, WrapGuard
 from ptxsw.shuffle.assumptions import NO_WRAP, Refused
 from ptxsw.shuffle.overflow_guards import OverflowGuards
+from ptxsw.shuffle.plain_loads import NOT_GLOBAL, surely_global
 
 _UNPROVED_ASKED = 4
 """So often Z3 may fail to tell that addresses are equal before it is asked no more."""
@@ -49,10 +51,10 @@ class SameBytes:
     """The addresses of one trace."""
 
     def __init__(self, trace: Trace, solver: Solver, assume: frozenset[str]) -> None:
-        self._terms, self._solver, self._assume = trace.terms, solver, assume
+        self._trace, self._terms = trace, trace.terms
+        self._solver, self._assume = solver, assume
         self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
         self._guards = OverflowGuards(trace)
-        self._flat = bool(trace.quotients)  # is an index taken apart into rows and columns?
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._known: dict[tuple[int, ...], Equal | Refused] = {}
 
@@ -83,8 +85,11 @@ class SameBytes:
             outcome = self._compared(source, dest, other, mine.conditions, assumptions, inside)
             if isinstance(outcome, Refused):
                 return outcome
-            for reg, step in inside.steps if inside is not None else ():
-                steps.append(LaneStep(reg, candidate.delta, step))
+            if candidate.crosses and not self._one_memory(candidate.dest, mine.address, inside):
+                return Refused(NOT_GLOBAL)
+            if inside is not None:
+                steps += [LaneStep(reg, candidate.delta, step) for reg, step in inside.steps]
+                steps += [LaneStep(p.reg, candidate.delta, 0, True) for p in inside.pointers]
             rows = rows or (other is not None and needs_rows(source, dest))
             obligations.append(outcome.proved)
             known = mine.conditions | (other.exists(source, dest) if other else frozenset())
@@ -114,10 +119,20 @@ class SameBytes:
         terms, other = self._terms, self.other_lane(candidate)
         if other is None or other.mirror or before != candidate.dest.index:
             return None
-        held = self._guards.held(known, before) if self._flat else ()
-        if not held or isinstance(prove_equal(terms, None, source, dest, other, known), Same):
+        held, pointers = self._guards.held(known, before), self._guards.pointers(known, before)
+        if not held and not pointers:
             return None
-        return inside_row(terms, source, other, held)
+        if isinstance(prove_equal(terms, None, source, dest, other, known), Same):
+            return None
+        return inside_row(terms, source, other, held, pointers)
+
+    def _one_memory(self, access: Access, address: Term, inside: InsideRow | None) -> bool:
+        """Do equal addresses in two lanes lead to the same bytes? Those in local memory do not."""
+        if access.space != "generic" or surely_global(self._trace, access):
+            return True
+        tested = {p.value for p in inside.pointers} if inside is not None else set()
+        bases = pointer_bases(address)
+        return bool(bases) and bases <= tested
 
     def _compared(
         self,

@@ -329,6 +329,10 @@ class _Checker(SegmentRunner):
         wanted = terms.eq(there, terms.add(here, terms.const(step.step, here.width)))
         true = terms.const(1, 1)
         whole = self._whole() & facts
+        if step.pointer:
+            local = self.lanes.at(self.lies_in_local(value), lane)
+            if terms.not_(local) not in facts:
+                return False
 
         def leaf(node: Term) -> Term | None:
             return true if node in whole else None

@@ -375,6 +375,8 @@ class SegmentRunner:
                 self._set(instruction, self._shuffle(instruction))
             case "vote":
                 self._set(instruction, self._vote(instruction))
+            case "isspacep":
+                self._set(instruction, self.lies_in_local(self._pointer(instruction)))
             case "ld":
                 self._load(one)
             case _:
@@ -437,6 +439,15 @@ class SegmentRunner:
         if self._together:
             here |= {self.terms.eq(m, full) for m in self._masks} & self.facts
         return frozenset(here)
+
+    def _pointer(self, instruction: Instruction) -> Term:
+        if instruction.modifiers != ("local",):
+            raise Mismatch(instruction, "not a test for local memory")
+        return self._operand(instruction, instruction.operands[1], 64)
+
+    def lies_in_local(self, pointer: Term) -> Term:
+        """Does a generic address lie in local memory?"""
+        return self.terms.apply(("isspacep", "local"), 1, (pointer,), Variance.LANE)
 
     def _vote(self, instruction: Instruction) -> Term:
         mode = next((m for m in instruction.modifiers if m in ("any", "all")), "")

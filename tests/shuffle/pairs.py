@@ -491,7 +491,7 @@ PAIRS: dict[str, Pair] = {
     },
     "generic_load": Pair(
         "5", "HERE\nadd.s64 %rd6, %rd5, %rd3;\nld.f32 %f1, [%rd6];\nld.f32 %f2, [%rd6+4];",
-        "mov.u64 %rd5, %rd1;", "ld.global.u64 %rd5, [%rd9];",
+        "mov.u64 %rd5, %rd1;", "ld.global.nc.u64 %rd5, [%rd2];",
         "the generic address is not known to be in global memory",
     ),
     "generic_choice": Pair(

@@ -22,6 +22,8 @@ FOUND = {
     "wavelet-clang": (1,),
     "wavelet-nvcc-constant": (-1,),
     "wavelet-clang-constant": (1,),
+    "collapsed-gcc": (2,),
+    "wavelet-gcc": (1,),
 }
 """The lanes that values come from."""
 
@@ -40,21 +42,26 @@ def wrong(name: str, text: str) -> list[str]:
     module, program = parse(text), FLAT[name]
     runs = [make() for make in program.launches]
     found = (
-        run.wrong(launch(module, program.entry, run.grid, run.block, run.args)) for run in runs
+        run.wrong(launch(module, program.entry, run.grid, run.block, run.args, memory=run.memory))
+        for run in runs
     )
     return [str(one) for one in found if one is not None]
 
 
 @pytest.mark.parametrize("name", sorted(FOUND))
 def test_neighbours_in_a_row_become_shuffles(name: str) -> None:
-    """They are right for rows longer and shorter than a warp, and proved from the texts."""
+    """They are right for rows longer and shorter than a warp, and proved from the texts; GCC's with
+    the plan at hand, because `validate` follows no pointers that were loaded."""
     text, kernel = rewritten(name)
     made = [r for r in kernel.rewrites or () if r.delta]
     assert tuple(r.delta for r in made) == FOUND[name]
     assert all(any("in lane i" in guard for guard in r.proof.guards) for r in made)
     assert not wrong(name, text)
     old, new = parse(FLAT[name].path.read_text()), parse(text)
-    assert isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
+    if FLAT[name].compiler == "gcc-12":
+        assert isinstance(prove(old, new, FLAT[name].entry), Proof)
+    else:
+        assert isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
 
 
 def test_indices_that_clang_extends_in_parts_need_the_users_word() -> None:
