@@ -13,6 +13,7 @@ from ptxsw.semantics import (  # noqa: F401  (imported for their registrations)
     integer,
     logic,
     movement,
+    video,
 )
 from ptxsw.semantics.algebra import Algebra
 from ptxsw.semantics.registry import Meaning, meaning, opcodes

@@ -117,6 +117,26 @@ def arithmetic() -> Iterator[Form]:
     yield numeric("max.s32.relu", s, "s32", lambda a, b: max(0, a, b))
 
 
+def video() -> Iterator[Form]:
+    """Scalar video instructions on whole words. A c is added behind the saturation."""
+    operations: dict[str, Callable[[int, int], int]] = {
+        "vadd": lambda a, b: a + b,
+        "vsub": lambda a, b: a - b,
+        "vabsdiff": lambda a, b: abs(a - b),
+        "vmin": min,
+        "vmax": max,
+    }
+    for (name, f), (to, *types) in product(operations.items(), product(("u32", "s32"), repeat=3)):
+        full = ".".join((name, to, *types))
+        pair, triple = tuple(types), (*types, to)
+        yield numeric(full, pair, to, f)
+        yield numeric(f"{full}.sat", pair, to, lambda a, b, f=f, to=to: saturate(to, f(a, b)))
+        yield numeric(f"{full}.add", triple, to, lambda a, b, c, f=f: f(a, b) + c)
+        yield numeric(
+            f"{full}.sat.add", triple, to, lambda a, b, c, f=f, to=to: saturate(to, f(a, b)) + c
+        )
+
+
 def low24(type_: str, value: int) -> int:
     value %= 2**24
     return value - 2**24 if type_ == "s32" and value >= 2**23 else value
@@ -568,7 +588,7 @@ FORMS = [
     form
     for group in (
         arithmetic, arithmetic24, packed, dot, extended, bit_fields, logic, comparisons,
-        selections, movement, conversions, copysigns,
+        selections, movement, conversions, copysigns, video,
     )
     for form in group()
 ]  # fmt: skip

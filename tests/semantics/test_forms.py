@@ -97,7 +97,7 @@ def test_every_opcode_has_a_form() -> None:
         "cvt.rs.f16x2.f32",
         "lop3.xor.b32",
         "prmt.b32.xyz",
-        "vadd.u32.u32.u32",
+        "vadd.u32.u32.u32.min",
         "ld.global.u32",
     ],
 )
