@@ -306,6 +306,23 @@ def test_a_long_file_opens_quickly(browser: Browser, tmp_path: Path) -> None:
     assert browser.complaints() == []
 
 
+def test_nothing_covers_the_details_on_a_narrow_screen(browser: Browser, tmp_path: Path) -> None:
+    """There they are as long as they need to be, and the foot of the page stands below them."""
+    path = tmp_path / "transpose.html"
+    path.write_text(made((ROOT / "tests/report/ptx/transpose.ptx").read_text(), "transpose.ptx"))
+    try:
+        browser.resize(400, 900)
+        browser.open(path)
+        end, foot = browser.run(
+            "const box = (one) => one.getBoundingClientRect();"
+            "return [box(document.querySelector('#detail').lastElementChild).bottom,"
+            "        box(document.querySelector('footer')).top]"
+        )
+        assert 900 < end <= foot
+    finally:
+        browser.resize(1500, 1000)
+
+
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 CHECK = """;
   window.found = null;
