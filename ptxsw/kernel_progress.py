@@ -6,7 +6,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.change import Refusal
-from ptxsw.codegen.splice import Edit, Origins, apply, compose
+from ptxsw.codegen.line_origins import LineOrigins
+from ptxsw.codegen.splice import Edit, apply, compose
 from ptxsw.cost.decide import Decision
 from ptxsw.cost.select import TUNED as MEASURED
 from ptxsw.emulator.budget import Budget
@@ -86,7 +87,4 @@ class Progress(Struct):
 
 def rewritten(source: Source, edits: tuple[Edit, ...]) -> Source:
     """The text that edits make, with the lines of the one it was made from."""
-    origins = Origins(len(source.text), edits)
-    return Source(
-        apply(source.text, edits), "the rewritten text", lambda at: source.line(origins(at))
-    )
+    return Source(apply(source.text, edits), "the rewritten text", LineOrigins(source, edits))

@@ -135,12 +135,22 @@ class Origins:
 
     def __call__(self, offset: int) -> int:
         """The offset in the original; of a new character, the place at which it was inserted."""
+        piece, begin = self._at(offset)
+        return piece.start if piece.new else piece.start + offset - begin
+
+    def inserted(self, offset: int) -> tuple[int, str]:
+        """The new text that holds an offset, with its own offset; an empty one where the original
+        goes on."""
+        piece, begin = self._at(offset)
+        return begin, piece.new
+
+    def _at(self, offset: int) -> tuple[Piece, int]:
+        """The part of the edited text that holds an offset, and where it begins."""
         number = bisect_right(self._ends, offset)
         if number == len(self._pieces):
-            return self._length
+            return Piece(self._length, self._length), offset
         piece = self._pieces[number]
-        begin = self._ends[number] - piece.length
-        return piece.start if piece.new else piece.start + offset - begin
+        return piece, self._ends[number] - piece.length
 
 
 def line_end(text: str) -> str:

@@ -289,7 +289,8 @@ _FEW = 3
 
 def told_once(table: Table) -> Table:
     """The same table, in which many rows that differ in their places alone are one row. It names
-    the first places and counts the others: "76, 78, 87 +3"."""
+    the first places and counts the others: "76, 78, 87 +3". Equal rows, of code that stands twice,
+    are one: "76 (twice)"."""
     is_place = [name in _PLACES for name in table.header]
     alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for row in table.rows:
@@ -297,7 +298,12 @@ def told_once(table: Table) -> Table:
         alike.setdefault(said, []).append(row)
     rows: list[tuple[str, ...]] = []
     for same in alike.values():
-        rows.extend([tuple(map(_first_few, zip(*same, strict=True)))] if len(same) > _FEW else same)
+        if len(set(same)) > _FEW:
+            rows.append(tuple(map(_first_few, zip(*same, strict=True))))
+            continue
+        for row, count in Counter(same).items():
+            times = {1: "", 2: " (twice)"}.get(count, f" ({count} times)")
+            rows.append((row[0] + times, *row[1:]))
     return Table(table.header, tuple(rows), table.right)
 
 

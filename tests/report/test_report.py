@@ -174,6 +174,12 @@ def test_many_rows_that_say_the_same_are_told_once() -> None:
     assert told_once(table).rows == (*few, ("30, 32, 34 +2", "vectorize", "7", "may write"))
 
 
+def test_rows_of_code_that_stands_twice_are_told_once() -> None:
+    rows = (("8", "a"), ("9", "b"), ("8", "a"), ("9", "b"), ("9", "b"), ("7", "b"))
+    table = Table(("line", "what"), rows)
+    assert told_once(table).rows == (("8 (twice)", "a"), ("9 (3 times)", "b"), ("7", "b"))
+
+
 def test_what_a_proof_rests_on_reads_as_words() -> None:
     assert proof_text(Proof("proved")) == "proved"
     assert proof_text(Proof("proved", (), ("whole warp",))) == "proved where whole warp"
