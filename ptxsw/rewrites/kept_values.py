@@ -54,8 +54,16 @@ def kept_values(kernel: Kernel) -> Iterator[Change | Refusal]:
         return
     pairs = list(_Pairs(kernel).found())
     always = _Stores(kernel, None)
-    waiting = {p: w for p in pairs if (w := always.between(p)) is not None}
-    details = [KeptValue(p.at, p.source) for p in pairs if p not in waiting]
+    waiting: dict[KeptValue, Access] = {}
+    details: list[KeptValue] = []
+    for pair in pairs:
+        if kernel.budget.spent(PLANNING):
+            break
+        store = always.between(pair)
+        if store is None:
+            details.append(pair)
+        else:
+            waiting[pair] = store
     test: EntryTest | str | None = None
     if waiting:
         test = _obstacle(kernel)
@@ -188,6 +196,7 @@ class _Stores:
         self.paths = Paths(self.cfg)
         self.access_at = {a.index: a for a in kernel.trace.accesses}
         self.stores = sorted(i for i, a in self.access_at.items() if a.kind != "load")
+        self._sums: dict[frozenset[Term], ExactSums] = {}
 
     def between(self, pair: KeptValue) -> Access | None:
         """A store on the way from a source to its load that may write the bytes."""
@@ -220,7 +229,7 @@ class _Stores:
         return known or self._apart_in_grid(load, store)
 
     def _apart_in_grid(self, load: Access, store: Access) -> bool:
-        sums = self._sums(load, store)
+        sums = self._sums_of(load, store)
         mine, theirs = (self._ranges(sums, access) for access in (load, store))
         if not mine or not theirs:
             return False
@@ -237,17 +246,19 @@ class _Stores:
         except Unbounded:
             return ()
 
-    def _sums(self, *accesses: Access) -> ExactSums:
-        solver = self.kernel.solver
+    def _sums_of(self, *accesses: Access) -> ExactSums:
+        """Exact values where the conditions hold that some accesses share."""
         shared = frozenset.intersection(*(v.conditions for a in accesses for v in a.variants))
-        given = sorted(shared, key=lambda term: term.id)
-        if self.supposed is not None:
-            return self.supposed.sums(given)
+        if shared not in self._sums:
+            given = sorted(shared, key=lambda term: term.id)
+            if self.supposed is not None:
+                self._sums[shared] = self.supposed.sums(given)
+            else:
+                self._sums[shared] = ExactSums.of(self.kernel.trace, given, self._holds)
+        return self._sums[shared]
 
-        def holds(claim: Term, conditions: Iterable[Term]) -> bool:
-            return isinstance(solver.prove(claim, conditions), Proved)
-
-        return ExactSums.of(self.kernel.trace, given, holds)
+    def _holds(self, claim: Term, given: Iterable[Term]) -> bool:
+        return isinstance(self.kernel.solver.prove(claim, given), Proved)
 
 
 def _distance(terms: Terms, a: Term, b: Term) -> int | None:

@@ -22,6 +22,7 @@ from ptxsw.change import Change, Refusal
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_load_elimination import KeptValue, lower
 from ptxsw.codegen.splice import Edit
+from ptxsw.cost.select import Choice
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import Found, Kernel, Requires
 from ptxsw.rewrites.kept_values import kept_values
@@ -39,14 +40,15 @@ class LoadElimination:
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Changes, refusals, and the choice between schemes and forms."""
-        options, found = kernel.options, list[Change | Refusal]()
+        options, kept = kernel.options, list[Change | Refusal]()
         if (options.scheme, options.form) == ("auto", "auto"):
-            found = list(kept_values(kernel))
-        yield from found
-        told = {one.at for one in found}
-        for one in joint.find(kernel) if joint.leads(self.name, kernel) else ():
-            if not isinstance(one, Refusal) or one.at not in told:
-                yield one
+            kept = list(kept_values(kernel))
+        planned = list(joint.find(kernel)) if joint.leads(self.name, kernel) else []
+        served = {one.at for one in kept if isinstance(one, Change)}
+        copied = {one.at for one in planned if isinstance(one, Change)} - served
+        told = {one.at for one in kept} - copied
+        yield from (one for one in kept if one.at not in copied)
+        yield from (one for one in planned if isinstance(one, Choice) or one.at not in told)
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""

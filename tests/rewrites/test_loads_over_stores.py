@@ -21,8 +21,10 @@ from ptxsw.simt import RunError, launch
 REWRITES = ("read-only-loads", "scalar-replacement")
 WHERE = 1 << 44
 QUICK = ("column-scale",)
-TESTED = {name for name in LOADS if name not in ("thomas", "jacobi-gcc")}
+TESTED = set(LOADS) - {"jacobi-gcc"}
 """Those that stand twice, behind a test."""
+PARTLY = {"thomas"}
+"""Their test asks of some arrays alone that they lie apart."""
 
 
 def _few(names: set[str]) -> list[Any]:
@@ -59,7 +61,7 @@ def test_many_turns_two_one_and_none(name: str) -> None:
         assert run.wrong(done) is None
 
 
-@pytest.mark.parametrize("name", _few(TESTED - {"three-outputs", "forces", "gather"}))
+@pytest.mark.parametrize("name", _few(TESTED - {"three-outputs", "forces", "gather", "thomas"}))
 def test_no_turn_reads_nothing(name: str) -> None:
     """No buffer is where the pointers point."""
     run = LOADS[name].launches[-1]()
@@ -94,6 +96,16 @@ def outcome(text: str, name: str, run: Run, at: Mapping[int, int]) -> bytes:
     return done.memory[WHERE].tobytes()
 
 
+def traps(text: str, name: str, run: Run, at: Mapping[int, int]) -> bool:
+    """Is the copy of the kernel as it was taken?"""
+    try:
+        outcome(text, name, run, at)
+    except RunError as error:
+        assert "trap" in str(error)
+        return True
+    return False
+
+
 @pytest.mark.parametrize("name", _few(TESTED))
 def test_results_agree_where_buffers_overlap(name: str) -> None:
     """Each output is an input, begins 4 bytes behind it, or lies inside it. The kernel as it was is
@@ -104,6 +116,7 @@ def test_results_agree_where_buffers_overlap(name: str) -> None:
     run = launches[1 if len(launches) > 1 else 0]()  # of two turns
     first = len(run.args) - len(run.arrays)
     out = [n for n, array in enumerate(run.arrays, first) if array in run.expected]
+    slow = []
     for source, target in product(range(first, len(run.args)), out):
         if source in out:
             continue
@@ -112,9 +125,10 @@ def test_results_agree_where_buffers_overlap(name: str) -> None:
             at = {source: 0, target: distance}
             if (name, run.arrays[source - first]) != ("gather", "at"):  # sums are no indices
                 assert outcome(old, name, run, at) == outcome(new, name, run, at)
+            slow.append(traps(trapped, name, run, at))
             if (name, run.arrays[source - first]) != ("gather", "x"):  # `x[at[i]]` has no range
-                with pytest.raises(RunError, match="trap"):
-                    outcome(trapped, name, run, at)
+                assert slow[-1] or name in PARTLY
+    assert any(slow)
     assert outcome(trapped, name, run, {}) == outcome(old, name, run, {})
 
 
