@@ -376,11 +376,12 @@ def space(instruction: Instruction) -> str | None:
     "global", "shared", "local", "const", "param", "generic", "tex" or "surf"; of a copy the
     destination's. `shared::cta` is "shared". An unknown opcode may go anywhere: "generic".
     """
-    return _space(instruction.opcode, instruction.modifiers)
+    return space_named(instruction.opcode, instruction.modifiers)
 
 
 @by_name
-def _space(opcode: str, modifiers: tuple[str, ...]) -> str | None:
+def space_named(opcode: str, modifiers: tuple[str, ...]) -> str | None:
+    """The same by the name of an instruction."""
     found = row(opcode, modifiers)
     if found is None:
         return "generic"
@@ -415,4 +416,4 @@ def _may_write_global(opcode: str, modifiers: tuple[str, ...]) -> bool:
     written = effects(opcode, modifiers)
     if written & Effect.CALL:
         return True
-    return bool(written & Effect.WRITE) and _space(opcode, modifiers) not in WITHIN_BLOCK
+    return bool(written & Effect.WRITE) and space_named(opcode, modifiers) not in WITHIN_BLOCK

@@ -28,7 +28,7 @@ from ptxsw.semantics import Meaning
 _MAX_CONDITIONS = 96
 
 # What an instruction does only to the memory at its address.
-AT_ITS_ADDRESS = isa.Effect.READ | isa.Effect.WRITE | isa.Effect.ATOMIC
+_AT_ITS_ADDRESS = isa.Effect.READ | isa.Effect.WRITE | isa.Effect.ATOMIC
 
 
 class State(Struct):
@@ -72,7 +72,26 @@ class Step(Struct, frozen=True):
     opaque: bool = False  # nothing is known of what it writes
 
 
-def clobbered(effects: isa.Effect, space: str | None) -> tuple[str, ...]:
+class Reach(Struct, frozen=True):
+    """Where an instruction may act by its name: does it do more than compute and branch, which
+    spaces may it write, does it write at other places than the address that it names?"""
+
+    touches: bool
+    clobbers: tuple[str, ...]
+    elsewhere: bool
+
+
+@isa.by_name
+def reach(opcode: str, modifiers: tuple[str, ...]) -> Reach:
+    effects = isa.effects(opcode, modifiers)
+    return Reach(
+        bool(effects & ~(isa.Effect.BRANCH | isa.Effect.EXIT)),
+        _clobbered(effects, isa.space_named(opcode, modifiers)),
+        bool(effects & ~_AT_ITS_ADDRESS),
+    )
+
+
+def _clobbered(effects: isa.Effect, space: str | None) -> tuple[str, ...]:
     """Spaces that another value may be found in afterwards."""
     order = isa.Effect.BARRIER | isa.Effect.FENCE | isa.Effect.CALL | isa.Effect.ASYNC
     if effects & order:
@@ -91,8 +110,9 @@ def needs_type(instruction: Instruction) -> bool:
     return instruction.opcode in ("ld", "ldu", "atom", "red")
 
 
-def stored_bytes(instruction: Instruction, effects: isa.Effect) -> int:
+def stored_bytes(instruction: Instruction) -> int:
     """How many bytes a plain store writes; 0 for whatever else writes."""
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
     if instruction.opcode != "st" or effects != isa.Effect.WRITE:
         return 0
     return type_width(isa.access_type(instruction) or "") * elements(instruction) // 8

@@ -14,13 +14,12 @@ from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.spaces import Spaces
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.state import (
-    AT_ITS_ADDRESS,
     MemoryAccess,
     State,
     Step,
-    clobbered,
     flat,
     needs_type,
+    reach,
     stored_bytes,
     undefined,
 )
@@ -92,12 +91,10 @@ class SymbolicMachine:
         """The step of an instruction; None where it neither writes a tracked register nor
         touches memory. Raises Unsupported for a load or store of an unknown type."""
         written = [r for r in defs(instruction) if r in tracked]
-        space = isa.space(instruction)
-        effects = isa.effects(instruction.opcode, instruction.modifiers)
-        touches = bool(effects & ~(isa.Effect.BRANCH | isa.Effect.EXIT))
-        sense = meaning(instruction.opcode, instruction.modifiers)
-        if not (written or touches):
+        where = reach(instruction.opcode, instruction.modifiers)
+        if not (written or where.touches):
             return None
+        sense = meaning(instruction.opcode, instruction.modifiers)
         if needs_type(instruction) and not isa.access_type(instruction):
             raise Unsupported(
                 f"{instruction.name} has no type that ptxsw knows: how much it accesses is unknown",
@@ -120,11 +117,11 @@ class SymbolicMachine:
             dests,
             sources,
             sense,
-            address if touches else None,
-            space or "",
-            clobbered(effects, space),
-            bool(effects & ~AT_ITS_ADDRESS),
-            stored_bytes(instruction, effects),
+            address if where.touches else None,
+            isa.space(instruction) or "",
+            where.clobbers,
+            where.elsewhere,
+            stored_bytes(instruction),
             self._widened(sense, dests, sources),
             partial,
         )

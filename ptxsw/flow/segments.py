@@ -20,6 +20,11 @@ def segments(cfg: Cfg) -> tuple[int, ...]:
         for index in range(block.start, block.end):
             numbers.append(current)
             instruction = cfg.instructions[index]
-            if isa.effects(instruction.opcode, instruction.modifiers) & _ENDS:
+            if _ends(instruction.opcode, instruction.modifiers):
                 current += 1
     return tuple(numbers)
+
+
+@isa.by_name
+def _ends(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    return bool(isa.effects(opcode, modifiers) & _ENDS)

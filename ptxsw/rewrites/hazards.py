@@ -9,19 +9,26 @@ from ptxsw.isa import Effect
 
 def hazard(instruction: Instruction, followed: bool) -> str | None:
     """Why nothing may be carried past an instruction."""
-    if not isa.known(instruction):
+    reason = _by_name(instruction.opcode, instruction.modifiers)
+    return None if followed and reason == _ANYTHING else reason
+
+
+_ANYTHING = "may access anything"
+
+
+@isa.by_name
+def _by_name(opcode: str, modifiers: tuple[str, ...]) -> str | None:
+    """The same of an access that is not followed."""
+    if isa.row(opcode, modifiers) is None:
         return "is unknown and may do anything"
-    effects = isa.effects(instruction.opcode, instruction.modifiers)
-    if instruction.opcode in ("ret", "exit", "trap"):
+    effects = isa.effects(opcode, modifiers)
+    if opcode in ("ret", "exit", "trap"):
         return "may end the thread inside the loop"
     if effects & Effect.CALL:
         return "may call code that accesses these bytes"
-    if instruction.opcode in ("griddepcontrol", "brx"):
+    if opcode in ("griddepcontrol", "brx"):
         return "stands in the loop"
-    waits = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC
-    if effects & waits:
+    if effects & (Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC):
         return "orders memory, or waits for others"
-    private = isa.space(instruction) in ("param", "const")
-    if effects & (Effect.READ | Effect.WRITE) and not followed and not private:
-        return "may access anything"
-    return None
+    private = isa.space_named(opcode, modifiers) in ("param", "const")
+    return _ANYTHING if effects & (Effect.READ | Effect.WRITE) and not private else None

@@ -152,7 +152,12 @@ def read_only(access: Access) -> bool:
 
 
 def _orders(instruction: Instruction) -> bool:
-    return bool(isa.effects(instruction.opcode, instruction.modifiers) & _ORDERS)
+    return _orders_memory(instruction.opcode, instruction.modifiers)
+
+
+@isa.by_name
+def _orders_memory(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    return bool(isa.effects(opcode, modifiers) & _ORDERS)
 
 
 def _stores(instruction: Instruction) -> bool:
