@@ -24,7 +24,7 @@ QUICK = ("column-scale",)
 TESTED = set(LOADS) - {"jacobi-gcc"}
 """Those that stand twice, behind a test."""
 PARTLY = {"thomas"}
-"""Their test asks of some arrays alone that they lie apart."""
+"""Their test asks of outputs alone that they lie apart."""
 
 
 def _few(names: set[str]) -> list[Any]:
@@ -128,7 +128,7 @@ def test_results_agree_where_buffers_overlap(name: str) -> None:
             slow.append(traps(trapped, name, run, at))
             if (name, run.arrays[source - first]) != ("gather", "x"):  # `x[at[i]]` has no range
                 assert slow[-1] or name in PARTLY
-    assert any(slow)
+    assert any(slow) or name in PARTLY
     assert outcome(trapped, name, run, {}) == outcome(old, name, run, {})
 
 
