@@ -16,7 +16,7 @@ def problem(made: Made, text: Module, share: float) -> str | None:
     whether it does cannot be told. None where it is right. `share` is that of the kernel's time
     until which shuffles are checked. Raises OutOfTime."""
     kernel = made.kernel
-    if joint.is_planned(made):
+    if joint.follows_lines(made):
         wrong = joint.check(kernel, made.changes, text, share)
         return None if wrong is None else f"a bug in ptxsw: {wrong}"
     kernel.budget.check()

@@ -329,7 +329,11 @@ class Passes:
         made = each.made[number]
         if joint.is_planned(made):  # what was said of other loads counted on it
             loads = [load.index for load in global_loads(made.kernel.trace)]
-            refusals = tuple(Refusal(made.rewrite, at, reason) for at in loads)
+            loops = [change for change in made.changes if change.rewrite == joint.UNIFORM_LOOPS]
+            refusals = (
+                *(Refusal(made.rewrite, at, reason) for at in loads),
+                *(Refusal(loop.rewrite, loop.at, reason) for loop in loops),
+            )
             each.made[number] = replace(made, changes=(), refusals=refusals, choice=None)
         else:
             each.drop(number, reason)

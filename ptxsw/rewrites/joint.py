@@ -48,6 +48,12 @@ def is_planned(made: Made) -> bool:
     return made.rewrite in TOGETHER and not alone
 
 
+def follows_lines(made: Made) -> bool:
+    """Are the lines of the plan checked, and not what they make of the kernel? `validate` proves
+    loops that a vote drives, and all that is in them."""
+    return is_planned(made) and not any(c.rewrite == UNIFORM_LOOPS for c in made.changes)
+
+
 def leads(name: str, kernel: Kernel) -> bool:
     """Is it this rewrite that plans for those that are planned together?"""
     return name == [one for one in TOGETHER if one in kernel.considered][-1]

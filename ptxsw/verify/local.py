@@ -29,7 +29,6 @@ from ptxsw.verify.align import COPIES_DIFFER, Aligned, Divergence, align
 from ptxsw.verify.lanes import WARP, Facts, Pattern
 from ptxsw.verify.scopes import renumbered
 from ptxsw.verify.segment_runner import Extra, Loaded, Mismatch, SegmentRunner
-from ptxsw.verify.uniform import undo
 
 
 class Problem(Struct, frozen=True):
@@ -55,7 +54,7 @@ def check(
         return Problem(1, f"{plan.function.name} is gone")
     function = found[0]
     line = rewritten.source.line
-    aligned = aligned_without_loops(plan, function)
+    aligned = beside(plan.function, function)
     if isinstance(aligned, Divergence):
         place = aligned.instruction.span if aligned.instruction is not None else function.span
         return Problem(line(place.start), aligned.reason)
@@ -66,22 +65,14 @@ def check(
     return None
 
 
-def aligned_without_loops(
-    plan: Plan, second: Function
-) -> tuple[Function, tuple[Aligned, ...]] | Divergence:
-    """The rewritten function without its uniform loops and with the plan's scopes, and its
-    instructions beside the plan's."""
-    alike = renumbered(plan.function.body, second)
+def beside(first: Function, second: Function) -> tuple[Function, tuple[Aligned, ...]] | Divergence:
+    """The rewritten function with the scopes of the original, and its instructions beside the
+    original's."""
+    alike = renumbered(first.body, second)
     if alike is None:
         return COPIES_DIFFER
-    undone = undo(plan, alike)
-    if isinstance(undone, Divergence):
-        return undone
-    aligned = align(plan.function, undone.function)
-    if isinstance(aligned, Divergence):
-        return aligned
-    apart = undone.gathered(plan, aligned)
-    return apart if apart is not None else (undone.function, aligned)
+    aligned = align(first, alike)
+    return aligned if isinstance(aligned, Divergence) else (alike, aligned)
 
 
 class _Found(Struct, frozen=True):

@@ -1,8 +1,8 @@
 """Is there a proof that two kernels are equal?
 
 `ptxsw.validate` is asked first: it sees the two texts and no rule of any rewrite. What it cannot
-follow yet (loops that all lanes go round together, values that cross branches which lanes take
-differently) is proved by the rules of the shuffles, on the first kernel (`symbolic.py`).
+follow yet (values that cross branches which lanes take differently) is proved by the rules of the
+shuffles, on the first kernel (`symbolic.py`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
     for outcome in _outcomes((first, old), (second, new)):
         if isinstance(outcome, Proved):
             same = [*map(_said, old.body.instructions)] == [*map(_said, new.body.instructions)]
-            return Proof(outcome.assumptions, unchanged=same)
+            return Proof(outcome.assumptions, unchanged=same, loops=outcome.loops)
     proof = symbolic.prove(first, second, name)
     if isinstance(proof, Unproved):
         return proof
-    return Proof(proof.assumptions, False, not (proof.rewrites or proof.loops), proof.loops)
+    return Proof(proof.assumptions, alone=False, unchanged=not proof.rewrites)
 
 
 def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Iterator[Outcome]:

@@ -1,12 +1,12 @@
 """Are two kernels equal by proof? Yes, or why that is not known.
 
-The second kernel must be the first but for loops that all lanes go round together, stretches that
-are there twice, and loads whose value comes from elsewhere. What each of these claims (the value
-that some load gave lane i + N) is read off the text (`ptxsw.verify.inferred`) and judged by the
-rules of `ptxsw.shuffle.legality` on the first kernel's trace, and the lines around it are run over
-terms to see that they carry the claim out under the conditions that its proof needs
-(`ptxsw.verify.local`). Then all registers have the values that they have in the first kernel,
-and so all stores have the same addresses, values and conditions.
+The second kernel must be the first but for stretches that are there twice, and loads whose value
+comes from elsewhere. What each of these claims (the value that some load gave lane i + N) is read
+off the text (`ptxsw.verify.inferred`) and judged by the rules of `ptxsw.shuffle.legality` on the
+first kernel's trace, and the lines around it are run over terms to see that they carry the claim
+out under the conditions that its proof needs (`ptxsw.verify.local`). Then all registers have the
+values that they have in the first kernel, and so all stores have the same addresses, values and
+conditions.
 """
 
 from __future__ import annotations
@@ -16,37 +16,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ptxsw import isa
 from ptxsw import plan as planned
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.segments import segments
-from ptxsw.ir import Directive, Function, Instruction, Module, Symbol
-from ptxsw.plan import Halo, HoistedLoad, Plan, ServedLoad, UniformLoop
+from ptxsw.ir import Directive, Function, Instruction, Module
+from ptxsw.plan import Halo, HoistedLoad, Plan, ServedLoad
 from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE, Refused
 from ptxsw.shuffle.legality import Legality
-from ptxsw.shuffle.uniform_loops import uniform_loops
-from ptxsw.verify.align import COPIES_DIFFER, Divergence
+from ptxsw.verify.align import Divergence
 from ptxsw.verify.inferred import Claims, InferredRewrite, read
 from ptxsw.verify.lanes import WARP
-from ptxsw.verify.local import aligned_without_loops, check
-from ptxsw.verify.scopes import renumbered
+from ptxsw.verify.local import beside, check
 from ptxsw.verify.segment_runner import Mismatch
-from ptxsw.verify.uniform import new_labels
 
 ASSUME = frozenset({LOCKSTEP, NO_RACE})
 """What a proof may stand on; what it does stand on is said."""
 
 
 class Proof(Struct, frozen=True):
-    """The kernels are equal; `rewrites` loads were shown to get their value elsewhere, and
-    `loops` loops to be gone round by all lanes together."""
+    """The kernels are equal; `rewrites` loads were shown to get their value elsewhere."""
 
     rewrites: int
     assumptions: tuple[str, ...] = ()
-    loops: int = 0
 
 
 class Unproved(Struct, frozen=True):
@@ -70,59 +64,22 @@ def _claimed(
     a: Module, b: Module, first: Function, second: Function, assume: frozenset[str]
 ) -> Proof | Unproved:
     """Proves what the text of the second kernel claims."""
-    alike = renumbered(first.body, second)
-    if alike is None:
-        return Unproved(COPIES_DIFFER.reason)
-    changed = _changed_branches(first, alike)
-    solver = Solver()
-    trace: Trace | None = None
-    loops: tuple[UniformLoop, ...] = ()
-    if changed:
-        trace = emulate(a, first, solver=solver)
-        made = [loop for loop in uniform_loops(trace).made if loop.leave in changed]
-        known = {None, *(loop.header for loop in made)}
-        loops = tuple(loop for loop in made if loop.outer in known)
-    aligned = aligned_without_loops(_empty(first, loops), alike)
+    aligned = beside(first, second)
     if isinstance(aligned, Divergence):
         at = "" if aligned.instruction is None else f" (line {_line(b, aligned.instruction)})"
         return Unproved(f"{aligned.reason}{at}")
-    if not loops and all(one.kind == "same" for one in aligned[1]):
+    if all(one.kind == "same" for one in aligned[1]):
         return Proof(0)
     try:
         claims = read(first, b, *aligned)
     except Mismatch as wrong:
         return Unproved(f"{wrong.reason} (line {_line(b, wrong.instruction)})")
-    trace = trace or emulate(a, first, solver=solver)
+    solver = Solver()
+    trace = emulate(a, first, solver=solver)
     if trace.statistics.timed_out:
         return Unproved("the symbolic run of the first kernel took too long")
-    plan = _planned(trace, Legality(trace, solver, assume).in_step(loops), claims, loops)
+    plan = _planned(trace, Legality(trace, solver, assume), claims)
     return plan if isinstance(plan, Unproved) else _carried_out(plan, b)
-
-
-_JUMPS = isa.opcodes(isa.Trait.JUMP)
-
-
-def _changed_branches(first: Function, second: Function) -> frozenset[int]:
-    """The branches of the first kernel that have a new predicate in the second: positions."""
-    added = new_labels(first.body, second.body)
-    old = [n for n, ins in enumerate(first.body.instructions) if ins.opcode in _JUMPS]
-    new = [
-        ins
-        for ins in second.body.instructions
-        if ins.opcode in _JUMPS
-        and not any(isinstance(o, Symbol) and o.name in added for o in ins.operands)
-    ]
-    if len(old) != len(new):
-        return frozenset()
-    return frozenset(
-        number
-        for number, ins in zip(old, new, strict=True)
-        if ins.guard is not None and first.body.declaration(ins.guard.reg) is None
-    )
-
-
-def _empty(first: Function, loops: tuple[UniformLoop, ...]) -> Plan:
-    return Plan(first, first.body.instructions, (), (), loops=loops)
 
 
 def _function(module: Module, name: str) -> Function:
@@ -160,9 +117,7 @@ def _around(a: Module, b: Module) -> str | None:
     return "initial values differ" if initialised[0] != initialised[1] else None
 
 
-def _planned(
-    trace: Trace, judge: Legality, claims: Claims, loops: tuple[UniformLoop, ...]
-) -> Plan | Unproved:
+def _planned(trace: Trace, judge: Legality, claims: Claims) -> Plan | Unproved:
     """The claims as a plan, with a proof of each."""
     hoists = {hoist.load: hoist for hoist in claims.hoists}
     rewrites: list[ServedLoad] = []
@@ -179,7 +134,7 @@ def _planned(
             return Unproved(f"a load that is made early is not proved: {refused.reason}")
     return Plan(
         trace.function, trace.cfg.instructions, tuple(rewrites), segments(trace.cfg), claims.hoists,
-        tuple(_rows(claims, rewrites)), loops,
+        tuple(_rows(claims, rewrites)),
     )  # fmt: skip
 
 
@@ -250,4 +205,4 @@ def _carried_out(plan: Plan, b: Module) -> Proof | Unproved:
     if problem is not None:
         return Unproved(f"the second kernel does not do what its proof needs: {problem}")
     names = dict.fromkeys(name for r in plan.rewrites for name in r.proof.assumptions)
-    return Proof(len(plan.rewrites), tuple(names), len(plan.loops))
+    return Proof(len(plan.rewrites), tuple(names))

@@ -10,9 +10,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.pipeline import FORMS, SCHEMES, Options, Result, optimize
 from ptxsw.simt import launch
+from ptxsw.validate import Proved, validate
 from ptxsw.verify.symbolic import Unproved, prove
 from tests.shuffle.pairs import PAIRS, UNTOLD
 from tests.verify.test_second_solver import answer
@@ -100,6 +102,14 @@ def misled(name: str, scheme: str, form: str) -> str:
     return text.replace(right, wrong)
 
 
+def has_proof(first: Module, second: Module) -> bool:
+    """By `validate`, where lanes vote about loops, else by the rules of the shuffles."""
+    if "%sw_in" in second.source.text:
+        found = validate((first, first.kernel("k")), (second, second.kernel("k")))
+        return isinstance(found, Proved)
+    return not isinstance(prove(first, second, "k"), Unproved)
+
+
 @pytest.mark.parametrize("name", BEHIND_GUARDS)
 def test_wrong_behind_a_guard_is_wrong(name: str) -> None:
     """The rewriting of the right kernel breaks the wrong one, and no proof is found for it."""
@@ -107,7 +117,7 @@ def test_wrong_behind_a_guard_is_wrong(name: str) -> None:
     for scheme, form in WAYS:
         text = misled(name, scheme, form) if scheme != "keep" or 0 in PAIRS[name].deltas else ""
         if text:
-            assert isinstance(prove(parse(wrong), parse(text), "k"), Unproved), (scheme, form)
+            assert not has_proof(parse(wrong), parse(text)), (scheme, form)
     broken = misled(name, "paper", "keep")
     blocks = [(32, 1, 1), (128, 1, 1), (1024, 1, 1)]
     launches = product(blocks, (None, 1, 2))

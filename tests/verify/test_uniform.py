@@ -1,4 +1,4 @@
-"""The check of uniform loops: what code generation writes passes, and no spoilt text does."""
+"""Uniform loops as code generation writes them are proved, and no spoilt text is."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from ptxsw.plan import Plan
 from ptxsw.rewrites.planning import decide
 from ptxsw.shuffle.legality import Legality
 from ptxsw.simt import RunError
-from ptxsw.verify.local import Problem, check
-from ptxsw.verify.symbolic import Proof, Unproved, prove
+from ptxsw.validate import Outcome, Proved, validate
 from tests.shuffle import test_uniform
 from tests.shuffle.looping import SHAPES, kernel, lengths, outputs
 from tests.verify.uniform_mutators import MUTATORS
@@ -73,6 +72,9 @@ TEXTS = {
     "jacobi": ((PTX / "jacobi.ptx").read_text(), "paper"),
     "gradient": ((PTX / "gradient.ptx").read_text(), "early"),
 }
+HARMLESS = {("guards", "no_vote"), ("rows", "no_vote")}
+"""Damage that changes nothing: nobody asks all lanes behind this vote, and each comes out of the
+loop by itself."""
 NUMPY = [name for name in TEXTS if TEXTS[name][0].startswith(".version 7.0")]
 
 
@@ -89,12 +91,16 @@ def planned(name: str) -> tuple[Plan, str]:
     return plan, apply(text, emit(text, plan))
 
 
+def judged(name: str, text: str) -> Outcome:
+    first, second = parse(TEXTS[name][0]), parse(text)
+    return validate((first, first.kernels[0]), (second, second.kernels[0]))
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_passes(name: str) -> None:
     plan, text = planned(name)
-    assert check(plan, parse(text)) is None
-    proof = prove(parse(TEXTS[name][0]), parse(text), plan.function.name)
-    assert isinstance(proof, Proof) and proof.loops == len(plan.loops)
+    proof = judged(name, text)
+    assert isinstance(proof, Proved) and proof.loops == len(plan.loops)
     assert plan.rewrites or TEXTS[name][1] == "keep"
 
 
@@ -111,14 +117,17 @@ def test_does_what_it_did(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_spoilt_texts_are_refused(name: str) -> None:
-    plan, text = planned(name)
-    first = parse(TEXTS[name][0])
+    text = planned(name)[1]
     spoilt = [(kind, each) for kind, mutate in MUTATORS.items() for each in mutate(text)]
     assert len(spoilt) >= 8
     for kind, each in spoilt:
-        second = parse(each)
-        assert isinstance(check(plan, second), Problem), kind
-        assert isinstance(prove(first, second, plan.function.name), Unproved), kind
+        if isinstance(judged(name, each), Proved):
+            assert (name, kind) in HARMLESS
+            assert all(
+                outputs(each, block, n) == outputs(TEXTS[name][0], block, n)
+                for block in SHAPES
+                for n in lengths(block)
+            )
 
 
 def test_every_kind_of_damage_is_done() -> None:
