@@ -116,7 +116,10 @@ class Build:
             "XDG_DATA_HOME": str(self.folder / "data"), "PTXSW_LOG": str(self.folder / "log"),
         }  # fmt: skip
         ours = [] if mode is None else [str(PTXSW), "exec", "--"]
-        return cost(["env", "-C", str(work), *ours, *self._command], environ).elapsed
+        took = cost(["env", "-C", str(work), *ours, *self._command], environ).elapsed
+        way = "plain" if mode is None else f"{'cold' if cold else 'warm'} {mode}"
+        print(f"    {way} {took:.1f} s", file=sys.stderr, flush=True)
+        return took
 
 
 def ratios(name: str, rounds: int) -> dict[str, float]:
