@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptxsw import isa
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.convergence import computes
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.dataflow import defs, in_order, uses
 from ptxsw.ir import Instruction, Reg
 from ptxsw.isa import Effect
 
@@ -32,9 +32,10 @@ def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:
         if len(block.successors) > 1:
             choices.update(uses(cfg.instructions[block.end - 1]))
     sources = [source for source, _ in loop.exits]
-    work = [reg for n in sources for reg in uses(cfg.instructions[cfg.blocks[n].end - 1])]
+    asked = frozenset().union(*(uses(cfg.instructions[cfg.blocks[n].end - 1]) for n in sources))
+    work = in_order(asked)  # so that it is the same instruction in each run
     if not all(executes_every_iteration(cfg, n, loop) for n in sources):
-        work += choices
+        work += in_order(choices)
     seen = set(work)
     while work:
         for index in setters.get(work.pop(), ()):
@@ -44,7 +45,7 @@ def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:
             more = set(uses(instruction))
             if not executes_every_iteration(cfg, cfg.block_of[index], loop):
                 more |= choices  # which value the register has depends on the way
-            work.extend(more - seen)
+            work.extend(in_order(more - seen))
             seen |= more
     return None
 
