@@ -32,6 +32,7 @@ class Carried:
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._ways: dict[tuple[Pair, Reg], list[Way]] = {}
+        self._values: dict[tuple[Pair, Reg], set[Term | None]] = {}
         self._holding: dict[tuple[Pair, Reg], frozenset[Term]] = {}
         self._known: dict[Pair, dict[Reg, Term | None]] = {}
         self.registers: dict[Term, Reg] = {}  # of the first text, by unknowns in the values
@@ -56,15 +57,17 @@ class Carried:
         held = self._holding.get((pair, reg), holding) & holding
         fewer = self._holding.get((pair, reg)) not in (None, held)
         self._holding[pair, reg] = held
-        if value is not None and ways and all(other is value for _, other in ways):
-            return False
-        way = given(), value
+        values = self._values.setdefault((pair, reg), set())
+        way, known_value = (given(), value), value in values
+        values.add(value)
         if way not in ways and len(ways) <= _MAX_WAYS:
-            ways.append(way)
-        elif not fewer:
+            ways.append(way)  # even one with a known value: what was decided on it counts
+        elif known_value and not fewer:
             return False
         before, first = known.get(reg), reg not in known
-        known[reg] = self._told(ways, held, unknown_at(pair, reg))
+        known[reg] = value
+        if value is None or len(values) > 1:
+            known[reg] = self._told(ways, held, unknown_at(pair, reg))
         return not first and before is not None and known[reg] is not before
 
     def _told(self, ways: Sequence[Way], holding: frozenset[Term], name: str) -> Term | None:

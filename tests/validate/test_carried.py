@@ -162,3 +162,17 @@ def test_parts_of_what_nobody_writes_make_the_whole(constant: str, right: bool) 
     again = "ld.global.f32 %f4, [%rd6+4];"
     old = f"{HEAD}{START}{halves}{plain}{again}{END}"
     assert isinstance(judged(old, old.replace(again, "mov.f32 %f4, %f1;")), Proved) == right
+
+
+@pytest.mark.parametrize(("lane", "right"), [(0, True), (1, False)])
+def test_two_ways_with_one_value_are_two_ways(lane: int, right: bool) -> None:
+    """On the second of them the load is not made either, so its neighbour gets nothing there."""
+    begin = "mov.f32 %f1, 0f00000000;\nmov.f32 %f2, 0f00000000;\n"
+    ways = "setp.ge.u32 %p2, %r2, 90;\n@%p2 bra ONE;\n"
+    ways += f"setp.eq.u32 %p2, %r2, {lane};\n@%p2 bra ONE;\nld.global.nc.f32 %f1, [%rd6];\n"
+    rest = "ONE:\nadd.u32 %r5, %r2, 1;\nsetp.ge.u32 %p3, %r5, 90;\n@%p3 bra TWO;\n"
+    load = "ld.global.nc.f32 %f2, [%rd6+4];\n"
+    old = f"{HEAD}{START}{begin}{ways}{rest}{load}TWO:\n{SUM}{END}"
+    new = f"{HEAD}{ROWS}{START}mov.b32 %sw_src, 0;\n{begin}{ways}mov.b32 %sw_src, %f1;\n"
+    new += f"{rest}{SHUFFLED}TWO:\n{SUM}{END}"
+    assert isinstance(judged(old, new), Proved) == right
