@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.change import Line
+from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest, in_two_versions
-from ptxsw.codegen.lower_scalar_replacement import elements
 from ptxsw.ir import Function, Reg
 
 

@@ -14,12 +14,13 @@ from msgspec import Struct, field
 from ptxsw import isa
 from ptxsw.change import Change, Line
 from ptxsw.claim import Claim, Relation
+from ptxsw.codegen.accesses import address, elements
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.codegen.entry_test import EntryTest, in_two_versions, write_test
 from ptxsw.codegen.splice import insert_lines
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Function, Instruction, Label, Mem, Operand, Reg, Symbol, Vec, type_width
+from ptxsw.ir import Function, Instruction, Label, Mem, Operand, Reg, Symbol, type_width
 from ptxsw.parser import operand_spans
 from ptxsw.parser.scan import blank_comments
 from ptxsw.source import Source
@@ -75,17 +76,6 @@ class DeferredStores(Struct, frozen=True):
             "load_lines": list(map(line, self.loads)),
             "tested": self.test is not None,
         }
-
-
-def elements(instruction: Instruction) -> tuple[Operand, ...]:
-    """The registers that a load writes, or the values that a store writes, in order."""
-    operand = instruction.operands[0 if instruction.opcode == "ld" else 1]
-    return operand.elements if isinstance(operand, Vec) else (operand,)
-
-
-def address(instruction: Instruction) -> Mem:
-    """Where an access goes to."""
-    return next(o for o in instruction.operands if isinstance(o, Mem))
 
 
 def obstacle(function: Function, cfg: Cfg, loop: Loop) -> str | None:

@@ -1,10 +1,13 @@
-"""What a value must not be carried past in a register."""
+"""Which accesses a register can stand for, and what its value must not be carried past."""
 
 from __future__ import annotations
 
 from ptxsw import isa
-from ptxsw.ir import Instruction
+from ptxsw.ir import Instruction, type_width
 from ptxsw.isa import Effect
+
+SPACES = frozenset({"global", "shared"})
+_PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | SPACES
 
 
 def hazard(instruction: Instruction, followed: bool) -> str | None:
@@ -32,3 +35,12 @@ def _by_name(opcode: str, modifiers: tuple[str, ...]) -> str | None:
         return "orders memory, or waits for others"
     private = isa.space_named(opcode, modifiers) in ("param", "const")
     return _ANYTHING if effects & (Effect.READ | Effect.WRITE) and not private else None
+
+
+def is_plain(instruction: Instruction) -> bool:
+    """A weak, unguarded access to global or shared memory?"""
+    if instruction.opcode not in ("ld", "st") or instruction.guard is not None:
+        return False
+    *words, kind = instruction.modifiers or ("",)
+    named = sum(word in SPACES for word in words)
+    return named == 1 and _PLAIN.issuperset(words) and type_width(kind) >= 8

@@ -19,9 +19,9 @@ from ptxsw.analysis.grid import Unbounded
 from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.bits import wrapped
 from ptxsw.change import Change, Refusal
+from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.entry_test import EntryTest, stands_twice
 from ptxsw.codegen.lower_load_elimination import KeptValue
-from ptxsw.codegen.lower_scalar_replacement import elements
 from ptxsw.emulator.budget import PLANNING
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.solver import Proved
@@ -31,8 +31,7 @@ from ptxsw.ir import Instruction, Reg, type_width
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
-from ptxsw.rewrites.hazards import hazard
-from ptxsw.rewrites.loop_streams import SPACES, is_plain
+from ptxsw.rewrites.hazards import SPACES, hazard, is_plain
 from ptxsw.rewrites.supposed import Supposed
 from ptxsw.shuffle.memory_between import within
 from ptxsw.shuffle.paths import Paths

@@ -16,7 +16,7 @@ from ptxsw.analysis.exact_sums import ExactSums
 from ptxsw.analysis.grid import FARTHEST, Unbounded
 from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, touched_ranges
-from ptxsw.codegen.lower_scalar_replacement import address
+from ptxsw.codegen.accesses import address
 from ptxsw.codegen.rematerialize import computes
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.origin import Origin
@@ -24,12 +24,11 @@ from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import Loop
 from ptxsw.flow.dataflow import defs, uses
-from ptxsw.ir import Instruction, Reg, type_width
+from ptxsw.ir import Reg
 from ptxsw.rewrites.base import Kernel
+from ptxsw.rewrites.hazards import SPACES, is_plain
 from ptxsw.rewrites.supposed import Supposed
 
-SPACES = frozenset({"global", "shared"})
-_PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | SPACES
 WRAPS = "its index may wrap"
 _LONGEST = 24  # instructions that make an address
 
@@ -303,12 +302,3 @@ def _distance(difference: Polynomial, width: int) -> int | None:
     number = int(left[0][1]) if left else 0
     half = 1 << width - 1
     return (number + half) % (1 << width) - half
-
-
-def is_plain(instruction: Instruction) -> bool:
-    """A weak, unguarded access to global or shared memory?"""
-    if instruction.opcode not in ("ld", "st") or instruction.guard is not None:
-        return False
-    *words, kind = instruction.modifiers or ("",)
-    named = sum(word in SPACES for word in words)
-    return named == 1 and _PLAIN.issuperset(words) and type_width(kind) >= 8

@@ -32,15 +32,14 @@ from msgspec.structs import replace
 
 from ptxsw import isa
 from ptxsw.change import Change, Refusal
+from ptxsw.codegen.accesses import address, elements
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest
 from ptxsw.codegen.lower_scalar_replacement import (
     Carried,
     DeferredStores,
     Repeated,
-    address,
     claims,
-    elements,
     lower,
     obstacle,
 )
