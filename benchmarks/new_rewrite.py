@@ -29,6 +29,7 @@ HELPERS = {
         "rewrites/loop_counter.py",
         "rewrites/address_bases.py",
         "rewrites/turn_cost.py",
+        "rewrites/loop_test.py",
     ),
 }
 """Files of one rewrite beside the two that each has."""

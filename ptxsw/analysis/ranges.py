@@ -183,7 +183,10 @@ class _Path:
         (whole,), bits = term.args, int(term.value)
         value = self.number(whole, signed=False)
         self.fits(value, 0, (1 << bits + term.width) - 1)
-        return (value - self.read(self.terms.extract(whole, 0, bits))) * Fraction(1, 1 << bits)
+        low = self.terms.extract(whole, 0, bits)
+        # `read` would do modulo 2^bits only; here the number itself counts.
+        rest = Polynomial.atom(low) if low.kind == "extract" else self.number(low, signed=False)
+        return (value - rest) * Fraction(1, 1 << bits)
 
     def number(self, term: Term, *, signed: bool) -> Polynomial:
         """A polynomial equal to a term as a number, which needs it not to wrap."""

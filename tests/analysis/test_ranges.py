@@ -111,6 +111,11 @@ PLACES = {
     "columns": "mad.lo.s32 %r10, %r6, %r2, %r8;",
     "along": "mul.lo.s32 %r10, %r8, {factor};",
     "away": "sub.s32 %r10, %r6, %r8;",
+    "high bits": "shr.u32 %r10, %r2, 20;",
+    "high bits of a sum": "add.s32 %r11, %r1, %r2;\nshr.u32 %r10, %r11, 17;",
+    "without low bits": "shr.u32 %r11, %r2, 3;\nshl.b32 %r10, %r11, 3;",
+    "a sum without low bits": "add.s32 %r12, %r1, %r2;\nshr.u32 %r11, %r12, 3;\n"
+    "shl.b32 %r10, %r11, 3;",
 }
 WIDER = {"signed": "mul.wide.s32", "unsigned": "mul.wide.u32"}
 
@@ -193,6 +198,28 @@ def drawn(random: Random) -> str:
         size=random.choice([1, 4]),
         shift=random.choice([0, -4, 3]),
     )
+
+
+@pytest.mark.parametrize("place", [name for name in PLACES if "low bits" in name])
+def test_numbers_without_their_low_bits_have_ranges(place: str) -> None:
+    found = ranges(kernel("thread", "none", "none", place))
+    assert not isinstance(found, str)
+    for n, m in ((5, 7), (16, 16), (9, 9), (31, 17), (8, 0), (1, 1 << 14)):
+        allowed = told(found, 1, 4, n, m)
+        assert allowed is None or within(
+            touched(kernel("thread", "none", "none", place), 1, 4, n, m), allowed
+        )
+
+
+@pytest.mark.parametrize("place", [name for name in PLACES if name.startswith("high bits")])
+def test_high_bits_are_not_taken_for_nothing(place: str) -> None:
+    """Of 32 bits those from bit 20 on were once said to be 0: all low ones were taken away."""
+    found = ranges(kernel("thread", "none", "none", place))
+    for n, m in ((5, 7), (1 << 17, 1), (3, 1 << 22), (1 << 21, 1 << 23)):
+        allowed = None if isinstance(found, str) else told(found, 1, 4, n, m)
+        assert allowed is None or within(
+            touched(kernel("thread", "none", "none", place), 1, 4, n, m), allowed
+        )
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -13,13 +13,13 @@ PRICES = tuple(prices())
 @pytest.mark.parametrize("one", PRICES, ids=lambda one: one.name)
 def test_what_is_there_for_a_rewrite(one: Price) -> None:
     """Others ask only for what one cannot say as a rewrite: `checking` and `passes` what the check
-    and the last pricing need, `prediction` the limits of `registers`, the report why an access
-    stays."""
+    and the last pricing need, `prediction` and `tune` the limits of `registers`, the report why an
+    access stays."""
     assert all(one.code.values())
     assert one.tests
     assert one.page >= 5
     assert set(one.elsewhere) <= {
-        "checking.py", "passes.py", "prediction.py", "report/over_stores.py",
+        "checking.py", "gpu/tune.py", "passes.py", "prediction.py", "report/over_stores.py",
     }  # fmt: skip
 
 

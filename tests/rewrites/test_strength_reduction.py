@@ -377,7 +377,7 @@ AHEAD = "add.s32 %r6, %r5, 2;\n\tsetp.ge.u32 %p2, %r6, %r2;\n\t@%p2 bra DONE;"
 AHEAD_NEXT = "add.s32 %r5, %r5, %r1;\n\tadd.s32 %r6, %r5, {};\n\t{} %p1, {};"
 
 
-def tested(test: str, operands: str, number: int = 2, *more: str, before: str = AHEAD) -> str:
+def looping(test: str, operands: str, number: int = 2, *more: str, before: str = AHEAD) -> str:
     body = (access("%r5", 1), access("%r5+4", 2), store("%r5"), *more)
     return loop(*body, before=before, step=AHEAD_NEXT.format(number, test, operands))
 
@@ -394,7 +394,7 @@ def tested(test: str, operands: str, number: int = 2, *more: str, before: str = 
 def test_a_sum_that_only_the_test_needs_goes_into_its_bound(
     test: str, operands: str, shifted: str
 ) -> None:
-    text = tested(test, operands)
+    text = looping(test, operands)
     new = made_of(text)
     assert shifted in new
     for launched in LAUNCHES:
@@ -405,10 +405,10 @@ def test_a_sum_that_only_the_test_needs_goes_into_its_bound(
     ("text", "kept"),
     [
         # What was zero-extended: `i - 2 < m` is true of no i below 2, `i < m + 2` is.
-        (tested("setp.lt.u32", "%r6, %r2", -2, before=GUARD), "setp.lt.u32 %p1, %r6, %r2;"),
+        (looping("setp.lt.u32", "%r6, %r2", -2, before=GUARD), "setp.lt.u32 %p1, %r6, %r2;"),
         # Another needs the sum, too.
         (
-            tested("setp.lt.u32", "%r6, %r2", 2, "st.global.u32 [%rd1], %r6;"),
+            looping("setp.lt.u32", "%r6, %r2", 2, "st.global.u32 [%rd1], %r6;"),
             "setp.lt.u32 %p1, %r6, %r2;",
         ),
     ],
@@ -419,7 +419,7 @@ def test_a_sum_that_may_wrap_or_is_needed_stays(text: str, kept: str) -> None:
 
 
 def test_a_bound_that_is_one_off_is_found_by_the_check_and_by_running() -> None:
-    text = tested("setp.lt.u32", "%r6, %r2")
+    text = looping("setp.lt.u32", "%r6, %r2")
     new = made_of(text)
     right = re.search(r"add.s32 (%sw_sum\d+), %r2, -2;\n\{", new)
     assert right is not None
