@@ -91,13 +91,13 @@ def _demangler() -> Callable[[str], str | None] | None:
 
     def take_apart(name: str) -> str | None:
         """None where the library knows no such name."""
-        found = function(name.encode(), None, None, None)
-        if not found:
+        plain = function(name.encode(), None, None, None)
+        if not plain:
             return None
         try:
-            return ctypes.string_at(found).decode(errors="replace")
+            return ctypes.string_at(plain).decode(errors="replace")
         finally:
-            process.free(found)
+            process.free(plain)
 
     return take_apart
 
@@ -114,13 +114,13 @@ def _opening(text: str) -> int:
 
 def _depths(text: str) -> list[int]:
     """For each character, how many brackets are open around it."""
-    depth, found = 0, []
+    depth, depths = 0, []
     for at, character in enumerate(text):
         arrow = character == ">" and text[at - 1 : at] == "-"
         depth -= character in ")}" or (character == ">" and not arrow)
-        found.append(depth)
+        depths.append(depth)
         depth += character in "<({"
-    return found
+    return depths
 
 
 def _after_last_space(text: str) -> int:

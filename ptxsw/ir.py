@@ -232,7 +232,7 @@ class Body(Struct, frozen=True, dict=True):
         """The nested scopes around instructions that stand in some, by the position among the
         instructions, outer scopes first."""
         around: tuple[int, ...] = ()
-        found: dict[int, tuple[int, ...]] = {}
+        scopes: dict[int, tuple[int, ...]] = {}
         position = 0
         for statement in self.statements:
             match statement:
@@ -242,11 +242,11 @@ class Body(Struct, frozen=True, dict=True):
                     around = around[:-1]
                 case Instruction():
                     if around:
-                        found[position] = around
+                        scopes[position] = around
                     position += 1
                 case _:
                     pass
-        return found
+        return scopes
 
     def means(self, reg: Reg, index: int) -> bool:
         """Is a register called by its name before instruction `index`: is it declared there, and
@@ -270,8 +270,8 @@ class Body(Struct, frozen=True, dict=True):
 
     def width(self, reg: Reg) -> int:
         """Width of a register in bits (1 for a predicate); 0 where it is not declared."""
-        found = self.declaration(reg)
-        return type_width(found.type) if found is not None else 0
+        declaration = self.declaration(reg)
+        return type_width(declaration.type) if declaration is not None else 0
 
 
 class Signature(NamedTuple):

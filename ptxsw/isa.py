@@ -263,19 +263,19 @@ def row(opcode: str, modifiers: tuple[str, ...]) -> Op | None:
     """The row of an instruction, None for an opcode of which nothing is known."""
     words = (opcode, *(m.partition("::")[0] for m in modifiers[:3]))
     for count in range(len(words), 0, -1):
-        found = OPS.get(".".join(words[:count]))
-        if found is not None:
-            return found
+        op = OPS.get(".".join(words[:count]))
+        if op is not None:
+            return op
     return None
 
 
 @by_name
 def effects(opcode: str, modifiers: tuple[str, ...]) -> Effect:
     """What an instruction does beside writing registers; everything for an unknown one."""
-    found = row(opcode, modifiers)
-    if found is None:
+    op = row(opcode, modifiers)
+    if op is None:
         return EVERYTHING
-    effect = found.effect
+    effect = op.effect
     if opcode in _ACCESSES:
         if not _STRONG.isdisjoint(modifiers):
             effect |= ATOMIC
@@ -326,9 +326,9 @@ def destinations(instruction: Instruction) -> int:
         first = instruction.operands[:1]
         # `call (result), f, (arguments)`, but `call f, (arguments)`.
         return 1 if first and type(first[0]) is Args else 0
-    found = row(instruction.opcode, instruction.modifiers)
-    assert found is not None
-    return found.defs
+    op = row(instruction.opcode, instruction.modifiers)
+    assert op is not None
+    return op.defs
 
 
 def known(instruction: Instruction) -> bool:
@@ -352,13 +352,13 @@ def uses(instruction: Instruction) -> tuple[Reg | Special, ...]:
     """Registers read, in order: guard, address bases and sources; all for an unknown opcode."""
     guard = () if instruction.guard is None else (instruction.guard.reg,)
     operands = instruction.operands
-    found = row(instruction.opcode, instruction.modifiers)
-    if found is None:
+    op = row(instruction.opcode, instruction.modifiers)
+    if op is None:
         return (*guard, *_registers(operands))
-    count = destinations(instruction) if instruction.opcode == "call" else found.defs
+    count = destinations(instruction) if instruction.opcode == "call" else op.defs
     read: list[Reg | Special] = [*guard]
     for operand in operands[:count]:
-        if found.updates:
+        if op.updates:
             read += _registers((operand,))
         elif type(operand) is not Reg:
             read += _kept(operand)

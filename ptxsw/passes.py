@@ -113,9 +113,9 @@ class Passes:
             return None
         from ptxsw.toolchain import tuned
 
-        found = tuned.find(excerpt.module.source.slice(excerpt.function.span), self._arch)
+        choice = tuned.find(excerpt.module.source.slice(excerpt.function.span), self._arch)
         known = {one.name for one in every()}
-        return found if found is not None and known.issuperset(found.rewrites) else None
+        return choice if choice is not None and known.issuperset(choice.rewrites) else None
 
     def run_again(self, excerpt: Excerpt, trace: Trace) -> Steps:
         """The same of a kernel whose symbolic run is known, whatever was measured."""
@@ -163,13 +163,13 @@ class Passes:
             return None
         kernel = self._kernel(each, one.follows)
         missing = one.requires.missing(each.module)
-        found: list[Found] = []
+        outcomes: list[Found] = []
         if missing is None:
-            found = list(one.find(kernel))
+            outcomes = list(one.find(kernel))
         elif joined and joint.leads(one.name, kernel):
-            found = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
-        changes = tuple(item for item in found if isinstance(item, Change))
-        refusals = tuple(item for item in found if isinstance(item, Refusal))
+            outcomes = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
+        changes = tuple(item for item in outcomes if isinstance(item, Change))
+        refusals = tuple(item for item in outcomes if isinstance(item, Refusal))
         if one.needs_ptxas and self._options.rewrites is None:
             refusals = ()  # of nearly every load; they are told where it is asked for
         reason = self._not_weighed(one, each) if changes else None
@@ -181,7 +181,7 @@ class Passes:
             kernel,
             changes,
             refusals,
-            next((item for item in found if isinstance(item, Choice)), None),
+            next((item for item in outcomes if isinstance(item, Choice)), None),
         )
 
     def _kernel(self, each: Progress, follows: frozenset[str]) -> Kernel:
@@ -342,11 +342,11 @@ class Passes:
 def _last_built_on(rewrites: Sequence[Rewrite]) -> Rewrite | None:
     """The last rewrite whose cost only ptxas knows and that others come behind. There it is asked;
     what such rewrites make at the end is weighed with all else."""
-    found = None
+    base = None
     for number, one in enumerate(rewrites):
         behind = any(not o.needs_ptxas and o.name != Registers.name for o in rewrites[number + 1 :])
-        found = one if one.needs_ptxas and behind else found
-    return found
+        base = one if one.needs_ptxas and behind else base
+    return base
 
 
 def _last_weighed(rewrites: Sequence[Rewrite]) -> Rewrite | None:

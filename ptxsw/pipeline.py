@@ -278,10 +278,10 @@ def _executed(trace: Trace, shape: DescribedBlock) -> Executed | None:
     from ptxsw.findings.launched import executed, of_kernel  # not needed to rewrite
 
     launch = of_kernel(trace.module, trace.function, shape.launches)
-    found = None if launch is None else executed(trace.module, trace.function, launch)
-    if isinstance(found, str):
-        raise ValueError(found)
-    return found
+    counts = None if launch is None else executed(trace.module, trace.function, launch)
+    if isinstance(counts, str):
+        raise ValueError(counts)
+    return counts
 
 
 def _outcome(

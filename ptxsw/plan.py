@@ -213,11 +213,11 @@ class Plan(Struct, frozen=True, dict=True):
     def starts(self) -> Mapping[int, tuple[int, ...]]:
         """Of loads that paths to their takers lead around: before which instructions what keeps
         their values is set."""
-        found: dict[int, dict[int, None]] = {}
+        by_start: dict[int, dict[int, None]] = {}
         for rewrite in self.rewrites:
             for around in rewrite.proof.bypasses:
-                found.setdefault(around.source, {})[around.start] = None
-        return {source: tuple(starts) for source, starts in found.items()}
+                by_start.setdefault(around.source, {})[around.start] = None
+        return {source: tuple(starts) for source, starts in by_start.items()}
 
     @cached_property
     def loop_around(self) -> Mapping[int, UniformLoop]:

@@ -29,14 +29,14 @@ def load(*names: str) -> tuple[str, ...]:
     Raises ValueError for a name that no installed package has."""
     from importlib.metadata import entry_points
 
-    found = {point.name: point for point in entry_points(group=GROUP)}
-    wanted = sorted(found) if names == ("all",) else list(dict.fromkeys(names))
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    wanted = sorted(points) if names == ("all",) else list(dict.fromkeys(names))
     for name in wanted:
-        if name not in found:
-            known = ", ".join(sorted(found)) or "none"
+        if name not in points:
+            known = ", ".join(sorted(points)) or "none"
             raise ValueError(f"there is no plugin {name!r}; installed are: {known}")
         if name not in _LOADED:
-            found[name].load()()
+            points[name].load()()
             _LOADED.add(name)
     return tuple(wanted)
 

@@ -102,13 +102,13 @@ def predict(
     kernels = []
     for number, function in enumerate(functions):
         step(number, readable(function.name) or function.name)
-        found = one.kernel(function, given, shape)
+        prediction = one.kernel(function, given, shape)
         if other is not None:
-            found = replace(found, against=other.like(function, given, shape))
+            prediction = replace(prediction, against=other.like(function, given, shape))
         if told:
-            found = replace(found, effects=one.effects(function, shape, found))
-            found = one.with_candidates(function, shape, found)
-        kernels.append(found)
+            prediction = replace(prediction, effects=one.effects(function, shape, prediction))
+            prediction = one.with_candidates(function, shape, prediction)
+        kernels.append(prediction)
     left_out = "" if few or rewrites is not None else _LEFT_OUT
     notes = tuple(filter(None, (one.note, _stands_for(machine, module, arch, gpu), left_out)))
     return Prediction(name, machine.name, machine.arch, tuple(kernels), notes)
@@ -179,10 +179,10 @@ class _Text:
         fits = self._fits(function, threads, shared)
         notes = [] if fits is not None else [self._why_no_occupancy(function, threads)]
         if launch is None:
-            found = self._iterations(function, block, fits)
+            iterations = self._iterations(function, block, fits)
             notes.append(_NO_LAUNCH)
         else:
-            found, said = self._launched(function, launch, fits, shared)
+            iterations, said = self._launched(function, launch, fits, shared)
             notes.append(said)
         occupancy = None
         if fits is not None and threads is not None:
@@ -191,7 +191,7 @@ class _Text:
             )
         shown = readable(function.name)
         return model.Kernel(
-            function.name, shown, launch is not None, found, occupancy, (), tuple(notes)
+            function.name, shown, launch is not None, iterations, occupancy, (), tuple(notes)
         )
 
     # ------------------------------------------------------------ what it needs
@@ -257,7 +257,7 @@ class _Text:
             turns = self._iterations(function, shape, fits)
         before = _longest(turns)
         changed = list(self._changed(function, block))
-        found = []
+        effects = []
         for each, code in zip(changed, self._codes_of(changed), strict=True):
             trace = each.trace or emulate(each.module, each.function)
             fits = None if code is None else self._resident(threads, code.registers, code.shared)
@@ -265,14 +265,14 @@ class _Text:
             if before is None or after is None:
                 continue
             made = kernel_report(each)
-            found.append(
+            effects.append(
                 model.Effect(
                     each.made[-1].rewrite, len(made.rewrites or ()) + len(made.loops or ()),
                     (before.time.low, after.time.low), (before.time.high, after.time.high),
                     (self._registers_of(function), None if code is None else code.registers),
                 )
             )  # fmt: skip
-        return tuple(found)
+        return tuple(effects)
 
     def _changed(
         self, function: Function, block: tuple[int, int, int] | None
@@ -301,10 +301,10 @@ class _Text:
             return [None] * len(changed)
         texts, name = [each.module for each in changed], changed[0].function.name
         try:
-            found, _ = variants.read(texts, name, self._target, timeout=_TIMEOUT)
+            codes, _ = variants.read(texts, name, self._target, timeout=_TIMEOUT)
         except _NOT_MADE:
             return [None] * len(changed)
-        return [made if isinstance(made, sass.MachineKernel) else None for made in found]
+        return [made if isinstance(made, sass.MachineKernel) else None for made in codes]
 
     def with_candidates(
         self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
@@ -342,8 +342,8 @@ class _Text:
             f"one block of {blocks} was run and counted, {seen.touches.blocks} side by side for "
             f"{seen.touches.steps:.0f} of {seen.steps:.0f} turns; caches are a model"
         )
-        found = estimate(self._gpu, asked)
-        return (predicted.launched(line, found),), note
+        answer = estimate(self._gpu, asked)
+        return (predicted.launched(line, answer),), note
 
 
 def _machine_code(

@@ -39,20 +39,20 @@ NOT_FOUND = 127  # and of one that it does not find
 def main() -> NoReturn:
     """Acts as ptxas with the arguments of this process; does not return."""
     prefix, arguments = find.split_prefix(sys.argv[1:])
-    found = find.real_ptxas(os.environ, prefix)
-    if found is None:
+    assembler = find.real_ptxas(os.environ, prefix)
+    if assembler is None:
         _missing("ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` says where it was looked for)")
-    _run(found.path, arguments, "ptxas", _ptxas_line)
+    _run(assembler.path, arguments, "ptxas", _ptxas_line)
 
 
 def nvptx_as() -> NoReturn:
     """Acts as GCC's nvptx-none-as with the arguments of this process; does not return."""
     from ptxsw.toolchain import gcc
 
-    found = gcc.real_nvptx_as(os.environ)
-    if found is None:
+    assembler = gcc.real_nvptx_as(os.environ)
+    if assembler is None:
         _missing(gcc.NAME, gcc.VARIABLE)
-    _run(found.path, sys.argv[1:], found.path, gcc.AsCommandLine)
+    _run(assembler.path, sys.argv[1:], assembler.path, gcc.AsCommandLine)
 
 
 def _missing(name: str, variable: str, more: str = "") -> NoReturn:

@@ -117,12 +117,12 @@ class NoOverflowView:
     def _spread(self, node: Term) -> Term | None:
         """An extension one step further inward; None where it stays where it is."""
         if node not in self._spreads:
-            found: Term | None = None
+            spread: Term | None = None
             if node.kind == "sext" or (
                 node.kind == "zext" and self._most(node.args[0]) >> node.args[0].width == 0
             ):
-                found = self._inward(node.args[0], node.width, signed=node.kind == "sext")
-            self._spreads[node] = None if found is node else found
+                spread = self._inward(node.args[0], node.width, signed=node.kind == "sext")
+            self._spreads[node] = None if spread is node else spread
         return self._spreads[node]
 
     def _inward(self, inner: Term, width: int, *, signed: bool) -> Term | None:

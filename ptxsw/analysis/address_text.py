@@ -105,9 +105,9 @@ class AddressWriter(Struct, frozen=True):
 
     def _polynomial(self, term: Term) -> Polynomial:
         """That of a term; of one that is too large for it, in terms of its arguments."""
-        found = self.affine.polynomial(term)
-        if (term,) not in found or term.kind not in ("sum", "mul"):
-            return found
+        polynomial = self.affine.polynomial(term)
+        if (term,) not in polynomial or term.kind not in ("sum", "mul"):
+            return polynomial
         if term.kind == "mul":
             return {term.args: 1}
         constant, items = split(term)

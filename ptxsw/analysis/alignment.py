@@ -59,8 +59,8 @@ class Alignment:
             if more is None:
                 return None
             needs = _joined(needs, more)
-        found = [Test((name,), width, least) for (name, width), least in sorted(needs.items())]
-        return (*([Test(tuple(sorted(pointers)), 64, size)] if pointers else ()), *found)
+        masks = [Test((name,), width, least) for (name, width), least in sorted(needs.items())]
+        return (*([Test(tuple(sorted(pointers)), 64, size)] if pointers else ()), *masks)
 
     def unknown_pointer(self, address: Term, size: int) -> bool:
         """Would an address be a multiple of a power of two if one of its summands were, a pointer
@@ -149,9 +149,9 @@ class Alignment:
         match term.kind:
             case "const" | "sum":
                 constant, items = split(term)
-                found = [lowest(constant)] if constant else []
-                found += [lowest(f) * self.known(t, depth + 1) for t, f in items]
-                return min(found, default=_MOST)
+                bits = [lowest(constant)] if constant else []
+                bits += [lowest(f) * self.known(t, depth + 1) for t, f in items]
+                return min(bits, default=_MOST)
             case "zext" | "sext":
                 return min(self.known(term.args[0], depth + 1), 1 << term.args[0].width)
             case "mul":

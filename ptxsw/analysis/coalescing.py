@@ -20,11 +20,11 @@ def lane_stride(affine: Affine, access: Access) -> int | None:
     """Bytes from lane to lane; None where that is no constant, or not the same on all paths."""
     if len({v.address for v in access.variants}) > 1 and access.ways is not Variance.UNIFORM:
         return None
-    found = set()
+    strides = set()
     for variant in access.variants:
         step = affine.lane_step(variant.address)
-        found.add(None if step is None else constant(step))
-    return found.pop() if len(found) == 1 else None
+        strides.add(None if step is None else constant(step))
+    return strides.pop() if len(strides) == 1 else None
 
 
 def is_uniform(access: Access) -> bool:
@@ -46,7 +46,7 @@ def sectors(access: Access, stride: int | None) -> int | None:
 def touched(addresses: Iterable[int], size: int, unit: int) -> set[int]:
     """The numbers of the units of memory, of `unit` bytes, in which `size` bytes at each address
     lie."""
-    found: set[int] = set()
+    places: set[int] = set()
     for at in addresses:
-        found.update(range(at // unit, (at + size - 1) // unit + 1))
-    return found
+        places.update(range(at // unit, (at + size - 1) // unit + 1))
+    return places

@@ -36,7 +36,7 @@ def comparisons(conditions: Iterable[Term], terms: Terms) -> Iterator[Comparison
 
 def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:
     """Conditions taken apart, in an order that does not depend on how they came about."""
-    work, found = list(conditions), dict[Term, None]()
+    work, operands = list(conditions), dict[Term, None]()
     while work:
         term = work.pop()
         if term.kind == "and":
@@ -44,5 +44,5 @@ def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:
         elif term.kind == "not" and term.args[0].kind == "or":
             work.extend(map(terms.not_, term.args[0].args))
         elif term.size <= MAX_SIZE:
-            found[term] = None
-    return sorted(found, key=lambda term: (term.size, show(term)))
+            operands[term] = None
+    return sorted(operands, key=lambda term: (term.size, show(term)))

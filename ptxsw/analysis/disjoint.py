@@ -53,14 +53,14 @@ def facts(conditions: Iterable[Term], grid: Grid) -> Facts:
 
 
 def _disjuncts(term: Term) -> list[Term]:
-    work, found = [term], []
+    work, disjuncts = [term], []
     while work:
         part = work.pop()
         if part.kind == "or":
             work.extend(part.args)
         else:
-            found.append(part)
-    return found
+            disjuncts.append(part)
+    return disjuncts
 
 
 def _fact(term: Term, grid: Grid) -> Polynomial | None:

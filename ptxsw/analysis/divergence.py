@@ -46,7 +46,7 @@ def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
     """For each divergent branch, by its instruction, the blocks that lie on one way only: those of
     the taken one first. Branches that leave loops, or have no two ways, are left out."""
     cfg = trace.cfg
-    found: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
+    ways: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
     for number, join in _divergent(trace):
         block = cfg.blocks[number]
         if len(block.successors) != 2 or any(
@@ -58,18 +58,18 @@ def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
         one, other = (
             frozenset(cfg.reached_from([successor], {join})) for successor in block.successors
         )
-        found[block.end - 1] = one - other, other - one
-    return found
+        ways[block.end - 1] = one - other, other - one
+    return ways
 
 
 def _arms(trace: Trace) -> dict[int, list[int]]:
     """For each block the divergent branches in whose arms it lies."""
-    found: dict[int, list[int]] = {}
+    branches: dict[int, list[int]] = {}
     for number, join in _divergent(trace):
         for inside in trace.cfg.reached_from(trace.cfg.blocks[number].successors, {number, join}):
             if not _of_a_loop(trace, number, inside):
-                found.setdefault(inside, []).append(number)
-    return found
+                branches.setdefault(inside, []).append(number)
+    return branches
 
 
 def _divergent(trace: Trace) -> Iterator[tuple[int, int]]:

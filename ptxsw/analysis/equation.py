@@ -35,15 +35,15 @@ def solved(terms: Terms, left: Term, right: Term) -> Solved | None:
     """`left == right` as what a term of `left` is equal to: one that differs between lanes, stands
     there once, unscaled, and in nothing else of either side; of several the newest."""
     width = left.width
-    found: tuple[int, Term, int] | None = None
+    candidate: tuple[int, Term, int] | None = None
     for item, factor in split(left)[1]:
         inner, sign = unextended(item), signed(terms.const(factor, width))
         rest = terms.sub(right, terms.sub(left, terms.scale(item, factor)))
         fits = abs(sign) == 1 and item.variance is Variance.LANE and inner not in set(walk(rest))
-        if fits and (found is None or inner.id > found[0]):
-            found = inner.id, item, sign
-    if found is None:
+        if fits and (candidate is None or inner.id > candidate[0]):
+            candidate = inner.id, item, sign
+    if candidate is None:
         return None
-    _, item, sign = found
+    _, item, sign = candidate
     rest = terms.sub(right, terms.sub(left, terms.scale(item, sign)))
     return Solved(terms, item, terms.scale(rest, sign))

@@ -55,10 +55,10 @@ class ExactSums(Struct):
 
     def polynomial(self, term: Term) -> Polynomial:
         """A polynomial equal to a value modulo 2^width."""
-        found = self._polynomials.get(term)
-        if found is None:
-            found = self._polynomials[term] = self._polynomial(term)
-        return found
+        polynomial = self._polynomials.get(term)
+        if polynomial is None:
+            polynomial = self._polynomials[term] = self._polynomial(term)
+        return polynomial
 
     def _polynomial(self, term: Term) -> Polynomial:
         arithmetic = sum_or_product(term, self.polynomial)

@@ -86,12 +86,12 @@ class Grid:
 
     def pointer(self, address: Term) -> Term | None:
         """The parameter that is the only one in an address to be taken as it is."""
-        found = [
+        candidates = [
             term
             for term, factor in split(address)[1]
             if factor == 1 and term.width == 64 and self.is_parameter(term)
         ]
-        return found[0] if len(found) == 1 else None
+        return candidates[0] if len(candidates) == 1 else None
 
     def is_shared(self, atom: Term) -> bool:
         """May it stand in a bound: is it the same for all threads, and cheap to have?"""

@@ -56,12 +56,12 @@ def inside_row(
     outer_first = [node for node in walk(source) if is_digit(node)][::-1]
     for digit in outer_first[:_LOOKED_AT]:
         there = tried(other(digit))
-        found = next((h for h in held if digit in digits_in(h.value)), None)
-        if found is None or there is digit or there not in set(walk(moved)):
+        held_digit = next((h for h in held if digit in digits_in(h.value)), None)
+        if held_digit is None or there is digit or there not in set(walk(moved)):
             continue
-        step = tried.equate(found.value)
+        step = tried.equate(held_digit.value)
         if step is not None:
-            steps.append((found.reg, step))
+            steps.append((held_digit.reg, step))
             moved = tried(other(source))
     same = []
     for pointer in pointers:

@@ -58,11 +58,11 @@ def most_iterations(path: Path, count: Term, again: frozenset[Term]) -> Polynomi
     (condition,) = again
     if condition.kind == "not" and condition.args[0].kind == "eq":
         return _until_equal(path, count, *condition.args[0].args)
-    found = list(comparisons([condition], path.terms))
-    if len(found) != 1:
+    compared = list(comparisons([condition], path.terms))
+    if len(compared) != 1:
         raise Unbounded(_UNKNOWN)
     first = _at_entry(path, count, condition)
-    return _while_less(path, count, found[0], guarded=path.grid.holds(first, path.given))
+    return _while_less(path, count, compared[0], guarded=path.grid.holds(first, path.given))
 
 
 def _until_equal(path: Path, count: Term, a: Term, b: Term) -> Polynomial:
@@ -119,10 +119,10 @@ def _while_less(path: Path, count: Term, comparison: Comparison, *, guarded: boo
 
 def line_in_loop(path: Path, count: Term, again: frozenset[Term]) -> Line | None:
     """What grows in a loop that goes on while it is below an end that all threads share."""
-    found = list(comparisons(again, path.terms)) if len(again) == 1 else []
-    if len(found) != 1:
+    compared = list(comparisons(again, path.terms)) if len(again) == 1 else []
+    if len(compared) != 1:
         return None
-    (comparison,) = found
+    (comparison,) = compared
     (condition,) = again
     value, end = path.read(comparison.a), path.read(comparison.b)
     parted = value.parted(count)

@@ -181,22 +181,22 @@ class _Earlier:
 
     def candidates(self, dest: Access, element: int, where: Place) -> list[Candidate]:
         """Where one element may come from: nearest lanes first, newest sources first."""
-        found: list[Candidate] = []
+        reuses: list[Candidate] = []
         offset = where.offset + element * dest.bits // 8
         same = self._known.get((where.key, where.stride), {})
         for delta in _nearest_first(self._max_delta if where.stride and same else 0):
             for source, number in reversed(same.get(offset - delta * where.stride, [])):
-                found.append(Candidate(dest, source, delta, number, element))
+                reuses.append(Candidate(dest, source, delta, number, element))
         # The distance to a mirrored lane is anything up to 31.
         if not where.stride or self._max_delta < 31:
-            return found
+            return reuses
         other = self._known.get((self._flipped(where), -where.stride), {})
         if not other:
-            return found
+            return reuses
         for total in sorted(_MIRRORS, key=lambda k: abs(k - 31)):
             for source, number in reversed(other.get(offset + total * where.stride, [])):
-                found.append(Candidate(dest, source, total, number, element, mirror=True))
-        return found
+                reuses.append(Candidate(dest, source, total, number, element, mirror=True))
+        return reuses
 
     def _flipped(self, where: Place) -> Class:
         if where.key not in self._mirrored:

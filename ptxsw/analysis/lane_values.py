@@ -69,13 +69,13 @@ def _sum(node: Term, args: Sequence[Values], lanes: int) -> list[int]:
     """The most frequent kind of term, without a call for each lane."""
     total, coefficients = node.value
     mask = (1 << node.width) - 1
-    found = [0] * lanes
+    sums = [0] * lanes
     for coefficient, value in zip(coefficients, args, strict=True):
         if isinstance(value, int):
             total += coefficient * value
         else:
-            found = [old + coefficient * v for old, v in zip(found, value, strict=True)]
-    return [(total + v) & mask for v in found]
+            sums = [old + coefficient * v for old, v in zip(sums, value, strict=True)]
+    return [(total + v) & mask for v in sums]
 
 
 def _collapsed(values: Sequence[int]) -> Values:

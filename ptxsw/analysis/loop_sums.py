@@ -63,13 +63,13 @@ class LoopSums:
 
     def at_end(self, reg: Reg) -> Term:
         """What a register holds when a turn ends."""
-        found = self._state.env.get(reg)
-        return self._entering(reg) if found is None else found
+        value = self._state.env.get(reg)
+        return self._entering(reg) if value is None else value
 
     def at_end_of(self, number: int, reg: Reg) -> Term:
         """What a register holds when one block ends."""
-        found = self._ends[number].env.get(reg)
-        return self._entering(reg) if found is None else found
+        value = self._ends[number].env.get(reg)
+        return self._entering(reg) if value is None else value
 
     def changes(self, atom: Term) -> bool:
         """May an atom be another value in another turn?"""
@@ -171,15 +171,15 @@ class LoopSums:
 
     def _entering(self, reg: Reg, depth: int = 0) -> Term:
         """What a register holds as a turn begins: an atom, or what it was set to before."""
-        found = self._known.get(reg)
-        if found is None:
-            found = None if reg in self._set_inside else self._written_out(reg, depth)
-            if found is None:
+        value = self._known.get(reg)
+        if value is None:
+            value = None if reg in self._set_inside else self._written_out(reg, depth)
+            if value is None:
                 name = f"{reg.name}@{reg.scope}" if reg.scope else reg.name
-                found = self.terms.atom(name, self._machine.width(reg), Variance.LANE)
-                self.registers[found] = reg
-            self._known[reg] = found
-        return found
+                value = self.terms.atom(name, self._machine.width(reg), Variance.LANE)
+                self.registers[value] = reg
+            self._known[reg] = value
+        return value
 
     def _written_out(self, reg: Reg, depth: int) -> Term | None:
         """The sum that a register was set to, once and for all, of others that are set once."""
@@ -205,15 +205,15 @@ class LoopSums:
     @cached_property
     def _only_set(self) -> Mapping[Reg, int]:
         """Registers that one unguarded instruction sets, which every way to the loop passes."""
-        found: dict[Reg, int] = {}
+        setter_of: dict[Reg, int] = {}
         for index, instruction in enumerate(self._cfg.instructions):
             for reg in defs(instruction):
-                found[reg] = -1 if reg in found or instruction.guard is not None else index
+                setter_of[reg] = -1 if reg in setter_of or instruction.guard is not None else index
         blocks, header = self._cfg.block_of, self._loop.header
         reached = self._cfg.rank
         return {
             reg: at
-            for reg, at in found.items()
+            for reg, at in setter_of.items()
             if at >= 0 and blocks[at] in reached and blocks[at] != header
             and self._cfg.dominates(blocks[at], header)
         }  # fmt: skip

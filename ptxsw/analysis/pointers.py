@@ -15,8 +15,8 @@ def pointer_bases(address: Term) -> frozenset[Term]:
     """The pointers in a sum: parameters, symbols and loaded values that stand there once,
     unscaled. Empty, too, where something else stands there that may be a pointer, as a choice
     of two."""
-    found = {t for t, c in split(address)[1] if c == 1 and not _is_index(t)}
-    return frozenset(found) if all(map(_is_pointer, found)) else frozenset()
+    bases = {t for t, c in split(address)[1] if c == 1 and not _is_index(t)}
+    return frozenset(bases) if all(map(_is_pointer, bases)) else frozenset()
 
 
 def _is_index(term: Term) -> bool:
@@ -32,13 +32,13 @@ def _is_pointer(term: Term) -> bool:
 def pointers(access: Access | None) -> Pointers:
     """The pointers of an access on all paths; None where they are not all known, or where the
     emulation has not reached it."""
-    found: set[Term] = set()
+    terms: set[Term] = set()
     for variant in access.variants if access is not None else ():
         bases = pointer_bases(variant.address)
         if not bases:
             return None
-        found.update(bases)
-    return frozenset(found) if found else None
+        terms.update(bases)
+    return frozenset(terms) if terms else None
 
 
 def unrelated(a: Pointers, b: Pointers) -> bool:

@@ -60,11 +60,11 @@ def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
 
 def touched_ranges(grid: Grid, access: Access) -> tuple[Range, ...]:
     """The bytes that all threads touch by an access, for each way to it. Raises Unbounded."""
-    found = []
+    ranges = []
     for variant in access.variants:
         conditions = (*variant.conditions, variant.guard)
-        found.append(_Path(grid, conditions).range(variant.address, access.bytes))
-    return tuple(dict.fromkeys(found))
+        ranges.append(_Path(grid, conditions).range(variant.address, access.bytes))
+    return tuple(dict.fromkeys(ranges))
 
 
 def place_range(grid: Grid, address: Term, size: int, conditions: Iterable[Term]) -> Range:
@@ -115,18 +115,18 @@ class _Path:
         """What any path with these conditions finds, which needs the same of each that asks. Raises
         Unbounded."""
         key = (what, self._told, self._more, *of)
-        found = self.grid.path_facts.get(key)
-        if found is None:
+        facts = self.grid.path_facts.get(key)
+        if facts is None:
             path = _Path(self.grid, self._told, self._more)
             try:
-                found = PathFact(find(path), tuple(path.needs))
+                facts = PathFact(find(path), tuple(path.needs))
             except Unbounded as error:
-                found = PathFact(None, (), str(error))
-            self.grid.path_facts[key] = found
-        if found.problem is not None:
-            raise Unbounded(found.problem)
-        self.needs.update(dict.fromkeys(found.needs))
-        value: _Value = found.value
+                facts = PathFact(None, (), str(error))
+            self.grid.path_facts[key] = facts
+        if facts.problem is not None:
+            raise Unbounded(facts.problem)
+        self.needs.update(dict.fromkeys(facts.needs))
+        value: _Value = facts.value
         return value
 
     def range(self, address: Term, size: int) -> Range:
@@ -147,14 +147,14 @@ class _Path:
 
     def read(self, term: Term) -> Polynomial:
         """A polynomial equal to a term modulo 2^width. What is extended in it is equal outright."""
-        found = self._read.get(term)
-        if found is None:
+        polynomial = self._read.get(term)
+        if polynomial is None:
             if term.size > MAX_SIZE:
                 raise Unbounded("its address is too complicated")
-            found = self._read[term] = self._reading(term)
-            if len(found.items) > _MAX_ITEMS:
+            polynomial = self._read[term] = self._reading(term)
+            if len(polynomial.items) > _MAX_ITEMS:
                 raise Unbounded("its address is too complicated")
-        return found
+        return polynomial
 
     def _reading(self, term: Term) -> Polynomial:
         arithmetic = sum_or_product(term, self.read)
@@ -280,15 +280,15 @@ class _Path:
 
     def _bound(self, atom: Term) -> Bounds:
         """The lowest and the highest value of an atom for any thread."""
-        found = self._bounds.get(atom)
-        if found is None:
+        interval = self._bounds.get(atom)
+        if interval is None:
             bounds = dict(zip(("low", "high"), self._default(atom), strict=True))
             for side, value, needs in self._once("told", _Path._decisions).get(atom, ()):
                 bounds[side] = value
                 for need in needs:
                     self.needs[need] = None
-            found = self._bounds[atom] = bounds["low"], bounds["high"]
-        return found
+            interval = self._bounds[atom] = bounds["low"], bounds["high"]
+        return interval
 
     def _default(self, atom: Term) -> Bounds:
         """Bounds that need no condition of the path."""

@@ -32,12 +32,12 @@ class _Block(Struct):
         what orders memory and writes nothing."""
         at = bisect_left(self.barriers, stop)
         start = self.barriers[at - 1] if at else start
-        found = {}
+        stores = {}
         for named, places in self.writes.items():
             first = bisect_left(places, start)
             if first < len(places) and places[first] < stop:
-                found[named] = places[first]
-        return found
+                stores[named] = places[first]
+        return stores
 
     def open_above(self, stop: int) -> bool:
         """Has it no barrier before `stop`?"""
@@ -73,10 +73,10 @@ class ReachingStores:
         for `ORDER` what orders memory and stores nothing."""
         block = self._cfg.blocks[self._cfg.block_of[at]]
         mine = self._blocks[block.number]
-        found = mine.since_barrier(block.start, at)
+        stores = mine.since_barrier(block.start, at)
         if mine.open_above(at):
-            found = {**self._before[block.number], **found}
-        return found.items()
+            stores = {**self._before[block.number], **stores}
+        return stores.items()
 
     @cached_property
     def _before(self) -> Mapping[int, Mapping[Pointers | str, int]]:

@@ -33,13 +33,13 @@ def atom(array: Variable) -> str:
 def places(arrays: Sequence[Variable]) -> tuple[dict[str, int], int | None]:
     """Addresses for arrays: whole rows one behind the other, what is dynamic at the end; and where
     shared memory ends, if that is known."""
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     at = 0
     for array in sorted(arrays, key=attrgetter("is_dynamic")):
-        found[atom(array)] = at
+        offsets[atom(array)] = at
         if not array.is_dynamic:
             at += -(-array.size // ROW) * ROW
-    return found, None if any(array.is_dynamic for array in arrays) else at
+    return offsets, None if any(array.is_dynamic for array in arrays) else at
 
 
 def block_shapes(trace: Trace, known: Block | None) -> tuple[Block, ...]:

@@ -187,7 +187,7 @@ class _Scene:
 
     def requests(self, access: Access) -> Iterator[Addresses]:
         """The addresses of some warps; none where those of one variant are not known."""
-        found: list[Addresses] = []
+        addresses: list[Addresses] = []
         for variant in access.variants:
             conditions = frozenset({variant.guard, *variant.conditions})
             key = (variant.address, conditions)
@@ -195,8 +195,8 @@ class _Scene:
                 self._known[key] = tuple(self._variant(variant.address, conditions, access.bytes))
             if not self._known[key]:
                 return
-            found += self._known[key]
-        yield from found
+            addresses += self._known[key]
+        yield from addresses
 
     def _variant(
         self, address: Term, conditions: frozenset[Term], size: int
@@ -247,13 +247,13 @@ class _Scene:
                 self._place(block, warp, leaves, known)
                 count = len(warp)
                 taking = [columns(c, known, count) for c in tested]
-                found = [
+                addresses = [
                     at
                     for at, *holds in zip(columns(address, known, count), *taking, strict=True)
                     if all(holds) and (not within or self._exists(at))
                 ]
-                if found:
-                    yield tuple(found)
+                if addresses:
+                    yield tuple(addresses)
 
     def _columns(self, block: Block, warp: range, chosen: Values) -> dict[Term, Column]:
         """What is known of the lanes of a warp, where some terms are given."""
@@ -276,17 +276,17 @@ class _Scene:
             mask = (1 << leaf.width) - 1
             match leaf.value:
                 case "%tid.x":
-                    found = [thread % x for thread in warp]
+                    coordinates = [thread % x for thread in warp]
                 case "%tid.y":
-                    found = [thread // x % y for thread in warp]
+                    coordinates = [thread // x % y for thread in warp]
                 case "%tid.z":
-                    found = [thread // (x * y) for thread in warp]
+                    coordinates = [thread // (x * y) for thread in warp]
                 case "%laneid":
-                    found = [thread % LANES for thread in warp]
+                    coordinates = [thread % LANES for thread in warp]
                 case name:
                     sizes = {"%ntid.x": x, "%ntid.y": y, "%ntid.z": z}
-                    found = [sizes[name] if name in sizes else self._places[name]]
-            known[leaf] = tuple([value & mask for value in found])
+                    coordinates = [sizes[name] if name in sizes else self._places[name]]
+            known[leaf] = tuple([value & mask for value in coordinates])
 
     # ------------------------------------------------------------ what is known
 

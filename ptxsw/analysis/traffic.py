@@ -124,8 +124,8 @@ def _cases(access: Access, affine: Affine, warps: Warps) -> tuple[Case, ...]:
     addresses = dict.fromkeys(v.address for v in access.variants)
     if len(addresses) > 1 and access.ways is not Variance.UNIFORM:
         return ()
-    found = [requests(affine, address, warps) for address in addresses]
-    return tuple(case for each in found for case in each) if all(found) else ()
+    cases = [requests(affine, address, warps) for address in addresses]
+    return tuple(case for each in cases for case in each) if all(cases) else ()
 
 
 _T = TypeVar("_T")
@@ -133,8 +133,8 @@ _T = TypeVar("_T")
 
 def _common(values: Iterable[_T | None]) -> _T | None:
     """The one value of all, if there is one."""
-    found = set(values)
-    return found.pop() if len(found) == 1 else None
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _is_local(access: Access) -> bool:

@@ -50,20 +50,20 @@ def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:
         for instruction in cfg.instructions[block.start : block.end]:
             for reg in defs(instruction):
                 feeds.setdefault(reg, set()).update(uses(instruction))
-    found = {branch.guard.reg}
+    registers = {branch.guard.reg}
     work = [branch.guard.reg]
     while work:
         for reg in feeds.get(work.pop(), ()):
-            if reg not in found:
-                found.add(reg)
+            if reg not in registers:
+                registers.add(reg)
                 work.append(reg)
-    return frozenset(found)
+    return frozenset(registers)
 
 
 def _each_turn(cfg: Cfg, loop: Loop, leave: int, wanted: Facts) -> list[tuple[int, bool]] | None:
     """The instructions that set the wanted registers, in order, each with whether it stands
     before the exit; None where one is not made once in every turn."""
-    found: list[tuple[int, bool]] = []
+    steps: list[tuple[int, bool]] = []
     for number in sorted(loop.blocks, key=cfg.rank.__getitem__):
         block = cfg.blocks[number]
         for index in range(block.start, block.end):
@@ -77,8 +77,8 @@ def _each_turn(cfg: Cfg, loop: Loop, leave: int, wanted: Facts) -> list[tuple[in
             )
             if not always or cfg.loop_of[number] != loop.header or not _plain(instruction):
                 return None
-            found.append((index, before))
-    return found
+            steps.append((index, before))
+    return steps
 
 
 def _plain(instruction: Instruction) -> bool:

@@ -40,9 +40,9 @@ class Request(Struct, frozen=True):
         lanes has the first of them."""
         if not self.exact:
             return None
-        found = {tuple(at - warp[0] for at in warp) for warp in self.warps}
-        most = max(found, key=len)
-        return most if all(most[: len(fewer)] == fewer for fewer in found) else None
+        shapes = {tuple(at - warp[0] for at in warp) for warp in self.warps}
+        most = max(shapes, key=len)
+        return most if all(most[: len(fewer)] == fewer for fewer in shapes) else None
 
 
 Case = tuple[Request, ...]
@@ -56,9 +56,9 @@ def requests(affine: Affine, address: Term, warps: Warps) -> tuple[Case, ...]:
     share."""
     moved = _Moved.read(affine.polynomial(address), warps)
     if moved is None or moved.opaque:
-        found = _evaluated(address, warps)
-        if moved is None or all(request.exact for case in found for request in case):
-            return found
+        cases = _evaluated(address, warps)
+        if moved is None or all(request.exact for case in cases for request in case):
+            return cases
     if moved.exact:
         return ((Request(moved.addresses(lambda _: 0), True),),)
     return (tuple(Request(moved.addresses(_choice(t)), False) for t in range(TRIALS)),)
@@ -145,8 +145,8 @@ def _known_part(polynomial: Polynomial, warps: Warps) -> int:
 def _by_lane(term: Term, warps: Warps) -> tuple[Offsets, ...] | None:
     """The value of a term in each lane of each warp, if nothing else is in it."""
     if term.kind == "atom":
-        found = [places.get(term.value) for places in warps.places]
-        return tuple(at for at in found if at is not None) if all(found) else None
+        values = [places.get(term.value) for places in warps.places]
+        return tuple(at for at in values if at is not None) if all(values) else None
     if not all(
         t.kind == "atom" and (t.value in warps.places[0] or t.value in warps.sizes)
         for t in unknowns(term)
@@ -174,8 +174,8 @@ def _evaluated(address: Term, warps: Warps) -> tuple[Case, ...]:
     values: a quotient of an index by a width does not change in a warp then."""
     if not all(warps.uniform(t) or t.value in warps.places[0] for t in unknowns(address)):
         return ()
-    found = [_case(address, warps, arms) for arms in _arms(address, warps)]
-    return tuple(found) if all(found) else ()
+    cases = [_case(address, warps, arms) for arms in _arms(address, warps)]
+    return tuple(cases) if all(cases) else ()
 
 
 def _case(address: Term, warps: Warps, arms: Chosen) -> Case:

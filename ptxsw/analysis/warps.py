@@ -94,10 +94,10 @@ class Warps(Struct, frozen=True, dict=True):
         values = self._values.get(key)
         if values is None:
             values = self._values[key] = self._chosen(kind, trial, chosen)
-        found = values.of(term)
+        offsets = values.of(term)
         first = 0
         for count in self.counts:
-            yield (found,) * count if isinstance(found, int) else found[first : first + count]
+            yield (offsets,) * count if isinstance(offsets, int) else offsets[first : first + count]
             first += count
 
     def _chosen(self, kind: str, trial: int, chosen: Chosen) -> LaneValues:

@@ -71,21 +71,21 @@ def _plain(arguments: Sequence[str]) -> Callable[[], None] | None:
         case ["optimize"]:
             from ptxsw.cli import optimize_run
 
-            found = read(optimize_run.ROWS, arguments[1:])
-            if found is not None and "output" in found:
-                return partial(optimize_run.run, **found)
+            values = read(optimize_run.ROWS, arguments[1:])
+            if values is not None and "output" in values:
+                return partial(optimize_run.run, **values)
         case ["analyze"]:
             from ptxsw.cli import analyze_run
 
-            found = read(analyze_run.ROWS, arguments[1:])
-            if found is not None:
-                return partial(analyze_run.run, **found)
+            values = read(analyze_run.ROWS, arguments[1:])
+            if values is not None:
+                return partial(analyze_run.run, **values)
         case ["report"]:
             from ptxsw.cli import report_run
 
-            found = read(report_run.ROWS, arguments[1:])
-            if found is not None:
-                return partial(report_run.run, **found)
+            values = read(report_run.ROWS, arguments[1:])
+            if values is not None:
+                return partial(report_run.run, **values)
     return None
 
 

@@ -53,8 +53,8 @@ def _own_target(text: str) -> list[str]:
     """The option that names the architecture for which a PTX text was made."""
     import re
 
-    found = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
-    return [f"-arch={found[1]}"] if found else []
+    match = re.search(r"^\s*\.target\s+(sm_\w+)", text, re.MULTILINE)
+    return [f"-arch={match[1]}"] if match else []
 
 
 def _ptxas(line: CommandLine, more: list[str], stdin: bytes | None) -> None:

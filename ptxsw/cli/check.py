@@ -149,13 +149,13 @@ def _drawn(told: Summary, format: Format, help_uri: str | None, pinned: str | No
         return messages.github(told.findings)
     if format is Format.text:
         kernels = sum(len(report.kernels) for report in told.reports) or len(told.usages)
-        found = messages.text(told.findings, paint(), width())
+        drawing = messages.text(told.findings, paint(), width())
         if pinned is None and told.usages:
             table = usage_table(told.usages)
-            found += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
-        if not told.findings and (found or not kernels):
-            return found
-        return found + messages.summary(told.findings, kernels, len(told.reports)) + "\n"
+            drawing += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
+        if not told.findings and (drawing or not kernels):
+            return drawing
+        return drawing + messages.summary(told.findings, kernels, len(told.reports)) + "\n"
     import json
 
     from ptxsw import __version__

@@ -99,9 +99,9 @@ def _listed(text: str) -> list[str]:
 def answer(task: Task) -> CheckedFile:
     """What is asked of one file; whatever is wrong with it is in the answer."""
     try:
-        found = _findings(task) if task.findings else CheckedFile(task.path)
+        checked = _findings(task) if task.findings else CheckedFile(task.path)
         used = _usages(task) if task.resources else {}
-        return replace(found, usages=used)
+        return replace(checked, usages=used)
     except (PtxError, inputs.UnreadableInput, ValueError) as error:
         return CheckedFile(task.path, problems=(str(error),))
     except OSError as error:
@@ -161,12 +161,12 @@ def answers(
 ) -> tuple[CheckedFile, ...]:
     """What is asked of each file, in their order. `step` is told how many are done."""
     tasks = [replace(task, path=path) for path in paths]
-    found: dict[int, CheckedFile] = {}
+    by_number: dict[int, CheckedFile] = {}
     step(0, "")
     for number, one in spread(range(len(tasks)), lambda n: answer(tasks[n]), jobs):
-        found[number] = one
-        step(len(found), paths[number])
-    return tuple(found[number] for number in range(len(tasks)))
+        by_number[number] = one
+        step(len(by_number), paths[number])
+    return tuple(by_number[number] for number in range(len(tasks)))
 
 
 def told(every: Sequence[CheckedFile], known: baseline.Baseline | None, drift: float) -> Summary:
@@ -190,11 +190,11 @@ def told(every: Sequence[CheckedFile], known: baseline.Baseline | None, drift: f
 
 def _by_name(every: Sequence[CheckedFile]) -> dict[str, tuple[str, Usage]]:
     """File and usage of each kernel; of kernels of one name each has a number but the first."""
-    found: dict[str, tuple[str, Usage]] = {}
+    by_kernel: dict[str, tuple[str, Usage]] = {}
     for one in every:
         for name, usage in one.usages.items():
-            found[free(name, found)] = one.path, usage
-    return found
+            by_kernel[free(name, by_kernel)] = one.path, usage
+    return by_kernel
 
 
 def _regression(path: str, name: str, what: str) -> Located:

@@ -84,13 +84,13 @@ def predict(
     shape = None if block is None else block_shape(block)
     try:
         with bar("predicting", len(chosen(parse(text, name), kernel))) as step:
-            found = predict(
+            prediction = predict(
                 text, name, launch=given[0] if given else None, arch=arch, gpu=gpu, against=other,
                 kernel=kernel, block=shape, registers=registers, rewrites=rewrites, step=step,
             )  # fmt: skip
     except ValueError as error:
         raise CommandError(str(error)) from error
     if format is Format.json:
-        sys.stdout.write(json.dumps(to_json(found), indent=2) + "\n")
+        sys.stdout.write(json.dumps(to_json(prediction), indent=2) + "\n")
     else:
-        sys.stdout.write(prediction_text(found))
+        sys.stdout.write(prediction_text(prediction))

@@ -53,7 +53,7 @@ def read(rows: Sequence[OptionRow], arguments: Sequence[str]) -> dict[str, Any] 
     """The parameters that a plain line sets: one file, and options that are written in full, none
     twice, their values apart or behind `=`. None for any other line."""
     flags = {flag: (row, number) for row in rows for number, flag in enumerate(row.flags)}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     words = list(reversed(arguments))
     while words:
         word = words.pop()
@@ -68,10 +68,10 @@ def read(rows: Sequence[OptionRow], arguments: Sequence[str]) -> dict[str, Any] 
                 name, value = row.name, _value(row, number, after if equals else None, words)
             except ValueError:
                 return None
-        if name in found:
+        if name in values:
             return None
-        found[name] = value
-    return found if "file" in found else None
+        values[name] = value
+    return values if "file" in values else None
 
 
 def _value(row: OptionRow, number: int, given: str | None, words: list[str]) -> Any:

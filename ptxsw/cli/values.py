@@ -120,17 +120,17 @@ def launches(path: str | None) -> tuple[Launch, ...] | None:
 
 def named_launches(given: Sequence[str]) -> dict[str, Launch]:
     """The launches of KERNEL=SPEC.json, by kernel; "" for a file without a name before it."""
-    found: dict[str, Launch] = {}
+    by_kernel: dict[str, Launch] = {}
     for each in given:
         name, path = ("", each) if os.path.exists(each) else _parted(each)
         several = launches(path) or ()
         if len(several) != 1:
             raise CommandError(f"{path}: {len(several)} launches; a kernel takes one here")
-        if name in found:
+        if name in by_kernel:
             what = f"of {name}" if name else "without a kernel's name"
             raise CommandError(f"--launch: there are two {what}")
-        found[name] = several[0]
-    return found
+        by_kernel[name] = several[0]
+    return by_kernel
 
 
 def all_launched(launches: Mapping[str, Launch], report: Report) -> None:

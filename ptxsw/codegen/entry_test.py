@@ -148,17 +148,17 @@ class _Test(Struct):
         return total
 
     def _product(self, product: Product) -> str:
-        found = self.known.get(product)
-        if found is None:
+        register = self.known.get(product)
+        if register is None:
             *rest, last = product
-            found = self._wide(last)
+            register = self._wide(last)
             if rest:
                 result = self.builder.register("product", "b64")
                 first = self._product(tuple(rest))
-                self.builder.at_entry(f"mul.lo.s64 {result}, {first}, {found};")
-                found = result
-            self.known[product] = found
-        return found
+                self.builder.at_entry(f"mul.lo.s64 {result}, {first}, {register};")
+                register = result
+            self.known[product] = register
+        return register
 
     def _wide(self, value: Shared) -> str:
         """A register of 64 bits with a value."""
@@ -173,11 +173,11 @@ class _Test(Struct):
 
     def _read(self, value: Shared) -> str:
         """A register of its own width with a value."""
-        found = self.loaded.get(value)
-        if found is None:
+        register = self.loaded.get(value)
+        if register is None:
             name, bits = value
-            found = self.loaded[value] = self.builder.register("shared", f"b{bits}")
-            parameter = f"ld.param.u{bits} {found}, [{name}];"
-            special = f"mov.u{bits} {found}, {name};"
+            register = self.loaded[value] = self.builder.register("shared", f"b{bits}")
+            parameter = f"ld.param.u{bits} {register}, [{name}];"
+            special = f"mov.u{bits} {register}, {name};"
             self.builder.at_entry(special if name.startswith("%") else parameter)
-        return found
+        return register

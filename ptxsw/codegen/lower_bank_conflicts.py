@@ -158,11 +158,11 @@ class PermutedAddresses(Struct, dict=True):
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
         """The instructions that write each register, in order."""
-        found: defaultdict[Reg, list[int]] = defaultdict(list)
+        writers: defaultdict[Reg, list[int]] = defaultdict(list)
         for index, instruction in enumerate(self.cfg.instructions):
             for reg in defs(instruction):
-                found[reg].append(index)
-        return found
+                writers[reg].append(index)
+        return writers
 
     def _moved(self, held: str, offset: int, in_row: bool, lines: list[str]) -> tuple[str, int]:
         """The image of `held + offset`: a register, and what is added in the address."""

@@ -93,10 +93,10 @@ def lower(
     begin, end = function.body_span.start, line_end(text)
     if limit is not None:
         header = _COMMENT.sub(lambda m: " " * len(m[0]), text[function.span.start : begin])
-        found = _MAXNREG.search(header)
-        if found is not None:
-            start = function.span.start + found.start()
-            span = type(function.span)(start, function.span.start + found.end())
+        match = _MAXNREG.search(header)
+        if match is not None:
+            start = function.span.start + match.start()
+            span = type(function.span)(start, function.span.start + match.end())
             yield Edit(span, f".maxnreg {limit}")
         else:
             yield insert(begin, f".maxnreg {limit}{end}")

@@ -184,10 +184,10 @@ class Lowering:
 
     def names(self, at: int) -> tuple[str, ...]:
         """New registers as wide as those of an access."""
-        found = []
+        registers = []
         for operand in elements(self.cfg.instructions[at]):
-            found.append(self.builder.register("held", f"b{element_width(self, at, operand)}"))
-        return tuple(found)
+            registers.append(self.builder.register("held", f"b{element_width(self, at, operand)}"))
+        return tuple(registers)
 
     def _carry(self, detail: Carried) -> None:
         held = self.carried[detail.at] = self.names(detail.at)
@@ -201,8 +201,8 @@ class Lowering:
             computed, address(instruction), lambda kind: self.builder.register("ahead", kind)
         )
         dest = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
-        found = self.front.setdefault(header, [])
-        found += [*lines, f"{instruction.name} {dest}, {place};"]
+        in_front = self.front.setdefault(header, [])
+        in_front += [*lines, f"{instruction.name} {dest}, {place};"]
 
     def _moves(self, dests: Sequence[Operand], held: Sequence[str]) -> list[str]:
         return [
@@ -348,14 +348,14 @@ def claims(
     lowering = Lowering(builder, text, function, cfg)
     test = _shared_test(details)
     where = "" if test is None else write_test(builder, test)
-    found: dict[Any, tuple[Claim, ...]] = {}
+    claims_at: dict[Any, tuple[Claim, ...]] = {}
     for detail in details:
         if isinstance(detail, Carried):
-            found[detail] = tuple(_held(lowering, detail, lowering.names(detail.at), where))
+            claims_at[detail] = tuple(_held(lowering, detail, lowering.names(detail.at), where))
         elif isinstance(detail, DeferredStores):
             names = lowering.names(detail.stores[-1])
-            found[detail] = tuple(_stored(lowering, detail, names, where))
-    return found
+            claims_at[detail] = tuple(_stored(lowering, detail, names, where))
+    return claims_at
 
 
 def _shared_test(details: Iterable[Any]) -> EntryTest | None:

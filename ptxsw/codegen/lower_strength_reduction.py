@@ -216,8 +216,8 @@ class ReducedLoop(Struct, frozen=True):
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
         at = {at for base in self.bases for at, _ in base.members} | {p.at for p in self.pointers}
-        found = {"lines": sorted(map(line, at)), "bases": len(self.bases)}
-        return found | ({"pointers": len(self.pointers)} if self.pointers else {})
+        facts = {"lines": sorted(map(line, at)), "bases": len(self.bases)}
+        return facts | ({"pointers": len(self.pointers)} if self.pointers else {})
 
 
 def lower(builder: Builder, text: str, changes: Iterable[Change]) -> tuple[Edit, ...]:

@@ -215,14 +215,14 @@ def lower(builder: Builder, changes: Iterable[Change]) -> None:
 
 def _near(wides: Iterable[WideAccess]) -> list[list[WideAccess]]:
     """Vectors of one stretch, parted where much code lies between."""
-    found: list[list[WideAccess]] = []
+    clusters: list[list[WideAccess]] = []
     end = 0
     for wide in sorted(wides, key=lambda each: each.start):
-        if not found or wide.start > end + _FAR:
-            found.append([])
-        found[-1].append(wide)
+        if not clusters or wide.start > end + _FAR:
+            clusters.append([])
+        clusters[-1].append(wide)
         end = max(end, wide.end)
-    return found
+    return clusters
 
 
 def _strictest(tests: Tests) -> Tests:

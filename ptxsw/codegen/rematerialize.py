@@ -32,19 +32,19 @@ def backward_slice(plan: Plan, reg: Reg, index: int, at: int) -> tuple[int, ...]
     """The instructions from `at` on that make up the value `reg` has before instruction
     `index`, in order; None where they do more than compute, or are many."""
     wanted = {reg}
-    found: list[int] = []
+    positions: list[int] = []
     for position in range(index - 1, at - 1, -1):
         instruction = plan.instructions[position]
         if wanted.isdisjoint(isa.defs(instruction)):
             continue
-        if not computes(instruction) or len(found) == _LONGEST:
+        if not computes(instruction) or len(positions) == _LONGEST:
             return None
-        found.append(position)
+        positions.append(position)
         wanted -= set(isa.defs(instruction))
         wanted |= {used for used in isa.uses(instruction) if isinstance(used, Reg)}
     if not all(plan.function.body.means(one, at) for one in wanted):
         return None
-    return tuple(reversed(found))
+    return tuple(reversed(positions))
 
 
 def computes(instruction: Instruction) -> bool:

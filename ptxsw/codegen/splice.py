@@ -57,17 +57,17 @@ class Piece(Struct, frozen=True):
 
 def pieces(length: int, edits: Iterable[Edit]) -> list[Piece]:
     """The edited text of an original of `length` characters, part by part."""
-    found: list[Piece] = []
+    spans: list[Piece] = []
     at = 0
     for edit in sorted(edits, key=lambda edit: (edit.span.start, edit.span.end)):
         if at < edit.span.start:
-            found.append(Piece(at, edit.span.start))
+            spans.append(Piece(at, edit.span.start))
         if edit.text:
-            found.append(Piece(edit.span.start, edit.span.start, edit.text))
+            spans.append(Piece(edit.span.start, edit.span.start, edit.text))
         at = edit.span.end
     if at < length:
-        found.append(Piece(at, length))
-    return found
+        spans.append(Piece(at, length))
+    return spans
 
 
 def compose(length: int, first: Sequence[Edit], second: Iterable[Edit]) -> tuple[Edit, ...]:

@@ -43,8 +43,8 @@ class Region(Struct):
     @property
     def guards(self) -> tuple[WrapGuard, ...]:
         """What is to be tested before the branch."""
-        found = (guard for rewrite in self.rewrites for guard in rewrite.proof.guards)
-        return tuple(dict.fromkeys(found))
+        guards = (guard for rewrite in self.rewrites for guard in rewrite.proof.guards)
+        return tuple(dict.fromkeys(guards))
 
     @property
     def block_shape(self) -> bool:
@@ -56,18 +56,18 @@ def regions(plan: Plan) -> list[Region]:
     """The stretches to be written twice: in each segment from the first rewritten load to the
     last. Not where lanes have to be compared, a test cannot be made before, a scope begins or ends
     in between, or a value made there is taken elsewhere."""
-    found: dict[int, Region] = {}
+    by_start: dict[int, Region] = {}
     for rewrite in plan.rewrites:
         if rewrite.form != "versioned" or rewrite.is_copy or rewrite.proof.steps:
             continue
         touched, segment = _touched(plan, rewrite), plan.segments[rewrite.dest]
-        region = found.setdefault(segment, Region(rewrite.dest, rewrite.dest, []))
+        region = by_start.setdefault(segment, Region(rewrite.dest, rewrite.dest, []))
         region.start = min(region.start, *touched)
         region.end = max(region.end, *touched)
         region.rewrites.append(rewrite)
     return [
         region
-        for region in found.values()
+        for region in by_start.values()
         if _is_whole(plan, region) and _is_ready(plan, region) and _is_closed(plan, region)
     ]
 
@@ -109,14 +109,14 @@ def _is_closed(plan: Plan, region: Region) -> bool:
 
 def _touched(plan: Plan, rewrite: ServedLoad) -> list[int]:
     """The instructions of its stretch that a rewrite has to do with."""
-    found = [rewrite.dest]
+    positions = [rewrite.dest]
     for part in rewrite.parts:
         hoist = plan.hoisted.get(part.source)
         if hoist is not None and plan.segments[hoist.at] == plan.segments[rewrite.dest]:
-            found += [hoist.at, hoist.load]
+            positions += [hoist.at, hoist.load]
     if rewrite.scheme == "halo":
-        found.append(rewrite.source)
-    return found
+        positions.append(rewrite.source)
+    return positions
 
 
 def _is_whole(plan: Plan, region: Region) -> bool:

@@ -156,16 +156,16 @@ class Counter:
     def lines(self, edits: Iterable[Added]) -> list[float]:
         """For each edit, in order of place, the instructions that it adds to the way of a whole
         warp, less those that it replaces or leads past."""
-        found: list[float] = []
+        counts: list[float] = []
         past: str | None = None  # the label that the way has branched to
         here = 0
         for edit in edits:
             skipped = slots(self.text[here : edit.start]) if past is not None else 0
             added, past = _way(edit.text, past)
             replaced = slots(self.text[edit.start : edit.end])
-            found.append(self.times(self.index(edit.start)) * (added - replaced - skipped))
+            counts.append(self.times(self.index(edit.start)) * (added - replaced - skipped))
             here = edit.end
-        return found
+        return counts
 
     def index(self, offset: int) -> int:
         """The instruction at an offset of the text, or the next one."""
@@ -235,11 +235,11 @@ def _way(text: str, past: str | None) -> tuple[int, str | None]:
         label = _LABEL.match(statement)
         if label is not None and label["label"] == past:
             past = None
-        found = _STATEMENT.match(statement)
-        if past is not None or found is None:
+        match = _STATEMENT.match(statement)
+        if past is not None or match is None:
             continue
-        count += issue_slots(found["name"])
+        count += issue_slots(match["name"])
         target = _TARGET.search(statement)
-        if target is not None and found["guard"] is None:
+        if target is not None and match["guard"] is None:
             past = target["label"]
     return count, past

@@ -115,10 +115,10 @@ def tools(arch: str) -> Tools:
 
 def count(question: Question, programs: Tools) -> tuple[Counted, ...]:
     """The answer to one question. Raises NotCounted."""
-    (found,) = answers([question], programs)
-    if isinstance(found, NotCounted):
-        raise found
-    return found
+    (answer,) = answers([question], programs)
+    if isinstance(answer, NotCounted):
+        raise answer
+    return answer
 
 
 def answers(questions: Sequence[Question], programs: Tools) -> list[Answered]:
@@ -126,22 +126,22 @@ def answers(questions: Sequence[Question], programs: Tools) -> list[Answered]:
     run for many questions at once, and give what they would give for one."""
     store = _store()
     entries = [_entry(question, programs) for question in questions]
-    found: dict[int, Answered] = {}
+    by_number: dict[int, Answered] = {}
     for number, entry in enumerate(entries):
         known = store.get(entry) if store is not None else None
         if known is not None and known.report:
-            found[number] = msgspec.json.decode(known.report, type=tuple[Counted, ...])
-    missing = [number for number in range(len(questions)) if number not in found]
+            by_number[number] = msgspec.json.decode(known.report, type=tuple[Counted, ...])
+    missing = [number for number in range(len(questions)) if number not in by_number]
     for group in together([questions[number] for number in missing]):
         asked = [missing[at] for at in group]
         made = _asked([questions[number] for number in asked], programs)
         for number, one in zip(asked, made, strict=True):
-            found[number] = one
+            by_number[number] = one
             if store is not None and not isinstance(one, NotCounted):
                 answer = Answer(None, msgspec.json.encode(one))
                 with contextlib.suppress(OSError):  # next time it is counted again
                     store.put(entries[number], answer, trim=number == asked[-1])
-    return [found[number] for number in range(len(questions))]
+    return [by_number[number] for number in range(len(questions))]
 
 
 def _asked(questions: Sequence[Question], programs: Tools) -> list[Answered]:
@@ -245,6 +245,6 @@ def _identity(programs: Tools) -> str:
     """Changes with the programs, and with ptxsw itself."""
     states = [fingerprint(_PACKAGE)]
     for path in filter(None, (programs.ptxas, programs.nvdisasm)):
-        found = os.stat(path)
-        states.append(f"{os.path.realpath(path)} {found.st_size} {found.st_mtime_ns}")
+        status = os.stat(path)
+        states.append(f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}")
     return "\n".join(states)

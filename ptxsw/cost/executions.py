@@ -51,17 +51,17 @@ def executions(made: MachineKernel, cfg: Cfg, trips: float) -> tuple[float, ...]
     if not made.routines:
         return ()
     scene = _scene(made, cfg, trips)
-    found = [0.0] * len(made.instructions)
+    counts = [0.0] * len(made.instructions)
     for block in made.routines[0].flow.blocks:
-        found[block.start : block.end] = _of_block(scene, block)
+        counts[block.start : block.end] = _of_block(scene, block)
     calls: defaultdict[str, float] = defaultdict(float)
-    for instruction, times in zip(made.instructions, found, strict=True):
+    for instruction, times in zip(made.instructions, counts, strict=True):
         if instruction.root == "CALL":
             calls[instruction.operands.strip("`()")] += times
     for routine in made.routines[1:]:
         for block in routine.flow.blocks:
-            found[block.start : block.end] = [calls[routine.name]] * (block.end - block.start)
-    return tuple(found)
+            counts[block.start : block.end] = [calls[routine.name]] * (block.end - block.start)
+    return tuple(counts)
 
 
 def fallback_blocks(cfg: Cfg) -> frozenset[int]:
@@ -167,12 +167,12 @@ def _per_copy(cfg: Cfg, copies: Mapping[int, int], trips: float) -> dict[int, fl
         if block in cfg.loop_of:
             loop = cfg.loop_of[block]
             of_loop[loop] = max(count, of_loop.get(loop, 1))
-    found: dict[int, float] = {}
+    counts: dict[int, float] = {}
     for block in range(len(cfg.blocks)):
         loops = cfg.loops_around(block)
         shown = copies.get(block, of_loop.get(loops[0], 1)) if loops else 1
-        found[block] = trips ** min(len(loops), _DEEPEST) / shown
-    return found
+        counts[block] = trips ** min(len(loops), _DEEPEST) / shown
+    return counts
 
 
 def _of_block(scene: _Scene, block: Block) -> list[float]:
@@ -181,16 +181,16 @@ def _of_block(scene: _Scene, block: Block) -> list[float]:
     stands in more loops than its block of PTX, to save a register, is executed as the rest."""
     if block.number in scene.cold:
         return [0.0] * (block.end - block.start)
-    found: list[float | None] = []
+    counts: list[float | None] = []
     for number in range(block.start, block.end):
         origin = scene.origins[number]
         again = origin is not None and scene.depths[number] > scene.loops[origin]
         if origin is None or origin in scene.fallback or again:
-            found.append(None)
+            counts.append(None)
         elif scene.depths[number] < scene.deepest[origin]:
-            found.append(scene.trips ** scene.depths[number])
+            counts.append(scene.trips ** scene.depths[number])
         else:
-            found.append(scene.times[origin])
-    known = [times for times in found if times is not None]
+            counts.append(scene.times[origin])
+    known = [times for times in counts if times is not None]
     shared = sum(known) / len(known) if known else 1.0
-    return [shared if times is None else times for times in found]
+    return [shared if times is None else times for times in counts]

@@ -168,7 +168,7 @@ def _read(path: Path) -> Gpu:
 
 
 def _problems(gpu: Gpu) -> list[str]:
-    found = [
+    problems = [
         f"{name!r} is no architecture; write one such as sm_80"
         for name in (gpu.arch, *gpu.architectures)
         if plain_name(name) != name
@@ -176,23 +176,23 @@ def _problems(gpu: Gpu) -> list[str]:
     figures = [(name, getattr(gpu, name)) for name in gpu.__struct_fields__]
     for arch, own in gpu.deviations.items():
         if arch not in gpu.architectures:
-            found.append(f"deviations.{arch} is not among the architectures")
+            problems.append(f"deviations.{arch} is not among the architectures")
         unknown = [name for name in own if not isinstance(getattr(gpu, name, None), Figure)]
-        found += [f"deviations.{arch}.{name} is not a number of a GPU" for name in unknown]
+        problems += [f"deviations.{arch}.{name} is not a number of a GPU" for name in unknown]
         figures += [(f"deviations.{arch}.{name}", figure) for name, figure in own.items()]
     for name, figure in figures:
         if not isinstance(figure, Figure):
             continue
         if (figure.value is None) == (figure.low is None and figure.high is None):
-            found.append(f"{name} needs either value, or low and high")
+            problems.append(f"{name} needs either value, or low and high")
         elif (figure.low is None) != (figure.high is None):
-            found.append(f"{name} needs both low and high")
+            problems.append(f"{name} needs both low and high")
         elif not 0 < (figure.value or figure.low or 0) <= (figure.value or figure.high or 0):
-            found.append(f"{name} has to be above 0, and low no more than high")
+            problems.append(f"{name} has to be above 0, and low no more than high")
         elif (figure.value or figure.high or 0) > _LARGEST:
-            found.append(f"{name} is too large for its unit")
+            problems.append(f"{name} is too large for its unit")
         elif not figure.source or not all(1 <= n <= len(gpu.sources) for n in figure.source):
-            found.append(f"{name} names no source, or one that is not in sources")
-    if not found and gpu.of("dram_copy").high > gpu.of("dram_peak").high:
-        found.append("dram_copy is above dram_peak")
-    return found
+            problems.append(f"{name} names no source, or one that is not in sources")
+    if not problems and gpu.of("dram_copy").high > gpu.of("dram_peak").high:
+        problems.append("dram_copy is above dram_peak")
+    return problems

@@ -62,13 +62,13 @@ def stretches(
     reader = _Reader(gpu, trace, block, code, offset)
     if not inner:
         return tuple(reader.read(None, frozenset(cfg.order), frozenset(_always(cfg))))
-    found: list[Stretch] = []
+    runs: list[Stretch] = []
     for loop in inner:
         always = frozenset(
             b for b in loop.blocks if all(cfg.dominates(b, latch) for latch in loop.latches)
         )
-        found += reader.read(loop.header, loop.blocks, always)
-    return tuple(found)
+        runs += reader.read(loop.header, loop.blocks, always)
+    return tuple(runs)
 
 
 def _always(cfg: Cfg) -> Iterator[int]:

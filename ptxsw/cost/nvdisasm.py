@@ -33,10 +33,10 @@ class DisassembledLine(NamedTuple):
 def locate(environ: Mapping[str, str] | None = None) -> str:
     """The path of nvdisasm: beside a ptxas that can be found, on PATH, in a Python package.
     Raises NoNvdisasm."""
-    found = next(places("nvdisasm", environ), None)
-    if found is None:
+    path = next(places("nvdisasm", environ), None)
+    if path is None:
         raise NoNvdisasm("no nvdisasm found; install nvidia-cuda-nvdisasm with pip")
-    return found
+    return path
 
 
 def disassemble(

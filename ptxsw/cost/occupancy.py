@@ -269,10 +269,10 @@ def _all_limits() -> Mapping[str, Limits]:
 
     given = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     wanted = set(Limits.__struct_fields__) - {"name"}
-    found: dict[str, Limits] = {}
+    by_arch: dict[str, Limits] = {}
     for name, values in given.items():
         if name == "sources":
             continue
         assert values.keys() == wanted, (name, values.keys() ^ wanted)
-        found[name] = Limits(name, **{**values, "carveouts": tuple(values["carveouts"])})
-    return found
+        by_arch[name] = Limits(name, **{**values, "carveouts": tuple(values["carveouts"])})
+    return by_arch

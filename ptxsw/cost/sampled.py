@@ -185,16 +185,16 @@ class _Counting:
         if self._times[number] > _OFTEN and self._times[number] % _THINNED:
             return
         self._looked[number] = self._looked.get(number, 0.0) + len(idx) / self._threads
-        found = self._asked.setdefault(number, Asked(write=write))
+        record = self._asked.setdefault(number, Asked(write=write))
         warps = idx >> 5
         if not place.arena:
-            found.passes += _passes(warps, place.offsets, size)
+            record.passes += _passes(warps, place.offsets, size)
             return
-        found.cached = "nc" in chunk.instruction(fragment).modifiers
-        found.lanes += len(idx) * max(1, size // _WORD)
+        record.cached = "nc" in chunk.instruction(fragment).modifiers
+        record.lanes += len(idx) * max(1, size // _WORD)
         sectors = np.broadcast_to(place.offsets // SECTOR, len(idx))
-        found.sectors += len(np.unique(warps * (1 << 40) + sectors))
-        found.distinct += len(np.unique(sectors))
+        record.sectors += len(np.unique(warps * (1 << 40) + sectors))
+        record.distinct += len(np.unique(sectors))
 
     def asked(self) -> dict[int, Asked]:
         """What each instruction asked for; what was looked at stands for all."""

@@ -348,14 +348,14 @@ def control(word: int) -> Control:
 def _lines(code: cubin.FunctionCode, count: int) -> list[int | None]:
     """The line of each instruction. A routine that ptxas adds has none: lines of what stands
     before it do not reach into it."""
-    found: list[int | None] = [None] * count
+    lines: list[int | None] = [None] * count
     borders = sorted({0, count * BYTES, *(at for at, _ in code.routines)})
     ends = [at for at, _ in code.lines[1:]] + [count * BYTES]
     for (start, line), end in zip(code.lines, ends, strict=False):
         border = next((b for b in borders if b > start), end)
         for number in range(start // BYTES, min(end, border, count * BYTES) // BYTES):
-            found[number] = line
-    return found
+            lines[number] = line
+    return lines
 
 
 class _Places:

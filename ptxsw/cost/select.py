@@ -221,8 +221,8 @@ def _best(
     kernel = None if scale is None else _Kernel(original, scale)
     before = 0.0 if kernel is None else kernel.cycles()
     for numbers in units.values():
-        found = _unit([rows[n] for n in numbers], kernel, all_of_them=all_of_them)
-        for number, pick in zip(numbers, found, strict=True):
+        unit = _unit([rows[n] for n in numbers], kernel, all_of_them=all_of_them)
+        for number, pick in zip(numbers, unit, strict=True):
             picks[number] = pick
             if kernel is not None and pick is not None:
                 kernel.add(rows[number].ways[pick])

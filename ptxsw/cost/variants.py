@@ -41,7 +41,7 @@ def read(
             if len(texts) == 1:
                 return [error], ""
     each = [read([text], name, arch, timeout=timeout) for text in texts]
-    return [made for found, _ in each for made in found], next((n for _, n in each if n), "")
+    return [made for kernels, _ in each for made in kernels], next((n for _, n in each if n), "")
 
 
 def _read(

@@ -28,12 +28,12 @@ class Affine:
 
     def polynomial(self, term: Term) -> Polynomial:
         """The integer polynomial of a term over its atoms; coefficients are read as signed."""
-        found = self._known.get(term)
-        if found is None:
+        polynomial = self._known.get(term)
+        if polynomial is None:
             for node in bottom_up(self._known, _read_parts, term):
                 self._known[node] = MappingProxyType(self._read(node))
-            found = self._known[term]
-        return found
+            polynomial = self._known[term]
+        return polynomial
 
     def _read(self, term: Term) -> dict[Monomial, int]:
         match term.kind:

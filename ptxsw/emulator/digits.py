@@ -36,14 +36,14 @@ def digits_in(value: Term) -> tuple[Term, ...]:
     anything else in it differs between them."""
     if value.kind not in _HOLDING:
         return ()
-    found = []
+    digits = []
     for item, _ in split(value)[1]:
         inner = unextended(item)
         if is_digit(inner):
-            found.append(inner)
+            digits.append(inner)
         elif item.variance is Variance.LANE:
             return ()
-    return tuple(found)
+    return tuple(digits)
 
 
 _HOLDING = _DIGITS | _EXTENSIONS | {"sum"}

@@ -26,8 +26,8 @@ def columns(term: Term, known: dict[Term, Column], threads: int) -> Sequence[int
     floating-point results, and gets those of all that it is made of."""
     for node in bottom_up(known, arguments, term):
         known[node] = _column(node, [known[a] for a in node.args], threads)
-    found = known[term]
-    return found * threads if len(found) == 1 else found
+    column = known[term]
+    return column * threads if len(column) == 1 else column
 
 
 def _column(node: Term, args: Sequence[Column], threads: int) -> Column:

@@ -144,7 +144,7 @@ class Joins:
         open_ones = number in self._cfg.irreducible
         seen: set[int] = set()
         work = self._latest_first(number)
-        found: dict[Term, None] = {}
+        deciding: dict[Term, None] = {}
         while work:
             block = heappop(work)[1]
             if block in seen:
@@ -156,19 +156,19 @@ class Joins:
             if len(sides) > 1:
                 names = self._names_behind(block, number)
                 predicates = self.predicates.get(block, {}) or {self._terms.fresh("way", 1): None}
-                found.update((names(p), None) for p in predicates)
+                deciding.update((names(p), None) for p in predicates)
             if block != stop:
                 for before in self._latest_first(block):
                     heappush(work, before)
-            if len(found) > _MAX_PREDICATES:
+            if len(deciding) > _MAX_PREDICATES:
                 return (self._terms.fresh("way", 1),)
-        return tuple(found)
+        return tuple(deciding)
 
     def _latest_first(self, number: int) -> list[tuple[int, int]]:
         """The blocks right before one, as a heap from which those behind others come first."""
-        found = [(-self._cfg.rank[block], block) for block in self._forward_into(number)]
-        heapify(found)
-        return found
+        pairs = [(-self._cfg.rank[block], block) for block in self._forward_into(number)]
+        heapify(pairs)
+        return pairs
 
     def _forward_into(self, number: int) -> list[int]:
         """Predecessors but for the latches of a loop: in one turn nothing comes from them."""

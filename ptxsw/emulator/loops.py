@@ -205,7 +205,7 @@ def _turns(
 ) -> dict[Term, Turns]:  # fmt: skip
     """The first turns of each register that follows from itself and from what stays, such as
     `s *= 2`, by the atom that stands for it. The same however the loop is entered."""
-    found: dict[Term, Turns] = {}
+    turns: dict[Term, Turns] = {}
     changing = {facts.entry[reg] for reg in facts.modified}
     for reg, after in facts.after.items():
         if level[reg] is not Variance.UNIFORM or after.size > _LARGEST_TURN:
@@ -214,8 +214,8 @@ def _turns(
             continue
         several = {_unrolled(facts, reg, before, terms) for before in entered}
         if len(several) == 1:
-            found[_unfollowed(facts, reg, level, terms)] = several.pop()
-    return found
+            turns[_unfollowed(facts, reg, level, terms)] = several.pop()
+    return turns
 
 
 def _unrolled(facts: LoopFacts, reg: Reg, before: Mapping[Reg, Term], terms: Terms) -> Turns:

@@ -114,27 +114,27 @@ def _joined(a: History, b: History, mark: int) -> History:
 
 def _shared(a: History, b: History) -> History:
     """What two histories that end in epochs of one mark have in common."""
-    found: list[Epoch] = []
+    epochs: list[Epoch] = []
     for x, y in zip(reversed(a), reversed(b), strict=False):
         if x.mark != y.mark:
             break
         stores = _union((*x.stores, *y.stores))
-        found.append(Epoch(x.mark, stores))
+        epochs.append(Epoch(x.mark, stores))
         if len(stores) > _MAX_STORES:
             break
-    return tuple(reversed(found))
+    return tuple(reversed(epochs))
 
 
 def _union(stores: Iterable[Store]) -> tuple[Store, ...]:
     """Each store once, given what holds whenever one like it was made."""
-    found: dict[tuple[str, Term, int], Store] = {}
+    union: dict[tuple[str, Term, int], Store] = {}
     for store in stores:
         key = (store.space, store.address, store.bytes)
-        known = found.get(key)
+        known = union.get(key)
         if known is not None and known.given != store.given:
             store = Store(*key, tuple(c for c in known.given if c in store.given))
-        found[key] = store
-    return tuple(found.values())
+        union[key] = store
+    return tuple(union.values())
 
 
 class Aliasing:

@@ -37,7 +37,7 @@ class _Division(Struct, frozen=True):
 def widened(states: Sequence[State], live: Iterable[Reg], terms: Terms) -> list[State]:
     """The states that come to a block, what is made of a narrow quotient as what another of them
     has in its place, made of the wide one."""
-    found = list(states)
+    wider = list(states)
     for reg in live:
         values = [state.env.get(reg) for state in states]
         different = dict.fromkeys(values)
@@ -45,11 +45,11 @@ def widened(states: Sequence[State], live: Iterable[Reg], terms: Terms) -> list[
             division = None if value is None else _read(value, terms)
             if division is None:
                 continue
-            for number, state in enumerate(found):
+            for number, state in enumerate(wider):
                 if values[number] is division.narrow and _both_fit(division.operands, state, terms):
                     env = {**state.env, reg: division.wide}
-                    found[number] = State(env, state.conditions, state.epochs)
-    return found
+                    wider[number] = State(env, state.conditions, state.epochs)
+    return wider
 
 
 def _read(value: Term, terms: Terms) -> _Division | None:

@@ -126,11 +126,11 @@ class Record:
         kind = _KINDS.get(instruction.opcode)
         if kind is None:
             kind = "atomic" if effects & isa.Effect.ATOMIC else "other"
-        found = self._touches[index]
-        spaces = {touch.space for touch in found}
+        touches = self._touches[index]
+        spaces = {touch.space for touch in touches}
         known = len(spaces) == 1
         variants: dict[tuple[Term, Term], frozenset[Term]] = {}
-        for touch, conditions in found.items():
+        for touch, conditions in touches.items():
             key = (touch.place if known else touch.address, touch.guard)
             variants[key] = conditions & variants.get(key, conditions)
         return Access(

@@ -87,10 +87,10 @@ class Solver:
         if claim in facts:
             return Proved()
         key = (claim, frozenset(facts))
-        found = self._answers.get(key)
-        if found is None:
-            found = self._answers[key] = self._ask(claim, facts)
-        return found
+        verdict = self._answers.get(key)
+        if verdict is None:
+            verdict = self._answers[key] = self._ask(claim, facts)
+        return verdict
 
     def contradicts(self, condition: Term, given: Iterable[Term]) -> bool:
         """Can `condition` surely not hold where all of `given` do? A no may also mean that the
@@ -116,8 +116,8 @@ class Solver:
     def _settled(self, facts: tuple[Term, ...], claim: Term, *, negate: bool) -> bool:
         """Do the facts contradict the claim (or its negation)? Z3 has little time to say so."""
         key = (claim, facts, negate)
-        found = self._asides.get(key)
-        if found is None:
+        verdict = self._asides.get(key)
+        if verdict is None:
             if self.pruning > PRUNING_TOTAL or claim.size > _PRUNED_SIZE:
                 return False
             if self._samples.refutes(claim, facts, negated=not negate) is not None:
@@ -127,8 +127,8 @@ class Solver:
             before = self._units
             answer = self._check(facts, claim, negate=negate, limit=PRUNING)
             self.pruning += self._units - before
-            found = self._asides[key] = bool(answer == self._z3.unsat)
-        return found
+            verdict = self._asides[key] = bool(answer == self._z3.unsat)
+        return verdict
 
     def smt2(self, claim: Term, given: Iterable[Term] = ()) -> str:
         """The question as a stand-alone SMT-LIB 2 file that is unsat where the claim holds, in
@@ -162,11 +162,11 @@ class Solver:
         return tuple(sorted(chosen, key=lambda t: t.id))
 
     def _unknowns(self, term: Term) -> frozenset[Term]:
-        found = self._atoms.get(term)
-        if found is None:
-            found = frozenset(n for n in walk(term) if n.kind in OPAQUE)
-            self._atoms[term] = found
-        return found
+        atoms = self._atoms.get(term)
+        if atoms is None:
+            atoms = frozenset(n for n in walk(term) if n.kind in OPAQUE)
+            self._atoms[term] = atoms
+        return atoms
 
     # ------------------------------------------------------------ asking
 
@@ -292,13 +292,13 @@ def _is_hopeless(node: Term) -> bool:
 
 def _named(value_of: Callable[[Term], int | None], *terms: Term) -> dict[str, int]:
     """The values of the unknowns in some terms, as the trace names them."""
-    found: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for node in walk(*terms):
         value = value_of(node) if node.kind in OPAQUE else None
         if value is not None:
             name = show(node)
-            found[f"{name}, another" if name in found else name] = value
-    return dict(sorted(found.items()))
+            ids[f"{name}, another" if name in ids else name] = value
+    return dict(sorted(ids.items()))
 
 
 def _counted(solver: Any) -> int:

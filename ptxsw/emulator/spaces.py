@@ -37,9 +37,9 @@ class Spaces:
         if space is None:
             return None
         variance = Variance.LANE if space == "local" else Variance.UNIFORM
-        found = self._terms.atom(f"window({space})", width, variance, None, Origin.WINDOW, (space,))
-        self._windows[found] = space
-        return found
+        atom = self._terms.atom(f"window({space})", width, variance, None, Origin.WINDOW, (space,))
+        self._windows[atom] = space
+        return atom
 
     def points(self, pointer: Term, space: str) -> Term:
         """Note that an atom is an address in `space`."""
@@ -49,10 +49,10 @@ class Spaces:
     def resolve(self, address: Term) -> tuple[str, Term]:
         """The space of a generic address and the address in that space; ("generic", address)
         where it is not known."""
-        found = self._known.get(address)
-        if found is None:
-            found = self._known[address] = self._resolve(address)
-        return found
+        place = self._known.get(address)
+        if place is None:
+            place = self._known[address] = self._resolve(address)
+        return place
 
     def _resolve(self, address: Term) -> tuple[str, Term]:
         bases = [t for t, coefficient in split(address)[1] if coefficient == 1]

@@ -76,10 +76,10 @@ class SymbolicMachine:
         """Width of a register in bits; an undeclared one counts as 32 bits wide."""
         if reg is CARRY:
             return 1
-        found = self._widths.get(reg)
-        if found is None:
-            found = self._widths[reg] = self._body.width(reg) or 32
-        return found
+        bits = self._widths.get(reg)
+        if bits is None:
+            bits = self._widths[reg] = self._body.width(reg) or 32
+        return bits
 
     def ask(self, solver: Solver) -> None:
         """From now on the solver may be asked whether a store misses a load."""
@@ -309,10 +309,10 @@ class SymbolicMachine:
         return base
 
     def read_reg(self, state: State, reg: Reg) -> Term:
-        found = state.env.get(reg)
-        if found is None:
-            found = state.env[reg] = undefined(self.terms, reg, self.width(reg))
-        return found
+        value = state.env.get(reg)
+        if value is None:
+            value = state.env[reg] = undefined(self.terms, reg, self.width(reg))
+        return value
 
     def read(self, state: State, operand: Operand) -> Term | int:
         """The value of a source; an integer for a literal, whose width the reader knows."""
@@ -358,18 +358,18 @@ class SymbolicMachine:
 
     def special(self, name: str) -> Term:
         """The value of a special register (manual chapter 10)."""
-        found = self._specials.get(name)
-        if found is None:
+        value = self._specials.get(name)
+        if value is None:
             if name not in SPECIALS:
                 return self.terms.fresh(name, 64, origin=Origin.VOLATILE)
             variance, ones = SPECIALS[name]
             size = self._launch.get(name)
             if size is not None:
-                found = self.terms.const(size, 32)
+                value = self.terms.const(size, 32)
             else:
-                found = self.terms.atom(name, 32, variance, self._bounded(name, ones))
-            self._specials[name] = found
-        return found
+                value = self.terms.atom(name, 32, variance, self._bounded(name, ones))
+            self._specials[name] = value
+        return value
 
     def _bounded(self, name: str, ones: int) -> int:
         """A thread index is below the block size, where that is known."""
@@ -392,11 +392,11 @@ def _launch_bounds(function: Function) -> dict[str, int]:
 def _named_outside_loads(body: Body) -> frozenset[str]:
     """Symbols whose memory may be written, here or through their address: a device function may
     do that to its parameters."""
-    found: set[str] = set()
+    names: set[str] = set()
     for instruction in body.instructions:
         if instruction.opcode != "ld":
             for operand in flat(instruction.operands):
                 base = operand.base if isinstance(operand, Mem) else operand
                 if isinstance(base, Symbol):
-                    found.add(base.name)
-    return frozenset(found)
+                    names.add(base.name)
+    return frozenset(names)

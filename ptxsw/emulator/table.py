@@ -27,9 +27,9 @@ class TermTable:
     ) -> Term:
         # Of two unknowns of one name that vary differently neither may stand for the other.
         key = (kind, width, value, args if args else variance)
-        found = self._table.get(key)
-        if found is not None:
-            return found
+        node = self._table.get(key)
+        if node is not None:
+            return node
         term = Term()
         term.id = len(self._table)
         term.kind = kind

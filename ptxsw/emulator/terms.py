@@ -258,12 +258,12 @@ class Terms(TermTable):
         if width == a.width:
             return a
         wanted = (a, low, width)
-        found = self._fields.get(wanted)
-        if found is None:
+        bits = self._fields.get(wanted)
+        if bits is None:
             for field in bottom_up(self._fields, field_parts, wanted):
                 self._fields[field] = self._field(*field)
-            found = self._fields[wanted]
-        return found
+            bits = self._fields[wanted]
+        return bits
 
     def _field(self, a: Term, low: int, width: int) -> Term:
         """Bits of a term, of which the fields that they are made of are known."""

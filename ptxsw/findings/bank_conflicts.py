@@ -14,13 +14,13 @@ _PADS = 4  # elements by which rows may be padded
 
 
 def find(scene: Scene) -> Iterator[Finding]:
-    found: dict[object, list[Site]] = {}
+    by_pattern: dict[object, list[Site]] = {}
     for site in scene.sites:
         if site.shown.space == "shared" and (site.shown.bank_conflicts or 1) > 1:
             array = (site.shown.index or "").partition("[")[0]
             key = (array, site.shown.lane_stride, site.shown.lanes, site.times)
-            found.setdefault(key, []).append(site)
-    for sites in found.values():
+            by_pattern.setdefault(key, []).append(site)
+    for sites in by_pattern.values():
         if scene.lanes(sites[0]) > 1:
             yield _finding(scene, sites)
 

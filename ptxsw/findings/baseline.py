@@ -51,10 +51,10 @@ def written(findings: Iterable[Located], resources: Mapping[str, Usage]) -> str:
 def new(findings: Iterable[Located], known: Baseline) -> tuple[Located, ...]:
     """The findings beyond those that the baseline counts."""
     left = Counter(known.findings)
-    found = []
+    fresh = []
     for each in findings:
         if left[each.key] > 0:
             left[each.key] -= 1
         else:
-            found.append(each)
-    return tuple(found)
+            fresh.append(each)
+    return tuple(fresh)

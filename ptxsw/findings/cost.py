@@ -60,8 +60,8 @@ def weigh(scene: Scene) -> tuple[tuple[model.Access, ...], model.Totals]:
 
 def _weights(scene: Scene) -> Iterator[tuple[int, float]]:
     for site in scene.sites:
-        if site.shown.space == "shared" and (found := passes(site)) is not None:
-            yield site.index, WAVEFRONT * found * site.times
+        if site.shown.space == "shared" and (wavefronts := passes(site)) is not None:
+            yield site.index, WAVEFRONT * wavefronts * site.times
         elif site.shown.space == "local" and site.shown.sectors is not None:
             yield site.index, site.shown.sectors * site.times
     for group in groups(scene):

@@ -67,20 +67,20 @@ def predicate(scene: Scene, branch: int) -> Term | None:
     """The condition of a branch as a term, where straight code computes it from what is no memory;
     else None."""
     cfg = scene.trace.cfg
-    found = dependence(scene, branch)
-    instructions = [cfg.instructions[index] for index in sorted(found.steps)]
+    cause = dependence(scene, branch)
+    instructions = [cfg.instructions[index] for index in sorted(cause.steps)]
     written = [reg for instruction in instructions for reg in defs(instruction)]
     once = len(written) == len(set(written))
     block = cfg.block_of[branch]
     straight = all(
         cfg.dominates(cfg.block_of[i], block) and cfg.instructions[i].guard is None
-        for i in found.steps
+        for i in cause.steps
     )
-    if found.loads or not once or not straight:
+    if cause.loads or not once or not straight:
         return None
     machine = SymbolicMachine(scene.trace.module, scene.trace.function, Terms())
     state = State({})
-    for index in sorted(found.steps):
+    for index in sorted(cause.steps):
         step = machine.prepare(cfg.instructions[index], frozenset(written))
         if step is not None:
             machine.run(step, state, index)

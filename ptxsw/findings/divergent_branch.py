@@ -20,17 +20,17 @@ def find(scene: Scene) -> Iterator[Finding]:
         few = max(1, _FEW * scene.times(branch))
         if work[0] < few or not _splits_warps(scene, branch):
             continue
-        found = dependence(scene, branch)
+        cause = dependence(scene, branch)
         todo = (
             "Let the branch depend on something that a whole warp shares (`threadIdx.x / 32`)"
-            if not found.loads
+            if not cause.loads
             else "Sort or bin the items, so that the lanes of a warp take the same side"
         )
         yield scene.finding(
             NAME, "warning" if work[0] >= _SHARE * scene.executed else "note", [branch],
             measure=f"{plural(work[0], 'instruction')} beside {work[1]:,}",
             what=f"Lanes of one warp take different sides of this branch, which depends on "
-            f"{said(scene, found)}. The warp executes both sides: {work[0]:,} and {work[1]:,} "
+            f"{said(scene, cause)}. The warp executes both sides: {work[0]:,} and {work[1]:,} "
             "instructions, with the iterations of their loops.",
             advice=f"{todo}. Where both sides are short, compute both results and select one.",
             weight=work[0],

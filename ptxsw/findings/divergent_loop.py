@@ -19,9 +19,9 @@ def find(scene: Scene) -> Iterator[Finding]:
             continue
         for source in sorted({source for source, _ in loop.exits}):
             branch = cfg.blocks[source].end - 1
-            found = dependence(scene, branch)
-            if found.loads:  # what the index of the thread decides differs by an iteration or so
-                yield _finding(scene, loop, branch, found)
+            cause = dependence(scene, branch)
+            if cause.loads:  # what the index of the thread decides differs by an iteration or so
+                yield _finding(scene, loop, branch, cause)
                 break
 
 

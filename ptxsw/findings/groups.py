@@ -53,28 +53,28 @@ class Group(Struct, frozen=True, dict=True):
             return self._new(alone * own if self.step is not None else alone)
         phase = self.sites[0].shown.phase or 0
         starts = [phase + lane * self.stride for lane in range(LANES)]
-        found: set[int] = set()
+        sectors: set[int] = set()
         for site, offset in zip(self.sites, self.offsets, strict=True):
-            found |= touched((at + offset for at in starts), site.shown.bytes or 1, SECTOR)
-        return self._new(len(found))
+            sectors |= touched((at + offset for at in starts), site.shown.bytes or 1, SECTOR)
+        return self._new(len(sectors))
 
     @cached_property
     def used(self) -> float:
         """The sectors that the same bytes would fill."""
         if self.stride is None:
             return self._new(max(1.0, self.bytes * LANES / SECTOR))
-        found: set[int] = set()
+        asked: set[int] = set()
         for site, offset in zip(self.sites, self.offsets, strict=True):
             at = [lane * self.stride + offset for lane in range(LANES)]
-            found |= touched(at, site.shown.bytes or 1, 1)
-        return self._new(max(1.0, len(found) / SECTOR))
+            asked |= touched(at, site.shown.bytes or 1, 1)
+        return self._new(max(1.0, len(asked) / SECTOR))
 
     def _touched(self, unit: int) -> set[int]:
         """The units of memory that one lane touches."""
-        found: set[int] = set()
+        sectors: set[int] = set()
         for site, offset in zip(self.sites, self.offsets, strict=True):
-            found |= touched((offset - min(self.offsets),), site.shown.bytes or 1, unit)
-        return found
+            sectors |= touched((offset - min(self.offsets),), site.shown.bytes or 1, unit)
+        return sectors
 
     def _new(self, count: float) -> float:
         if self.growth is None:
@@ -87,18 +87,18 @@ class Group(Struct, frozen=True, dict=True):
 @lru_cache(maxsize=1)
 def groups(scene: Scene) -> tuple[Group, ...]:
     """The accesses of global memory whose sectors are known, in groups."""
-    found: dict[Hashable, list[tuple[Site, int]]] = {}
+    by_row: dict[Hashable, list[tuple[Site, int]]] = {}
     for site in scene.sites:
         if not site.is_global or site.shown.sectors is None or not site.shown.bytes:
             continue
         polynomial = scene.polynomial(site.access)
         if polynomial is None:
-            found["alone", site.index] = [(site, 0)]
+            by_row["alone", site.index] = [(site, 0)]
             continue
         loop = scene.trace.cfg.loop_of.get(scene.trace.cfg.block_of[site.index])
         key = (loop, site.shown.space, without_constant(polynomial))
-        found.setdefault(key, []).append((site, polynomial.get((), 0)))
-    return tuple(_group(scene, members) for members in found.values())
+        by_row.setdefault(key, []).append((site, polynomial.get((), 0)))
+    return tuple(_group(scene, members) for members in by_row.values())
 
 
 def _group(scene: Scene, members: list[tuple[Site, int]]) -> Group:

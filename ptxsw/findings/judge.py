@@ -81,17 +81,17 @@ class Judge:
         launch = of_kernel(self._module, function, self._launches)
         if launch is None:
             return None
-        found = executed(self._module, function, launch)
-        if isinstance(found, str):
-            self.problems.append(found)
+        counts = executed(self._module, function, launch)
+        if isinstance(counts, str):
+            self.problems.append(counts)
             return None
-        return found
+        return counts
 
     def kernel(self, function: Function) -> model.Kernel:
         """The report of one kernel. Raises ParseError; ValueError where it is not said which of
         several is launched."""
-        found = self._executed(function)
-        block = self._block if found is None else found.block
+        counts = self._executed(function)
+        block = self._block if counts is None else counts.block
         trace = emulate(
             self._module, function, budget_s=Options().budget_s, solver=Solver()
         )  # fmt: skip
@@ -101,4 +101,4 @@ class Judge:
             plain, instructions=trace.statistics.instructions, accesses=accesses, rows=rows
         )
         used = self._resources.get(function.name)
-        return judged(trace, kernel, block, self._arch, used, self._rules, found)
+        return judged(trace, kernel, block, self._arch, used, self._rules, counts)

@@ -21,11 +21,11 @@ def is_aliasing(repeat: Repeat) -> bool:
 
 
 def find(scene: Scene) -> Iterator[Finding]:
-    found: dict[str, list[Repeat]] = {}
+    by_store: dict[str, list[Repeat]] = {}
     for repeat in repeats(scene):
         if is_aliasing(repeat):
-            found.setdefault(_name(scene, repeat.site), []).append(repeat)
-    for name, several in found.items():
+            by_store.setdefault(_name(scene, repeat.site), []).append(repeat)
+    for name, several in by_store.items():
         yield _finding(scene, name, several)
 
 

@@ -20,13 +20,13 @@ def find(scene: Scene) -> Iterator[Finding]:
     used = scene.resources
     shared = used.shared if used is not None else _static(scene)
     try:
-        found = occupancy(scene.arch, threads, used.registers if used else 0, shared)
+        resident = occupancy(scene.arch, threads, used.registers if used else 0, shared)
     except (UnknownTarget, ValueError):
         return
-    if found.blocks == 0:
-        yield _impossible(scene, threads, found, shared)
-    elif found.fraction < _HALF:
-        yield _low(scene, threads, found)
+    if resident.blocks == 0:
+        yield _impossible(scene, threads, resident, shared)
+    elif resident.fraction < _HALF:
+        yield _low(scene, threads, resident)
 
 
 def _static(scene: Scene) -> int:

@@ -13,12 +13,12 @@ NAME = "ptxsw-repeated-loads"
 
 
 def find(scene: Scene) -> Iterator[Finding]:
-    found: dict[object, list[Repeat]] = {}
+    by_source: dict[object, list[Repeat]] = {}
     for repeat in repeats(scene):
         if not is_aliasing(repeat):
             block = scene.trace.cfg.block_of[repeat.site.index]
-            found.setdefault((block, repeat.turns > 0), []).append(repeat)
-    for several in found.values():
+            by_source.setdefault((block, repeat.turns > 0), []).append(repeat)
+    for several in by_source.values():
         yield _finding(scene, several)
 
 

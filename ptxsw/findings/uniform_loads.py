@@ -12,13 +12,13 @@ NAME = "ptxsw-uniform-loads"
 
 def find(scene: Scene) -> Iterator[Finding]:
     cfg = scene.trace.cfg
-    found: dict[int, list[Site]] = {}
+    by_line: dict[int, list[Site]] = {}
     for site in scene.sites:
         header = cfg.loop_of.get(cfg.block_of[site.index])
         same = site.shown.uniform or site.shown.lane_stride == 0
         if header is not None and same and site.shown.kind == "load" and site.is_global:
-            found.setdefault(header, []).append(site)
-    for sites in found.values():
+            by_line.setdefault(header, []).append(site)
+    for sites in by_line.values():
         yield scene.finding(
             NAME, "note", [site.index for site in sites],
             measure=f"{plural(len(sites), 'load')} of one element",

@@ -41,13 +41,15 @@ def usages(cubins: Iterable[bytes], threads: int | None) -> dict[str, Usage]:
     """What the kernels of cubins use, by "sm_80 name"; of several of one name the second is
     "sm_80 name #2". `threads` of a block; None: as the kernel's bounds say, else 256. Raises
     BadCubin."""
-    found: dict[str, Usage] = {}
+    by_kernel: dict[str, Usage] = {}
     for data in cubins:
         made = cubin.read(data)
         for code in made.functions:
             if code.entry:
-                found[free(f"sm_{made.arch} {code.name}", found)] = _usage(made, code, threads)
-    return found
+                by_kernel[free(f"sm_{made.arch} {code.name}", by_kernel)] = _usage(
+                    made, code, threads
+                )
+    return by_kernel
 
 
 def free(name: str, taken: Collection[str]) -> str:

@@ -14,25 +14,25 @@ INSTRUCTIONS = 75
 
 def find(scene: Scene) -> Iterator[Finding]:
     cfg = scene.trace.cfg
-    found = [
+    divisions = [
         index
         for index, instruction in enumerate(cfg.instructions)
         if instruction.opcode in ("div", "rem")
         and not {"u64", "s64"}.isdisjoint(instruction.modifiers)
         and cfg.loops_around(cfg.block_of[index])
     ]
-    if not found:
+    if not divisions:
         return
-    found.sort(key=lambda index: (-scene.times(index), index))
+    divisions.sort(key=lambda index: (-scene.times(index), index))
     yield scene.finding(
-        NAME, "warning", found,
-        measure=f"{plural(len(found), 'division')} of 64-bit integers",
-        what=f"{plural(len(found), 'division')} of 64-bit integers in a loop. For each, ptxas "
+        NAME, "warning", divisions,
+        measure=f"{plural(len(divisions), 'division')} of 64-bit integers",
+        what=f"{plural(len(divisions), 'division')} of 64-bit integers in a loop. For each, ptxas "
         f"calls a routine of some {INSTRUCTIONS} instructions; a 32-bit division takes about 20.",
         advice="Use 32-bit operands where the values fit, hoist the division out of the loop, or "
         "count quotient and remainder along with the index.",
-        weight=sum(INSTRUCTIONS * scene.times(index) for index in found),
-        divisions=len(found), times=scene.times(found[0]),
+        weight=sum(INSTRUCTIONS * scene.times(index) for index in divisions),
+        divisions=len(divisions), times=scene.times(divisions[0]),
     )  # fmt: skip
 
 

@@ -71,12 +71,12 @@ class FlowGraph(Struct, frozen=True, dict=True):
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:
-        found: list[list[int]] = [[] for _ in self.blocks]
+        before: list[list[int]] = [[] for _ in self.blocks]
         for number in self.order:
             for successor in self.blocks[number].successors:
-                if number not in found[successor]:
-                    found[successor].append(number)
-        return tuple(map(tuple, found))
+                if number not in before[successor]:
+                    before[successor].append(number)
+        return tuple(map(tuple, before))
 
     @cached_property
     def rank(self) -> Mapping[int, int]:
@@ -166,7 +166,7 @@ class FlowGraph(Struct, frozen=True, dict=True):
             parents[header] = parent = innermost.get(header)
             depths[header] = depths[parent] + 1
             innermost.update(dict.fromkeys(bodies[header], header))
-        found: dict[int, Loop] = {}
+        loops: dict[int, Loop] = {}
         for header in inner_first:
             exits = tuple(
                 (n, s)
@@ -174,7 +174,7 @@ class FlowGraph(Struct, frozen=True, dict=True):
                 for s in self.blocks[n].successors
                 if s not in bodies[header]
             )
-            found[header] = Loop(
+            loops[header] = Loop(
                 header,
                 frozenset(bodies[header]),
                 tuple(latches[header]),
@@ -182,7 +182,7 @@ class FlowGraph(Struct, frozen=True, dict=True):
                 parents[header],
                 depths[header],
             )
-        return found
+        return loops
 
     def _loop_body(self, header: int, latches: Iterable[int]) -> set[int]:
         return {header} | self.reaching(latches, {header})

@@ -89,13 +89,13 @@ class _Question:
         parting = [n for n in sorted(self._before) if self._comes_again(n) and self._parts(n)]
         meeting = self._meeting() if parting else {}
         for number in self._before:
-            found = self._kept_back(self._cfg.blocks[number])
-            if found is not None:
-                return found
+            blocker = self._kept_back(self._cfg.blocks[number])
+            if blocker is not None:
+                return blocker
         for number in parting:
-            found = self.blocker_at_branch(number, meeting)
-            if found is not None:
-                return found
+            blocker = self.blocker_at_branch(number, meeting)
+            if blocker is not None:
+                return blocker
         return None
 
     def _comes_again(self, number: int) -> bool:
@@ -196,12 +196,12 @@ class _Question:
 
 def _ending_at_once(cfg: Cfg) -> frozenset[int]:
     """Blocks from which lanes run to an end, without a loop, an access or a wait."""
-    found: set[int] = set()
+    ending: set[int] = set()
     for number in reversed(cfg.order):
         block = cfg.blocks[number]
         run = cfg.instructions[block.start : block.end]
-        if found.issuperset(block.successors) and all(
+        if ending.issuperset(block.successors) and all(
             instruction.opcode in _LEAVING or computes(instruction) for instruction in run
         ):
-            found.add(number)
-    return frozenset(found)
+            ending.add(number)
+    return frozenset(ending)

@@ -100,12 +100,12 @@ def _kills(instruction: Instruction) -> Facts:
 
 def read_first(instructions: Iterable[Instruction]) -> Facts:
     """Registers that a straight line of instructions may read before it has set them."""
-    found: set[Reg] = set()
+    registers: set[Reg] = set()
     known: set[Reg] = set()
     for instruction in instructions:
-        found |= uses(instruction) - known
+        registers |= uses(instruction) - known
         known |= _kills(instruction)
-    return frozenset(found)
+    return frozenset(registers)
 
 
 def slice_registers(cfg: Cfg, roots: Callable[[Instruction], tuple[Reg, ...]]) -> Facts:

@@ -92,10 +92,10 @@ class _Cuda:
             self._cuda.memcpy_htod(address, np.ascontiguousarray(data))
 
     def download(self, address: int, size: int) -> Array:
-        found = np.empty(size, np.uint8)
+        array = np.empty(size, np.uint8)
         with self._errors("copying from the device"):
-            self._cuda.memcpy_dtoh(found, address)
-        return found
+            self._cuda.memcpy_dtoh(array, address)
+        return array
 
     def copy(self, destination: int, source: int, size: int) -> None:
         with self._errors("copying on the device"):

@@ -37,17 +37,17 @@ def invent(trace: Trace, device: Device, blocks: Sequence[Shape] = BLOCKS) -> li
     twice the second-level cache, where the sizes are the kernel's to choose. Raises NoLaunch."""
     known = parameters(trace)
     fixed = trace.function.block_shape
-    found: list[Launch] = []
+    launches: list[Launch] = []
     why = ""
     for block in [fixed] if fixed else blocks:
         launch = _launch(trace, known, device, block)
         try:
-            found.append(_in_bounds(trace, launch))
+            launches.append(_in_bounds(trace, launch))
         except NoLaunch as error:
             why = str(error)
-    if not found:
+    if not launches:
         raise NoLaunch(f"{trace.function.name}: {why}; give a launch with --launch")
-    return found
+    return launches
 
 
 def _launch(trace: Trace, known: Sequence[Parameter], device: Device, block: Shape) -> Launch:

@@ -138,12 +138,12 @@ def measure(
                 wrong[variant] = str(error)
                 continue
             try:
-                found = stage.results(kernels[variant])
+                results = stage.results(kernels[variant])
             except GpuError as error:
                 raise GpuError(f"{function.name} as {variant.name}: {error}") from error
             if variant.bound:
                 continue
-            difference = _same(expected, found)
+            difference = _same(expected, results)
             if steady is not None:
                 wrong[variant] = f"the original's own results change from run to run: {steady}"
             elif difference is not None:
@@ -190,7 +190,7 @@ def _series(
 ) -> dict[Variant, tuple[list[float], list[float]]]:
     """Seconds of a launch: two series of samples for each kernel, the kernels taking turns."""
     cold = scratch.needed_for(problem)
-    found: dict[Variant, tuple[list[float], list[float]]] = {v: ([], []) for v in kernels}
+    series: dict[Variant, tuple[list[float], list[float]]] = {v: ([], []) for v in kernels}
     for turn in (0, 1):
         for variant, kernel in kernels.items():
             stage.reset()
@@ -210,8 +210,8 @@ def _series(
             for _ in range(effort.samples):
                 if cold:
                     scratch.evict()
-                found[variant][turn].append(driver.seconds(work) / times)
-    return found
+                series[variant][turn].append(driver.seconds(work) / times)
+    return series
 
 
 def _measured(

@@ -48,13 +48,13 @@ class PreparedLaunch(Struct, frozen=True):
 
 def buffers(values: Sequence[Value]) -> list[DeviceArray]:
     """The buffers among arguments, in order."""
-    found = []
+    arrays = []
     for value in values:
         if isinstance(value, DeviceArray):
-            found.append(value)
+            arrays.append(value)
         elif isinstance(value, Structure):
-            found += [inner for _, _, inner in value.fields if isinstance(inner, DeviceArray)]
-    return found
+            arrays += [inner for _, _, inner in value.fields if isinstance(inner, DeviceArray)]
+    return arrays
 
 
 def from_launch(launch: Launch) -> PreparedLaunch:

@@ -73,11 +73,11 @@ def speedups(rows: Sequence[Measured]) -> dict[str, dict[str, float]]:
         key = (row.name, row.kernel)
         if row.seconds is not None and key not in bad:
             best[key] = min(best.get(key, row.seconds), row.seconds)
-    found: dict[str, dict[str, float]] = {}
+    ratios: dict[str, dict[str, float]] = {}
     for (name, kernel), seconds in best.items():
         if name != ORIGINAL and (ORIGINAL, kernel) in best:
-            found.setdefault(name, {})[kernel] = best[ORIGINAL, kernel] / max(seconds, 1e-12)
-    return found
+            ratios.setdefault(name, {})[kernel] = best[ORIGINAL, kernel] / max(seconds, 1e-12)
+    return ratios
 
 
 def chart(path: Path, rows: Sequence[Measured], device: Device, title: str = "") -> None:
@@ -87,12 +87,12 @@ def chart(path: Path, rows: Sequence[Measured], device: Device, title: str = "")
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "ptxsw"  # equal figures are equal files
     plt = importlib.import_module("matplotlib.pyplot")
-    found = speedups(rows)
+    ratios = speedups(rows)
     kernels = list(dict.fromkeys(row.kernel for row in rows))
     size = (max(6.0, 0.8 * (len(kernels) + 1)), 4.5)
     figure, axes = plt.subplots(figsize=size, layout="constrained")
-    width = 0.8 / max(len(found), 1)
-    for at, (name, own) in enumerate(found.items()):
+    width = 0.8 / max(len(ratios), 1)
+    for at, (name, own) in enumerate(ratios.items()):
         here = [index for index, kernel in enumerate(kernels) if kernel in own]
         left = [index - 0.4 + (at + 0.5) * width for index in here]
         axes.bar(left, [own[kernels[i]] for i in here], width, label=name)
@@ -102,7 +102,7 @@ def chart(path: Path, rows: Sequence[Measured], device: Device, title: str = "")
     axes.set_xticks(range(len(kernels) + 1), [*kernels, "geo. mean"], rotation=40, ha="right")
     axes.set_ylabel("speed-up over the original")
     axes.set_title(f"{title}\n{device}".strip(), fontsize="medium")
-    if found:
+    if ratios:
         figure.legend(fontsize="small", ncols=5, loc="outside lower center")
     with naming(str(path)):
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -123,11 +123,11 @@ def declaration(text: str) -> tuple[tuple[Declared, bool], ...]:
     names: list[Any] = [child.children[0] for child in root.find_data("declarator")]
     starts = sorted(name.start_pos for name in names)
     head = text[: starts[0]]
-    found: list[tuple[Declared, bool]] = []
+    variables: list[tuple[Declared, bool]] = []
     for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
         declarator, equals, _ = text[start:stop].partition("=")
-        found += [(d, bool(equals)) for d in quick(head + declarator.rstrip(" \t\r\n,;"))]
-    return tuple(found)
+        variables += [(d, bool(equals)) for d in quick(head + declarator.rstrip(" \t\r\n,;"))]
+    return tuple(variables)
 
 
 def unusual_declaration(

@@ -63,8 +63,8 @@ class Opcodes(dict[str, tuple[str, tuple[str, ...]]]):
 
     def __missing__(self, text: str) -> tuple[str, tuple[str, ...]]:
         opcode, *modifiers = text.split(".")
-        self[text] = found = (opcode, tuple(modifiers))
-        return found
+        self[text] = head = (opcode, tuple(modifiers))
+        return head
 
 
 class Heads(dict[str, "Head | None"]):
@@ -78,14 +78,14 @@ class Heads(dict[str, "Head | None"]):
 
     def __missing__(self, text: str) -> Head | None:
         match = _HEAD.fullmatch(text)
-        found: Head | None = None
+        head: Head | None = None
         if match is not None:
             blanks, guard, word = match.groups()
             opcode, modifiers = self._opcodes[word]
-            found = (opcode, modifiers, guard, len(blanks))
-        if found is not None or len(text) < _SHORT:
-            self[text] = found
-        return found
+            head = (opcode, modifiers, guard, len(blanks))
+        if head is not None or len(text) < _SHORT:
+            self[text] = head
+        return head
 
 
 def _separators(text: str) -> tuple[Cut, str, str]:

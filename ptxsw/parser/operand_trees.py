@@ -137,10 +137,10 @@ class OperandBuilder:
 
     def _value(self, node: Tree[Any]) -> Operand:
         """An operand inside an expression, where `(a)` only groups."""
-        found = self.operand(node)
-        while type(found) is Args and len(found.elements) == 1:
-            found = found.elements[0]
-        return found
+        operand = self.operand(node)
+        while type(operand) is Args and len(operand.elements) == 1:
+            operand = operand.elements[0]
+        return operand
 
     def _binary(self, left: Tree[Any], sign: Token, right: Tree[Any]) -> Operand:
         a, b = self._value(left), self._value(right)
@@ -164,16 +164,16 @@ class OperandBuilder:
         return self._value(yes) if self._fold(condition) else self._value(no)
 
     def _prefix(self, sign: Token, node: Tree[Any]) -> Operand:
-        found = self._value(node)
-        if type(found) is Float:
-            return Float(found.bits ^ (sign == "-") << (found.width - 1), found.width)
-        if type(found) is not Int:
+        operand = self._value(node)
+        if type(operand) is Float:
+            return Float(operand.bits ^ (sign == "-") << (operand.width - 1), operand.width)
+        if type(operand) is not Int:
             raise _misread(f"expected a number after '{sign}'", sign)
-        return _constant(-found.value if sign == "-" else found.value)
+        return _constant(-operand.value if sign == "-" else operand.value)
 
     def _negation(self, node: Tree[Any]) -> Operand:
-        found = self._value(node)
-        return Int(int(not found.value)) if type(found) is Int else Not(found)
+        operand = self._value(node)
+        return Int(int(not operand.value)) if type(operand) is Int else Not(operand)
 
     def _complement(self, node: Tree[Any]) -> Operand:
         return _constant(~self._fold(node))
@@ -185,9 +185,9 @@ class OperandBuilder:
         return Int((value + (LIMIT >> 1)) % LIMIT - (LIMIT >> 1))
 
     def _fold(self, node: Tree[Any]) -> int:
-        found = self._value(node)
-        if type(found) is Int:
-            return found.value
+        value = self._value(node)
+        if type(value) is Int:
+            return value.value
         token = next(node.scan_values(lambda _: True), None)
         raise _misread("expected a constant", token)
 

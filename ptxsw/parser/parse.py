@@ -245,9 +245,9 @@ class _Parser:
             usual = grammar_reader.unusual_declaration(self.source, text, at, usual)
         if any(d.space == "reg" for d, _ in usual):
             raise self._error("registers are declared inside functions only", at, stop + 1)
-        found = [d.at(Span(at, stop + 1), 0, initialised) for d, initialised in usual]
-        self.variables.extend(found)
-        self.surroundings.add(found)
+        variables = [d.at(Span(at, stop + 1), 0, initialised) for d, initialised in usual]
+        self.variables.extend(variables)
+        self.surroundings.add(variables)
         return stop + 1
 
     def _usual(self, match: re.Match[str]) -> int:

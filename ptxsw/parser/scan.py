@@ -118,9 +118,9 @@ _SKIP_TO = {"//": "\n", "/*": "*/", '"': '"'}
 
 def skip_blank(text: str, start: int, end: int) -> int:
     """Offset of the first character that is neither blank nor comment; `end` if none is left."""
-    found = _BLANK.match(text, start, end)
-    assert found is not None
-    return found.end()
+    match = _BLANK.match(text, start, end)
+    assert match is not None
+    return match.end()
 
 
 def labels_by_scope(text: str, span: Span) -> Mapping[int, frozenset[str]]:

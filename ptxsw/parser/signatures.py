@@ -76,11 +76,11 @@ def read_signature(source: Source, start: int, stop: int) -> Signature:
     text, at = match.string, match.end()
     end = len(text.rstrip())
     while at < end:
-        found = _DIRECTIVE.match(text, at)
-        if found is None:
+        directive = _DIRECTIVE.match(text, at)
+        if directive is None:
             raise grammar_reader.header_error(source, text, start)
-        directives.append((found[1], found[2]))
-        at = found.end()
+        directives.append((directive[1], directive[2]))
+        at = directive.end()
     return Signature(
         _parameters(source, match[6], start + match.start(6)),
         _parameters(source, match[4], start + match.start(4)),
@@ -91,18 +91,18 @@ def read_signature(source: Source, start: int, stop: int) -> Signature:
 def _parameters(source: Source, text: str | None, at: int) -> tuple[Variable, ...]:
     if text is None or not text.strip():
         return ()
-    found: list[Variable] = []
+    parameters: list[Variable] = []
     for piece in text.split(","):
         lead = len(piece) - len(piece.lstrip())
         span = make_span(at + lead, at + len(piece.rstrip()))
         words = piece.split()
         if len(words) == 3 and is_plain(*words):
-            found.append(plain_variable(words[0][1:], words[1][1:], words[2], span, None, 0))
+            parameters.append(plain_variable(words[0][1:], words[1][1:], words[2], span, None, 0))
         else:
             try:
-                found += [d.at(span, 0, False) for d in declaration(piece)]
+                parameters += [d.at(span, 0, False) for d in declaration(piece)]
             except BadDeclaration as bad:
                 where = min(at + bad.at, len(source.text))
                 raise ParseError(bad.message, source, Span(where, where + 1)) from None
         at += len(piece) + 1
-    return tuple(found)
+    return tuple(parameters)

@@ -186,13 +186,13 @@ class Reader:
                     return at
             else:
                 try:
-                    found = () if operands is None else self._operands(operands)
+                    values = () if operands is None else self._operands(operands)
                     when = None if guard is None else self.guards[guard]
                 except Unreadable:
                     return at
                 opcode, modifiers = opcodes[name]
                 begin = match.start(2 if guard is None else 1)
-                append(make_instruction(opcode, modifiers, found, when, begin, stop))
+                append(make_instruction(opcode, modifiers, values, when, begin, stop))
             if stop >= end:
                 return stop
             at = stop
@@ -284,13 +284,15 @@ class Reader:
     def _declare(self, text: str, span: Span) -> None:
         """Declare what a declaration, `;` included, declares."""
         scope = self.scope.number
-        found = [each.at(span, scope, initial) for each, initial in self._read_declared(text, span)]
-        for variable in found:
+        variables = [
+            each.at(span, scope, initial) for each, initial in self._read_declared(text, span)
+        ]
+        for variable in variables:
             self._enter(variable)
-        for variable in found:
+        for variable in variables:
             if variable.count is not None and variable.space == "reg" and variable.vector == 1:
                 self._add_family(variable.name, variable.count)
-        self.statements.extend(found)
+        self.statements.extend(variables)
 
     def declare_plain(self, match: re.Match[str], at: int) -> None:
         """Declare what `lines.declared` found in a line at offset `at`."""

@@ -26,10 +26,10 @@ class Guards(dict[str, Guard]):
         reg = self._registers[name[1:].lstrip(BLANKS) if negated else name]
         if type(reg) is not Reg:
             raise Unreadable(text)
-        found = Guard(reg, negated)
+        guard = Guard(reg, negated)
         if not self._registers.shared:  # a name that passes with its scope is not kept
-            self[text] = found
-        return found
+            self[text] = guard
+        return guard
 
 
 class Surroundings:

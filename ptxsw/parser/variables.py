@@ -112,7 +112,7 @@ def declaration(text: str) -> tuple[Declared, ...]:
         raise BadDeclaration("expected a type such as .b32 before the name", head.end())
     if space == "reg" and vector > 4:
         raise BadDeclaration("a vector register has 2 or 4 elements", 0)
-    found: list[Declared] = []
+    variables: list[Declared] = []
     at = head.end()
     while True:
         match = _DECLARATOR.match(text, at)
@@ -121,10 +121,12 @@ def declaration(text: str) -> tuple[Declared, ...]:
         name, count, sizes = match.groups()
         number = int(count) if count is not None else None
         dims = tuple(int(d) if d else None for d in _DIM.findall(sizes)) if sizes else ()
-        found.append(Declared(space, kind, name, number, dims, vector, align, linkage, attributes))
+        variables.append(
+            Declared(space, kind, name, number, dims, vector, align, linkage, attributes)
+        )
         at = match.end()
         if at == len(text):
-            return tuple(found)
+            return tuple(variables)
         if text[at] != ",":
             raise BadDeclaration("expected ',' or ';' after the name", at)
         at += 1
@@ -150,9 +152,9 @@ def usual_declaration(text: str) -> tuple[tuple[Declared, bool], ...] | BadDecla
     if "=" in value:
         return None
     try:
-        found = declaration(head)
+        variables = declaration(head)
     except BadDeclaration as bad:
         return bad
-    if equals and len(found) > 1:
+    if equals and len(variables) > 1:
         return None
-    return tuple((each, bool(equals)) for each in found)
+    return tuple((each, bool(equals)) for each in variables)

@@ -76,7 +76,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     if turning is not None:
         _, efficiency = turning.worst.sectors()
         sectors, conflicts = turning.sectors, turning.bank_conflicts
-    found = model.Access(
+    shown = model.Access(
         line,
         scene.sources.get(access.index),
         access.kind,
@@ -104,20 +104,20 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     )
     scene.writes.note(access, [writer.affine.polynomial(v.address) for v in access.variants])
     if address is None:
-        return found
+        return shown
     polynomial = writer.affine.polynomial(address)
     row, offset = rows.row(access.space, polynomial, access.bits // 8)
     row.lines.append(line)
     if access.kind != "load":
         row.stores[offset] = access.index
-        return replace(found, row=row.name, offset=offset)
+        return replace(shown, row=row.name, offset=offset)
     step, width = writer.affine.lane_step(address), scene.warps.width
     reuse = row.load(
         access.index, line, offset, Along((stride if step is None else constant(step)) or 0, width),
         scene.writes.since(access, polynomial),
     )  # fmt: skip
     again = scene.carried.get(access.index, ())
-    return replace(found, row=row.name, offset=offset, reuse=reuse, carried=again)
+    return replace(shown, row=row.name, offset=offset, reuse=reuse, carried=again)
 
 
 def _hidden(trace: Trace, access: Access, sectors: int | None) -> str | None:
@@ -147,25 +147,25 @@ def _finished(row: OpenRow, writer: AddressWriter) -> model.Row:
 
 def _outlooks(kernel: model.Kernel) -> dict[int, model.Outlook]:
     """What becomes of the loads, by line."""
-    found: dict[int, model.Outlook] = {}
+    outlooks: dict[int, model.Outlook] = {}
     for refusal in kernel.refusals or ():
-        found[refusal.line] = model.Outlook(
+        outlooks[refusal.line] = model.Outlook(
             "keep", refusal.source_line, refusal.delta, None, refusal.reason
         )
     nothing = model.Outlook("keep", None, None, None, None)
     served = [rewrite for rewrite in kernel.rewrites or () if rewrite.source_line is not None]
     for source in (rewrite.source_line for rewrite in served):
         assert source is not None
-        found[source] = replace(found.get(source, nothing), action="source")
+        outlooks[source] = replace(outlooks.get(source, nothing), action="source")
     for rewrite in served:
-        found[rewrite.line] = model.Outlook(
+        outlooks[rewrite.line] = model.Outlook(
             "shuffle" if rewrite.delta else "copy",
             rewrite.source_line,
             rewrite.delta,
             rewrite.proof.status,
             None,
         )
-    return found
+    return outlooks
 
 
 def _outlook(access: Access, line: int, known: Mapping[int, model.Outlook]) -> model.Outlook | None:

@@ -175,11 +175,11 @@ def _listing(source: Source, edited: Iterable[Stretch]) -> Iterator[list[str]]:
 
 def _routines(code: MachineCode) -> list[list[Any]]:
     """For each kernel the number of its first instruction in the listing, and its name."""
-    found: list[list[Any]] = []
+    routines: list[list[Any]] = []
     for number, line in enumerate(code.lines):
-        if not found or found[-1][1] != line.kernel:
-            found.append([number, line.kernel])
-    return found
+        if not routines or routines[-1][1] != line.kernel:
+            routines.append([number, line.kernel])
+    return routines
 
 
 # ---------------------------------------------------------------- the tables

@@ -107,17 +107,17 @@ def _narrowed(
 ) -> tuple[int, ...] | None:
     """Widths at which the columns fit, the widest that fold made narrower, but not below
     `narrowest`; None where they do not."""
-    found = list(widths)
+    narrowed = list(widths)
     folding = [i for i, name in enumerate(header) if name in _FOLDING]
     least = {i: min(widths[i], max(narrowest, len(header[i]))) for i in folding}
-    too_much = sum(found) + len(_APART) * (len(found) - 1) - width
+    too_much = sum(narrowed) + len(_APART) * (len(narrowed) - 1) - width
     while too_much > 0:
-        widest = max(folding, key=lambda i: found[i] - least[i], default=None)
-        if widest is None or found[widest] == least[widest]:
+        widest = max(folding, key=lambda i: narrowed[i] - least[i], default=None)
+        if widest is None or narrowed[widest] == least[widest]:
             return None
-        found[widest] -= 1
+        narrowed[widest] -= 1
         too_much -= 1
-    return tuple(found)
+    return tuple(narrowed)
 
 
 def _without(table: Table, name: str) -> Table:

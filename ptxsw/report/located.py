@@ -99,5 +99,5 @@ def _lines(path: str) -> tuple[str, ...]:
 
 def counted(findings: Iterable[Located]) -> dict[str, int]:
     """How many findings there are of each level, the gravest first."""
-    found = [each.finding.level for each in findings]
-    return {level: found.count(level) for level in ("error", "warning", "note") if level in found}
+    levels = [each.finding.level for each in findings]
+    return {level: levels.count(level) for level in ("error", "warning", "note") if level in levels}

@@ -39,25 +39,25 @@ def over_stores(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
     again = {a.line for a in accesses if any(not c.delta for c in a.carried)}
     rewrites = kernel.rewrites or ()
     constant = {r.line: r for r in rewrites if r.rewrite == _READ_ONLY}
-    found = {
+    sentences = {
         refusal.line: refusal.reason
         for refusal in reversed(kernel.refusals or ())
         if refusal.rewrite == _IN_REGISTERS
         and refusal.line not in constant
         and (refusal.reason != WRAPS or refusal.line in again)
     }
-    found |= {line: _constant(rewrite) for line, rewrite in constant.items()}
+    sentences |= {line: _constant(rewrite) for line, rewrite in constant.items()}
     for rewrite in rewrites:
         if rewrite.rewrite == _IN_REGISTERS:
             for line, told in _kept(rewrite.line, rewrite.detail).items():
                 tested = rewrite.detail.get("tested")
                 if line in constant:
                     tested = constant[line].detail.get("tested")
-                found[line] = f"{told}, behind a test" if tested else told
+                sentences[line] = f"{told}, behind a test" if tested else told
         elif rewrite.rewrite == _KEPT and "tested" in rewrite.detail:
             told = f"register of {rewrite.detail['source_line']}"
-            found[rewrite.line] = f"{told}, behind a test" if rewrite.detail["tested"] else told
-    return found
+            sentences[rewrite.line] = f"{told}, behind a test" if rewrite.detail["tested"] else told
+    return sentences
 
 
 def _constant(rewrite: Rewrite) -> str:

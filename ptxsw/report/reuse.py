@@ -69,7 +69,7 @@ class OpenRow(Struct):
         for place, stored in self.stores.items():
             if (offset - place) % step == 0 if step else place == offset:
                 since = max(since, stored)
-        found = [
+        reuses = [
             model.Reuse(other, 0)
             for at, other in reversed(self.loads.get(offset, ()))
             if at >= since
@@ -80,9 +80,9 @@ class OpenRow(Struct):
             for at, other in self.loads[offset - lane * step]
             if at >= since
         ]
-        found.extend(sorted(near, key=lambda reuse: (abs(reuse.delta), -reuse.line)))
+        reuses.extend(sorted(near, key=lambda reuse: (abs(reuse.delta), -reuse.line)))
         self.loads.setdefault(offset, []).append((index, line))
-        return tuple(found[:_MOST])
+        return tuple(reuses[:_MOST])
 
 
 class Writes(Struct):
@@ -96,12 +96,12 @@ class Writes(Struct):
         """An access; those that write nothing leave no trace."""
         if not _writes(access):
             return
-        found = [_pointers(polynomial) for polynomial in polynomials]
-        if access.kind == "other" or not all(found):
+        bases = [_pointers(polynomial) for polynomial in polynomials]
+        if access.kind == "other" or not all(bases):
             spaces = (access.space,) if access.space != "generic" else ("global", "shared", "local")
             for space in {*spaces, "generic"} | ({"global"} if access.kind == "other" else set()):
                 self.anything[space] = access.index
-        for pointer in frozenset[Monomial]().union(*found):
+        for pointer in frozenset[Monomial]().union(*bases):
             self.through[access.space, pointer] = access.index
 
     def since(self, access: Access, polynomial: Polynomial) -> int:
@@ -111,15 +111,15 @@ class Writes(Struct):
         if _read_only(access):
             return 0
         before = bisect_left(self.calls, access.index)
-        found = [self.anything.get(access.space, -1), self.calls[before - 1] if before else -1]
+        clocks = [self.anything.get(access.space, -1), self.calls[before - 1] if before else -1]
         own = _pointers(polynomial)
-        found += [
+        clocks += [
             at
             for (space, pointer), at in self.through.items()
             if (space == access.space == "shared" and (not own or pointer in own))
             or (space != access.space and "generic" in (space, access.space) and pointer in own)
         ]
-        return max(found) + 1
+        return max(clocks) + 1
 
 
 def calls(trace: Trace) -> list[int]:
@@ -182,12 +182,12 @@ class _Load(Struct, frozen=True):
 def carried(trace: Trace, affine: Affine, width: int) -> dict[int, tuple[model.Carried, ...]]:
     """For loads, by instruction: which load fetched the same bytes in an earlier turn; one answer
     for each loop around them, the innermost first. `width`: lanes in a row of the block."""
-    found: dict[int, list[model.Carried]] = {}
+    by_access: dict[int, list[model.Carried]] = {}
     headers = sorted(trace.cfg.loops, key=lambda h: -trace.cfg.loops[h].depth)
     for header in headers:
         for index, answer in _over(trace, affine, header, width):
-            found.setdefault(index, []).append(answer)
-    return {index: tuple(answers) for index, answers in found.items()}
+            by_access.setdefault(index, []).append(answer)
+    return {index: tuple(answers) for index, answers in by_access.items()}
 
 
 def _over(
@@ -354,10 +354,10 @@ class _Written(Struct, frozen=True):
         for access in inside:
             if not _writes(access):
                 continue
-            found = [_pointers(affine.polynomial(v.address)) for v in access.variants]
-            if access.kind == "other" or access.space == "generic" or not all(found):
+            bases = [_pointers(affine.polynomial(v.address)) for v in access.variants]
+            if access.kind == "other" or access.space == "generic" or not all(bases):
                 return cls(None)
-            pointers[access.space] = pointers.get(access.space, frozenset()).union(*found)
+            pointers[access.space] = pointers.get(access.space, frozenset()).union(*bases)
         return cls(pointers)
 
     def may_change(self, access: Access, polynomial: Polynomial) -> bool:

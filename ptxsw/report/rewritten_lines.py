@@ -83,8 +83,8 @@ def _last_line(kernel: Kernel) -> int:
 
 
 def _written(line: str) -> list[str]:
-    found = _WRITES.match(line)
-    return re.findall(r"%[\w$.]+", found[1]) if found else []
+    match = _WRITES.match(line)
+    return re.findall(r"%[\w$.]+", match[1]) if match else []
 
 
 def _makers(before: str, new: list[str], writers: Mapping[str, list[int]]) -> list[str]:

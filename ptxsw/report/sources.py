@@ -56,14 +56,14 @@ def read_sources(module: Module, directory: Path | None) -> Sources:
 def short_names(paths: Iterable[str]) -> dict[str, str]:
     """For each path as few of its last parts as tell it from the others."""
     parts = {path: PurePosixPath(path.replace("\\", "/")).parts or (path,) for path in paths}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for path, own in parts.items():
         others = [p for other, p in parts.items() if other != path]
         count = 1
         while count < len(own) - 1 and any(p[-count:] == own[-count:] for p in others):
             count += 1
-        found[path] = "/".join(own[-count:])
-    return found
+        names[path] = "/".join(own[-count:])
+    return names
 
 
 def _located(module: Module) -> Iterator[tuple[int, tuple[str, int]]]:

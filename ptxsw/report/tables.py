@@ -158,13 +158,13 @@ def _place(access: Access) -> str:
 
 def _reuse(access: Access) -> str:
     """The nearest loads of the same bytes: as in "70 by lane +1", "67 a turn of BB0_2 ago"."""
-    found = []
+    parts = []
     for reuse in access.reuse[:1]:
         who = f"lane {reuse.delta:+d}" if reuse.delta else "this thread"
-        found.append(f"{reuse.line} by {who}")
+        parts.append(f"{reuse.line} by {who}")
     if not access.reuse or access.reuse[0].delta:
-        found.extend(carried_text(access, carried) for carried in access.carried[:1])
-    return "; ".join(found)
+        parts.extend(carried_text(access, carried) for carried in access.carried[:1])
+    return "; ".join(parts)
 
 
 def carried_text(access: Access, carried: Carried) -> str:

@@ -46,11 +46,11 @@ def turns(trace: Trace, access: Access, warps: Warps) -> Turning | None:
     values = list(_values(trace.turns[atom], warps))
     if len(values) < 2:
         return None
-    found = [_with(trace, access, atom, value, warps) for value in values]
-    figures = tuple(_figures(one, value) for one, value in zip(found, values, strict=True))
+    cases = [_with(trace, access, atom, value, warps) for value in values]
+    figures = tuple(_figures(one, value) for one, value in zip(cases, values, strict=True))
     if len({turn.lane_stride for turn in figures}) < 2:
         return None  # it moves the whole warp, or nothing is known
-    worst = max(found, key=lambda one: one.sectors()[0] or 0)
+    worst = max(cases, key=lambda one: one.sectors()[0] or 0)
     name = str(atom.value).rpartition(", ")[2].rstrip(")").lstrip("%")
     return Turning(name, figures, worst)
 
@@ -58,14 +58,14 @@ def turns(trace: Trace, access: Access, warps: Warps) -> Turning | None:
 def _values(known: Turns, warps: Warps) -> Iterator[int]:
     """The register's values, as long as another turn may follow; none where they or their number
     depend on what only the run knows."""
-    found: list[int] = []
+    values: list[int] = []
     for turn in known:
         value, again = _number(turn.value, warps), _number(turn.again, warps)
         if value is None:
             return
-        found.append(value)
+        values.append(value)
         if again == 0:
-            yield from found
+            yield from values
             return
 
 

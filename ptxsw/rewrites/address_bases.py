@@ -173,14 +173,14 @@ class Addresses:
         for at in self.sums.values:
             for reg in defs(self._cfg.instructions[at]):
                 makers.setdefault(reg, []).append(at)
-        found = {}
+        products = {}
         for place in self.sums.places:
             base = place.operand.base
             if isinstance(base, Reg) and place.index not in moved:
                 ats = makers.get(base, [])
                 if len(ats) == 1 and self._cfg.instructions[ats[0]].guard is None:
-                    found[ats[0]] = base
-        return sorted(found.items())
+                    products[ats[0]] = base
+        return sorted(products.items())
 
     def _read_product(self, value: Term, counter: LoopCounter) -> _Product | None:
         """A value that is to be carried; None where it does not grow by the same in each turn, or

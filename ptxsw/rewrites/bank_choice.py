@@ -101,16 +101,16 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     }
     paying = [c for c, made in choices.items() if dominates(made.ends, work.ends)]
     auto = scene.kernel.options.mode == "auto"
-    found = min(
+    cheapest = min(
         (auto and paying) or choices,
         key=lambda c: (choices[c].ends.sum, -c.detail.permutation.granule),
     )
     if auto and not paying:
         return (
-            f"by count it does not certainly pay: a warp would execute up to {found.added:.0f} "
-            f"instructions more for {found.saved:.0f} wavefronts less"
+            f"by count it does not certainly pay: a warp would execute up to {cheapest.added:.0f} "
+            f"instructions more for {cheapest.saved:.0f} wavefronts less"
         )
-    return found
+    return cheapest
 
 
 def _executed(cfg: Cfg) -> float:
@@ -211,11 +211,11 @@ def _choice(scene: PermutationCosts, permutation: Permutation, saved: float) -> 
 
 def _worst(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, tuple[int, ...]]:
     """For each access the words that the banks are asked for where one is asked for most."""
-    found: dict[int, tuple[int, ...]] = {}
+    conflicts: dict[int, tuple[int, ...]] = {}
     for one in (one for one in traffic if one.requests):
         counts = max((banks.worst(request, one.size) for request in one.requests), key=max)
-        found |= dict.fromkeys(one.members, counts)
-    return found
+        conflicts |= dict.fromkeys(one.members, counts)
+    return conflicts
 
 
 def _added(kernel: Kernel, detail: PermutedBanks) -> float:

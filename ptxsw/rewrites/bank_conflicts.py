@@ -77,11 +77,11 @@ class BankConflicts:
         hottest = max(conflicts, key=lambda t: t.weight * t.wavefronts(stays))
         reason = _obstacle(kernel, shared_arrays(kernel.trace), scene.before)
         if reason is None:
-            found = best(scene)
-            if isinstance(found, PermutationChoice):
-                yield _change(hottest.access.index, found)
+            choice = best(scene)
+            if isinstance(choice, PermutationChoice):
+                yield _change(hottest.access.index, choice)
                 return
-            reason = found
+            reason = choice
             if reason == NONE_HELPS and all(ways(t, stays) <= _MILD for t in conflicts):
                 return
         yield Refusal(self.name, hottest.access.index, reason)
@@ -167,16 +167,16 @@ def _bytes(instruction: Instruction) -> int:
 def _addresses(kernel: Kernel, arrays: Sequence[Variable]) -> frozenset[Reg]:
     """The registers that may hold an address of shared memory, or part of one."""
     names = {(a.name, a.scope) for a in arrays}
-    found: set[Reg] = set()
+    registers: set[Reg] = set()
     grows = True
     while grows:
         grows = False
         for instruction in kernel.trace.cfg.instructions:
-            new = set(defs(instruction)) - found
-            if new and instruction.opcode not in SIMPLE and _holds(instruction, found, names):
-                found |= new
+            new = set(defs(instruction)) - registers
+            if new and instruction.opcode not in SIMPLE and _holds(instruction, registers, names):
+                registers |= new
                 grows = True
-    return frozenset(found)
+    return frozenset(registers)
 
 
 def _holds(instruction: Instruction, tainted: set[Reg], names: set[tuple[str, int]]) -> bool:

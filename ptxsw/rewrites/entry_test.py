@@ -95,17 +95,17 @@ def entry_test(
 
 def _hulls(ranges: Sequence[Range], grid: Grid) -> list[Range]:
     """As few ranges as are seen to hold some on one pointer. Their needs are left out."""
-    found: list[Range] = []
+    hulls: list[Range] = []
     for one in sorted(ranges, key=repr):
-        for at, other in enumerate(found):
+        for at, other in enumerate(hulls):
             low = _least(one.low, other.low, grid)
             high = _least(one.high * -1, other.high * -1, grid)
             if low is not None and high is not None:
-                found[at] = Range(one.base, low, high * -1, frozenset())
+                hulls[at] = Range(one.base, low, high * -1, frozenset())
                 break
         else:
-            found.append(Range(one.base, one.low, one.high, frozenset()))
-    return found
+            hulls.append(Range(one.base, one.low, one.high, frozenset()))
+    return hulls
 
 
 def _one_hull(ranges: Sequence[Range], grid: Grid) -> list[Range]:
@@ -136,12 +136,12 @@ def _least(a: Polynomial, b: Polynomial, grid: Grid) -> Polynomial | None:
 
 def _strongest(needs: Iterable[Polynomial], grid: Grid) -> list[Polynomial]:
     """Some of the needs, from which all follow."""
-    found: list[Polynomial] = []
+    strongest: list[Polynomial] = []
     for need in sorted(dict.fromkeys(needs), key=repr):
-        if not proved(need, Facts(tuple(found)), grid):
-            found = [other for other in found if not proved(other, Facts((need,)), grid)]
-            found.append(need)
-    return found
+        if not proved(need, Facts(tuple(strongest)), grid):
+            strongest = [other for other in strongest if not proved(other, Facts((need,)), grid)]
+            strongest.append(need)
+    return strongest
 
 
 def _shared(atom: Term) -> Shared:

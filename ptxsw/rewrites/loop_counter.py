@@ -135,10 +135,11 @@ class Counting:
     def _read(self, again: Term) -> LoopCounter:
         if again.kind == "not" and again.args[0].kind == "eq" and again.args[0].args[0].width == 32:
             return self._until_equal(self._terms.sub(*again.args[0].args))
-        found = list(comparisons([again], self._terms))
-        if len(found) != 1 or found[0].a.width != 32:
+        compared = list(comparisons([again], self._terms))
+        if len(compared) != 1 or compared[0].a.width != 32:
             raise UncountedLoop(_UNKNOWN)
-        return self._while_less(found[0].a, found[0].b, found[0].strict, found[0].signed)
+        (one,) = compared
+        return self._while_less(one.a, one.b, one.strict, one.signed)
 
     def _until_equal(self, difference: Term) -> LoopCounter:
         """A loop that goes on until a difference is 0, which it comes to by equal steps."""
@@ -199,11 +200,11 @@ class Counting:
     def conditions(self, indices: Iterable[Index], counter: LoopCounter) -> tuple[Condition, ...]:
         """What keeps the counter true, and all of these indices small. Raises Unfit."""
         every = list(dict.fromkeys(indices))
-        found = list(counter.conditions)
+        conditions = list(counter.conditions)
         for carried in dict.fromkeys(index.carried for index in every):
-            found += self._bounded(carried, counter)
-        found += self._ranges(every)
-        return tuple(dict.fromkeys(found))
+            conditions += self._bounded(carried, counter)
+        conditions += self._ranges(every)
+        return tuple(dict.fromkeys(conditions))
 
     def growth(self, carried: Term, counter: LoopCounter) -> Growth:
         """What a carried index grows by in a turn. Raises Unfit."""

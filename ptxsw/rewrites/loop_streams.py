@@ -112,8 +112,8 @@ class LoopStreams:
     def streams(self) -> dict[int, Stream]:
         """The accesses that can be followed from turn to turn."""
         told = self.kernel.options.rewrites is not None  # why the others cannot be followed
-        found = (self._stream(a) for a in self.accesses if told or a.index in self._meeting)
-        return {stream.index: stream for stream in found if stream is not None}
+        each = (self._stream(a) for a in self.accesses if told or a.index in self._meeting)
+        return {stream.index: stream for stream in each if stream is not None}
 
     @cached_property
     def _meeting(self) -> frozenset[int]:
@@ -187,19 +187,19 @@ class LoopStreams:
         compute, or do not always stand before it."""
         base = address(access.instruction).base
         wanted = {base} if isinstance(base, Reg) else set()
-        found: list[int] = []
+        positions: list[int] = []
         at = bisect_left(self._turn, self._when(access.index), key=self._when)
         while (at := max((self._writer_before(reg, at) for reg in wanted), default=-1)) >= 0:
             index = self._turn[at]
             instruction = self.cfg.instructions[index]
-            if not computes(instruction) or len(found) == _LONGEST:
+            if not computes(instruction) or len(positions) == _LONGEST:
                 return None
-            found.append(index)
+            positions.append(index)
             wanted = (wanted - set(defs(instruction))) | uses(instruction)
         elsewhere = {reg for reg in wanted if any(reg in d for d in self._sometimes)}
         if elsewhere or any(reg.scope for reg in wanted):
             return None
-        return tuple(reversed(found))
+        return tuple(reversed(positions))
 
     def _when(self, index: int) -> tuple[int, int]:
         """When an instruction comes in a turn that passes it."""
@@ -214,11 +214,11 @@ class LoopStreams:
     @cached_property
     def _writers(self) -> dict[Reg, list[int]]:
         """Where each register is written: positions in `_turn`."""
-        found: dict[Reg, list[int]] = {}
+        writers: dict[Reg, list[int]] = {}
         for at, index in enumerate(self._turn):
             for reg in defs(self.cfg.instructions[index]):
-                found.setdefault(reg, []).append(at)
-        return found
+                writers.setdefault(reg, []).append(at)
+        return writers
 
     def _writer_before(self, reg: Reg, at: int) -> int:
         """The last position before one that writes a register; -1 where there is none."""

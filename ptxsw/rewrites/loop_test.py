@@ -51,9 +51,9 @@ class LoopTest:
             if test is None or not _compares(self._cfg.instructions[test]):
                 continue
             for operand in (1, 2):
-                found = self._without_sum(block.start, test, operand)
-                if found is not None:
-                    return found
+                test_above = self._without_sum(block.start, test, operand)
+                if test_above is not None:
+                    return test_above
         return None
 
     def _last(self, start: int, end: int, register: Operand) -> int | None:

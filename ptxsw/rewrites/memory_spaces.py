@@ -53,7 +53,9 @@ class MemorySpaces:
         """Generic accesses of a known space. Those in shared or local memory, whose addresses have
         to be converted, only where an access to another space may gain from it."""
         known = [
-            (access, *found) for access in _generic(kernel) if (found := _space(kernel, access))
+            (access, *space_and_proof)
+            for access in _generic(kernel)
+            if (space_and_proof := _space(kernel, access))
         ]
         gain = any(space not in _WINDOWS for _, space, _ in known) or _others(kernel)
         converted: dict[tuple[int, Reg], int] = {}

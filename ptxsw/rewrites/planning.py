@@ -72,17 +72,17 @@ def decide(
         ways = [way for way in ways if way[1] != UNIFORM]
     weighed = not (policy.force or policy.tuned)
     scale = None if policy.tuned or (policy.force and len(ways) < 2) else of_arch(arch)
-    found = find(trace, options.max_delta, judge.budget)
-    copies = _draft(trace, judge, options, "keep", found)
+    load_groups = find(trace, options.max_delta, judge.budget)
+    copies = _draft(trace, judge, options, "keep", load_groups)
     if options.scheme == "keep" and not ways:
         return _of_one(copies, Choice((), ASKED, None, _COPIES_ONLY))
     if not ways:
         return _of_one(copies, choose((), Figures(), scale, policy))
-    hopeless = _hopeless(trace, found, arch) if weighed else None
+    hopeless = _hopeless(trace, load_groups, arch) if weighed else None
     if hopeless is not None:
         return _of_one(copies, left_alone(hopeless))
     loops = _loops(trace, judge, ways)
-    drafts, alone = _drafts(trace, judge, options, arch, ways, loops, found, weighed=weighed)
+    drafts, alone = _drafts(trace, judge, options, arch, ways, loops, load_groups, weighed=weighed)
     if not drafts or (weighed and judge.budget.spent(PLANNING)):
         return _of_one(copies, Choice((), MODEL, None, OUT_OF_TIME))
     if (len(drafts) > 1 or weighed) and not judge.budget.spent(PLANNING):
@@ -143,10 +143,10 @@ def _tuned(trace: Trace, arch: str | None) -> Tuned | None:
     from ptxsw.toolchain import tuned
 
     span = trace.function.span
-    found = tuned.find(trace.module.source.text[span.start : span.end], arch)
-    if found is None:
+    choice = tuned.find(trace.module.source.text[span.start : span.end], arch)
+    if choice is None:
         return None
-    return Tuned(found.scheme, found.form, found.speedup, found.device, found.date)
+    return Tuned(choice.scheme, choice.form, choice.speedup, choice.device, choice.date)
 
 
 def _variants(options: Options, arch: str | None, policy: Policy) -> list[tuple[str, str]]:
@@ -246,7 +246,7 @@ def _drafts(
     apart = _leave_alone(trace, arch) if weighed else _make_all
     known: dict[tuple[str, bool], CandidatePlan] = {}
     alone: dict[int, RefusedLoad] = {}
-    found = []
+    plans = []
     for scheme, form in ways:
         kind = "paper" if scheme in _AS_PAPER else scheme
         key = (kind, form == UNIFORM and bool(loops.made))
@@ -263,8 +263,8 @@ def _drafts(
             made, dropped = without(trace, made, conflicts_with_uniform_loops(loops.made))
             alone.update((kept.dest.index, kept) for kept in dropped)
             made = in_uniform_loops(made, loops.made)
-        found.append(made)
-    return found, alone
+        plans.append(made)
+    return plans, alone
 
 
 def reduced(trace: Trace, decision: PlanDecision, right: frozenset[int]) -> PlanDecision:
@@ -294,27 +294,27 @@ def _chosen(
     budget: Budget,
 ) -> PlanDecision:
     """Counts all ways of all rows, has one picked for each, and puts these together."""
-    found = groups([copies, *drafts])
+    components = groups([copies, *drafts])
     rows: list[GroupVariants] = []
     homes: list[list[CandidatePlan]] = []  # the draft of each way of each row
     original = Figures()
-    if found:
+    if components:
         counter = Counter(trace, copies.plan.segments)
         original = counter.original()
-        ways = [_ways_of(counter, drafts[0], found)]
+        ways = [_ways_of(counter, drafts[0], components)]
         for each in drafts[1:]:
             if budget.spent(PLANNING):
                 break
-            ways.append(_ways_of(counter, each, found))
+            ways.append(_ways_of(counter, each, components))
         drafts = drafts[: len(ways)]
-        for number, group in enumerate(found):
+        for number, group in enumerate(components):
             own = [(each[number], made) for each, made in zip(ways, drafts, strict=True)]
             rows.append(GroupVariants(group.unit, tuple(way for way, _ in own if way is not None)))
             homes.append([made for way, made in own if way is not None])
     choice = choose(rows, original, scale, policy)
-    plan, kept = combine(copies, _parts(found, homes, choice))
+    plan, kept = combine(copies, _parts(components, homes, choice))
     # A load of no row is one that no draft rewrites: what these have against it is the reason.
-    inside = frozenset[int]().union(*(group.loads for group in found))
+    inside = frozenset[int]().union(*(group.loads for group in components))
     # The first draft is that of scheme paper, if it may be taken, as `analyze` makes it.
     against = {k.dest.index: k for made in reversed(drafts) for k in made.kept} | alone
     kept = tuple(

@@ -195,16 +195,16 @@ class _Finder:
         test: EntryTest | str = "no test was found"
         for bits in LIMITS if loads else ():
             narrower = self._sizes(bits)
-            found = [load for load in loads if self._blocker(load, narrower) is None]
-            if not found:
+            free = [load for load in loads if self._blocker(load, narrower) is None]
+            if not free:
                 continue
-            made = self._not_worth(found) or self._test(narrower, found)
-            if (isinstance(made, EntryTest), len(found)) > (
+            made = self._not_worth(free) or self._test(narrower, free)
+            if (isinstance(made, EntryTest), len(free)) > (
                 isinstance(test, EntryTest),
                 len(served),
             ):
-                sizes, served, test = narrower, found, made
-            if isinstance(made, EntryTest) and len(found) == len(loads):
+                sizes, served, test = narrower, free, made
+            if isinstance(made, EntryTest) and len(free) == len(loads):
                 break
         for load in loads:
             if load in served and isinstance(test, EntryTest):
@@ -247,7 +247,7 @@ class _Finder:
         pairs: dict[tuple[Range, Range], None] = {}
         for load in loads:
             for writer in self.writers:
-                found = sizes.overlapping(load, writer)
-                assert not isinstance(found, str)
-                pairs.update(dict.fromkeys(found))
+                ranges = sizes.overlapping(load, writer)
+                assert not isinstance(ranges, str)
+                pairs.update(dict.fromkeys(ranges))
         return entry_test(sizes.grid, list(pairs))

@@ -56,29 +56,29 @@ class Registers:
         """The best of the candidates, if it is better than the original; or the one that is asked
         for."""
         reason = _obstacle(kernel)
-        found = reason or _outcomes(kernel)
-        if isinstance(found, str):
-            yield Refusal(self.name, 0, found)
+        outcomes = reason or _outcomes(kernel)
+        if isinstance(outcomes, str):
+            yield Refusal(self.name, 0, outcomes)
             return
-        original, *others = found
+        original, *others = outcomes
         wanted = kernel.options.register_limit
         if wanted is not None:
             chosen = next((trial for trial in others if trial.name == wanted), None)
             if chosen is None:
                 reason = f"{wanted} is none of its candidates now"
-                yield Refusal(self.name, 0, reason, RegisterTrials(tuple(found)))
+                yield Refusal(self.name, 0, reason, RegisterTrials(tuple(outcomes)))
             else:
                 yield Change(
-                    self.name, 0, frozenset(), Proof(), RegisterLimit(chosen, tuple(found))
+                    self.name, 0, frozenset(), Proof(), RegisterLimit(chosen, tuple(outcomes))
                 )
             return
         usable = [o for o in others if o.local <= original.local]
         best = min(usable, key=lambda o: (o.pace, o.registers), default=None)
         if best is None or best.pace > (1 - _GAIN) * original.pace:
             reason = _stays(original, others, best)
-            yield Refusal(self.name, 0, reason, RegisterTrials(tuple(found)))
+            yield Refusal(self.name, 0, reason, RegisterTrials(tuple(outcomes)))
             return
-        yield Change(self.name, 0, frozenset(), Proof(), RegisterLimit(best, tuple(found)))
+        yield Change(self.name, 0, frozenset(), Proof(), RegisterLimit(best, tuple(outcomes)))
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the change."""

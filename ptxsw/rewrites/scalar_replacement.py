@@ -125,11 +125,11 @@ def _in_loops(
     for header, loop in cfg.loops.items():
         innermost = not any(n in cfg.loops for n in loop.blocks if n != header)
         if innermost and header not in cfg.irreducible and not _is_copy(cfg, header):
-            for found in _InLoop(kernel, header, loop, supposed).find():
-                if isinstance(found, Refusal):
-                    refusals.append(found)
+            for proved in _InLoop(kernel, header, loop, supposed).find():
+                if isinstance(proved, Refusal):
+                    refusals.append(proved)
                 else:
-                    details.append(found)
+                    details.append(proved)
     return details, refusals
 
 
@@ -205,12 +205,12 @@ class _InLoop(LoopStreams):
 
     def _reused(self, taken: set[int]) -> Iterator[Carried | Repeated]:
         """Loads that take what is in a register."""
-        found = [s for s in self._in_order() if s.index not in taken and self._has_registers(s)]
-        for at, load in enumerate(found):
+        streams = [s for s in self._in_order() if s.index not in taken and self._has_registers(s)]
+        for at, load in enumerate(streams):
             if load.access.kind != "load":
                 continue
-            alike = [o for o in found if o.shape == load.shape and self._fits(o, load)]
-            earlier = _latest([o for o in alike if o in found[:at] and o.place == load.place])
+            alike = [o for o in streams if o.shape == load.shape and self._fits(o, load)]
+            earlier = _latest([o for o in alike if o in streams[:at] and o.place == load.place])
             before = _latest([o for o in alike if o.place == load.place + load.growth])
             if earlier is not None and self._keeps(earlier, load):
                 yield Repeated(self.header, load.index, earlier.index)
@@ -314,16 +314,16 @@ class _InLoop(LoopStreams):
         """Why one register cannot hold what all of these store and load."""
         width = self.kernel.function.body.width
         kind = type_width(isa.access_type(stores[0].access.instruction) or "")
-        found: set[int] = set()
+        widths: set[int] = set()
         for stream in chain(stores if loads else stores[-1:], loads):
             for operand in elements(stream.access.instruction):
                 if isinstance(operand, Reg):
-                    found.add(width(operand) or 0)
+                    widths.add(width(operand) or 0)
                     if operand.scope:
                         return "it is accessed through a register of an inner scope"
                 elif stream.access.kind == "load":
                     return "a part of it is not loaded"
-        if len(found) > 1 or (loads and found != {kind}):
+        if len(widths) > 1 or (loads and widths != {kind}):
             return "it is accessed through registers of several widths"
         return None
 

@@ -46,13 +46,13 @@ def best_cover(
             rest = len(places) - bisect_left(places, candidate.end)
             options.append((_sum(candidate.cost, best[rest][0]), candidate, rest))
         best.append(min(options, key=lambda option: option[0]))
-    found: list[CandidateVector[_T]] = []
+    cover: list[CandidateVector[_T]] = []
     left = len(places)
     while left:
         _, taken, left = best[left]
         if taken is not None:
-            found.append(taken)
-    return found
+            cover.append(taken)
+    return cover
 
 
 def _sum(one: Cost, other: Cost) -> Cost:

@@ -112,7 +112,7 @@ class Vectorize:
 def _groups(kernel: Kernel) -> Iterator[list[_Member]]:
     """Accesses of one segment that differ in a constant of their addresses alone."""
     number = segments(kernel.trace.cfg)
-    found: dict[_Key, list[_Member]] = {}
+    groups: dict[_Key, list[_Member]] = {}
     for access in kernel.trace.accesses:
         if not _is_plain(access):
             continue
@@ -124,8 +124,8 @@ def _groups(kernel: Kernel) -> Iterator[list[_Member]]:
             number[access.index], ins.opcode, ins.modifiers, ins.guard, _policy(ins),
             moved_width(kernel.function.body.width, ins), items, offset % access.bytes,
         )  # fmt: skip
-        found.setdefault(key, []).append(_Member(access, offset))
-    yield from (group for group in found.values() if len(group) > 1)
+        groups.setdefault(key, []).append(_Member(access, offset))
+    yield from (group for group in groups.values() if len(group) > 1)
 
 
 def _is_plain(access: Access) -> bool:
@@ -164,17 +164,17 @@ def _stretches(kernel: Kernel) -> list[int]:
     """The number of each instruction's stretch: code that may stand twice. There threads do not
     meet, and no scope and no label begins."""
     number = segments(kernel.trace.cfg)
-    found: list[int] = []
+    lengths: list[int] = []
     current = 0
     for statement in kernel.function.body.statements:
         if isinstance(statement, Instruction):
-            at = len(found)
+            at = len(lengths)
             alone = meets(statement) or (at > 0 and meets(kernel.trace.cfg.instructions[at - 1]))
             current += alone or (at > 0 and number[at] != number[at - 1])
-            found.append(current)
+            lengths.append(current)
         elif not isinstance(statement, Directive) or statement.label:
             current += 1
-    return found
+    return lengths
 
 
 # ---------------------------------------------------------------- which vectors
@@ -207,12 +207,12 @@ class _Search:
         def candidates(place: int) -> Iterator[CandidateVector[Change]]:
             for start, count in self._ranges(lead, at, place):
                 members = [at.get(start + lead.bytes * n) for n in range(count)]
-                found = self._vector(number, start, members)
-                if isinstance(found, Refusal):
-                    refused.append(([m for m in members if m is not None], found))
-                elif found is not None:
+                vector = self._vector(number, start, members)
+                if isinstance(vector, Refusal):
+                    refused.append(([m for m in members if m is not None], vector))
+                elif vector is not None:
                     end = start + lead.bytes * count
-                    yield CandidateVector(start, end, _cost(lead, count, found), found)
+                    yield CandidateVector(start, end, _cost(lead, count, vector), vector)
 
         single = (float(_wavefronts(lead, lead.bytes)), 1.0)
         chosen = [c.what for c in best_cover(list(at), single, candidates)]

@@ -78,8 +78,8 @@ def bfind(m: Modifiers) -> Meaning:
             a = g.ite(g.slt(a, g.const(0, width)), g.not_(a), a)
         zeros = _leading_zeros(g, a, width)
         none = g.eq(a, g.const(0, width))
-        found = zeros if shift else g.sub(g.const(width - 1, 32), zeros)
-        return g.ite(none, g.const(0xFFFFFFFF, 32), found)
+        position = zeros if shift else g.sub(g.const(width - 1, 32), zeros)
+        return g.ite(none, g.const(0xFFFFFFFF, 32), position)
 
     return Meaning((width,), (32,), compute)
 

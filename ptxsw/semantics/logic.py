@@ -133,8 +133,8 @@ def lop3(m: Modifiers) -> Meaning:
 
     def compute(g: Algebra[V], a: V, b: V, c: V, table: V | int, q: V) -> tuple[V, V]:
         result = _lookup(g, a, b, c, table)
-        found = g.not_(g.eq(result, g.const(0, 32)))
-        return result, g.and_(found, q) if combine == "and" else g.or_(found, q)
+        predicate = g.not_(g.eq(result, g.const(0, 32)))
+        return result, g.and_(predicate, q) if combine == "and" else g.or_(predicate, q)
 
     return Meaning((32, 32, 32, AS_IS, 1), (32, 1), compute)
 

@@ -74,10 +74,10 @@ class Modifiers:
 
     def choice(self, *names: str) -> str:
         """Takes off the one of `names` that must be there."""
-        found = self.option(names)
-        if found is None:
+        name = self.option(names)
+        if name is None:
             raise NoForm
-        return found
+        return name
 
     def type(self, *names: str) -> Type:
         """Takes off the first modifier that is a type, which must be one of `names`."""
@@ -213,7 +213,7 @@ def opcodes() -> tuple[str, ...]:
 
 def candidates(opcode: str, modifiers: Sequence[str]) -> list[tuple[str, Meaning]]:
     """Every section's answer to an instruction. More than one would be an error in our table."""
-    found = []
+    rows = []
     for section, builder in _BUILDERS.get(opcode, {}).items():
         reader = Modifiers(modifiers)
         try:
@@ -221,13 +221,13 @@ def candidates(opcode: str, modifiers: Sequence[str]) -> list[tuple[str, Meaning
             reader.end()
         except NoForm:
             continue
-        found.append((section, built))
-    return found
+        rows.append((section, built))
+    return rows
 
 
 @cache
 def meaning(opcode: str, modifiers: tuple[str, ...]) -> Meaning | None:
     """What an instruction computes. None: we do not know, the caller forgets its destinations."""
-    found = candidates(opcode, modifiers)
-    assert len(found) <= 1, (opcode, modifiers, [section for section, _ in found])
-    return found[0][1] if found else None
+    rows = candidates(opcode, modifiers)
+    assert len(rows) <= 1, (opcode, modifiers, [section for section, _ in rows])
+    return rows[0][1] if rows else None

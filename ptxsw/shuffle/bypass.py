@@ -97,9 +97,9 @@ class Bypasses:
         if ways is None or len(ways) > _MOST_WAYS:
             return None
         views = [v.conditions for v in dest.variants] if other is not None else [frozenset[Term]()]
-        found = [self._contradicted(way, known, other) for way in ways for known in views]
-        proofs = [one for one in found if one is not None]
-        if len(proofs) < len(found):
+        answers = [self._contradicted(way, known, other) for way in ways for known in views]
+        proofs = [one for one in answers if one is not None]
+        if len(proofs) < len(answers):
             return None
         return Closed(
             tuple(claim for one in proofs for claim in one.proved),

@@ -80,9 +80,9 @@ def groups(drafts: Sequence[CandidatePlan]) -> list[Component]:
     members: dict[int, set[int]] = {}
     for load in rows.members():
         members.setdefault(rows.find(load), set()).add(load)
-    found = {root: loads for root, loads in members.items() if loads & shuffled}
+    by_root = {root: loads for root, loads in members.items() if loads & shuffled}
     nests = {index: nest for draft in drafts for index, nest in _nests(draft.plan).items()}
-    for root, loads in found.items():
+    for root, loads in by_root.items():
         for dest in loads & shuffled:
             segment = drafts[0].plan.segments[dest]
             units.join(root, -2 - 2 * segment)
@@ -90,7 +90,7 @@ def groups(drafts: Sequence[CandidatePlan]) -> list[Component]:
                 units.join(root, -1 - 2 * nests[dest])
     return [
         Component(frozenset(loads), units.find(root))
-        for root, loads in sorted(found.items(), key=lambda item: min(item[1]))
+        for root, loads in sorted(by_root.items(), key=lambda item: min(item[1]))
     ]
 
 
@@ -143,13 +143,13 @@ def _plan(drafts: Sequence[CandidatePlan], rewrites: Iterable[ServedLoad]) -> Pl
 def _nests(plan: Plan) -> dict[int, int]:
     """For each instruction in a uniform loop the header of the outermost one around it."""
     outer = {loop.header: loop.outer for loop in plan.loops}
-    found: dict[int, int] = {}
+    roots: dict[int, int] = {}
     for index, loop in plan.loop_around.items():
         header = loop.header
         while (above := outer.get(header)) is not None:
             header = above
-        found[index] = header
-    return found
+        roots[index] = header
+    return roots
 
 
 def _loops(plan: Plan, rewrites: Iterable[ServedLoad]) -> list[UniformLoop]:

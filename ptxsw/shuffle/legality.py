@@ -58,8 +58,8 @@ class Legality:
         if rewrite.scheme == "halo":
             beyond = [(s, delta - 32 if delta > 0 else delta + 32) for s, delta in taken if delta]
             taken += beyond
-        found = (self.obligations.get((rewrite.dest, *one), ()) for one in taken)
-        return tuple(dict.fromkeys(obligation for several in found for obligation in several))
+        obligations = (self.obligations.get((rewrite.dest, *one), ()) for one in taken)
+        return tuple(dict.fromkeys(obligation for several in obligations for obligation in several))
 
     def in_step(self, loops: Iterable[UniformLoop]) -> Legality:
         """The same rules once these loops are uniform: by their votes the lanes that come

@@ -55,8 +55,8 @@ class LoopNest(Struct):
     @property
     def votes(self) -> frozenset[int]:
         """Blocks whose last branch becomes one of the whole warp."""
-        found = {s.leave for s in self.shapes.values()}
-        return frozenset(found | {s.start for s in self.shapes.values() if s.enters is not None})
+        leaving = {s.leave for s in self.shapes.values()}
+        return frozenset(leaving | {s.start for s in self.shapes.values() if s.enters is not None})
 
 
 class NestCode:
@@ -79,16 +79,16 @@ class NestCode:
         return self.cfg.instructions[self.cfg.blocks[number].end - 1]
 
     def sets(self, index: int) -> tuple[Reg, ...]:
-        found = self._written.get(index)
-        if found is None:
-            found = self._written[index] = defs(self.cfg.instructions[index])
-        return found
+        registers = self._written.get(index)
+        if registers is None:
+            registers = self._written[index] = defs(self.cfg.instructions[index])
+        return registers
 
     def reads(self, index: int) -> frozenset[Reg]:
-        found = self._read.get(index)
-        if found is None:
-            found = self._read[index] = uses(self.cfg.instructions[index])
-        return found
+        registers = self._read.get(index)
+        if registers is None:
+            registers = self._read[index] = uses(self.cfg.instructions[index])
+        return registers
 
     def line(self, index: int) -> int:
         return self.trace.module.source.line(self.cfg.instructions[index].span.start)

@@ -101,8 +101,8 @@ class MemoryBetween:
 
     def _store_apart(self, index: int, load: Access) -> tuple[Obligation, ...]:
         """The proofs that a store by any thread misses the load's bytes; none if it may not."""
-        found = self._apart.get((index, load.index))
-        if found is None:
+        obligations = self._apart.get((index, load.index))
+        if obligations is None:
             store = self._access_at.get(index)
             # A store that the emulation never reached has no address to compare.
             proofs: list[Obligation | None] = [None]
@@ -113,9 +113,9 @@ class MemoryBetween:
                     for other in load.variants
                 ]
             proved = [p for p in proofs if p is not None]
-            found = tuple(proved) if len(proved) == len(proofs) else ()
-            self._apart[index, load.index] = found
-        return found
+            obligations = tuple(proved) if len(proved) == len(proofs) else ()
+            self._apart[index, load.index] = obligations
+        return obligations
 
     def _named(self, index: int) -> str:
         instruction = self._cfg.instructions[index]

@@ -66,8 +66,8 @@ class OverflowGuards:
     def held(self, known: frozenset[Term], before: int) -> tuple[HeldValue, ...]:
         """The registers that hold digits of a flat index at instruction `before`, in a lane that
         knows `known`; those that tell most first."""
-        found = self._held(self._trace.quotients, known, before)
-        return tuple(sorted(found, key=lambda one: -len(digits_in(one.value))))
+        digits = self._held(self._trace.quotients, known, before)
+        return tuple(sorted(digits, key=lambda one: -len(digits_in(one.value))))
 
     def pointers(self, known: frozenset[Term], before: int) -> tuple[HeldValue, ...]:
         """The registers that hold pointers that were loaded, likewise."""
@@ -98,12 +98,12 @@ class OverflowGuards:
     @cached_property
     def only_set(self) -> dict[Reg, int]:
         """The instruction that sets a register, for registers that one unguarded one sets."""
-        found: dict[Reg, int] = {}
+        setter_of: dict[Reg, int] = {}
         for index, instruction in enumerate(self._trace.cfg.instructions):
             for reg in isa.defs(instruction):
-                twice = reg in found or instruction.guard is not None
-                found[reg] = -1 if twice else index
-        return found
+                twice = reg in setter_of or instruction.guard is not None
+                setter_of[reg] = -1 if twice else index
+        return setter_of
 
 
 def _class(term: Term) -> object:

@@ -58,17 +58,17 @@ class Paths:
         if (above, below) not in self._forks:
             tried = self._tried[below] = self._tried.get(below, 0) + 1
             apart = self._uniform.isdisjoint((source, dest))
-            found = find_fork(cfg, above, below) if apart and tried <= _FORKS_TRIED else None
-            self._forks[above, below] = found or NOT_ON_EVERY_PATH
+            fork = find_fork(cfg, above, below) if apart and tried <= _FORKS_TRIED else None
+            self._forks[above, below] = fork or NOT_ON_EVERY_PATH
         return self._forks[above, below]
 
     def _region(self, above: int, below: int) -> tuple[tuple[range, ...], bool]:
         """Instructions of the blocks between two blocks on paths that do not come back to the
         first, and whether such a path may go round a cycle."""
-        found = self._between.get((above, below))
-        if found is None:
-            found = self._between[above, below] = self._find_region(above, below)
-        return found
+        region = self._between.get((above, below))
+        if region is None:
+            region = self._between[above, below] = self._find_region(above, below)
+        return region
 
     def _find_region(self, above: int, below: int) -> tuple[tuple[range, ...], bool]:
         cfg = self._cfg

@@ -54,10 +54,10 @@ class PlainLoads:
     def _register_widths(self, access: Access) -> tuple[int, ...]:
         """Of the registers that the elements go to, in bits; 0 for an element that goes nowhere;
         none where these are not as many registers as the load has elements."""
-        found = self._widths.get(access.index)
-        if found is None:
-            found = self._widths[access.index] = self._filled(access)
-        return found
+        widths = self._widths.get(access.index)
+        if widths is None:
+            widths = self._widths[access.index] = self._filled(access)
+        return widths
 
     def _filled(self, access: Access) -> tuple[int, ...]:
         operand = access.instruction.operands[0]

@@ -116,8 +116,8 @@ class _Finder:
                 for lp in inner
                 if lp.header not in nest.shapes and not self._ends_alike(lp, nest)
             ]
-            for found in more:
-                nest.shapes[found.header] = self._inner(found, nest)
+            for inner_loop in more:
+                nest.shapes[inner_loop.header] = self._inner(inner_loop, nest)
             if not more:
                 break
         for header in [h for h in nest.shapes if h != loop.header]:

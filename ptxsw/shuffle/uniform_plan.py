@@ -70,12 +70,12 @@ def _cleared(code: NestCode, nest: LoopNest) -> tuple[Reg, ...]:
     root = next(iter(nest.shapes.values()))
     behind = code.cfg.blocks[root.start].successors
     known = frozenset[Reg]().union(*(code.live[number] for number in behind))
-    found = sorted((wanted & under) - known, key=lambda reg: (reg.name, reg.scope))
+    registers = sorted((wanted & under) - known, key=lambda reg: (reg.name, reg.scope))
     body, start = code.trace.function.body, code.cfg.blocks[root.start].end - 1
-    for reg in found:
+    for reg in registers:
         if not body.means(reg, start) or body.width(reg) not in _CLEARABLE:
             raise RefusedNest(f"a branch in it depends on {reg.name}, which cannot be cleared")
-    return tuple(found)
+    return tuple(registers)
 
 
 def _outer(code: NestCode, shape: LoopShape, nest: LoopNest) -> int | None:
@@ -88,11 +88,11 @@ def _gathered(code: NestCode, nest: LoopNest, in_step: InStep) -> frozenset[int]
     """The instructions of a nest that all lanes come to together, once in each turn."""
     leads = {n for shape in nest.shapes.values() for n in shape.lead}
     kept: dict[int, bool] = {}
-    found: set[int] = set()
+    positions: set[int] = set()
     for number in nest.blocks:
         header = code.cfg.loop_of.get(number)
         if number in leads:
-            found.update(code.indices(number))
+            positions.update(code.indices(number))
             continue
         assert header is not None
         loop = code.cfg.loops[header]
@@ -105,5 +105,5 @@ def _gathered(code: NestCode, nest: LoopNest, in_step: InStep) -> frozenset[int]
         else:
             in_turn = kept[header] and always
         if in_turn:
-            found.update(code.indices(number))
-    return frozenset(found)
+            positions.update(code.indices(number))
+    return frozenset(positions)

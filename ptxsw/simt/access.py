@@ -110,18 +110,18 @@ def locate(
     if low >= FIRST:
         return [_arena(machine, fragment, addresses, None, access, all_threads)]
     addresses = np.broadcast_to(addresses, fragment.count)
-    found: list[AccessedBytes] = []
+    places: list[AccessedBytes] = []
     window = addresses >> np.uint64(24)
     for name, base in (("shared", SHARED), ("local", LOCAL)):
         inside = window == np.uint64(base >> 24)
         if inside.all():
             return [_window(machine, fragment, addresses, None, access, name)]
         if inside.any():
-            found.append(_window(machine, fragment, addresses, inside, access, name))
+            places.append(_window(machine, fragment, addresses, inside, access, name))
     outside = (window != np.uint64(SHARED >> 24)) & (window != np.uint64(LOCAL >> 24))
     if outside.any():
-        found.append(_arena(machine, fragment, addresses, outside, access, True))
-    return found
+        places.append(_arena(machine, fragment, addresses, outside, access, True))
+    return places
 
 
 def _arena(

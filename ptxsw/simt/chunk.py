@@ -95,11 +95,11 @@ class Chunk:
             return Bits(
                 np.array([value & (2**64 - 1 if wide else 2**32 - 1)], dtype), 64 if wide else 32
             )
-        found = self.specials.get(name)
-        if found is None:
-            found = self.specials[name] = self._special(name)
-        width = 64 if found.dtype == np.uint64 else 32
-        return Bits(found if len(found) == 1 else found[sel], width)
+        bits = self.specials.get(name)
+        if bits is None:
+            bits = self.specials[name] = self._special(name)
+        width = 64 if bits.dtype == np.uint64 else 32
+        return Bits(bits if len(bits) == 1 else bits[sel], width)
 
     def _special(self, name: str) -> Array:
         geometry, (x, y, z) = self.geometry, self.geometry.block

@@ -55,8 +55,8 @@ class Code(Struct, eq=False):
 
     def slot(self, reg: Reg) -> int:
         """The number of a register."""
-        found = self.slots.get(reg)
-        if found is None:
+        slot = self.slots.get(reg)
+        if slot is None:
             width = 1 if reg is CARRY else self.function.body.width(reg)
             if width == 0:
                 raise Unsupported(
@@ -64,10 +64,10 @@ class Code(Struct, eq=False):
                     self.source,
                     self.function.span,
                 )
-            found = self.slots[reg] = len(self.widths)
+            slot = self.slots[reg] = len(self.widths)
             self.widths.append(width)
             self.dtypes.append(dtype_of(width))
-        return found
+        return slot
 
     def refuse(self, pc: int, why: str) -> Unsupported:
         """An error at an instruction."""
@@ -94,11 +94,11 @@ class Code(Struct, eq=False):
 
 def header_variables(variables: Iterable[Variable]) -> list[Variable]:
     """Results or parameters of a function, those in vector registers taken apart."""
-    found: list[Variable] = []
+    declared: list[Variable] = []
     for variable in variables:
         if variable.space == "reg" and variable.vector > 1:
             names = components(variable.name, variable.vector)
-            found += [variable._replace(name=name, vector=1) for name in names]
+            declared += [variable._replace(name=name, vector=1) for name in names]
         else:
-            found.append(variable)
-    return found
+            declared.append(variable)
+    return declared

@@ -28,14 +28,14 @@ _CLASSES = {
 
 def class_of(instruction: Instruction) -> str:
     """`load.global`, `store.shared`, `shuffle`, `branch`, `float`, `integer`, …"""
-    found = _CLASSES.get(instruction.opcode)
-    if found in ("load", "store", "atomic"):
+    kind = _CLASSES.get(instruction.opcode)
+    if kind in ("load", "store", "atomic"):
         spaces = ("global", "shared", "local", "const", "param")
         names = {m.split("::")[0] for m in instruction.modifiers}
         space = next((s for s in spaces if s in names), "generic")
-        return f"{found}.{space}"
-    if found is not None:
-        return found
+        return f"{kind}.{space}"
+    if kind is not None:
+        return kind
     types = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64"}
     moving = instruction.opcode in ("mov", "selp")
     return "float" if types & set(instruction.modifiers) and not moving else "integer"

@@ -121,16 +121,16 @@ def malloc(
     results: tuple[Operand, ...],
 ) -> None:
     """New memory for each thread, 0 where the heap is full; nothing is ever used again."""
-    program, found = machine.program, []
+    program, addresses = machine.program, []
     for thread in map(int, fragment.idx):
         size = -(-_argument(machine, fragment, given[0], thread, 8) // 16) * 16
         heap = program.heap
         if heap is None or program.heap_used + size > heap.size:
-            found.append(0)
+            addresses.append(0)
             continue
-        found.append(heap.address + program.heap_used)
+        addresses.append(heap.address + program.heap_used)
         program.heap_used += size
-    _give(machine, fragment, results, found, 8)
+    _give(machine, fragment, results, addresses, 8)
 
 
 def free(

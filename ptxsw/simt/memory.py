@@ -35,10 +35,10 @@ class MemoryRegion:
 
     def view(self, size: int) -> Array:
         """As words of `size` bytes."""
-        found = self._views.get(size)
-        if found is None:
-            found = self._views[size] = self.data.view(f"u{size}")
-        return found
+        view = self._views.get(size)
+        if view is None:
+            view = self._views[size] = self.data.view(f"u{size}")
+        return view
 
     def load(self, offsets: Index, size: int) -> Array:
         words: Array = self.view(size)[offsets >> _SHIFT[size]]

@@ -113,7 +113,7 @@ class Program:
         self._buffers = buffers
 
     def _lay_out_body(self, name: str, open_ones: list[str]) -> list[tuple[Variable, Buffer]]:
-        found = []
+        buffers = []
         for variable in self.functions[name].body.variables:
             key = name, variable.name
             if variable.space == "shared":
@@ -123,8 +123,8 @@ class Program:
                 writable = variable.space == "global"
                 buffer = self.arena.add(variable.name, size, align_of(variable), writable)
                 self.local_symbols[key] = buffer.address
-                found.append((variable, buffer))
-        return found
+                buffers.append((variable, buffer))
+        return buffers
 
     def _shared(
         self, variable: Variable, table: dict[Any, int], key: Any, open_ones: list[str]
@@ -139,14 +139,14 @@ class Program:
 
     def address(self, name: str, function: Function) -> int:
         """The address of a variable, kernel parameter or function. Raises ValueError."""
-        found = self.local_symbols.get((function.name, name))
-        if found is None and function is self.kernel:
-            found = self.parameters.get(name)
-        if found is None:
-            found = self.symbols.get(name, self.numbers.get(name))
-        if found is None:
+        address = self.local_symbols.get((function.name, name))
+        if address is None and function is self.kernel:
+            address = self.parameters.get(name)
+        if address is None:
+            address = self.symbols.get(name, self.numbers.get(name))
+        if address is None:
             raise ValueError(f"{name} has no address")
-        return found
+        return address
 
     # ------------------------------------------------------------ arguments
 
@@ -223,11 +223,11 @@ class Program:
     def _initialise(self, variable: Variable, buffer: Buffer) -> None:
         if not variable.initialised:
             return
-        found = initialiser(self.module.source.slice(variable.span), variable)
+        values = initialiser(self.module.source.slice(variable.span), variable)
         data = self.arena.bytes_of(buffer)
         data[:] = 0
-        self._fill(data, 0, found.constants)
-        for item in found.linked:
+        self._fill(data, 0, values.constants)
+        for item in values.linked:
             try:
                 value = item.value(lambda name: self.address(name, self.kernel))
             except ValueError as error:
@@ -247,11 +247,11 @@ class Program:
 
 def _by_name(module: Module) -> dict[str, Function]:
     """Functions by name, definitions before declarations."""
-    found: dict[str, Function] = {}
+    functions: dict[str, Function] = {}
     for function in module.functions:
-        if function.name not in found or function.body_span is not None:
-            found[function.name] = function
-    return found
+        if function.name not in functions or function.body_span is not None:
+            functions[function.name] = function
+    return functions
 
 
 def _symbols(function: Function) -> Iterator[Symbol]:

@@ -133,10 +133,10 @@ def shuffle(mode: str) -> Perform:
         source = np.where(inside, source, lane)
         position = np.full(machine.threads, -1, np.int64)
         position[idx] = np.arange(len(idx))
-        found = position[(idx & ~np.int64(31)) | source]
-        there = (found >= 0) & (mask[found] == mask)
+        source_position = position[(idx & ~np.int64(31)) | source]
+        there = (source_position >= 0) & (mask[source_position] == mask)
         there &= (mask >> source.astype(np.uint32)) & np.uint32(1) == 1
-        return [a[found], inside, ~there | undefined | a_undefined[found]]
+        return [a[source_position], inside, ~there | undefined | a_undefined[source_position]]
 
     return compute
 

@@ -95,12 +95,12 @@ class Job:
         asked for again where there is more time."""
         text = self._texts[item.index]
         name = self._name(text)
-        found = self._store.get(name) if self._store is not None else None
-        if found is None or 0 < found.limit < self._settings.timeout:
+        answer = self._store.get(name) if self._store is not None else None
+        if answer is None or 0 < answer.limit < self._settings.timeout:
             display = "<ptx>" if item.is_text or item.is_stdin else item.value
-            found = self._compute(text, display)
-            self._keep(name, found)
-        return found
+            answer = self._compute(text, display)
+            self._keep(name, answer)
+        return answer
 
     def _compute(self, text: bytes, display: str) -> Answer:
         from ptxsw.toolchain import subprocess_guard as subprocess_guard

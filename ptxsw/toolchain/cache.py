@@ -97,16 +97,16 @@ class Cache:
     def problem(self) -> str | None:
         """Why the directory is not used, or None; also None where it is not there yet."""
         try:
-            found = os.stat(self.directory)
+            status = os.stat(self.directory)
         except FileNotFoundError:
             return None
         except OSError as error:
             return error.strerror or "cannot be read"
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             return "is not a directory"
-        if found.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid():
             return "belongs to another user"
-        if found.st_mode & 0o022:
+        if status.st_mode & 0o022:
             return "can be written by other users"
         return None
 
@@ -171,10 +171,10 @@ class Cache:
 
     def _entries(self, *, every: bool = False) -> Iterator[os.DirEntry[str]]:
         try:
-            found = list(os.scandir(self.directory))
+            entries = list(os.scandir(self.directory))
         except OSError:
             return
-        for entry in found:
+        for entry in entries:
             left_over = entry.name.startswith(".") and every
             if entry.name.endswith(_SUFFIX) or (left_over and entry.is_file()):
                 yield entry
@@ -184,8 +184,8 @@ class Cache:
         aged = []
         for entry in self._entries():
             with contextlib.suppress(OSError):  # another process may have removed it
-                found = entry.stat()
-                aged.append((found.st_mtime_ns, found.st_size, entry.path))
+                status = entry.stat()
+                aged.append((status.st_mtime_ns, status.st_size, entry.path))
         total = sum(size for _, size, _ in aged)
         for _, size, path in sorted(aged):
             if total <= self._limit:

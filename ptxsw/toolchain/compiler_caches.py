@@ -53,8 +53,8 @@ def outdated(environ: Mapping[str, str], directory: Path) -> Iterator[str]:
     extra = _split(environ.get(EXTRA_FILES, ""))
     files = [Path(file).name for file in extra if _is_ours(file, directory)]
     words = [w[len(_MARK) :] for w in environ.get(BUSTER, "").split() if w.startswith(_MARK)]
-    for variable, found in ((EXTRA_FILES, files), (BUSTER, words)):
-        if any(each != now for each in found):
+    for variable, value in ((EXTRA_FILES, files), (BUSTER, words)):
+        if any(each != now for each in value):
             yield variable
 
 

@@ -50,14 +50,14 @@ class AsCommandLine(CommandLine):
     def _letters(self, at: int) -> int:
         """Reads `-vo out`, `-msm_80` and the like; returns the index of the last argument read."""
         letters = self.arguments[at][1:]
-        found = next((i for i, letter in enumerate(letters) if letter in _VALUED), None)
-        if found is None:
+        position = next((i for i, letter in enumerate(letters) if letter in _VALUED), None)
+        if position is None:
             return at
-        value = letters[found + 1 :]
+        value = letters[position + 1 :]
         if not value and at + 1 < len(self.arguments):
             at += 1
             value = self.arguments[at]
-        if letters[found] == "m":
+        if letters[position] == "m":
             self.arch = value
         else:
             self.output, self._output_index = value, at

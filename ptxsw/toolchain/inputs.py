@@ -41,16 +41,16 @@ class MachineCode(Struct, frozen=True):
 
 def files_in(paths: Sequence[str]) -> tuple[str, ...]:
     """The files to read, each once: of a directory all PTX below it, in order."""
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         if Path(path).is_dir():
             inside = sorted(str(each) for each in Path(path).rglob("*.ptx") if each.is_file())
             if not inside:
                 raise UnreadableInput(f"{path}: there is no PTX (*.ptx) below it")
-            found += inside
+            files += inside
         else:
-            found.append(path)
-    return tuple(dict.fromkeys(found))
+            files.append(path)
+    return tuple(dict.fromkeys(files))
 
 
 def ptx_of(path: str, arch: str | None = None, options: Sequence[str] = ()) -> tuple[Ptx, ...]:
@@ -141,9 +141,9 @@ def _compiled(path: str, arch: str | None, options: Sequence[str]) -> str:
 def _extracted(path: str, option: str, ending: str) -> Iterator[tuple[str, bytes]]:
     """What cuobjdump extracts of a kind, in the order of names. Where it would write several to one
     name, as it does for every shared library, each container of the file is read by itself."""
-    found, lost = _dumped(path, Path(path), option, ending)
+    dumped, lost = _dumped(path, Path(path), option, ending)
     if lost is None:
-        yield from found
+        yield from dumped
         return
     inside = tuple(_containers(Path(path).read_bytes()))
     if not inside:
@@ -152,10 +152,10 @@ def _extracted(path: str, option: str, ending: str) -> Iterator[tuple[str, bytes
         for number, data in enumerate(inside, 1):
             part = Path(directory, f"{number}.fatbin")
             part.write_bytes(data)
-            found, still = _dumped(path, part, option, ending)
+            dumped, still = _dumped(path, part, option, ending)
             if still is not None:
                 raise _overwritten(path, still)
-            yield from ((f"{number}/{name}", each) for name, each in found)
+            yield from ((f"{number}/{name}", each) for name, each in dumped)
 
 
 def _overwritten(path: str, name: str) -> UnreadableInput:
@@ -186,9 +186,9 @@ def _dumped(
         if done.returncode != 0 and not made and "does not contain device code" not in done.stderr:
             said = done.stderr.strip() or f"status {done.returncode}"
             raise UnreadableInput(f"{path}: cuobjdump could not read it: {said}")
-        found = [(each.name, each.read_bytes()) for each in made]
+        files = [(each.name, each.read_bytes()) for each in made]
     lost = next((name for name in names if names.count(name) > 1), None)
-    return found, lost if len(names) > len(made) else None
+    return files, lost if len(names) > len(made) else None
 
 
 def _containers(data: bytes) -> Iterator[bytes]:

@@ -23,8 +23,8 @@ class KernelCache:
         self._lines: Final = lines
 
     def get(self, text: str, line: int) -> bytes | None:
-        found = self._cache.get(self._name(text, line))
-        return None if found is None else found.report
+        data = self._cache.get(self._name(text, line))
+        return None if data is None else data.report
 
     def put(self, text: str, line: int, data: bytes) -> None:
         """Adds an entry. What cannot be written is not kept."""

@@ -32,7 +32,7 @@ def places(name: str, environ: Mapping[str, str] | None = None) -> Iterator[str]
 
 def locate(name: str, advice: str) -> str:
     """The path of a program. Raises Missing, with the advice."""
-    found = next(places(name), None)
-    if found is None:
+    path = next(places(name), None)
+    if path is None:
         raise Missing(f"no {name} found; {advice}")
-    return found
+    return path

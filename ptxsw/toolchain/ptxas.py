@@ -46,9 +46,9 @@ class NoPtxas(Exception):
 
 def locate() -> str:
     """The path of the real ptxas. Raises NoPtxas, with the places looked at."""
-    found = find.real_ptxas(os.environ)
-    if found is not None:
-        return found.path
+    path = find.real_ptxas(os.environ)
+    if path is not None:
+        return path.path
     looked = [f"{c.path} ({c.origin}) {c.problem}" for c in find.candidates(os.environ)]
     places = "; ".join(looked) or "nothing on PATH, no CUDA toolkit, no wheel"
     raise NoPtxas(
@@ -92,8 +92,8 @@ def assemble(
 def version(ptxas: str) -> str:
     """ "13.0.88", or an empty text where `--version` says nothing of the kind. Raises OSError."""
     done = subprocess.run([ptxas, "--version"], capture_output=True, text=True, errors="replace")
-    found = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
-    return found[1] if found else ""
+    match = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
+    return match[1] if match else ""
 
 
 _UNKNOWN = "is not defined for option 'gpu-name'"
@@ -108,13 +108,13 @@ def resources(messages: str) -> Iterator[Resources]:
     kernel, function = "", ""
     sizes = (0, 0, 0)
     for line in messages.splitlines():
-        if found := _COMPILING.search(line):
-            kernel, sizes = found[1], (0, 0, 0)
-        elif found := _PROPERTIES.search(line):
-            function = found[1]
-        elif (found := _STACK.search(line)) and function == kernel:
-            sizes = (int(found[1]), int(found[2]), int(found[3]))
-        elif (found := _USED.search(line)) and kernel:
+        if match := _COMPILING.search(line):
+            kernel, sizes = match[1], (0, 0, 0)
+        elif match := _PROPERTIES.search(line):
+            function = match[1]
+        elif (match := _STACK.search(line)) and function == kernel:
+            sizes = (int(match[1]), int(match[2]), int(match[3]))
+        elif (match := _USED.search(line)) and kernel:
             stack, stores, loads = sizes
-            yield Resources(kernel, int(found[1]), stack, stores, loads)
+            yield Resources(kernel, int(match[1]), stack, stores, loads)
             kernel = ""

@@ -61,8 +61,8 @@ class Target:
 
     def identity(self) -> str:
         """Changes with the real ptxas itself."""
-        found = os.stat(self.path)
-        return f"{os.path.realpath(self.path)} {found.st_size} {found.st_mtime_ns}"
+        status = os.stat(self.path)
+        return f"{os.path.realpath(self.path)} {status.st_size} {status.st_mtime_ns}"
 
     def leave_alone(self, reason: str) -> NoReturn:
         """Leaves the job to the real ptxas, or with `PTXSW_STRICT` says why and fails."""

@@ -106,10 +106,10 @@ def tuned_file(environ: Mapping[str, str]) -> str | None:
 def tuned_state(path: str | None) -> str:
     """Another word after each change of these results; an empty one where there are none."""
     try:
-        found = os.stat(path or "")
+        status = os.stat(path or "")
     except OSError:
         return ""
-    return f"tuned-{found.st_mtime_ns}-{found.st_size}"
+    return f"tuned-{status.st_mtime_ns}-{status.st_size}"
 
 
 def parse_assume(text: str | None) -> frozenset[str]:

@@ -122,14 +122,14 @@ def _link_all(source: Path, destination: Path, but: set[str]) -> None:
 def find_toolkit(environ: Mapping[str, str]) -> Path | None:
     """The CUDA toolkit that a build would use: named by the environment, or nvcc's own."""
     for variable in ("CUDA_HOME", "CUDA_PATH"):
-        found = _unshadowed(Path(environ.get(variable) or "/nonexistent"))
-        if found is not None:
-            return found
+        toolkit = _unshadowed(Path(environ.get(variable) or "/nonexistent"))
+        if toolkit is not None:
+            return toolkit
     nvcc = shutil.which("nvcc", path=environ.get("PATH"))
     if nvcc is not None:
-        found = _toolkit_of(nvcc)
-        if found is not None:
-            return found
+        toolkit = _toolkit_of(nvcc)
+        if toolkit is not None:
+            return toolkit
     return _unshadowed(Path("/usr/local/cuda"))
 
 

@@ -122,8 +122,8 @@ def digest(function_text: str) -> str:
 
 def same_arch(arch: str) -> str:
     """The name of an architecture in the file: sm_90a and compute_90 are sm_90."""
-    found = re.fullmatch(r"(?:sm|compute|lto)_(\d+)[a-z]?", arch)
-    return f"sm_{found[1]}" if found else arch
+    match = re.fullmatch(r"(?:sm|compute|lto)_(\d+)[a-z]?", arch)
+    return f"sm_{match[1]}" if match else arch
 
 
 def _name(function_text: str, arch: str) -> str:
@@ -176,8 +176,8 @@ def everything(path: str) -> Mapping[str, Tuned]:
 
 
 def _load(path: str) -> Mapping[str, Tuned]:
-    found = os.stat(path)
-    return _loaded(path, found.st_mtime_ns, found.st_size, found.st_ino)
+    status = os.stat(path)
+    return _loaded(path, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 @lru_cache(maxsize=4)

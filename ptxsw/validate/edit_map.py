@@ -33,10 +33,10 @@ class EditMap(Struct, frozen=True, dict=True):
 
     @cached_property
     def images(self) -> Mapping[int, frozenset[int]]:
-        found: defaultdict[int, set[int]] = defaultdict(set)
+        images: defaultdict[int, set[int]] = defaultdict(set)
         for old, new in self.places:
-            found[old].add(new)
-        return {old: frozenset(new) for old, new in found.items()}
+            images[old].add(new)
+        return {old: frozenset(new) for old, new in images.items()}
 
 
 def infer(old: Body, new: Body, more: Iterable[tuple[int, int]] = ()) -> EditMap:
@@ -48,9 +48,9 @@ def infer(old: Body, new: Body, more: Iterable[tuple[int, int]] = ()) -> EditMap
     for run in _runs(both, len(second)):
         begin = both.get(run[-1] + 1, len(first))
         beside = range(max(begin - len(run), 0), min(begin + len(run), len(first)))
-        found = list(_by_name(second, run, first, beside))
-        pairs += found
-        if not any(second[b][0][0] == "label" for b, _ in found):
+        by_name = list(_by_name(second, run, first, beside))
+        pairs += by_name
+        if not any(second[b][0][0] == "label" for b, _ in by_name):
             anywhere += run
     pairs += _by_name(second, anywhere, first, range(len(first)))
     places = {(first[a][1], second[b][1]) for b, a in pairs} | _same_labels(first, second)
@@ -100,16 +100,16 @@ def _without_scope(key: _Key) -> _Key:
 def _skeleton(body: Body) -> list[tuple[_Key, int | None]]:
     """Labels and what ends blocks, each with the place that follows, if control goes there. Guards
     are left out: a rewrite may have found a better condition."""
-    found: list[tuple[_Key, int | None]] = []
+    entries: list[tuple[_Key, int | None]] = []
     position = 0
     for statement in body.statements:
         if isinstance(statement, Label):
-            found.append((("label", statement.name, statement.scope > 0), position))
+            entries.append((("label", statement.name, statement.scope > 0), position))
         elif isinstance(statement, Instruction):
             position += 1
             if ends_block(statement):
                 target = tuple(o.name for o in statement.operands if isinstance(o, Symbol))
                 guarded = statement.guard is not None
                 behind = position if guarded else None
-                found.append(((statement.opcode, target, guarded), behind))
-    return found
+                entries.append(((statement.opcode, target, guarded), behind))
+    return entries

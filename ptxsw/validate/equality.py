@@ -37,17 +37,17 @@ Exact = Callable[[Term, Term, tuple[Term, ...]], bool]
 
 def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tuple[Term, ...]:
     """Conditions and one more; of a conjunction the parts are known, too."""
-    work, found = [condition], dict.fromkeys(conditions)
+    work, facts = [condition], dict.fromkeys(conditions)
     while work:
         term = work.pop()
         if term.kind == "const" and term.value:
             continue
-        found[term] = None
+        facts[term] = None
         if term.kind == "and":
             work.extend(term.args)
         elif term.kind == "not" and term.args[0].kind == "or":
             work.extend(map(terms.not_, term.args[0].args))
-    return tuple(found)
+    return tuple(facts)
 
 
 class Equality:
@@ -161,10 +161,10 @@ class Equality:
 
     def known(self, given: tuple[Term, ...]) -> Known:
         """What conditions tell without the solver."""
-        found = self._facts.get(given)
-        if found is None:
-            found = self._facts[given] = Known(self._terms, given)
-        return found
+        facts = self._facts.get(given)
+        if facts is None:
+            facts = self._facts[given] = Known(self._terms, given)
+        return facts
 
     def simplified(self, term: Term, given: tuple[Term, ...]) -> Term:
         """A term in which conditions that are known to be true or false are replaced by that."""
@@ -189,10 +189,10 @@ class Equality:
         if self._known.get((a, b, self._whole, self.alike)):
             return True  # in all cases
         key = (a, b, given, self.alike)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._compared(a, b, given, depth)
-        return found
+        answer = self._known.get(key)
+        if answer is None:
+            answer = self._known[key] = self._compared(a, b, given, depth)
+        return answer
 
     def _compared(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
         a, b = self.simplified(a, given), self.simplified(b, given)
@@ -254,9 +254,9 @@ class Equality:
                 continue
             sides = [self.simplified(t, given) for t in condition.args]
             newest = sorted(sides, key=lambda t: t.id, reverse=True)
-            found = solved(self._terms, *newest) or solved(self._terms, *newest[::-1])
-            if found is not None:
-                yield found
+            solution = solved(self._terms, *newest) or solved(self._terms, *newest[::-1])
+            if solution is not None:
+                yield solution
 
     def _unwrapped(self, a: Term, b: Term) -> bool:
         """Are two addresses the same if no signed sum in them overflows?"""
@@ -279,10 +279,10 @@ class Equality:
         )
 
     def _unknowns_of(self, condition: Term) -> frozenset[Term]:
-        found = self._unknowns.get(condition)
-        if found is None:
-            found = self._unknowns[condition] = frozenset(unknowns(condition))
-        return found
+        atoms = self._unknowns.get(condition)
+        if atoms is None:
+            atoms = self._unknowns[condition] = frozenset(unknowns(condition))
+        return atoms
 
     def _extended(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
         difference = self._terms.sub(a, b)
@@ -292,15 +292,15 @@ class Equality:
 
     def numbers(self, given: tuple[Term, ...]) -> Callable[[Term], Term] | None:
         """Writes values in a form that equal ones share, where some conditions hold."""
-        found = self._numbers_of(given)
-        return None if found.tells_nothing else found.written_out
+        numbers = self._numbers_of(given)
+        return None if numbers.tells_nothing else numbers.written_out
 
     def _numbers_of(self, given: tuple[Term, ...]) -> Numbers:
-        found = self._numbers.get(given)
-        if found is None:
+        numbers = self._numbers.get(given)
+        if numbers is None:
             ask = partial(self._proved, given=[c for c in given if _is_small(c)])
-            found = self._numbers[given] = Numbers(self._terms, given, ask)
-        return found
+            numbers = self._numbers[given] = Numbers(self._terms, given, ask)
+        return numbers
 
     def _written_out(self, term: Term, given: tuple[Term, ...]) -> Term:
         """A term with a product, of which the solver can tell little, with sums written out."""

@@ -65,12 +65,12 @@ class Equations:
 
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
-        found: defaultdict[Reg, list[int]] = defaultdict(list)
+        writers: defaultdict[Reg, list[int]] = defaultdict(list)
         for index, instruction in enumerate(self._cfg.instructions):
             if self._equation[index] == index:
                 for reg in defs(instruction):
-                    found[reg].append(index)
-        return found
+                    writers[reg].append(index)
+        return writers
 
     @cached_property
     def _kills(self) -> Mapping[Reg, int]:
@@ -99,14 +99,14 @@ class Equations:
     def _steps(self) -> Sequence[tuple[int, int]]:
         """For each instruction the equations that it leaves, and the one that it makes."""
         kills = self._kills
-        found = []
+        steps = []
         for index, instruction in enumerate(self._cfg.instructions):
             ended = 0
             for reg in defs(instruction):
                 ended |= kills.get(reg, 0)
             made = self._equation[index]
-            found.append((~ended, 0 if made is None else 1 << made))
-        return found
+            steps.append((~ended, 0 if made is None else 1 << made))
+        return steps
 
     def _through(self, number: int, held: int, end: int) -> int:
         """The equations that hold at a position in a block, from those at its start."""

@@ -70,13 +70,13 @@ class Gathered:
     @cached_property
     def asked(self) -> frozenset[Reg]:
         """The predicates that all lanes vote on."""
-        found = set()
+        registers = set()
         for instruction in self._cfg.instructions:
             if instruction.opcode == "vote" and names_all(instruction):
                 operand = instruction.operands[1]
                 if isinstance(operand, Reg):
-                    found.add(operand)
-        return frozenset(found)
+                    registers.add(operand)
+        return frozenset(registers)
 
     def loop_at(self, position: int) -> Loop | None:
         """The loop whose header begins there."""

@@ -81,9 +81,9 @@ class Handover:
         if None not in args:
             parts = tuple(arg for arg in args if arg is not None)
             load = node.kind == "apply" and node.value[0][0] == "load"
-            found = self._load(node, parts) if load else rebuild(self._terms, node, parts)
-            if found is not None:
-                return found
+            value = self._load(node, parts) if load else rebuild(self._terms, node, parts)
+            if value is not None:
+                return value
         return self._word(node)
 
     def _word(self, node: Term) -> Term | None:

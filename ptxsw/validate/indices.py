@@ -101,8 +101,8 @@ class Indices:
             self._ranges[key] = []
             for place, known in self._written(bytes_.place, given, self._count(header)):
                 with suppress(Unbounded):
-                    found = place_range(sums.grid, place, bytes_.size, known)
-                    self._ranges[key].append((found,))
+                    ranges = place_range(sums.grid, place, bytes_.size, known)
+                    self._ranges[key].append((ranges,))
         return self._ranges[key]
 
     def _by_access(
@@ -141,10 +141,10 @@ class Within(Struct, frozen=True):
 
     def distance(self, a: Term, b: Term, given: tuple[Term, ...]) -> int | None:
         """`a - b` in bytes, where that is one number."""
-        found = self.indices.distance(a, b, given, self.header)
-        if found is None or not found.is_whole:
+        bytes_apart = self.indices.distance(a, b, given, self.header)
+        if bytes_apart is None or not bytes_apart.is_whole:
             return None
-        left = [(product, f) for product, f in found if f % (1 << a.width)]
+        left = [(product, f) for product, f in bytes_apart if f % (1 << a.width)]
         if any(product for product, _ in left):
             return None
         return wrapped(int(left[0][1]), a.width) if left else 0

@@ -143,7 +143,7 @@ def uniform_registers(body: Sequence[Instruction], parameters: frozenset[str]) -
     for instruction in body:
         for reg in defs(instruction):
             writers.setdefault(reg, []).append(instruction)
-    single = {reg: found[0] for reg, found in writers.items() if len(found) == 1}
+    single = {reg: positions[0] for reg, positions in writers.items() if len(positions) == 1}
     alike = {reg for reg, writer in single.items() if _of_parameters(writer, parameters)}
     while lost := {reg for reg in alike if not uses(single[reg]) <= alike}:
         alike -= lost

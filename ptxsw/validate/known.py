@@ -112,10 +112,10 @@ class Known:
 
     def _narrow(self, term: Term) -> None:
         """Keep what a comparison tells of a sum."""
-        found = _compared(self._terms, term)
-        if found is None:
+        compared = _compared(self._terms, term)
+        if compared is None:
             return
-        base, told = found
+        base, told = compared
         left = self._range(base).both(told)
         self._ranges[base] = left
         self.impossible = self.impossible or not left.count
@@ -158,10 +158,10 @@ class Known:
 
     def _ranged(self, term: Term) -> bool | None:
         """What the range of a sum tells of a comparison."""
-        found = _compared(self._terms, term)
-        if found is None:
+        compared = _compared(self._terms, term)
+        if compared is None:
             return None
-        base, asked = found
+        base, asked = compared
         here = self._range(base)
         if here.within(asked):
             return True

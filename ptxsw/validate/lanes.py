@@ -109,16 +109,16 @@ class KernelLanes:
         first = states[0].env
         held = {r: [s.env.get(r) for s in states] for r in first}
         alike = ((r, t) for r, t in first.items() if all(h is t for h in held[r]))
-        found = {r: told for r, t in alike if (told := self._told(t)) is not None}
+        values = {r: told for r, t in alike if (told := self._told(t)) is not None}
         if 1 < len(states) <= _MAX_STATES:
-            found = {**self._choices(position, states), **found}
+            values = {**self._choices(position, states), **values}
         if len(states) > 1 and self._same_state(states):
             for reg, terms in held.items():
                 if all(t is not None and t.variance is Variance.UNIFORM for t in terms):
                     name = f"uniform register {reg.name}@{reg.scope}"
                     shared = self.terms.atom(name, first[reg].width, Variance.UNIFORM)
-                    found.setdefault(reg, shared)
-        return found
+                    values.setdefault(reg, shared)
+        return values
 
     def _choices(self, position: int, states: Sequence[State]) -> Mapping[Reg, Term]:
         """Registers that hold different terms, where what was decided on the way tells which."""
@@ -126,15 +126,15 @@ class KernelLanes:
             frozenset(c for condition in s.conditions if (c := self._told(condition)) is not None)
             for s in states
         ]
-        found = {}
+        choices = {}
         for reg in self.old.live(position):
             held = [state.env.get(reg) for state in states]
             values = [value and self._told(value) for value in held]
             if None not in values:
                 value = told_apart(self.terms, [*zip(told, values, strict=True)], "")
                 if value is not None and value.size <= MAX_KNOWN:
-                    found[reg] = value
-        return found
+                    choices[reg] = value
+        return choices
 
     def _same_state(self, states: Sequence[State]) -> bool:
         """Are all lanes that come to a block in the same of its states, since what they decided on
@@ -246,13 +246,13 @@ class KernelLanes:
         may write anywhere."""
         if self.trace.statistics.timed_out:
             return None
-        found = tuple(a for a in self.trace.accesses if may_write(a.instruction))
-        known = {a.index for a in found if written_address(a.instruction) is not None}
+        writers = tuple(a for a in self.trace.accesses if may_write(a.instruction))
+        known = {a.index for a in writers if written_address(a.instruction) is not None}
         for index, instruction in enumerate(self.old.cfg.instructions):
             reached = self.old.cfg.block_of[index] in self.old.cfg.rank
             if may_write(instruction) and reached and index not in known:
                 return None
-        return tuple(access for access in found if access.space not in PRIVATE)
+        return tuple(access for access in writers if access.space not in PRIVATE)
 
     @cached_property
     def written_bases(self) -> frozenset[Term | None]:

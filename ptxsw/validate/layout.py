@@ -183,15 +183,15 @@ def _no_register(reg: Reg) -> Term:
 
 def shared_places(paths: Iterable[Path]) -> list[Term]:
     """The shared addresses that paths of the first text access."""
-    found: list[Term] = []
+    places: list[Term] = []
     for path in paths:
-        found += [t.target.place for t in path.touches if t.target.space == "shared"]
-        found += [
+        places += [t.target.place for t in path.touches if t.target.space == "shared"]
+        places += [
             e.operands[0]
             for e in path.events
             if e.instruction.opcode in _SIMPLE and "shared" in e.what[2]
         ]
-    return found
+    return places
 
 
 # ---------------------------------------------------------------- declarations

@@ -50,11 +50,11 @@ class LowBits:
     @cached_property
     def parameters(self) -> tuple[Term, ...]:
         """The values of the kernel's parameters that the text loads whole."""
-        found: dict[Term, None] = {}
+        atoms: dict[Term, None] = {}
         for instruction in self._text.cfg.instructions:
             if kind(instruction) is Kind.LOAD and space(instruction) == "param":
-                found.update((value, None) for _, value in self._parameter(instruction))
-        return tuple(found)
+                atoms.update((value, None) for _, value in self._parameter(instruction))
+        return tuple(atoms)
 
     def _solved(self, multiples: Multiples) -> dict[int, _Low]:
         """Optimistic: a block that no path has come to yet says nothing."""
@@ -89,16 +89,16 @@ class LowBits:
 
     def _run(self, instruction: Instruction, state: _Low) -> None:
         """What an instruction does to the low bits."""
-        found: _Low = {}
+        bits: _Low = {}
         for reg, value in self._written(instruction, state):
             low = self._lasting(value)
             if low is not None:
-                found[reg] = low
+                bits[reg] = low
         if instruction.guard is not None:
-            found = self._common(found, state)
+            bits = self._common(bits, state)
         for reg in defs(instruction):
             state.pop(reg, None)
-        state.update(found)
+        state.update(bits)
 
     def _lasting(self, value: Term) -> Term | None:
         """As many low bits of a value as mean the same at all times."""
@@ -120,17 +120,17 @@ class LowBits:
 
     def _common(self, one: _Low, other: _Low) -> _Low:
         """What two states agree in."""
-        found: _Low = {}
+        common: _Low = {}
         for reg, low in one.items():
             if other.get(reg) is low:
-                found[reg] = low
+                common[reg] = low
             elif reg in other:
                 for bits in range(min(low.width, other[reg].width), 0, -1):
                     same = self._low(low, bits)
                     if same is self._low(other[reg], bits):
-                        found[reg] = same
+                        common[reg] = same
                         break
-        return found
+        return common
 
     def _written(self, instruction: Instruction, state: _Low) -> list[tuple[Reg, Term]]:
         evaluator, terms = self._text.evaluator, self._terms

@@ -53,9 +53,9 @@ class _Narrow:
         if node.width != 64 or not (by_zero or node.kind in _HALVES):
             return None
         fit = all(_fits(self.terms, self._equality, a, self._given) for a in node.args)
-        found = self._by_zero(node, fit) if by_zero else self._division(node, fit)
-        self.changed = self.changed or found is not None
-        return found
+        narrow = self._by_zero(node, fit) if by_zero else self._division(node, fit)
+        self.changed = self.changed or narrow is not None
+        return narrow
 
     def _division(self, node: Term, fit: bool) -> Term | None:
         return self._halved(node, _HALVES[node.kind]) if fit else None

@@ -49,12 +49,12 @@ class Numbers:
         self._asked: dict[Term, bool] = {}
         self._own: frozenset[Term] = frozenset()
         self._facts: list[Polynomial] = []
-        found = list(comparisons((c for c in given if c.size <= _MAX_SIZE), terms))
+        compared = list(comparisons((c for c in given if c.size <= _MAX_SIZE), terms))
         for _ in range(2):  # what is at least a number counts where it is known not to be negative
-            for one in found:
+            for one in compared:
                 if one.a.width == 32:
                     self._bound(one.a, one.b, one.strict, one.signed)
-        sums = [one for one in found if one.a.width == 64 or _are_sums(one)]
+        sums = [one for one in compared if one.a.width == 64 or _are_sums(one)]
         for one in sums:
             self._note_units(one.a, one.b)
         self._own = frozenset(self._units)  # of what is known, rather than of what is asked
@@ -72,10 +72,10 @@ class Numbers:
 
     def holds(self, claim: Term) -> bool:
         """Is an inequality shown to hold?"""
-        found = list(comparisons([claim], self._terms))
-        if len(found) != 1 or claim.kind == "eq" or found[0].a.width not in (32, 64):
+        compared = list(comparisons([claim], self._terms))
+        if len(compared) != 1 or claim.kind == "eq" or compared[0].a.width not in (32, 64):
             return False
-        one = found[0]
+        one = compared[0]
         if max(one.a.size, one.b.size) > _MAX_SIZE:
             return False
         self._note_units(one.a, one.b)
@@ -97,10 +97,10 @@ class Numbers:
     def written_out(self, value: Term) -> Term:
         """An equal value, in which indices that do not wrap are sums of extended units. Values
         that are equal mostly become one term."""
-        found = self._modulo(value) if value.width == 64 and value.size <= _MAX_SIZE else None
-        if found is None:
+        polynomial = self._modulo(value) if value.width == 64 and value.size <= _MAX_SIZE else None
+        if polynomial is None:
             return value
-        return self._term(found)
+        return self._term(polynomial)
 
     def _term(self, value: Polynomial) -> Term:
         """A polynomial as a value of 64 bits."""
@@ -200,8 +200,8 @@ class Numbers:
                     product *= value
                 return product
             case "zext" | "sext" if term.args[0].width == 32:
-                found = self._index(term.args[0], term.kind == "sext")
-                return Polynomial.atom(term) if found is None else found
+                polynomial = self._index(term.args[0], term.kind == "sext")
+                return Polynomial.atom(term) if polynomial is None else polynomial
         return Polynomial.atom(term)
 
     def _index(self, index: Term, signed: bool) -> Polynomial | None:

@@ -139,10 +139,10 @@ class OtherLane:
         ]
         here = Bytes("global", self.value(place), node.width // 8)
         targets = tuple(store.target for store in stores)
-        found = self._found(Read(name[2], here.place, here.size, targets))
-        if found is None:
+        loaded = self._found(Read(name[2], here.place, here.size, targets))
+        if loaded is None:
             return None
-        self.assumed |= found
+        self.assumed |= loaded
         return self._memory.load(stores, name[2], here, ())
 
 

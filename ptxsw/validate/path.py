@@ -348,11 +348,11 @@ class Runner:
         """The epoch of each element of a load. Where a load by `.nc` covers bytes beside those
         that the first text reads so, nothing is known of them: they belong to an epoch in which
         nothing else happens."""
-        found = [self._epoch(path, part, given) for part in parts]
-        if parts[0].nc and not self._witness and any(epoch == CONSTANT for epoch, _ in found):
+        epochs = [self._epoch(path, part, given) for part in parts]
+        if parts[0].nc and not self._witness and any(epoch == CONSTANT for epoch, _ in epochs):
             self._besides += 1
-            return [(CONSTANT - self._besides if c else e, False) for e, c in found]
-        return found
+            return [(CONSTANT - self._besides if c else e, False) for e, c in epochs]
+        return epochs
 
     def _epoch(self, path: Path, touch: Touch, given: Sequence[Term]) -> tuple[int, bool]:
         """When a load reads its bytes, and whether it claims that nobody writes them. What the

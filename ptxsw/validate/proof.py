@@ -136,8 +136,8 @@ class Validation:
     def _at_label(self, place: int) -> None:
         """Leave a place only those images where its labels stand, if there are any."""
         labels = self.old.cfg.blocks[self.old.block(place)].labels
-        found = self._images_of(place)
-        own = {q for q in found if not set(labels).isdisjoint(self.new.labels(q))}
+        images = self._images_of(place)
+        own = {q for q in images if not set(labels).isdisjoint(self.new.labels(q))}
         if own:
             self.images[place] = frozenset(own)
 

@@ -74,24 +74,24 @@ class Questions:
         if not self._old.begins(cut.old_position) or not asked:
             return
         for multiples in dict.fromkeys(((), self._multiples(tuple(given)))):
-            found = self._low_bits.at(cut.old_position, multiples)
+            bits = self._low_bits.at(cut.old_position, multiples)
             for reg, value in asked.items():
-                if reg in found:
-                    low = found[reg]
+                if reg in bits:
+                    low = bits[reg]
                     yield self._terms.eq(self._terms.extract(value, 0, low.width), low)
 
     def _multiples(self, given: tuple[Term, ...]) -> Multiples:
         """Parameters that are multiples of powers of two where some conditions hold."""
         known = self._known_multiples.get(given)
         if known is None:
-            found = []
+            multiples = []
             for value in self._low_bits.parameters:
                 for bits in range(BITS, 0, -1):
                     low = self._terms.extract(value, 0, bits)
                     if self._equality.holds(self._terms.eq(low, self._terms.const(0, bits)), given):
-                        found.append((value, bits))
+                        multiples.append((value, bits))
                         break
-            known = self._known_multiples[given] = tuple(found)
+            known = self._known_multiples[given] = tuple(multiples)
         return known
 
     def reads_later(self, cut: Cut, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
@@ -102,8 +102,8 @@ class Questions:
         """A load of the first text that reads these bytes in another lane."""
         if cut.view is None:
             return None
-        found = ReadByOthers(self._terms, self._memory, self._equality, cut.view, self._samples)
-        return found.find(old, touch, given)
+        search = ReadByOthers(self._terms, self._memory, self._equality, cut.view, self._samples)
+        return search.find(old, touch, given)
 
     def _beside(self) -> bool:
         """May bytes be read that lie beside those that the first text reads?"""

@@ -47,12 +47,12 @@ class ReadByOthers:
         if mask is None or known.truth(self._view.whole(mask)) is not True:
             return None
         near = [t for t in old.touches if _surely_comes(old.events[touch.before : t.before])]
-        found: Touch | None = None
+        read: Touch | None = None
         for target, case in self._cases(touch.target, tuple(given), 0):
-            found = next((t for t in near if self._covers(t, touch, target, case)), None)
-            if found is None:
+            read = next((t for t in near if self._covers(t, touch, target, case)), None)
+            if read is None:
                 return None
-        return found
+        return read
 
     def _cases(
         self, target: Bytes, given: tuple[Term, ...], depth: int
@@ -108,8 +108,8 @@ class ReadByOthers:
         if known is not None or a.width != b.width:
             return known
         tried = zip(self._tried(a), self._tried(b), strict=True)
-        found = {wrapped(x - y, a.width) for x, y in tried}
-        return found.pop() if len(found) == 1 else None
+        distances = {wrapped(x - y, a.width) for x, y in tried}
+        return distances.pop() if len(distances) == 1 else None
 
     def _stride(self, place: Term) -> int:
         """How far the next lane's address seems to be, in bytes: tried on numbers, and proved
@@ -119,8 +119,8 @@ class ReadByOthers:
 
     def _tried(self, place: Term) -> tuple[int, int, int]:
         """An address for some numbers: two times in one lane, and in the next one."""
-        found = self._samples.get(place)
-        if found is None:
+        samples = self._samples.get(place)
+        if samples is None:
             values = []
             for lane, step in ((8, 3), (8, 11), (9, 3)):
                 numbers = {node: step * node.id % 4093 + 5 for node in unknowns(place)}
@@ -128,8 +128,8 @@ class ReadByOthers:
                     numbers[self._terms.atom(name, 32, *SPECIALS[name])] = lane
                 values.append(evaluate(place, numbers))
             first, other, after = values
-            found = self._samples[place] = first, other, after
-        return found
+            samples = self._samples[place] = first, other, after
+        return samples
 
 
 def _surely_comes(events: Sequence[Event]) -> bool:

@@ -87,13 +87,13 @@ class SharedViews:
     def _bases(self, place: Term) -> frozenset[Term] | None:
         """The pointers of an address, if declarations name them all: what was read from memory has
         other names in the symbolic run."""
-        found: set[Term] = set()
+        pointees: set[Term] = set()
         for case in self._cases(place):
             bases = pointer_bases(case)
             if not bases or any(t.origin not in _NAMED for t in bases):
                 return None
-            found |= bases
-        return frozenset(found)
+            pointees |= bases
+        return frozenset(pointees)
 
     def _cases(self, place: Term) -> list[Term]:
         """The addresses that one with a choice in it may be."""
@@ -187,30 +187,30 @@ class SharedViews:
 
     def _tried(self, place: Term) -> tuple[int, ...]:
         """An address for some numbers."""
-        found = self._samples.get(place)
-        if found is None:
+        samples = self._samples.get(place)
+        if samples is None:
             values = []
             for lane, factor in ((8, 3), (21, 11)):
                 numbers = {node: factor * node.id % 4093 + 2048 for node in unknowns(place)}
                 for name, number in (("%tid.x", 512 + lane), ("%laneid", lane)):
                     numbers[self._terms.atom(name, 32, *SPECIALS[name])] = number
                 values.append(evaluate(place, numbers))
-            found = self._samples[place] = tuple(values)
-        return found
+            samples = self._samples[place] = tuple(values)
+        return samples
 
     def _misses(self, store: Bytes, read: Read) -> bool:
         """Does a store miss the bytes, whichever thread makes it?"""
         if store.space != "global":
             return False
         key = (store, read.place, read.size)
-        found = self._apart.get(key)
-        if found is None:
-            found = self._apart[key] = all(
+        answer = self._apart.get(key)
+        if answer is None:
+            answer = self._apart[key] = all(
                 self._apart_anywhere(stored, store.size, loaded, read.size)
                 for stored in self._cases(store.place)
                 for loaded in self._cases(read.place)
             )
-        return found
+        return answer
 
     def _apart_anywhere(self, stored: Term, stored_bytes: int, loaded: Term, size: int) -> bool:
         mine, other = (AccessView(t, self._true, frozenset()) for t in (stored, loaded))

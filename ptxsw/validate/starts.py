@@ -225,7 +225,7 @@ class Starts:
         p, q = pair
         claimed = {c.register for c in at_label(self._claims, self.old.labels(p))}
         extra = self.new.live(q) - self.old.live(p) - claimed
-        found = []
+        pairs = []
         held = self.new.equations.at(q) if extra else 0
         for reg in sorted(extra, key=lambda r: (r.name, r.scope)):
             writer = self.new.equations.writer(held, reg)
@@ -238,8 +238,8 @@ class Starts:
                 and "param" not in instruction.modifiers
                 and not moved
             ):
-                found.append((reg, writer))
-        return found
+                pairs.append((reg, writer))
+        return pairs
 
     def _loaded(self, cut: Cut, index: int, reg: Reg) -> Term | None:
         path = Path(cut.new.get, cut.conditions, index)
@@ -253,15 +253,15 @@ class Starts:
     def extra(self, pair: Pair) -> list[Reg]:
         """Registers that live on in the second text alone, and of which no equation there tells
         the value in terms of the first text's."""
-        found = self._extra.get(pair)
-        if found is None:
+        registers = self._extra.get(pair)
+        if registers is None:
             p, q = pair
             extra = self.new.live(q) - self.old.live(p)
             held = self.new.equations.at(q) if extra else 0
             known = dict.fromkeys(self.old.live(p), True)
-            found = [r for r in extra if not self._told(r, held, known)]
-            self._extra[pair] = found
-        return found
+            registers = [r for r in extra if not self._told(r, held, known)]
+            self._extra[pair] = registers
+        return registers
 
     @cached_property
     def _runner(self) -> Runner:

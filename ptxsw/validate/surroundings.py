@@ -99,8 +99,8 @@ def _registers(first: Function, second: Function) -> str | None:
 
 def _directives(module: Module, function: Function) -> list[str]:
     """Pragmas, branch targets, prototypes, as written."""
-    found = [s for s in function.body.statements if isinstance(s, Directive)]
-    return [module.source.slice(directive.span) for directive in found]
+    directives = [s for s in function.body.statements if isinstance(s, Directive)]
+    return [module.source.slice(directive.span) for directive in directives]
 
 
 def _same_directives(old: list[str], new: list[str]) -> bool:

@@ -72,8 +72,8 @@ class Text:
 
     @cached_property
     def _points(self) -> Mapping[int, Mapping[Reg, Points]]:
-        found = pointer_spaces(self.cfg, self._parameters, self.module.address_size)
-        return {self.cfg.blocks[number].start: state for number, state in found.items()}
+        states = pointer_spaces(self.cfg, self._parameters, self.module.address_size)
+        return {self.cfg.blocks[number].start: state for number, state in states.items()}
 
     def block(self, position: int) -> int:
         """The block that begins at a position."""

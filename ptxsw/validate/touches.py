@@ -33,8 +33,8 @@ class TouchesBySum:
     def beginning_with(self, touch: Touch) -> list[Touch]:
         """Those that begin where another access does, by its time."""
         group, at = _parted(touch.target)
-        found = self._starts.get(group, {}).get(at, ())
-        return [other for _, other in found if other.before <= touch.before]
+        touches = self._starts.get(group, {}).get(at, ())
+        return [other for _, other in touches if other.before <= touch.before]
 
     def level(self, touch: Touch) -> Iterator[tuple[int, Touch]]:
         """Those at a known distance by the time of another access, each with how many bytes it

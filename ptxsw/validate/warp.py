@@ -232,10 +232,10 @@ class WarpView:
         return [c for c in conditions if not asked.isdisjoint(self._unknowns_of(c))]
 
     def _unknowns_of(self, condition: Term) -> frozenset[Term]:
-        found = self._unknowns.get(condition)
-        if found is None:
-            found = self._unknowns[condition] = frozenset(unknowns(condition))
-        return found
+        atoms = self._unknowns.get(condition)
+        if atoms is None:
+            atoms = self._unknowns[condition] = frozenset(unknowns(condition))
+        return atoms
 
     def whole(self, mask: Term) -> Term:
         """The condition that all lanes of the warp are here."""
@@ -246,8 +246,8 @@ class WarpView:
         return OtherLane(self._memory, place, self._shared, self._finds)
 
     def _finds(self, read: Read) -> frozenset[str] | None:
-        found = self._found(self.olds, read)
-        return found if found is not None and found <= self._allowed else None
+        names = self._found(self.olds, read)
+        return names if names is not None and names <= self._allowed else None
 
     def rest_on(self, other: OtherLane) -> None:
         """Let the proof rest on what another lane's values rest on."""
