@@ -223,7 +223,12 @@ class Passes:
                 made = each.made[-1] = joint.reduced(made, late.done)
                 continue
             if problem is not None:
-                self._give_up(each, len(each.made) - 1, problem)
+                others = joint.without_kept_values(made, problem)
+                if others is None:
+                    self._give_up(each, len(each.made) - 1, problem)
+                    return
+                each.made[-1] = others
+                self._write(one, each, others)
                 return
             each.since, each.module, each.trace = since, module, None
             each.function = module.kernel(each.function.name)

@@ -145,3 +145,14 @@ def reduced(made: Made, right: frozenset[int]) -> Made:
     known = {change.at: change for change in made.changes}
     kept = tuple(replace(c, obligations=known[c.at].obligations) for c in changes(left.plan, None))
     return replace(made, changes=kept, refusals=(*made.refusals, *map(_refusal, dropped)))
+
+
+def without_kept_values(made: Made, reason: str) -> Made | None:
+    """What was made, less the values that are kept over stores: these are refused. None where
+    there are none, or nothing else."""
+    kept = tuple(change for change in made.changes if isinstance(change.detail, KeptValue))
+    others = tuple(change for change in made.changes if not isinstance(change.detail, KeptValue))
+    if not kept or not others:
+        return None
+    refusals = tuple(Refusal(change.rewrite, change.at, reason) for change in kept)
+    return replace(made, changes=others, refusals=(*made.refusals, *refusals))

@@ -18,14 +18,16 @@ from ptxsw.emulator.node import Term
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.dataflow import defs, uses
-from ptxsw.ir import Function, Instruction, Module, Reg
+from ptxsw.ir import Function, Module, Reg
 from ptxsw.permutation import Permutation
-from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
+from ptxsw.validate.claims import ReadClaim, is_inequality
 from ptxsw.validate.compare import PathComparison
 from ptxsw.validate.cuts import Cut
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.equality import Ask, Equality
+from ptxsw.validate.identical import are_alike, successors
+from ptxsw.validate.images import Images
 from ptxsw.validate.indices import Indices
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets, uniform_registers
 from ptxsw.validate.lanes import KernelLanes
@@ -74,27 +76,24 @@ class Validation:
             unwraps=self._unwraps if NO_WRAP in assume else None, check=budget.check,
         )  # fmt: skip
         self.old, self.new = Text(self.terms, *old), Text(self.terms, *new)
-        starts = {block.start for block in self.old.cfg.blocks}
-        self.images = {o: n for o, n in edits.images.items() if o in starts}
-        self._claim_labels(claims)
-        self._uncut_loops(claims)
+        self.images = Images((self.old, self.new), edits.images, claims)
         self.meetings = Meetings(lambda: self.versions)
         self.work: dict[Pair, None] = {}
         self.done: set[Pair] = set()
-        self._stops = frozenset(p for places in self.images.values() for p in places)
         self.layout: SharedLayout | None = None
         if permutation is not None:
             evaluator = self.old.evaluator
             self.layout = SharedLayout(permutation, evaluator, self.equality, *new)
             self.layout.check((*self.old.cfg.instructions, *self.new.cfg.instructions))
         declared, texts = Declared(self.terms, self.memory, self.old), (self.old, self.new)
-        self.lanes = KernelLanes(self.terms, texts, declared, self.images, assume, self.solver)
+        images = self.images
+        self.lanes = KernelLanes(self.terms, texts, declared, images.places, assume, self.solver)
         self.starts = Starts(
             self.equality, self.memory, texts, declared, self.lanes, claims, self.layout, assume,
             self.assumptions,
         )  # fmt: skip
         self.waiting = Waiting(
-            self.terms, self.equality, texts, lambda: self.lanes.gathered, self._images_of
+            self.terms, self.equality, texts, lambda: self.lanes.gathered, images.of
         )
         self.starts.predicates = self.waiting.told
         self.indices = Indices(self.lanes, self.equality, self.memory)
@@ -105,41 +104,6 @@ class Validation:
 
     def _unwraps(self) -> None:
         self.assumptions[NO_WRAP] = None
-
-    def _claim_labels(self, claims: Sequence[ReadClaim]) -> None:
-        """A claim holds where its label stands in the second text, too, and not yet where control
-        comes out of a branch to what a rewrite has put before the label."""
-        for place in self.images:
-            for claim in at_label(claims, self.old.labels(place)):
-                label = claim.claim.label.partition("@")[0]  # behind it a number of the first text
-                own = {q for q in self.images[place] if label in self.new.labels(q)}
-                if own:
-                    self.images[place] = frozenset(own)
-
-    def _uncut_loops(self, claims: Sequence[ReadClaim]) -> None:
-        """What is claimed of memory in a loop, or of how large values are, is known at its header
-        alone. So a comparison goes on from there to the next loop, or out of this one; where
-        memory is spoken of, past what stands on the edge."""
-        cfg = self.old.cfg
-        for header, loop in cfg.loops.items():
-            told = at_label(claims, self.old.labels(cfg.blocks[header].start))
-            if any(map(is_inequality, told)):
-                for number in loop.blocks - cfg.loops.keys():
-                    self.images.pop(cfg.blocks[number].start, None)
-            if any(claim.is_about_memory for claim in told):
-                edges = {b for _, b in loop.exits if len(cfg.predecessors[b]) == 1}
-                for number in (loop.blocks | edges) - cfg.loops.keys():
-                    self.images.pop(cfg.blocks[number].start, None)
-                for _, target in loop.exits:
-                    self._at_label(cfg.blocks[target].start)
-
-    def _at_label(self, place: int) -> None:
-        """Leave a place only those images where its labels stand, if there are any."""
-        labels = self.old.cfg.blocks[self.old.block(place)].labels
-        images = self._images_of(place)
-        own = {q for q in images if not set(labels).isdisjoint(self.new.labels(q))}
-        if own:
-            self.images[place] = frozenset(own)
 
     # ------------------------------------------------------------ the whole
 
@@ -193,10 +157,7 @@ class Validation:
         the first text stands still for it."""
         if self.starts.needs_proof((0, 0)):
             raise GiveUp("a claim stands where the kernel begins")
-        places = self.images.get(0)
-        if places is None or 0 in places:
-            self.images[0] = (places or frozenset()) | {0}
-            self._stops |= {0}
+        if self.images.begin_together():
             self._come_to((0, 0))
             return
         cut = self.starts.cut((0, 0))
@@ -220,19 +181,16 @@ class Validation:
         """Is the block the same in both texts, and does it go to places that correspond? Then
         equal registers and equal memory make equal registers and memory."""
         p, q = pair
-        block = self.old.cfg.blocks[self.old.block(p)]
-        length = block.end - block.start
-        old = self.old.cfg.instructions[p : block.end]
-        new = self.new.cfg.instructions[q : q + length]
-        if len(new) != length or not length or not all(map(self._same_instruction, old, new)):
+        if not are_alike(self.old, self.new, p, q):
             return False
-        if any(q < stop < q + length for stop in self._stops):
+        run = self.old.cfg.instructions[p : self.old.cfg.blocks[self.old.block(p)].end]
+        if any(q < stop < q + len(run) for stop in self.images.stops):
             return False
-        if self.layout is not None and any(map(self.layout.touches, old)):
+        if self.layout is not None and any(map(self.layout.touches, run)):
             return False
         if self.starts.puts_off(p):
             return False
-        ends = self._successors(p, q)
+        ends = successors(self.old, self.new, self.images, p, q)
         if ends is None or any(self.starts.needs_proof(end) for end in ends):
             return False
         if any(self.starts.extra(end) for end in ends):
@@ -241,39 +199,12 @@ class Validation:
         for end in ends:
             if told is not None and self.waiting.arrive(end, told.new.get, told.conditions):
                 self._again(end)
-        for at, instruction in enumerate(old):
+        for at, instruction in enumerate(run):
             if meets(instruction):
                 self.meetings.meet(p + at, q + at, whole=False)
         for end in ends:
             self._come_to(end)
         return True
-
-    def _same_instruction(self, a: Instruction, b: Instruction) -> bool:
-        if a.opcode != b.opcode or a.modifiers != b.modifiers or a.guard != b.guard:
-            return False
-        if a.operands != b.operands and a.opcode != "bra":
-            return False
-        old, new = self.old.evaluator, self.new.evaluator
-        return all(old.width(r) == new.width(r) for r in (*uses(a), *defs(a)))
-
-    def _successors(self, p: int, q: int) -> list[Pair] | None:
-        """The pairs of places that equal blocks go to; None where they do not correspond."""
-        block = self.old.cfg.blocks[self.old.block(p)]
-        last = q + block.end - block.start - 1
-        if kind(self.old.cfg.instructions[block.end - 1]) is Kind.CONTROL:
-            other = self.new.cfg.blocks[self.new.cfg.block_of[last]]
-            olds = [self.old.cfg.blocks[n].start for n in (*block.successors, *block.table)]
-            news = [self.new.cfg.blocks[n].start for n in (*other.successors, *other.table)]
-        else:
-            olds = [self.old.cfg.blocks[n].start for n in block.successors]
-            news = [last + 1]
-        if len(olds) != len(news):
-            return None
-        pairs = list(zip(olds, news, strict=True))
-        return pairs if all(n in self._images_of(o) for o, n in pairs) else None
-
-    def _images_of(self, position: int) -> frozenset[int]:
-        return self.images.get(position, frozenset())
 
     # ------------------------------------------------------------ segments
 
@@ -303,14 +234,14 @@ class Validation:
         cut.view = self.lanes.view(pair)
         if cut.view is not None:
             cut.view.given = cut.conditions
-        olds = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self.images)
+        olds = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self.images.places)
         try:
             for new in self._news(cut, olds, cut.conditions):
                 self._pair(cut, olds, new)
         except Differ:
             ends = [o.end for o in olds if o.end is not None]
             empty = all(
-                e.kind == "cut" and e.position > pair[0] and pair[1] in self._images_of(e.position)
+                e.kind == "cut" and e.position > pair[0] and pair[1] in self.images.of(e.position)
                 for e in ends
             )
             if empty:
@@ -331,7 +262,7 @@ class Validation:
         cut = self.starts.cut(pair)
         cut.view = self.lanes.view(pair, waiting=True)
         if self._jumps_to(pair[0], pair[1]):
-            (old,) = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self.images)
+            (old,) = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self.images.places)
             self._compare(cut, old, self._still(cut, pair[1]))
             return
         for new in self._news(cut, (), cut.conditions):
@@ -347,14 +278,14 @@ class Validation:
             if block.end != place + 1 or jump.opcode != "bra" or jump.guard is not None:
                 return False
             place = cfg.blocks[block.successors[0]].start
-            if image in self._images_of(place):
+            if image in self.images.of(place):
                 return True
         return False
 
     def _comes_to_itself(self, cut: Cut) -> bool:
         """Does the second text only go on to another image of the place, further down, while the
         first stands still? Behind a loop that stands twice it does."""
-        images = self._images_of(cut.old_position)
+        images = self.images.of(cut.old_position)
         if not any(place > cut.new_position for place in images):
             return False
         news = self._news(cut, (), cut.conditions)
@@ -390,7 +321,7 @@ class Validation:
             witness=False, constant=constant or self._constant(cut, olds), warp=cut.view,
             origin=self._origin(olds), written=runner.written,
         )  # fmt: skip
-        return known.paths(Path(cut.new.get, given, cut.new_position), self._stops)
+        return known.paths(Path(cut.new.get, given, cut.new_position), self.images.stops)
 
     def _constant(self, cut: Cut, olds: Sequence[Path]) -> Constant:
         """Which bytes does the first text read by `.nc` whichever path it takes, in this lane or
@@ -463,7 +394,7 @@ class Validation:
             return
         joint = _together(cut.conditions, more)
         try:
-            rules = self.questions.rules(cut, self._images_of, self.waiting.may_wait)
+            rules = self.questions.rules(cut, self.images.of, self.waiting.may_wait)
             parts = self.terms, self.memory, self.equality, rules
             pending = self.starts.put_off(cut, old, new, joint)
             self._compare_by_bounds(None)
@@ -520,7 +451,7 @@ class Validation:
         assert old.end is not None and new.end is not None
         if old.position == cut.old_position and old.end.kind == "cut" and not old.touches:
             raise differ
-        olds = cut.old.runner.paths(cut.start(cut.old_position, joint), self.images)
+        olds = cut.old.runner.paths(cut.start(cut.old_position, joint), self.images.places)
         news = self._news(cut, olds, joint)
         for a in olds:
             for b in news:

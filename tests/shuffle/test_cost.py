@@ -56,9 +56,9 @@ def _scale(arch: str) -> Scale:
         ("sm_52", CacheRequest(4, 32, 4, 1), 2.8),  # 8 to 16 lanes at a time
         ("sm_52", CacheRequest(8, 32, 8, 2), 5.7),
         ("sm_52", CacheRequest(4, 1, 1, 1), 0.7),
-        ("sm_80", CacheRequest(4, 32, 4, 1), 1.1),  # 108 to 128 bytes
-        ("sm_80", CacheRequest(4, 32, 5, 2), 1.4),  # a misaligned one touches a fifth sector
-        ("sm_80", CacheRequest(4, 32, 32, 32), 8.7),
+        ("sm_80", CacheRequest(4, 32, 4, 1), 1.0),  # 124 to 128 bytes
+        ("sm_80", CacheRequest(4, 32, 5, 2), 1.3),  # a misaligned one touches a fifth sector
+        ("sm_80", CacheRequest(4, 32, 32, 32), 8.1),
         ("sm_80", CacheRequest(2, 32, 2, 1), 1.0),
     ],
 )

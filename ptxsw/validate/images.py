@@ -1,0 +1,75 @@
+"""Where places of the first text lie in the second, and at which of them a comparison ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
+from ptxsw.validate.text import Text
+
+
+class Images:
+    """For each cut, a place where a block of the first text begins, its images: the places in the
+    second text that correspond to it. Blocks without one are run through."""
+
+    def __init__(
+        self,
+        texts: tuple[Text, Text],
+        positions: Mapping[int, frozenset[int]],
+        claims: Sequence[ReadClaim],
+    ) -> None:
+        self._old, self._new = texts
+        starts = {block.start for block in self._old.cfg.blocks}
+        self.places = {old: new for old, new in positions.items() if old in starts}
+        self._claim_labels(claims)
+        self._uncut_loops(claims)
+        self.stops = frozenset(p for places in self.places.values() for p in places)
+
+    def of(self, position: int) -> frozenset[int]:
+        """The images of a position of the first text; none where no block is cut there."""
+        return self.places.get(position, frozenset())
+
+    def begin_together(self) -> bool:
+        """May the comparison begin where both texts do? Not where the second runs something before
+        the image of the first block."""
+        places = self.of(0)
+        if places and 0 not in places:
+            return False
+        self.places[0] = frozenset({0}) | places
+        self.stops |= {0}
+        return True
+
+    def _claim_labels(self, claims: Sequence[ReadClaim]) -> None:
+        """A claim holds where its label stands in the second text, too, and not yet where control
+        comes out of a branch to what a rewrite has put before the label."""
+        for place in self.places:
+            for claim in at_label(claims, self._old.labels(place)):
+                label = claim.claim.label.partition("@")[0]  # behind it a number of the first text
+                own = {q for q in self.places[place] if label in self._new.labels(q)}
+                if own:
+                    self.places[place] = frozenset(own)
+
+    def _uncut_loops(self, claims: Sequence[ReadClaim]) -> None:
+        """What is claimed of memory in a loop, or of how large values are, is known at its header
+        alone. So a comparison goes on from there to the next loop, or out of this one; where
+        memory is spoken of, past what stands on the edge."""
+        cfg = self._old.cfg
+        for header, loop in cfg.loops.items():
+            told = at_label(claims, self._old.labels(cfg.blocks[header].start))
+            if any(map(is_inequality, told)):
+                for number in loop.blocks - cfg.loops.keys():
+                    self.places.pop(cfg.blocks[number].start, None)
+            if any(claim.is_about_memory for claim in told):
+                edges = {b for _, b in loop.exits if len(cfg.predecessors[b]) == 1}
+                for number in (loop.blocks | edges) - cfg.loops.keys():
+                    self.places.pop(cfg.blocks[number].start, None)
+                for _, target in loop.exits:
+                    self._at_label(cfg.blocks[target].start)
+
+    def _at_label(self, place: int) -> None:
+        """Leave a place only those images where its labels stand, if there are any."""
+        labels = self._old.cfg.blocks[self._old.block(place)].labels
+        images = self.of(place)
+        own = {q for q in images if not set(labels).isdisjoint(self._new.labels(q))}
+        if own:
+            self.places[place] = frozenset(own)
