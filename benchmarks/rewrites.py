@@ -9,7 +9,9 @@ than one of them makes), and `auto` is what mode auto makes with all of them.
 Figures are those before and after. Instructions, loads, stores and registers are counted in SASS by
 ptxas: of the hot loop, that inner loop which has most, and of the whole kernel; what the launch
 does not execute, such as the way of misaligned buffers, counts neither there nor there. `turns` are
-those of the source's loop for which one of the hot loop stands, where the program tells. `executed`
+the iterations of the source's loop that one of the hot loop makes, where the program tells: its
+executed FADD, FMUL and FFMA over those of one iteration of the source. `a turn` is `loop` over
+`turns`: the executed instructions of one iteration of the source. `executed`
 are the loads of global memory that the warps of the launch execute, and wavefronts those of the
 launch, for all its warps (`benchmarks/wavefronts.py`). The verdict is that of
 `ptxsw verify`: proved, or tested where only launches were compared, as where a proof takes claims
@@ -84,12 +86,18 @@ def _first(case: Case) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The hot loop. `turns` of the source's loop stand in it; None where that is not known."""
+    """The hot loop, as far as the launch executes it. One iteration of it makes `turns` of the
+    source's; None where that is not known."""
 
     instructions: int
     loads: int  # of global memory
     stores: int
     turns: float | None
+
+    @property
+    def each_turn(self) -> float | None:
+        """Instructions for one iteration of the source's loop."""
+        return self.instructions / self.turns if self.turns else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +210,8 @@ class Subject:
         resident = occupancy(
             arch, x * y * z, kernel.registers, kernel.shared + self.runs[0].shared
         ).fraction
-        loops = [self._loop(loop, executed) for loop in kernel.inner_loops]
-        whole = _counts(kernel.instructions, executed)
+        loops = [of_loop(loop, executed, self.program.sums) for loop in kernel.inner_loops]
+        whole = sass.count(_done(kernel.instructions, executed))
         known = any(i.ptx is not None for i in kernel.instructions)
         asked = sum(wavefronts(executed, kernel.instructions).values()) if known else None
         return Figures(
@@ -215,12 +223,6 @@ class Subject:
             executed.loads,
             asked,
         )
-
-    def _loop(self, loop: Sequence[sass.MachineInstruction], executed: Executed) -> Loop:
-        counts = _counts(loop, executed)
-        sums = sum(i.root in _SUMS for i in loop)
-        turns = sums / self.program.sums if self.program.sums else None
-        return Loop(counts.instructions, counts.of("LDG"), counts.of("STG"), turns)
 
     def _conflicts(self, rewrite: str, options: Options) -> Iterator[Note]:
         """The shared accesses that still conflict, as `bank-conflicts` counts them, and why."""
@@ -269,9 +271,20 @@ def _aimed(text: str, arch: str) -> str:
     )
 
 
-def _counts(instructions: Sequence[sass.MachineInstruction], executed: Executed) -> sass.Counts:
-    """Counts of those that the launch executes, or whose place in the PTX is not known."""
-    return sass.count(i for i in instructions if i.ptx is None or i.ptx in executed.instructions)
+def of_loop(loop: Sequence[sass.MachineInstruction], executed: Executed, sums: int) -> Loop:
+    """A loop whose source takes so many FADD, FMUL and FFMA an iteration; 0 where that is not
+    known. Both are counted in what the launch executes."""
+    done = _done(loop, executed)
+    counts = sass.count(done)
+    turns = sum(i.root in _SUMS for i in done) / sums if sums else None
+    return Loop(counts.instructions, counts.of("LDG"), counts.of("STG"), turns)
+
+
+def _done(
+    instructions: Sequence[sass.MachineInstruction], executed: Executed
+) -> list[sass.MachineInstruction]:
+    """Those that the launch executes, or whose place in the PTX is not known."""
+    return [i for i in instructions if i.ptx is None or i.ptx in executed.instructions]
 
 
 def _like_numpy(module: Module, kernel: str, run: Run) -> bool:
@@ -283,16 +296,19 @@ def _like_numpy(module: Module, kernel: str, run: Run) -> bool:
 
 # ---------------------------------------------------------------- the table
 
+MEANING = """\
+before > after. loop: executed SASS instructions in one iteration of the hot loop. turns: iterations
+of the source's loop that it makes, by its executed FADD, FMUL and FFMA. a turn: loop / turns."""
 HEAD = (
-    "program", "rewrite", "arch", "loop", "turns", "its LDG", "its STG", "kernel", *_ACCESSES,
-    "regs", "occupancy", "executed", "wavefronts", "verdict",
+    "program", "rewrite", "arch", "loop", "turns", "a turn", "its LDG", "its STG", "kernel",
+    *_ACCESSES, "regs", "occupancy", "executed", "wavefronts", "verdict",
 )  # fmt: skip
 
 
 def cells(row: Row) -> tuple[str, ...]:
     """A line of the table, below `HEAD`."""
     a, b = row.before, row.after
-    loops = zip(_of_loop(a.loop), _of_loop(b.loop), strict=True)
+    loops = zip(_cells(a.loop), _cells(b.loop), strict=True)
     return (
         row.program, row.rewrite, row.arch,
         *(_pair(x, y) for x, y in loops), _pair(a.instructions, b.instructions),
@@ -305,12 +321,12 @@ def cells(row: Row) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _of_loop(loop: Loop | None) -> tuple[object, ...]:
+def _cells(loop: Loop | None) -> tuple[object, ...]:
     """Its figures in the order of `HEAD`."""
     if loop is None:
-        return (None,) * 4
-    turns = None if loop.turns is None else f"{loop.turns:g}"
-    return loop.instructions, turns, loop.loads, loop.stores
+        return (None,) * 5
+    turns, each = (None if n is None else f"{n:.3g}" for n in (loop.turns, loop.each_turn))
+    return loop.instructions, turns, each, loop.loads, loop.stores
 
 
 def _pair(before: object, after: object) -> str:
@@ -328,13 +344,13 @@ def lines(table: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def show(found: Sequence[Row | Note]) -> str:
-    """The table, and the notes below it."""
+    """The table below what its words mean, and the notes."""
     parts = [[HEAD, *(cells(row) for row in found if isinstance(row, Row))]]
     parts.append([
         ("program", "rewrite", "line", "left alone, or still in conflict"),
         *((n.program, n.rewrite, str(n.line or "-"), n.text) for n in found if isinstance(n, Note)),
     ])  # fmt: skip
-    return "\n\n".join("\n".join(lines(part)) for part in parts if len(part) > 1)
+    return "\n\n".join((MEANING, *("\n".join(lines(part)) for part in parts if len(part) > 1)))
 
 
 # ---------------------------------------------------------------- all of them

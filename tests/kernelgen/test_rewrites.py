@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks import rewrites
 from benchmarks.programs.memory import MEMORY
-from benchmarks.rewrites import Note, Row, measured, programs, show
-from benchmarks.wavefronts import Request, execute, wavefronts
+from benchmarks.rewrites import Loop, Note, Row, measured, of_loop, programs, show
+from benchmarks.wavefronts import Executed, Request, execute, wavefronts
 from ptxsw.cost.sass import Control, MachineInstruction
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import NoPtxas
@@ -48,6 +48,39 @@ def test_a_struct_of_eight_floats() -> None:
     assert row.after.instructions <= row.before.instructions + 3
     assert row.before.wavefronts == 4 * (row.after.wavefronts or 0)
     assert row.verdict == "proved"
+
+
+def test_turns_of_a_loop_are_counted_in_what_is_executed() -> None:
+    """Two sums an iteration, two iterations unrolled, and the way of misaligned buffers, at PTX
+    offset 90, which the launch does not execute."""
+    way = [("LDG.E.64", 10), ("FADD", 20), ("FFMA.FTZ", 30), ("FADD", 40), ("FMUL", 50)]
+    slow = [("LDG.E", 90), ("LDG.E", 90), *(("FADD", 90) for _ in range(4)), ("BRA", 90)]
+    added = [("IADD3", 60), ("BRA", 70), ("NOP", 70), ("MOV", None)]  # the last by ptxas itself
+    made = [_instruction(opcode, at) for opcode, at in (*way, *slow, *added)]
+    executed = Executed({}, {10, 20, 30, 40, 50, 60, 70}, 1)
+    loop = of_loop(made, executed, sums=2)
+    assert loop == Loop(instructions=8, loads=1, stores=0, turns=2)
+    assert loop.each_turn == 4
+    unknown = of_loop(made, executed, sums=0)
+    assert (unknown.turns, unknown.each_turn) == (None, None)
+    both = of_loop(made, Executed({}, {*executed.instructions, 90}, 3), sums=2)
+    assert (both.turns, both.each_turn) == (4, 15 / 4)
+
+
+def test_the_head_says_what_an_iteration_is() -> None:
+    told = show([]).replace("\n", " ")
+    assert "turns: iterations of the source's loop that it makes" in told
+    assert "a turn: loop / turns" in told
+
+
+@pytest.mark.slow
+def test_iterations_of_the_forces() -> None:
+    """Behind the others `vectorize` writes the loop's body twice; one of the two is executed."""
+    (row,) = table("forces", "read-only-loads+scalar-replacement+vectorize")
+    assert isinstance(row, Row)
+    assert row.before.loop is not None and row.after.loop is not None
+    assert (row.before.loop.turns, row.after.loop.turns) == (2, 2)
+    assert (row.after.loop.each_turn or 99) <= 28 < 41 <= (row.before.loop.each_turn or 0)
 
 
 def test_why_a_program_is_left_alone() -> None:
@@ -100,11 +133,11 @@ def test_what_was_joined_counts_once() -> None:
     executed = execute(parse(text), program.entry, program.launches[0]())
     loads = [at for at in sorted(executed.requests) if text.startswith("ld.global", at)]
     assert len(loads) == 2
-    made = [_load("LDG.E.64", loads[0])]
+    made = [_instruction("LDG.E.64", loads[0])]
     found = wavefronts(executed, made)
     assert found[loads[1]] == 0
     assert found[loads[0]] == sum(r.wavefronts(8) for r in executed.requests[loads[0]]) > 0
 
 
-def _load(opcode: str, ptx: int) -> MachineInstruction:
+def _instruction(opcode: str, ptx: int | None) -> MachineInstruction:
     return MachineInstruction(0, opcode, "", "", Control(0, False, None, None, 0, 0), "lsu", 1, ptx)
