@@ -1,5 +1,6 @@
 """Programs whose loops compute addresses: neighbours by unsigned indices, planes one above another,
-a column by an index of 64 bits. `python -m benchmarks.strength_reduction` counts their turns.
+a column and rows by an index of 64 bits. `python -m benchmarks.strength_reduction` counts their
+turns.
 
 Each source is compiled by several compilers, whose name ends that of the program.
 """
@@ -81,12 +82,21 @@ def _column(rows: int) -> Run:
     return _launch((rows, width), x, out)
 
 
+def _rows(height: int) -> Run:
+    x = noise((height, _THREADS + 2))
+    out = np.full_like(x, 9)
+    sides = x[1:-1, :-2] + x[1:-1, 2:]
+    out[1:-1, 1:-1] = (sides + x[:-2, 1:-1]) + x[2:, 1:-1]
+    return _launch((_THREADS + 2, height), x, out, 3)
+
+
 _SOURCES: Mapping[str, tuple[Callable[[], Run], ...]] = {
     "neighbours": (partial(_neighbours, 300, 45), partial(_neighbours, 4, 45)),
     "edges": (partial(_edges, 300, 45), partial(_edges, 4, 45)),
     "box": (partial(_box, 12), partial(_box, 2)),
     "stencil": (partial(_stencil, 11), partial(_stencil, 2)),
     "column": (partial(_column, 23), partial(_column, 0)),
+    "rows": (partial(_rows, 12), partial(_rows, 2)),
 }
 
 

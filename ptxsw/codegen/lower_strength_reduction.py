@@ -1,6 +1,6 @@
 """A loop that stands twice: with addresses made from bases that are computed before it, where a
-test says that no index wraps in any turn, and else as it was. `rewrites/strength_reduction.py` has
-the lines before and after."""
+test says that no index wraps in any turn, and else as it was; or once, with pointers that need no
+test. `rewrites/strength_reduction.py` has the lines before and after."""
 
 from __future__ import annotations
 
@@ -199,7 +199,8 @@ class ReducedLoop(Struct, frozen=True):
     `shifted` tests whether it goes on, if that saves a sum. `before`
     is the unguarded branch by which control comes to it, None where it falls into it, and `latch`
     the branch back. `exact` names the predicate that tells whether they hold, which may be
-    relied on in every turn, and `carried` the registers of the pointers."""
+    relied on in every turn, and `carried` the registers of the pointers. Where `exact` is empty,
+    there is nothing to test, and the loop stands once."""
 
     header: int
     start: int
@@ -227,6 +228,19 @@ def lower(builder: Builder, text: str, changes: Iterable[Change]) -> tuple[Edit,
 
 
 def _loop(builder: Builder, text: str, loop: ReducedLoop) -> Edit | None:
+    lines: list[str] = []
+    if loop.exact:
+        lines = _two_ways(builder, text, loop)
+    else:
+        _pointers(builder, loop, lines, builder.lines)
+    if loop.before is not None:
+        builder.before(loop.before, *lines)
+        return None
+    return insert_lines(text, builder.labels_before(loop.start), lines)
+
+
+def _two_ways(builder: Builder, text: str, loop: ReducedLoop) -> list[str]:
+    """What stands before the loop: the test, and the loop with its new addresses."""
     exact = builder.register("exact", "pred")
     assert exact == loop.exact, "claims speak of this predicate"
     slow, done = builder.names.label("slow"), builder.names.label("done")
@@ -239,11 +253,19 @@ def _loop(builder: Builder, text: str, loop: ReducedLoop) -> Edit | None:
     if last.opcode != "bra" or last.guard is not None:
         lines.append(f"bra.uni {done};")
         builder.lines.put_after(loop.end, f"{done}:")
-    lines.append(f"{slow}:")
-    if loop.before is not None:
-        builder.before(loop.before, *lines)
-        return None
-    return insert_lines(text, builder.labels_before(loop.start), lines)
+    return [*lines, f"{slow}:"]
+
+
+def _pointers(builder: Builder, loop: ReducedLoop, ahead: list[str], lines: Insertions) -> None:
+    """Lines of the loop that take addresses from pointers; `ahead` gets what stands before it."""
+    steps: dict[tuple[AddressPart, ...], str] = {}
+    for pointer, carried in zip(loop.pointers, loop.carried, strict=True):
+        assert builder.register("pointer", "b64") == carried, "a claim speaks of this register"
+        ahead.append(f"mov.b64 {carried}, {written_parts(pointer.start, builder.register, ahead)};")
+        if pointer.step not in steps:
+            steps[pointer.step] = written_parts(pointer.step, builder.register, ahead)
+        lines.replace(pointer.at, f"mov.b64 {pointer.register}, {carried};")
+        lines.put_before(loop.latch, f"add.s64 {carried}, {carried}, {steps[pointer.step]};")
 
 
 def _fast(builder: Builder, text: str, loop: ReducedLoop) -> Iterator[str]:
@@ -251,12 +273,7 @@ def _fast(builder: Builder, text: str, loop: ReducedLoop) -> Iterator[str]:
     ahead: list[str] = []
     first: list[str] = []
     fast = Insertions()
-    for pointer, carried in zip(loop.pointers, loop.carried, strict=True):
-        assert builder.register("pointer", "b64") == carried, "a claim speaks of this register"
-        ahead.append(f"mov.b64 {carried}, {written_parts(pointer.start, builder.register, ahead)};")
-        step = written_parts(pointer.step, builder.register, ahead)
-        fast.replace(pointer.at, f"mov.b64 {pointer.register}, {carried};")
-        fast.put_before(loop.latch, f"add.s64 {carried}, {carried}, {step};")
+    _pointers(builder, loop, ahead, fast)
     for base in loop.bases:
         register = written_parts(base.parts, builder.register, ahead)
         far, address = builder.register("far", "b64"), builder.register("address", "b64")

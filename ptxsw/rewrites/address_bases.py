@@ -2,6 +2,8 @@
 
 Accesses whose addresses differ by a number share a base. An address with a product of 64 bits,
 such as `a + 4·(zext(k)·n + x)`, is a pointer that grows by `4·n·2` in a turn, where `k` grows by 2.
+That takes a test that `k` does not wrap. With an index `k` of 64 bits it takes none: sums and
+products are modulo 2^64, as addresses are.
 """
 
 from __future__ import annotations
@@ -57,6 +59,11 @@ class LoopBases(Struct, frozen=True):
     gain: float
 
     @property
+    def needs_test(self) -> bool:
+        """Is it right only where no index wraps?"""
+        return bool(self.bases or self.indices)
+
+    @property
     def moved(self) -> frozenset[int]:
         """The accesses that get other addresses."""
         return frozenset(at for base in self.bases for at, _ in base.members)
@@ -86,23 +93,27 @@ class Addresses:
         gain = self._cost.of() - self._cost.of(moved, kept=kept) - len(bases)
         return LoopBases(bases, (), tuple(one.index for group in chosen for one in group), gain)
 
-    def with_pointers(self, found: LoopBases, counter: LoopCounter) -> LoopBases:
-        """The same with pointers for products, where these save more."""
-        given: frozenset[int] = frozenset()
-        pointers: list[Pointer] = []
-        indices: list[Index] = []
+    def with_pointers(self, found: LoopBases, counter: LoopCounter | None) -> LoopBases:
+        """The same with pointers for products, where these save more. Without a counter only those
+        that need no test."""
+        read = {
+            at: (register, product)
+            for at, register in self._products(found.moved)
+            if (product := self._read_product(self.sums.values[at], counter)) is not None
+        }
         kept = frozenset(base.index for base in found.bases)
-        left = before = self._cost.of(found.moved, kept=kept)
-        for at, register in self._products(found.moved):
-            now = self._cost.of(found.moved, given | {at}, kept)
-            read = self._read_product(self.sums.values[at], counter)
-            if read is None or left - now <= _INCREMENT:
-                continue
-            pointers.append(Pointer(at, register.name, read.start, read.step))
-            indices += read.indices
-            given, left = given | {at}, now
+        before = self._cost.of(found.moved, kept=kept)
+        given = frozenset(read)
+        left = self._cost.of(found.moved, given, kept)
+        for at in sorted(read, reverse=True):  # addresses may share a product: all go, or none
+            more = self._cost.of(found.moved, given - {at}, kept)
+            if more - left <= _INCREMENT:
+                given, left = given - {at}, more
+        chosen = [(at, *read[at]) for at in sorted(given)]
+        pointers = tuple(Pointer(at, reg.name, one.start, one.step) for at, reg, one in chosen)
+        indices = tuple(index for _, _, one in chosen for index in one.indices)
         gain = found.gain + before - left - _INCREMENT * len(pointers)
-        return LoopBases(found.bases, tuple(pointers), (*found.indices, *indices), gain)
+        return LoopBases(found.bases, pointers, (*found.indices, *indices), gain)
 
     # ------------------------------------------------------------ sums with an index
 
@@ -182,7 +193,7 @@ class Addresses:
                     products[ats[0]] = base
         return sorted(products.items())
 
-    def _read_product(self, value: Term, counter: LoopCounter) -> _Product | None:
+    def _read_product(self, value: Term, counter: LoopCounter | None) -> _Product | None:
         """A value that is to be carried; None where it does not grow by the same in each turn, or
         has no product."""
         if value.width != 64:
@@ -194,24 +205,45 @@ class Addresses:
             varying = [one for one in factors(part) if not self._stays(one)]
             if not varying:
                 continue
-            index = self._index(varying[0]) if len(varying) == 1 else None
-            if index is None:
+            if len(varying) > 1:
+                return None
+            index = self._index(varying[0])
+            grown = self._grown_wide(varying[0]) if index is None else self._grown(index, counter)
+            if grown is None:
                 return None
             others = tuple(self._value(one) for one in factors(part) if one is not varying[0])
-            try:
-                growth = self._counting.growth(index.carried, counter)
-            except UncountedLoop:
-                return None
-            more = (Extended(growth.of, "u"),) if growth.of.items else ()
-            times = growth.times * (1 if more else growth.of.constant)
-            step.append(AddressPart(wrapped(factor, 64) * times, (*others, *more)))
-            indices.append(index)
+            times = wrapped(factor, 64)
+            step += (AddressPart(times * by.factor, (*others, *by.values)) for by in grown)
+            indices += () if index is None else (index,)
         if not any(part.kind == "mul" and not self._stays(part) for part, _ in items):
             return None
         start = [self._part(part, wrapped(factor, 64)) for part, factor in items]
         if wrapped(constant, 64):
             start.append(AddressPart(wrapped(constant, 64), ()))
-        return _Product(_plain_first(start), tuple(step), tuple(indices))
+        return _Product(_plain_first(start), _plain_first(step), tuple(indices))
+
+    def _grown(self, index: Index, counter: LoopCounter | None) -> list[AddressPart] | None:
+        """What an extended index grows by in a turn, if it does not wrap."""
+        if counter is None:
+            return None
+        try:
+            growth = self._counting.growth(index.carried, counter)
+        except UncountedLoop:
+            return None
+        if growth.of.items:
+            return [AddressPart(growth.times, (Extended(growth.of, "u"),))]
+        return [AddressPart(growth.times * growth.of.constant, ())]
+
+    def _grown_wide(self, carried: Term) -> list[AddressPart] | None:
+        """What a register of 64 bits grows by in a turn, modulo 2^64."""
+        register = self.sums.registers.get(carried)
+        if register is None or carried.width != 64:
+            return None
+        constant, items = split(self._terms.sub(self.sums.at_end(register), carried))
+        if not all(self._stays(part) for part, _ in items):
+            return None
+        parts = [self._part(part, wrapped(factor, 64)) for part, factor in items]
+        return [*parts, *([AddressPart(wrapped(constant, 64), ())] if constant else [])]
 
 
 def _plain_first(parts: Sequence[AddressPart]) -> tuple[AddressPart, ...]:

@@ -23,6 +23,17 @@ The sum does not grow from turn to turn, so this stays true; a claim says so to 
 
 All that is left for a turn is one product and sum (one IMAD.WIDE) for each base that differs. An
 address with a product of 64 bits is carried as a pointer, which grows by the same in each turn.
+Where its index has 64 bits, too, this needs no test, and the loop stands once:
+
+    LOOP:                                      mad.lo.s64 %sw_base1, …;     a + 4·y·n
+    mul.lo.s64 %rd5, %rd4, %rd2;               mov.b64 %sw_pointer1, %sw_base1;
+    shl.b64 %rd6, %rd5, 2;                     LOOP:
+    add.s64 %rd7, %rd1, %rd6;         =>       mov.b64 %rd7, %sw_pointer1;
+    ld.global.f32 %f1, [%rd7];                 ld.global.f32 %f1, [%rd7];
+    add.s64 %rd4, %rd4, %rd3;                  add.s64 %rd4, %rd4, %rd3;
+    @%p1 bra LOOP;                             add.s64 %sw_pointer1, %sw_pointer1, %sw_step1;
+                                               @%p1 bra LOOP;
+
 Dead arithmetic stays in the text: `ptxas` removes it. A loop is left alone unless what it needs by
 then, counted as SASS, is less than before.
 """
@@ -62,6 +73,7 @@ from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 
 _TRIPS = 16  # taken for every loop
 _TEST = 12.0  # instructions before a loop, about
+_START = 8.0  # the same for a pointer
 _MOST_BLOCKS = 24  # of a loop: the check follows each way through it
 
 
@@ -126,12 +138,19 @@ class _Search:
         counting = Counting(sums, self.cfg, self.loop)
         addresses = Addresses(sums, counting, self.cfg, TurnCost(self.cfg, self.loop))
         found = addresses.bases()
+        reason: UncountedLoop | None = None
+        changes: list[Change | None] = []
         try:
-            return self._reduced(found, addresses, counting)
-        except UncountedLoop as reason:
-            if not found.bases or found.gain <= 0:
-                return None
-            return Refusal("strength-reduction", min(found.moved), str(reason))
+            changes.append(self._reduced(found, addresses, counting))
+        except UncountedLoop as unfit:
+            reason = unfit
+        changes.append(self._carried(addresses))
+        made = [change for change in changes if change is not None]
+        if made:
+            return min(made, key=lambda change: change.worth.instructions)
+        if reason is None or not found.bases or found.gain <= 0:
+            return None
+        return Refusal("strength-reduction", min(found.moved), str(reason))
 
     def _worth_a_look(self) -> bool:
         """Are there accesses, and indices that are extended or multiplied?"""
@@ -151,13 +170,13 @@ class _Search:
     # ------------------------------------------------------------ the change
 
     def _reduced(self, bases: LoopBases, addresses: Addresses, counting: Counting) -> Change | None:
-        """Bases where they gain, and pointers. Raises Unfit."""
+        """Bases where they gain, and pointers, under a test. Raises Unfit."""
         alone = LoopBases((), (), (), 0.0)
         counter = counting.counter()
         found = bases if bases.gain > 0 else alone
         if len(self.loop.latches) == 1:
             found = addresses.with_pointers(found, counter)
-        if found.gain <= 0:
+        if found.gain <= 0 or not found.needs_test:
             return None
         stretch = self._stretch()
         self._check_copy(stretch)
@@ -165,20 +184,45 @@ class _Search:
         worth = Worth(_TEST + 2 * len(conditions) - found.gain * _TRIPS)
         if worth.instructions >= 0:
             raise UncountedLoop("the test before the loop would cost more than the loop saves")
-        prefix = fresh_prefix(self.kernel.text)
-        first = self.pointers + 1
-        detail = ReducedLoop(
+        exact = f"{fresh_prefix(self.kernel.text)}exact{self.number}"
+        detail = self._detail(
+            stretch, found, exact, conditions, self._shifted(found, addresses.sums)
+        )
+        return self._change(detail, worth, ("no index of the loop wraps in any iteration",))
+
+    def _carried(self, addresses: Addresses) -> Change | None:
+        """Pointers that need no test: the loop stays where it is."""
+        if len(self.loop.latches) != 1:
+            return None
+        found = addresses.with_pointers(LoopBases((), (), (), 0.0), None)
+        worth = Worth(_START * len(found.pointers) - found.gain * _TRIPS)
+        if found.gain <= 0 or worth.instructions >= 0:
+            return None
+        try:
+            stretch = self._stretch()
+        except UncountedLoop:
+            return None
+        return self._change(self._detail(stretch, found), worth)
+
+    def _detail(
+        self, stretch: _Stretch, found: LoopBases, exact: str = "",
+        conditions: tuple[Condition, ...] = (), shifted: ShiftedTest | None = None,
+    ) -> ReducedLoop:  # fmt: skip
+        prefix, first = fresh_prefix(self.kernel.text), self.pointers + 1
+        return ReducedLoop(
             self.header.start, stretch.start, stretch.end, stretch.before,
-            self.cfg.blocks[self.loop.latches[0]].end - 1, f"{prefix}exact{self.number}",
+            self.cfg.blocks[self.loop.latches[0]].end - 1, exact,
             conditions, found.bases, found.pointers,
             tuple(f"{prefix}pointer{n}" for n in range(first, first + len(found.pointers))),
-            self._shifted(found, addresses.sums),
+            shifted,
         )  # fmt: skip
-        replaced = found.moved | {pointer.at for pointer in found.pointers}
+
+    def _change(self, detail: ReducedLoop, worth: Worth, tests: tuple[str, ...] = ()) -> Change:
+        moved = {at for base in detail.bases for at, _ in base.members}
+        replaced = frozenset(moved | {pointer.at for pointer in detail.pointers})
         return Change(
-            "strength-reduction", min(replaced), replaced,
-            Proof(tests=("no index of the loop wraps in any iteration",)), detail, worth=worth,
-            claims=tuple(self._claims(detail)),
+            "strength-reduction", min(replaced), replaced, Proof(tests=tests), detail,
+            worth=worth, claims=tuple(self._claims(detail)),
         )  # fmt: skip
 
     def _shifted(self, found: LoopBases, sums: LoopSums) -> ShiftedTest | None:
@@ -191,7 +235,8 @@ class _Search:
     def _claims(self, detail: ReducedLoop) -> Iterator[Claim]:
         """What the test has found remains true, and what the pointers are where it has."""
         label = self.cfg.name(self.loop.header)
-        yield self._claim(label, detail.exact, detail.conditions)
+        if detail.exact:
+            yield self._claim(label, detail.exact, detail.conditions)
         for pointer, carried in zip(detail.pointers, detail.carried, strict=True):
             yield self._pointer_claim(label, detail.exact, pointer, carried)
 

@@ -250,6 +250,128 @@ def test_mutants_of_pointers(right: str, wrong: str) -> None:
     assert any(run(mutant, *each) != run(COLUMN, *each) for each in launches)
 
 
+# ---------------------------------------------------------------- an index of 64 bits
+
+# for (y = start; y < m; y += 2 + n) out[y * n + x] = a[y * n + x] + a[(y - 1) * n + x], all long
+WIDE_INDEX = (
+    "cvt.u64.u32 %rd3, %r1;\n\tcvt.s64.s32 %rd4, %r3;\n\tcvt.s64.s32 %rd5, %r2;\n\t"
+    "cvt.u64.u32 %rd7, %r4;\n\tadd.s64 %rd6, %rd3, 2;\n\t{}setp.ge.s64 %p2, %rd4, %rd5;\n\t"
+    "@%p2 bra DONE;"
+)
+ABOVE = (
+    "add.s64 %rd10, %rd4, -1;\n\tmul.lo.s64 %rd11, %rd10, %rd3;\n\tadd.s64 %rd12, %rd11, %rd7;\n\t"
+    "shl.b64 %rd13, %rd12, 2;\n\tadd.s64 %rd14, %rd2, %rd13;\n\tld.global.f32 %f1, [%rd14];"
+)
+HERE = (
+    "mul.lo.s64 %rd15, %rd4, %rd3;\n\tadd.s64 %rd16, %rd15, %rd7;\n\tshl.b64 %rd17, %rd16, 2;\n\t"
+    "add.s64 %rd18, %rd2, %rd17;\n\tld.global.f32 %f2, [%rd18];\n\tadd.s64 %rd19, %rd1, %rd17;\n\t"
+    "add.f32 %f9, %f1, %f2;\n\tst.global.f32 [%rd19], %f9;"
+)
+WIDE_NEXT = "add.s64 %rd4, %rd4, %rd6;\n\tsetp.lt.s64 %p1, %rd4, %rd5;"
+
+
+def wide(*more: str, before: str = "", step: str = WIDE_NEXT, after: str = "DONE:") -> str:
+    return loop(ABOVE, *more, HERE, before=WIDE_INDEX.format(before), step=step, after=after)
+
+
+def test_pointers_of_a_wide_index_need_no_test_and_no_second_loop() -> None:
+    text = wide()
+    assert new_lines(text, rewritten("strength-reduction", text)) == [
+        "cvt.u64.u32 %sw_wide1, %r1;",
+        "mad.lo.s64 %sw_base1, %sw_wide1, -4, %rd2;",
+        "cvt.u64.u32 %sw_wide2, %r4;",
+        "mad.lo.s64 %sw_base2, %sw_wide2, 4, %sw_base1;",
+        "cvt.u64.u32 %sw_wide3, %r1;",
+        "mul.lo.s64 %sw_product1, %sw_wide3, %rd4;",
+        "mad.lo.s64 %sw_base3, %sw_product1, 4, %sw_base2;",
+        "mov.b64 %sw_pointer1, %sw_base3;",
+        "cvt.u64.u32 %sw_wide4, %r1;",
+        "cvt.u64.u32 %sw_wide5, %r1;",
+        "mul.lo.s64 %sw_product2, %sw_wide4, %sw_wide5;",
+        "mad.lo.s64 %sw_base4, %sw_product2, 4, 0;",
+        "cvt.u64.u32 %sw_wide6, %r1;",
+        "mad.lo.s64 %sw_base5, %sw_wide6, 8, %sw_base4;",
+        "cvt.u64.u32 %sw_wide7, %r4;",
+        "mad.lo.s64 %sw_base6, %sw_wide7, 4, %rd2;",
+        "cvt.u64.u32 %sw_wide8, %r1;",
+        "mul.lo.s64 %sw_product3, %sw_wide8, %rd4;",
+        "mad.lo.s64 %sw_base7, %sw_product3, 4, %sw_base6;",
+        "mov.b64 %sw_pointer2, %sw_base7;",
+        "cvt.u64.u32 %sw_wide9, %r4;",
+        "mad.lo.s64 %sw_base8, %sw_wide9, 4, %rd1;",
+        "cvt.u64.u32 %sw_wide10, %r1;",
+        "mul.lo.s64 %sw_product4, %sw_wide10, %rd4;",
+        "mad.lo.s64 %sw_base9, %sw_product4, 4, %sw_base8;",
+        "mov.b64 %sw_pointer3, %sw_base9;",
+        "mov.b64 %rd14, %sw_pointer1;",
+        "mov.b64 %rd18, %sw_pointer2;",
+        "mov.b64 %rd19, %sw_pointer3;",
+        "add.s64 %sw_pointer1, %sw_pointer1, %sw_base5;",
+        "add.s64 %sw_pointer2, %sw_pointer2, %sw_base5;",
+        "add.s64 %sw_pointer3, %sw_pointer3, %sw_base5;",
+    ]
+
+
+WIDE = [
+    wide(),
+    # A condition within: the pointers grow in each turn.
+    wide("setp.gt.f32 %p3, %f1, 0f3F000000;\n\t@%p3 bra LAST;").replace(
+        "\tadd.s64 %rd4, %rd4, %rd6;", "LAST:\n\tadd.s64 %rd4, %rd4, %rd6;"
+    ),
+    # Downwards.
+    wide(before="neg.s64 %rd6, %rd6;\n\t", step=WIDE_NEXT.replace("lt", "gt")).replace(
+        "setp.ge.s64", "setp.le.s64"
+    ),
+    # The product wraps at 2^64.
+    wide(before="shl.b64 %rd3, %rd3, 62;\n\tmov.b64 %rd6, 2;\n\t"),
+    # Threads meet, and one asks which are together: no second loop, no branch.
+    wide("bar.warp.sync -1;", after="DONE:\n\tactivemask.b32 %r9;\n\tst.global.u32 [%rd1], %r9;"),
+]
+
+
+@pytest.mark.parametrize("text", WIDE, ids=["plain", "if", "down", "wraps", "meets"])
+def test_a_wide_index_at_each_end(text: str) -> None:
+    new = made_of(text)
+    assert new.count("LOOP:") == 1
+    for launched in [(3, 100, 1), (1, 3, 5), (7, 90, -60), (5, -3, -40), (2, -40, 9), (0, 9, 1)]:
+        assert run(new, *launched) == run(text, *launched), launched
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        wide(step="ld.global.u64 %rd6, [%rd1];\n\t" + WIDE_NEXT),  # its step changes
+        wide(step="shl.b64 %rd4, %rd4, 1;\n\tsetp.lt.s64 %p1, %rd4, %rd5;"),  # it doubles
+        wide().replace("%rd11, %rd10, %rd3", "%rd11, %rd10, %rd4").replace(
+            "%rd15, %rd4, %rd3", "%rd15, %rd4, %rd4"
+        ),  # its square
+    ],
+    ids=["step", "doubles", "square"],
+)  # fmt: skip
+def test_a_wide_index_that_does_not_grow_by_the_same_stays(text: str) -> None:
+    result = rewritten("strength-reduction", text)
+    assert (result.text, reasons(result)) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("mad.lo.s64 %sw_base1, %sw_wide1, -4", "mad.lo.s64 %sw_base1, %sw_wide1, -8"),
+        ("mov.b64 %rd14, %sw_pointer1", "mov.b64 %rd14, %sw_base2"),
+        ("add.s64 %sw_pointer1, %sw_pointer1", "sub.s64 %sw_pointer1, %sw_pointer1"),
+    ],
+)
+def test_mutants_of_a_wide_index(right: str, wrong: str) -> None:
+    text = wide()
+    new = made_of(text)
+    assert right in new
+    mutant = new.replace(right, wrong)
+    old, other = parse(text), parse(mutant)
+    found = validate((old, old.kernels[0]), (other, other.kernels[0]), claims=claims_of(text))
+    assert not isinstance(found, Proved)
+    assert run(mutant, 3, 100, 1) != run(text, 3, 100, 1)
+
+
 # ---------------------------------------------------------------- what is left alone
 
 UNKNOWN = "the trip count of the loop is not known"
