@@ -7,7 +7,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from ptxsw.emulator.node import Term
+from ptxsw.emulator.node import Term, walk
+from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 from ptxsw.validate.equality import Equality
@@ -21,6 +22,7 @@ PutOff = tuple[Sequence[Store], Sequence[Store]]
 """Stores by which the first text's memory, and the second's, differs from a common one."""
 NOTHING: PutOff = ((), ())
 _MAX_FACTS = 32
+_QUOTIENTS = frozenset({"sdiv", "srem", "udiv", "urem"})
 _MAX_VECTOR = 32  # bytes
 
 
@@ -235,9 +237,24 @@ class PathComparison:
         claim = self._multiple(touch.target.place, size)
         if self._equality.known((*given, *facts)).truth(claim):
             return True
-        return self._equality.holds(
-            claim, (*given, *facts, *self._rules.aligned(touch.target.place, given))
-        )
+        facts = [*given, *facts, *self._rules.aligned(touch.target.place, given)]
+        whatever = self._without_quotients(claim)
+        if whatever is not claim and self._equality.holds(whatever, facts):
+            return True
+        return self._equality.holds(claim, facts)
+
+    def _without_quotients(self, claim: Term) -> Term:
+        """A stronger claim: for all values that quotients may have. The solver gives up products
+        of these, and `q·n` is a multiple of 4 whatever `q` is, where `n` is one."""
+        if _QUOTIENTS.isdisjoint(node.kind for node in walk(claim)):
+            return claim
+
+        def leaf(node: Term) -> Term | None:
+            if node.kind not in _QUOTIENTS and node.kind != "ite":
+                return None
+            return self._terms.atom(f"any value of {node.id}", node.width, node.variance)
+
+        return substitute(self._terms, claim, leaf)
 
     def _is_sure(self, other: Touch, given: Sequence[Term]) -> bool:
         return other.guard in given or other.guard.kind == "const"

@@ -417,3 +417,89 @@ def test_mutants_of_a_loop(right: str, wrong: str) -> None:
     assert proved(text, good)
     assert not proved(text, bad)
     assert not all(same(text, bad, 3, 64, source, n=4) for source in (0, 4))
+
+
+# ---------------------------------------------------------------- a flat index taken apart
+
+# What nvcc makes of `p = in + i * w + 4 * j`, where i = t / n and j = t - i * n, and of four floats
+# from there on.
+QUADS = kernel(
+    """
+    ld.param.u32 %r6, [w];
+    mov.u32 %r3, %ctaid.x;
+    mov.u32 %r4, %ntid.x;
+    mad.lo.s32 %r5, %r3, %r4, %r2;
+    div.u32 %r7, %r5, %r1;
+    mul.lo.s32 %r8, %r7, %r1;
+    sub.s32 %r9, %r5, %r8;
+    mul.lo.s32 %r10, %r7, %r6;
+    mul.wide.u32 %rd6, %r10, 4;
+    shl.b32 %r11, %r9, 2;
+    mul.wide.u32 %rd7, %r11, 4;
+    add.s64 %rd8, %rd6, %rd7;
+    add.s64 %rd4, %rd1, %rd8;
+    add.s64 %rd5, %rd2, %rd8;
+    """
+    + "\n".join(f"ld.global.f32 %f{n}, [%rd4+{4 * n}];" for n in range(4))
+    + "\n"
+    + "\n".join(f"st.global.f32 [%rd5+{4 * n}], %f{3 - n};" for n in range(4))
+).replace(".param .u32 n)", ".param .u32 n, .param .u32 w)")
+_ROWS = 16
+
+
+def of_rows(text: str, n: int, w: int, source: int = 0, target: int = 0) -> Outcome:
+    """Rows of `w` floats, of which 74 threads copy the first 4·n each, `n` threads a row."""
+    values = np.random.default_rng(2).random(_ROWS * w + 4 * n, "f4")
+    out = BASE + (1 << 16)
+    memory = {BASE + source: values, out + target: np.zeros_like(values)}
+    try:
+        result = launch(
+            parse(text), "k", (2,), 37, [BASE + source, out + target, n, w], memory=memory
+        )
+    except RunError as error:
+        return type(error).__name__
+    return bytes(result.memory[out + target].tobytes())
+
+
+_SIZES = [(5, 20, 0, 0), (5, 24, 16, 0), (32, 128, 0, 0), (7, 31, 0, 0), (5, 22, 0, 0),
+          (5, 20, 4, 0), (5, 20, 0, 8)]  # fmt: skip
+
+
+@pytest.mark.parametrize("sign", ["u", "s"])
+def test_rows_of_a_flat_index(sign: str) -> None:
+    """Aligned rows, rows of an odd length, and arrays that begin anywhere."""
+    text = QUADS.replace("div.u32", f"div.{sign}32")
+    new = rewritten("vectorize", text).text
+    assert new.count(".v4.f32") == 2
+    assert "ld.param.u32 %sw_base" in new  # the length of a row is tested, too
+    for size in _SIZES:
+        assert isinstance(of_rows(text, *size), bytes)
+        assert of_rows(new, *size) == of_rows(text, *size), size
+
+
+def test_a_row_that_is_not_asked_for_is_found_by_the_check_and_by_running() -> None:
+    new = rewritten("vectorize", QUADS).text
+    right = next(line for line in new.splitlines() if "and.b32" in line and line.endswith(", 3;"))
+    mutant = new.replace(right, right.replace(", 3;", ", 1;"))
+    old, other = parse(QUADS), parse(mutant)
+    found = validate((old, old.kernels[0]), (other, other.kernels[0]))
+    assert not isinstance(found, Proved)
+    assert of_rows(mutant, 5, 22) != of_rows(QUADS, 5, 22)
+
+
+def test_a_place_that_quotients_alone_would_align_is_not_taken() -> None:
+    """`t / n` is a multiple of nothing: where it counts floats, no row is aligned."""
+    text = QUADS.replace("add.s64 %rd8, %rd6, %rd7;", "mul.wide.u32 %rd9, %r7, 4;\n"
+                         "add.s64 %rd8, %rd6, %rd9;")  # fmt: skip
+    result = rewritten("vectorize", text)
+    assert (result.text, reasons(result)) == (text, [])
+
+
+def test_an_unsigned_index_that_may_wrap_between_stays() -> None:
+    """`in[i * w + 4 * j + 1]`: the sum is extended by itself."""
+    text = QUADS.replace(
+        "ld.global.f32 %f1, [%rd4+4];",
+        "add.s32 %r12, %r10, %r11;\nadd.s32 %r13, %r12, 1;\nmul.wide.u32 %rd10, %r13, 4;\n"
+        "add.s64 %rd11, %rd1, %rd10;\nld.global.f32 %f1, [%rd11];",
+    )
+    assert ".v4.f32 {%f0" not in rewritten("vectorize", text).text
