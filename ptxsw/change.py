@@ -49,9 +49,11 @@ class Change(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """An instruction that a rewrite looked at and leaves alone, and the reason."""
+    """An instruction that a rewrite looked at and leaves alone, and the reason. `because_of` is the
+    instruction whose change, by another rewrite, is the reason: without that it is none."""
 
     rewrite: str
     at: int
     reason: str
     detail: Detail | None = None
+    because_of: int | None = None

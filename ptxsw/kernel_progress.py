@@ -69,9 +69,8 @@ class Progress(Struct):
         made = self.made[number]
         left = dict.fromkeys((change.rewrite, change.at) for change in made.changes)
         refusals = tuple(Refusal(name, at, reason) for name, at in left)
-        self.made[number] = replace(
-            made, changes=(), refusals=made.refusals + refusals, choice=None
-        )
+        kept = tuple(one for one in made.refusals if one.because_of is None)
+        self.made[number] = replace(made, changes=(), refusals=kept + refusals, choice=None)
 
     def return_to(self, number: int) -> None:
         """Go back to what the kernel was after so many of its changes."""

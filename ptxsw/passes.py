@@ -171,9 +171,11 @@ class Passes:
         changes = tuple(item for item in outcomes if isinstance(item, Change))
         refusals = tuple(item for item in outcomes if isinstance(item, Refusal))
         if one.needs_ptxas and self._options.rewrites is None:
-            refusals = ()  # of nearly every load; they are told where it is asked for
+            # Of nearly every load; they are told where it is asked for.
+            refusals = tuple(one for one in refusals if one.because_of is not None)
         reason = self._not_weighed(one, each) if changes else None
         if reason is not None:
+            refusals = tuple(one for one in refusals if one.because_of is None)
             refusals += tuple(Refusal(one.name, change.at, reason) for change in changes)
             changes = ()
         return Made(

@@ -31,6 +31,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from ptxsw import isa
+from ptxsw.analysis.lane_reuse import candidates
 from ptxsw.change import Change, Refusal
 from ptxsw.codegen.accesses import address, elements
 from ptxsw.codegen.builder import Builder
@@ -53,12 +54,15 @@ from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
 from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
 from ptxsw.rewrites.hazards import hazard
+from ptxsw.rewrites.joint import RefusedSource
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
+from ptxsw.rewrites.shuffle import Shuffle
 from ptxsw.rewrites.supposed import Supposed
 from ptxsw.shuffle.assumptions import NO_RACE
 
 _MOST_ACCESSES = 256  # of one loop
 _TOLD = "what the loops store lies apart from what they keep in registers"
+_ROTATED = "is rotated: no shuffle is made from a register that a loop carries"
 _Proved = tuple[Carried | Repeated | DeferredStores, Proof]
 
 
@@ -82,6 +86,7 @@ class ScalarReplacement:
         if refusals and self._may_test(kernel):
             details, refusals, test = _tested(kernel, details, refusals)
         yield from refusals
+        yield from _without_source(kernel, [detail for detail, _ in details])
         yield from self._changes(kernel, [(replace(d, test=test), proof) for d, proof in details])
 
     def _may_test(self, kernel: Kernel) -> bool:
@@ -148,6 +153,31 @@ def _tested(
             if isinstance(test, EntryTest):
                 return more, left, test
     return details, refusals, None
+
+
+def _without_source(
+    kernel: Kernel, details: Sequence[Carried | Repeated | DeferredStores]
+) -> Iterator[Refusal]:
+    """The loads that find no lane to take their value from, because the load of that lane is
+    rotated. A shuffle from the register would save no load: a lane at the end of the warp makes
+    it still, and rotation saves one for fewer instructions."""
+    asked = Shuffle.name in kernel.considered and kernel.options.scheme != "keep"
+    if not asked or Shuffle.requires.missing(kernel.module) is not None:
+        return
+    rotated = {d.at: d for d in details if isinstance(d, Carried) and d.source is not None}
+    served = frozenset().union(*(_served(detail) for detail in details))
+    cfg = kernel.trace.cfg
+    for load, parts in candidates(kernel.trace, kernel.options.max_delta) if rotated else ():
+        crossing = [c for several in parts for c in several if c.crosses]
+        sources = {c.source.index for c in crossing}
+        if not crossing or load.index in served or not sources <= rotated.keys():
+            continue
+        nearest = crossing[0]
+        at = nearest.source.index
+        if cfg.block_of[load.index] in cfg.loops[rotated[at].header].blocks:
+            source = RefusedSource(at, nearest.delta)
+            reason = f"its source, the load at line {kernel.line(at)}, {_ROTATED}"
+            yield Refusal(Shuffle.name, load.index, reason, source, because_of=at)
 
 
 def _count(details: Sequence[_Proved]) -> int:

@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from ptxsw import checking
 from ptxsw.claim import Claim
 from ptxsw.cost import sass
 from ptxsw.excerpt import Excerpts
@@ -19,6 +21,7 @@ from ptxsw.options import DEFAULT_ASSUME
 from ptxsw.parser import parse
 from ptxsw.passes import Passes
 from ptxsw.pipeline import Options, Result, optimize
+from ptxsw.rewrites.base import Made
 from ptxsw.simt import RunError, launch
 from ptxsw.toolchain.find import real_ptxas
 from ptxsw.validate import Mismatch, Proved, Unproved, validate
@@ -236,6 +239,72 @@ def test_a_store_in_the_way_of_the_next_turn_is_seen() -> None:
     for other, held in (("[%rd4+-4]", 1), ("[%rd4+8]", 2)):  # what nobody reads again; both loads
         text = kernel(plain.replace("[%rd5], %f3", f"{other}, %f3"))
         assert len(new_lines(text, made(text))) == 3 * held
+
+
+# ---------------------------------------------------------------- shuffles behind it
+
+ROW = """
+    mul.wide.u32 %rd6, %r2, 4;
+    add.s64 %rd4, %rd1, %rd6;
+    mov.u32 %r3, 0;
+LOOP:
+    ld.global.nc.f32 %f1, [%rd4];
+    ld.global.nc.f32 %f2, [%rd4+4];
+    ld.global.nc.f32 %f3, [%rd4+512];
+    add.f32 %f4, %f1, %f2;
+    add.f32 %f4, %f4, %f3;
+    st.global.f32 [%rd5], %f4;
+    add.s64 %rd4, %rd4, 512;
+    add.s64 %rd5, %rd5, 512;
+    add.u32 %r3, %r3, 1;
+    setp.lt.u32 %p1, %r3, %r1;
+    @%p1 bra LOOP;
+"""
+"""`a[i+k*n]`, `a[i+1+k*n]` and `a[i+(k+1)*n]`."""
+IS_ROTATED = (
+    "its source, the load at line 23, is rotated: "
+    "no shuffle is made from a register that a loop carries"
+)
+
+
+def both(body: str, *names: str, **options: object) -> tuple[list[tuple[str, int]], list[str]]:
+    """What rewrites make of a loop, and why `shuffle` leaves loads alone."""
+    given = Options("force", rewrites=names or None, block=(128, 1, 1), **options)  # type: ignore[arg-type]
+    (told,) = optimize(kernel(body), given).report.kernels
+    left = [r.reason for r in told.refusals or () if r.rewrite == "shuffle"]
+    return [(r.rewrite, r.line) for r in told.rewrites or ()], left
+
+
+def test_the_report_says_that_the_source_of_a_shuffle_is_rotated() -> None:
+    rotated = (NAME, 23)
+    assert both(ROW, NAME, "shuffle") == ([rotated], [IS_ROTATED])
+    assert both(ROW, NAME) == ([rotated], [])  # nobody asks for shuffles
+    assert both(ROW, NAME, "shuffle", scheme="keep")[1] == []
+    assert both(ROW, "shuffle") == ([("shuffle", 24)], [])
+    made, left = both(ROW)  # all there are
+    assert rotated in made and IS_ROTATED in left
+
+
+def test_a_row_whose_source_is_loaded_is_shuffled() -> None:
+    """The third load takes from the second, which is no register."""
+    body = ROW.replace("add.f32 %f4, %f1", "ld.global.nc.f32 %f5, [%rd4+8];\nadd.f32 %f4, %f1")
+    made, left = both(body, NAME, "shuffle")
+    assert made == [(NAME, 23), ("shuffle", 26)]
+    assert left == [IS_ROTATED]
+    only = ROW.replace("[%rd4+512]", "[%rd4+516]")  # here the second one is rotated
+    made, left = both(only, NAME, "shuffle")
+    assert (NAME, 24) in made and left == []
+
+
+def test_a_rotation_that_is_taken_back_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check does not prove it: the load stays, and is the source of a shuffle."""
+    real = checking.problem
+
+    def problem(made: Made, *rest: Any) -> str | None:
+        return "not proved" if made.rewrite == NAME else real(made, *rest)
+
+    monkeypatch.setattr(checking, "problem", problem)
+    assert both(ROW, NAME, "shuffle") == ([("shuffle", 24)], [])
 
 
 # ---------------------------------------------------------------- what a store has left
@@ -535,6 +604,27 @@ def test_a_run_alone_catches_mutants(mutant: str) -> None:
 
 
 # ---------------------------------------------------------------- worth
+
+
+@pytest.mark.skipif(real_ptxas(os.environ) is None, reason="no ptxas")
+def test_a_rotation_saves_more_than_a_shuffle() -> None:
+    """Instructions and loads of an iteration, which makes one store. Mode auto keeps the better."""
+    text = kernel(ROW)
+    rotated = made(text).text
+    shuffled = rewritten("shuffle", text, block=(128, 1, 1)).text
+    found = []
+    for each in (text, rotated, shuffled, made(shuffled).text):
+        aimed = re.sub(r"(?m)^\.target\s+sm_\d+", ".target sm_80", each)
+        counts = sass.count(sass.read(aimed, "sm_80", lines=False).kernel("k").inner_loops[0])
+        turns = counts.of("STG")
+        found.append((counts.instructions / turns, counts.of("LDG") / turns))
+    before, rotation, shuffle, both_of_them = found
+    assert rotation < before < shuffle
+    assert rotation[1] == both_of_them[1] and rotation[0] < both_of_them[0]
+    aimed = re.sub(r"(?m)^\.target\s+sm_\d+", ".target sm_80", text)
+    (told,) = optimize(aimed, Options("auto", block=(128, 1, 1))).report.kernels
+    assert [(r.rewrite, r.line) for r in told.rewrites or ()] == [(NAME, 23)]
+    assert IS_ROTATED in [r.reason for r in told.refusals or ()]
 
 
 @pytest.mark.skipif(real_ptxas(os.environ) is None, reason="no ptxas")
