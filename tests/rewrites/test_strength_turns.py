@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.rewrites import ARCHS
 from benchmarks.strength_reduction import REWRITE, Row, Subject, operators, programs, rows
+from ptxsw.cost import sass
 from ptxsw.pipeline import Options, optimize
 from tests.cost.conftest import Tools, tools
 
@@ -106,3 +107,67 @@ def test_no_operator_takes_more(tools: Tools, name: str, arch: str) -> None:
     if _number(operators()[name].path.read_text()) > int(arch.removeprefix("sm_")):
         pytest.skip("made for a later target")
     assert made(operators()[name], arch).good
+
+
+# ---------------------------------------------------------------- straight-line code
+
+# nvcc's of `out[i] = a[i - 2] + … + a[i + 2]` with unsigned `i`, once for each thread.
+STRAIGHT = """.version 8.7
+.target {arch}
+.address_size 64
+.visible .entry k(.param .u32 n, .param .u64 a, .param .u64 out)
+{{
+	.reg .pred %p<3>;
+	.reg .f32 %f<10>;
+	.reg .b32 %r<11>;
+	.reg .b64 %rd<17>;
+	ld.param.u32 %r3, [n];
+	ld.param.u64 %rd1, [a];
+	ld.param.u64 %rd2, [out];
+	mov.u32 %r4, %ntid.x;
+	mov.u32 %r5, %ctaid.x;
+	mov.u32 %r6, %tid.x;
+	mad.lo.s32 %r1, %r5, %r4, %r6;
+	add.s32 %r2, %r1, 2;
+	add.s32 %r7, %r3, -2;
+	setp.ge.u32 %p1, %r2, %r7;
+	@%p1 bra DONE;
+	mul.wide.u32 %rd5, %r1, 4;
+	add.s64 %rd6, %rd1, %rd5;
+	{body}
+DONE:
+	ret;
+}}
+"""
+SUM = "\n\t".join(f"add.f32 %f1, %f1, %f{n};" for n in range(2, 6))
+EACH = "\n\t".join([
+    "ld.global.f32 %f1, [%rd6];",
+    *(f"add.s32 %r8, %r1, {n};\n\tmul.wide.u32 %rd7, %r8, 4;\n\tadd.s64 %rd8, %rd1, %rd7;\n\t"
+      f"ld.global.f32 %f{n + 1}, [%rd8];" for n in range(1, 5)),
+    SUM, "mul.wide.u32 %rd9, %r2, 4;\n\tadd.s64 %rd10, %rd2, %rd9;",
+    "st.global.f32 [%rd10], %f1;",
+])  # fmt: skip
+SHARED = "\n\t".join([
+    *(f"ld.global.f32 %f{n + 1}, [%rd6+{4 * n}];" for n in range(5)),
+    SUM, "add.s64 %rd11, %rd2, %rd5;\n\tst.global.f32 [%rd11+8], %f1;",
+])  # fmt: skip
+TESTED = f"setp.gt.u32 %p2, %r1, 1073741824;\n\t@%p2 bra SLOW;\n\t{SHARED}\n\tret;\nSLOW:\n\t{EACH}"
+
+
+@pytest.mark.parametrize(
+    ("arch", "each", "shared", "fast"), [("sm_80", 31, 24, 26), ("sm_120", 33, 26, 28)]
+)
+def test_what_straight_line_code_could_gain(
+    tools: Tools, arch: str, each: int, shared: int, fast: int
+) -> None:
+    """As the page of the rewrite says: it leaves such code alone."""
+
+    def instructions(body: str) -> list[int]:
+        (kernel,) = sass.read(STRAIGHT.format(arch=arch, body=body), arch).kernels
+        return [block.end - block.start for block in kernel.routines[0].flow.blocks]
+
+    assert sum(instructions(EACH)) == each
+    assert sum(instructions(SHARED)) == shared
+    assert sum(instructions(TESTED)[:3]) == fast
+    text = STRAIGHT.format(arch=arch, body=EACH)
+    assert optimize(text, Options("force", rewrites=(REWRITE,), arch=arch)).text == text
