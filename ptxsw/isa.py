@@ -321,14 +321,18 @@ def _kept(operand: Operand) -> Iterator[Reg | Special]:
 
 
 def destinations(instruction: Instruction) -> int:
-    """How many leading operands are written."""
-    if instruction.opcode == "call":
-        first = instruction.operands[:1]
-        # `call (result), f, (arguments)`, but `call f, (arguments)`.
-        return 1 if first and type(first[0]) is Args else 0
+    """How many leading operands are written. The opcode has to have a row."""
     op = row(instruction.opcode, instruction.modifiers)
     assert op is not None
-    return op.defs
+    return _destinations(instruction, op)
+
+
+def _destinations(instruction: Instruction, op: Op) -> int:
+    if instruction.opcode != "call":
+        return op.defs
+    first = instruction.operands[:1]
+    # `call (result), f, (arguments)`, but `call f, (arguments)`.
+    return 1 if first and type(first[0]) is Args else 0
 
 
 def known(instruction: Instruction) -> bool:
@@ -338,11 +342,10 @@ def known(instruction: Instruction) -> bool:
 
 def defs(instruction: Instruction) -> tuple[Reg, ...]:
     """Registers written, in order; every register it names for an unknown opcode."""
-    found = row(instruction.opcode, instruction.modifiers)
-    if found is None:
+    op = row(instruction.opcode, instruction.modifiers)
+    if op is None:
         return tuple(r for r in _registers(instruction.operands) if type(r) is Reg)
-    count = destinations(instruction) if instruction.opcode == "call" else found.defs
-    written = instruction.operands[:count]
+    written = instruction.operands[: _destinations(instruction, op)]
     if len(written) == 1 and type(written[0]) is Reg:  # nearly always
         return (written[0],)
     return tuple(reg for operand in written for reg in _written(operand))
@@ -355,7 +358,7 @@ def uses(instruction: Instruction) -> tuple[Reg | Special, ...]:
     op = row(instruction.opcode, instruction.modifiers)
     if op is None:
         return (*guard, *_registers(operands))
-    count = destinations(instruction) if instruction.opcode == "call" else op.defs
+    count = _destinations(instruction, op)
     read: list[Reg | Special] = [*guard]
     for operand in operands[:count]:
         if op.updates:
@@ -382,11 +385,11 @@ def space(instruction: Instruction) -> str | None:
 @by_name
 def space_named(opcode: str, modifiers: tuple[str, ...]) -> str | None:
     """The same by the name of an instruction."""
-    found = row(opcode, modifiers)
-    if found is None:
+    op = row(opcode, modifiers)
+    if op is None:
         return "generic"
-    if found.space != "generic":
-        return found.space or None
+    if op.space != "generic":
+        return op.space or None
     for modifier in modifiers:
         name = modifier.partition("::")[0]
         if name in _SPACES:
