@@ -19,7 +19,7 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import CARRY, closure, defs, in_order, read_first, uses
+from ptxsw.flow.dataflow import CARRY, closure, defs, in_order, read_first, sole_writers, uses
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 _SUMS = frozenset({"add", "cvt", "mad", "mov", "mul", "neg", "or", "shl", "sub"})
@@ -205,16 +205,12 @@ class LoopSums:
     @cached_property
     def _only_set(self) -> Mapping[Reg, int]:
         """Registers that one unguarded instruction sets, which every way to the loop passes."""
-        setter_of: dict[Reg, int] = {}
-        for index, instruction in enumerate(self._cfg.instructions):
-            for reg in defs(instruction):
-                setter_of[reg] = -1 if reg in setter_of or instruction.guard is not None else index
         blocks, header = self._cfg.block_of, self._loop.header
         reached = self._cfg.rank
         return {
             reg: at
-            for reg, at in setter_of.items()
-            if at >= 0 and blocks[at] in reached and blocks[at] != header
+            for reg, at in sole_writers(self._cfg.instructions).items()
+            if blocks[at] in reached and blocks[at] != header
             and self._cfg.dominates(blocks[at], header)
         }  # fmt: skip
 

@@ -13,7 +13,7 @@ from ptxsw.emulator.node import Variance
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.dataflow import uses, writers
 from ptxsw.ir import Reg, Special, Symbol
 from ptxsw.semantics import meaning
 
@@ -21,21 +21,18 @@ from ptxsw.semantics import meaning
 def register_variance(trace: Trace) -> Mapping[Reg, Variance]:
     """The variance of every register that the function writes: as in `trace.registers` for those
     it follows, else as much as anything it may be computed from."""
-    writers: dict[Reg, list[int]] = {}
-    for index, instruction in enumerate(trace.cfg.instructions):
-        for reg in defs(instruction):
-            if reg not in trace.registers:
-                writers.setdefault(reg, []).append(index)
+    every = writers(trace.cfg.instructions)
+    written_at = {reg: at for reg, at in every.items() if reg not in trace.registers}
     access_at = {a.index: a for a in trace.accesses}
-    level: dict[Reg, Variance] = {**dict.fromkeys(writers, Variance.UNIFORM), **trace.registers}
-    for reg, indices in writers.items():
+    level: dict[Reg, Variance] = {**dict.fromkeys(written_at, Variance.UNIFORM), **trace.registers}
+    for reg, indices in written_at.items():
         if len(indices) > 1 or not _in_step(trace, indices[0]):
             level[reg] = Variance.LANE
-    level.update(dict.fromkeys(_read_unwritten(trace.cfg, writers), Variance.LANE))
+    level.update(dict.fromkeys(_read_unwritten(trace.cfg, written_at), Variance.LANE))
     changed = True
     while changed:
         changed = False
-        for reg, indices in writers.items():
+        for reg, indices in written_at.items():
             most = max(_of(trace, i, access_at.get(i), level) for i in indices)
             if most > level[reg]:
                 level[reg] = most
@@ -43,7 +40,7 @@ def register_variance(trace: Trace) -> Mapping[Reg, Variance]:
     return level
 
 
-def _read_unwritten(cfg: Cfg, writers: Mapping[Reg, Sequence[int]]) -> Iterator[Reg]:
+def _read_unwritten(cfg: Cfg, written_at: Mapping[Reg, Sequence[int]]) -> Iterator[Reg]:
     """Registers with one writer that are read where it need not have run: each lane may find
     something else in them."""
     for index, instruction in enumerate(cfg.instructions):
@@ -51,7 +48,7 @@ def _read_unwritten(cfg: Cfg, writers: Mapping[Reg, Sequence[int]]) -> Iterator[
         if block not in cfg.rank:
             continue
         for reg in uses(instruction):
-            for writer in writers.get(reg, ())[:1]:
+            for writer in written_at.get(reg, ())[:1]:
                 above = cfg.block_of[writer]
                 if writer >= index if above == block else not _above(cfg, above, block):
                     yield reg

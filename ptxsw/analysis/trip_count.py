@@ -9,8 +9,8 @@ from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import Facts, defs, uses
-from ptxsw.ir import Function, Instruction, Module, Reg
+from ptxsw.flow.dataflow import Facts, closure, defs
+from ptxsw.ir import Function, Instruction, Module
 
 MOST_TURNS = 1024
 """Loops of more turns are not counted."""
@@ -44,20 +44,10 @@ def counted_turns(module: Module, function: Function, cfg: Cfg, loop: Loop) -> i
 def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:
     """The registers that the branch depends on, as far as the loop sets them."""
     assert branch.guard is not None
-    feeds: dict[Reg, set[Reg]] = {}
-    for number in loop.blocks:
-        block = cfg.blocks[number]
-        for instruction in cfg.instructions[block.start : block.end]:
-            for reg in defs(instruction):
-                feeds.setdefault(reg, set()).update(uses(instruction))
-    registers = {branch.guard.reg}
-    work = [branch.guard.reg]
-    while work:
-        for reg in feeds.get(work.pop(), ()):
-            if reg not in registers:
-                registers.add(reg)
-                work.append(reg)
-    return frozenset(registers)
+    asked = (branch.guard.reg,)
+    blocks = (cfg.blocks[number] for number in loop.blocks)
+    inside = (ins for block in blocks for ins in cfg.instructions[block.start : block.end])
+    return closure(inside, lambda ins: asked if ins is branch else ())
 
 
 def _each_turn(cfg: Cfg, loop: Loop, leave: int, wanted: Facts) -> list[tuple[int, bool]] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,7 @@ from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import defs
+from ptxsw.flow.dataflow import writers
 from ptxsw.ir import Mem, Reg, Symbol, Variable
 from ptxsw.permutation import ROW, Permutation
 
@@ -144,13 +143,13 @@ class PermutedAddresses(Struct, dict=True):
         """The register of 32 bits that holds an address, by a name that no other value has: one
         that is written again in the block is another one, and so is one that is written in several
         places, in each block. Others have shared addresses in their low half."""
-        writers, value = self._writers[base], f"{base.scope}"
+        indices, value = self._writers.get(base, []), f"{base.scope}"
         once = (
-            len(writers) == 1 and writers[0] < at and self._reaches(self.cfg.block_of[writers[0]])
+            len(indices) == 1 and indices[0] < at and self._reaches(self.cfg.block_of[indices[0]])
         )
         if not once:
             start = self.cfg.blocks[self._block].start
-            value += f" {self._block} {bisect_left(writers, at) - bisect_left(writers, start)}"
+            value += f" {self._block} {bisect_left(indices, at) - bisect_left(indices, start)}"
         if self.builder.width(base) == 32:
             return f"{base.name} {value}"
         return self._once((base, value), "address", f"cvt.u32.u64 $, {base.name};", lines)
@@ -158,11 +157,7 @@ class PermutedAddresses(Struct, dict=True):
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
         """The instructions that write each register, in order."""
-        writers: defaultdict[Reg, list[int]] = defaultdict(list)
-        for index, instruction in enumerate(self.cfg.instructions):
-            for reg in defs(instruction):
-                writers[reg].append(index)
-        return writers
+        return writers(self.cfg.instructions)
 
     def _moved(self, held: str, offset: int, in_row: bool, lines: list[str]) -> tuple[str, int]:
         """The image of `held + offset`: a register, and what is added in the address."""

@@ -13,7 +13,7 @@ from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.findings.base import Scene, Site
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.dataflow import defs, uses, writers
 from ptxsw.ir import Reg, Special
 
 _LANES = ("%tid", "%laneid")
@@ -31,17 +31,14 @@ class Dependence(Struct, frozen=True):
 def dependence(scene: Scene, branch: int) -> Dependence:
     """What the guard of a branch depends on through data."""
     instructions = scene.trace.cfg.instructions
-    writers: dict[Reg, list[int]] = {}
-    for index in _before(scene.trace.cfg, branch):
-        for reg in defs(instructions[index]):
-            writers.setdefault(reg, []).append(index)
+    written_at = writers(instructions, _before(scene.trace.cfg, branch))
     sites = {site.index: site for site in scene.sites}
     guard = instructions[branch].guard
     work, steps = [guard.reg] if guard is not None else [], set[int]()
     loads: list[Site] = []
     thread = False
     while work:
-        for index in writers.get(work.pop(), ()):
+        for index in written_at.get(work.pop(), ()):
             if index in steps:
                 continue
             steps.add(index)

@@ -1,16 +1,16 @@
-"""Data-flow analyses over a flow graph, each data handed to one worklist solver."""
+"""Data-flow analyses over a flow graph: who writes and who needs a register."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-
-from msgspec import Struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from ptxsw import isa
-from ptxsw.flow.cfg import Block, Cfg
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Reg
 
 Facts = frozenset[Reg]
+_Held = TypeVar("_Held")
 
 CARRY = Reg("%cc", -1)
 """The carry bit of the condition code register, which `add.cc` writes and `addc` reads (manual
@@ -43,32 +43,48 @@ def in_order(registers: Iterable[Reg]) -> list[Reg]:
     return sorted(registers, key=lambda reg: (reg.name, reg.scope))
 
 
-class Analysis(Struct, frozen=True):
-    """A union (may) analysis: how facts pass a block, and in which direction."""
+def writers(
+    instructions: Sequence[Instruction], among: Iterable[int] | None = None
+) -> dict[Reg, list[int]]:
+    """The instructions that write each register, by index and in the order of `among`, to which
+    they belong (all, where it is None)."""
+    indices: dict[Reg, list[int]] = {}
+    for index in range(len(instructions)) if among is None else among:
+        for reg in defs(instructions[index]):
+            indices.setdefault(reg, []).append(index)
+    return indices
 
-    backward: bool
-    transfer: Callable[[Block, Facts], Facts]
+
+def sole_writers(instructions: Sequence[Instruction]) -> dict[Reg, int]:
+    """The instruction that writes a register, for those that one unguarded instruction writes."""
+    return {
+        reg: indices[0]
+        for reg, indices in writers(instructions).items()
+        if len(indices) == 1 and instructions[indices[0]].guard is None
+    }
 
 
-def solve(cfg: Cfg, analysis: Analysis) -> Mapping[int, Facts]:
-    """Facts where they enter each reachable block: at its end for a backward analysis (the
-    result is what holds at its start), at its start for a forward one."""
-    order = cfg.order[::-1] if analysis.backward else cfg.order
-    nothing: Facts = frozenset()
-    out: dict[int, Facts] = {}
-    work = dict.fromkeys(order)
+def forward(
+    cfg: Cfg,
+    start: _Held,
+    through: Callable[[int, _Held], Iterable[tuple[int, _Held]]],
+    meet: Callable[[_Held, _Held], _Held],
+) -> dict[int, _Held]:
+    """What holds at the start of each reachable block: `start` at that of the first. From what
+    holds there `through` tells what each successor gets, and `meet` joins what a block gets over
+    several edges; of an edge from where nothing has come yet it is not asked (optimistic)."""
+    entry = {0: start}
+    work = dict.fromkeys(cfg.order)
     while work:
         number = next(iter(work))
         del work[number]
-        block = cfg.blocks[number]
-        before = block.successors if analysis.backward else cfg.predecessors[number]
-        after = cfg.predecessors[number] if analysis.backward else block.successors
-        facts = nothing.union(*(out.get(n, nothing) for n in before))
-        new = analysis.transfer(block, facts)
-        if new != out.get(number):
-            out[number] = new
-            work.update(dict.fromkeys(n for n in after if n in cfg.rank))
-    return out
+        for successor, held in through(number, entry[number]):
+            before = entry.get(successor)
+            now = held if before is None else meet(before, held)
+            if now != before:
+                entry[successor] = now
+                work[successor] = None
+    return entry
 
 
 def liveness(cfg: Cfg, wanted: Callable[[Instruction], bool] | None = None) -> Mapping[int, Facts]:
@@ -83,14 +99,20 @@ def liveness(cfg: Cfg, wanted: Callable[[Instruction], bool] | None = None) -> M
         for number, block in enumerate(cfg.blocks)
     }
 
-    def transfer(block: Block, live: Facts) -> Facts:
-        now = set(live)
-        for killed, read in steps[block.number]:
+    live: dict[int, Facts] = {}
+    work = dict.fromkeys(reversed(cfg.order))
+    while work:
+        number = next(iter(work))
+        del work[number]
+        nothing: Facts = frozenset()
+        now = set(nothing.union(*(live.get(n, nothing) for n in cfg.blocks[number].successors)))
+        for killed, read in steps[number]:
             now -= killed
             now |= read
-        return frozenset(now)
-
-    return solve(cfg, Analysis(backward=True, transfer=transfer))
+        if number not in live or now != live[number]:
+            live[number] = frozenset(now)
+            work.update(dict.fromkeys(n for n in cfg.predecessors[number] if n in cfg.rank))
+    return live
 
 
 def _kills(instruction: Instruction) -> Facts:
@@ -101,10 +123,10 @@ def _kills(instruction: Instruction) -> Facts:
 def read_first(instructions: Iterable[Instruction]) -> Facts:
     """Registers that a straight line of instructions may read before it has set them."""
     registers: set[Reg] = set()
-    known: set[Reg] = set()
+    overwritten: set[Reg] = set()
     for instruction in instructions:
-        registers |= uses(instruction) - known
-        known |= _kills(instruction)
+        registers |= uses(instruction) - overwritten
+        overwritten |= _kills(instruction)
     return frozenset(registers)
 
 
@@ -126,10 +148,10 @@ def closure(
             used = uses(ins)
             for reg in written:
                 feeds.setdefault(reg, set()).update(used)
-    found: set[Reg] = set()
+    needed: set[Reg] = set()
     while work:
         reg = work.pop()
-        if reg not in found:
-            found.add(reg)
+        if reg not in needed:
+            needed.add(reg)
             work.extend(feeds.get(reg, ()))
-    return frozenset(found)
+    return frozenset(needed)

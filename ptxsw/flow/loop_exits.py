@@ -5,7 +5,7 @@ from __future__ import annotations
 from ptxsw import isa
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.convergence import computes
-from ptxsw.flow.dataflow import defs, in_order, uses
+from ptxsw.flow.dataflow import in_order, uses, writers
 from ptxsw.ir import Instruction, Reg
 from ptxsw.isa import Effect
 
@@ -22,13 +22,10 @@ def executes_every_iteration(cfg: Cfg, number: int, loop: Loop) -> bool:
 def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:
     """An instruction of a loop that its exits depend on and that may give something else when
     another thread has gone on: an access of memory that is not read-only, an atomic."""
-    setters: dict[Reg, list[int]] = {}
+    blocks = [cfg.blocks[number] for number in loop.blocks]
+    written_at = writers(cfg.instructions, (i for b in blocks for i in range(b.start, b.end)))
     choices: set[Reg] = set()
-    for number in loop.blocks:
-        block = cfg.blocks[number]
-        for index in range(block.start, block.end):
-            for reg in defs(cfg.instructions[index]):
-                setters.setdefault(reg, []).append(index)
+    for block in blocks:
         if len(block.successors) > 1:
             choices.update(uses(cfg.instructions[block.end - 1]))
     sources = [source for source, _ in loop.exits]
@@ -38,7 +35,7 @@ def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:
         work += in_order(choices)
     seen = set(work)
     while work:
-        for index in setters.get(work.pop(), ()):
+        for index in written_at.get(work.pop(), ()):
             instruction = cfg.instructions[index]
             if not _steady(instruction):
                 return index

@@ -18,7 +18,7 @@ from ptxsw.bits import wrapped
 from ptxsw.codegen.lower_strength_reduction import AddressPart, Base, Extended, Pointer
 from ptxsw.emulator.node import Term, factors, split
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import defs
+from ptxsw.flow.dataflow import writers
 from ptxsw.ir import Reg
 from ptxsw.rewrites.loop_counter import MORE, Counting, Index, LoopCounter, UncountedLoop
 from ptxsw.rewrites.turn_cost import TurnCost
@@ -180,15 +180,12 @@ class Addresses:
 
     def _products(self, moved: frozenset[int]) -> list[tuple[int, Reg]]:
         """The instructions that leave addresses with a product in a register, and these."""
-        makers: dict[Reg, list[int]] = {}
-        for at in self.sums.values:
-            for reg in defs(self._cfg.instructions[at]):
-                makers.setdefault(reg, []).append(at)
+        written_at = writers(self._cfg.instructions, self.sums.values)
         products = {}
         for place in self.sums.places:
             base = place.operand.base
             if isinstance(base, Reg) and place.index not in moved:
-                ats = makers.get(base, [])
+                ats = written_at.get(base, [])
                 if len(ats) == 1 and self._cfg.instructions[ats[0]].guard is None:
                     products[ats[0]] = base
         return sorted(products.items())

@@ -23,7 +23,7 @@ from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import Loop
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.dataflow import defs, uses, writers
 from ptxsw.ir import Reg
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.hazards import SPACES, is_plain
@@ -214,11 +214,7 @@ class LoopStreams:
     @cached_property
     def _writers(self) -> dict[Reg, list[int]]:
         """Where each register is written: positions in `_turn`."""
-        writers: dict[Reg, list[int]] = {}
-        for at, index in enumerate(self._turn):
-            for reg in defs(self.cfg.instructions[index]):
-                writers.setdefault(reg, []).append(at)
-        return writers
+        return writers([self.cfg.instructions[index] for index in self._turn])
 
     def _writer_before(self, reg: Reg, at: int) -> int:
         """The last position before one that writes a register; -1 where there is none."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import defs, liveness, uses
+from ptxsw.flow.dataflow import defs, liveness, uses, writers
 from ptxsw.ir import Instruction, Mem, Reg
 from ptxsw.validate.kinds import Kind, kind
 
@@ -26,10 +26,7 @@ class TurnCost:
         self._computes = frozenset(at for at, i in self._code if kind(i) is Kind.COMPUTE)
         live = liveness(cfg)
         self._live_out = frozenset().union(*(live[target] for _, target in loop.exits))
-        self._makers: dict[Reg, list[int]] = {}
-        for at, instruction in self._code:
-            for reg in defs(instruction):
-                self._makers.setdefault(reg, []).append(at)
+        self._writers = writers(cfg.instructions, [at for at, _ in self._code])
         self._products = frozenset(
             r for _, i in self._code
             if "wide" in i.modifiers or (i.opcode == "shl" and "b64" in i.modifiers)
@@ -72,8 +69,8 @@ class TurnCost:
     ) -> set[int]:
         code = dict(self._code)
         roots = [at for at in code if at not in self._computes]
-        alive = self._live_out | {reg for reg in self._makers if reg.name in kept}
-        roots += [at for reg in alive for at in self._makers.get(reg, ())]
+        alive = self._live_out | {reg for reg in self._writers if reg.name in kept}
+        roots += [at for reg in alive for at in self._writers.get(reg, ())]
         needed: set[int] = set()
         work = roots
         while work:
@@ -82,7 +79,7 @@ class TurnCost:
                 continue
             needed.add(at)
             work += [m for reg in self._read(at, code[at], moved, given)
-                     for m in self._makers.get(reg, ())]  # fmt: skip
+                     for m in self._writers.get(reg, ())]  # fmt: skip
         return needed
 
     def _read(

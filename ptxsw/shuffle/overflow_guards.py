@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from ptxsw import isa
 from ptxsw.analysis.inside_row import HeldValue
 from ptxsw.analysis.overflow import NoOverflow
 from ptxsw.bits import wrapped
@@ -14,6 +13,7 @@ from ptxsw.emulator.digits import digits_in
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.trace import RegisterValue, Trace, Widening
 from ptxsw.flow.cfg import ends_block
+from ptxsw.flow.dataflow import sole_writers
 from ptxsw.ir import Reg
 from ptxsw.plan import WrapGuard
 
@@ -51,12 +51,12 @@ class OverflowGuards:
         """Instructions before which the register holds what it holds at the extension."""
         if self.in_time(widening.index, before):
             yield widening.index
-        made = self.only_set.get(widening.reg, -1)
-        if made < 0 or len(self._loops(made)) >= len(self._loops(widening.index)):
+        writer = self._sole_writers.get(widening.reg)
+        if writer is None or len(self._loops(writer)) >= len(self._loops(widening.index)):
             return
-        end = self._trace.cfg.blocks[self._trace.cfg.block_of[made]].end - 1
+        end = self._trace.cfg.blocks[self._trace.cfg.block_of[writer]].end - 1
         if (
-            end > made
+            end > writer
             and self._trace.function.body.means(widening.reg, end)
             and ends_block(self._trace.cfg.instructions[end])
             and self.in_time(end, before)
@@ -74,11 +74,11 @@ class OverflowGuards:
         return tuple(self._held(self._trace.pointers, known, before))
 
     def _held(
-        self, made: Iterable[RegisterValue], known: frozenset[Term], before: int
+        self, values_held: Iterable[RegisterValue], known: frozenset[Term], before: int
     ) -> Iterator[HeldValue]:
-        for one in made:
+        for one in values_held:
             values = one.on_paths(known, self._trace.terms)
-            stays = self.only_set.get(one.reg) == one.index
+            stays = self._sole_writers.get(one.reg) == one.index
             named = self._trace.function.body.means(one.reg, before)
             if len(values) == 1 and stays and named and self.in_time(one.index, before):
                 yield HeldValue(one.reg, values[0])
@@ -96,14 +96,8 @@ class OverflowGuards:
         return self._trace.cfg.loops_around(self._trace.cfg.block_of[index])
 
     @cached_property
-    def only_set(self) -> dict[Reg, int]:
-        """The instruction that sets a register, for registers that one unguarded one sets."""
-        setter_of: dict[Reg, int] = {}
-        for index, instruction in enumerate(self._trace.cfg.instructions):
-            for reg in isa.defs(instruction):
-                twice = reg in setter_of or instruction.guard is not None
-                setter_of[reg] = -1 if twice else index
-        return setter_of
+    def _sole_writers(self) -> dict[Reg, int]:
+        return sole_writers(self._trace.cfg.instructions)
 
 
 def _class(term: Term) -> object:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ptxsw.flow.cfg import Loop
+from ptxsw.flow.dataflow import closure, in_order
 from ptxsw.flow.loop_exits import executes_every_iteration
-from ptxsw.ir import Reg
+from ptxsw.ir import Instruction, Reg
 from ptxsw.plan import UniformLoop
 from ptxsw.shuffle.loop_nest import LoopNest, LoopShape, NestCode, RefusedNest
 
@@ -51,26 +52,17 @@ def nest_plans(code: NestCode, nest: LoopNest, in_step: InStep) -> Iterator[Unif
 def _cleared(code: NestCode, nest: LoopNest) -> tuple[Reg, ...]:
     """Registers that only lanes in a loop set, but that branches and guards of the nest
     depend on in every lane. Those that have a value before it keep that."""
-    setters: dict[Reg, set[Reg]] = {}
-    wanted: set[Reg] = set()
+    inside: list[Instruction] = []
     under: set[Reg] = set()
     for index, _, live in code.reads_behind(nest):
-        for reg in code.sets(index):
-            setters.setdefault(reg, set()).update(code.reads(index))
+        inside.append(code.cfg.instructions[index])
         if code.is_access(index) or not live.isdisjoint(code.sets(index)):
             under.update(code.sets(index))
-        guard = code.cfg.instructions[index].guard
-        if guard is not None:
-            wanted.add(guard.reg)
-    work = list(wanted)
-    while work:
-        for reg in setters.get(work.pop(), set()) - wanted:
-            wanted.add(reg)
-            work.append(reg)
+    wanted = closure(inside, lambda ins: () if ins.guard is None else (ins.guard.reg,))
     root = next(iter(nest.shapes.values()))
     behind = code.cfg.blocks[root.start].successors
-    known = frozenset[Reg]().union(*(code.live[number] for number in behind))
-    registers = sorted((wanted & under) - known, key=lambda reg: (reg.name, reg.scope))
+    live_before = frozenset[Reg]().union(*(code.live[number] for number in behind))
+    registers = in_order((wanted & under) - live_before)
     body, start = code.trace.function.body, code.cfg.blocks[root.start].end - 1
     for reg in registers:
         if not body.means(reg, start) or body.width(reg) not in _CLEARABLE:

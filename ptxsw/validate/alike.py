@@ -14,14 +14,15 @@ that reach a read are alike, the last of them that was made is the same one in a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from functools import cached_property, partial
+from operator import or_
 
 from ptxsw import isa
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.dataflow import defs, forward, uses, writers
 from ptxsw.ir import Instruction, Int, Mem, Reg, Special, Symbol
 from ptxsw.validate.kinds import Kind, kind
 
@@ -177,23 +178,19 @@ class Alike:
         """The definitions of a register that reach an instruction, whose block begins at
         `start`."""
         found: set[int] = set()
-        for writer in reversed(self._writers(reg, start, index)):
+        own = (at for at in self._writers.get(reg, ()) if start <= at < index)
+        for writer in reversed(list(own)):
             found.add(writer)
             if self._cfg.instructions[writer].guard is None:
                 return frozenset(found)
         return self._entering(reg)[self._cfg.block_of[index]] | found
 
-    def _writers(self, reg: Reg, start: int, end: int) -> list[int]:
-        return [index for index in self._all_writers.get(reg, ()) if start <= index < end]
-
     @cached_property
-    def _all_writers(self) -> Mapping[Reg, list[int]]:
-        found: dict[Reg, list[int]] = {}
-        for index, instruction in enumerate(self._cfg.instructions):
-            if self._cfg.block_of[index] in self._cfg.rank:
-                for reg in defs(instruction):
-                    found.setdefault(reg, []).append(index)
-        return found
+    def _writers(self) -> Mapping[Reg, list[int]]:
+        blocks = enumerate(self._cfg.block_of)
+        return writers(
+            self._cfg.instructions, (i for i, number in blocks if number in self._cfg.rank)
+        )
 
     @cached_property
     def _entered(self) -> dict[Reg, Mapping[int, frozenset[int]]]:
@@ -207,23 +204,18 @@ class Alike:
 
     def _solved(self, reg: Reg) -> Mapping[int, frozenset[int]]:
         cfg = self._cfg
-        made: dict[int, tuple[frozenset[int], bool]] = {}  # in a block; do others get past them?
-        for index in self._all_writers.get(reg, ()):
+        nothing: frozenset[int] = frozenset()
+        own: dict[int, tuple[frozenset[int], bool]] = {}  # in a block; do others get past them?
+        for index in self._writers.get(reg, ()):
             number = cfg.block_of[index]
-            before, through = made.get(number, (frozenset(), True))
+            before, passes = own.get(number, (nothing, True))
             if cfg.instructions[index].guard is None:
-                before, through = frozenset(), False
-            made[number] = before | {index}, through
-        entry: dict[int, frozenset[int]] = dict.fromkeys(cfg.order, frozenset())
-        entry[0] = frozenset({_ENTRY})
-        work = dict.fromkeys(cfg.order)
-        while work:
-            number = next(iter(work))
-            del work[number]
-            own, through = made.get(number, (frozenset(), True))
-            out = own | entry[number] if through else own
-            for successor in cfg.blocks[number].successors:
-                if not out <= entry[successor]:
-                    entry[successor] |= out
-                    work[successor] = None
-        return entry
+                before, passes = nothing, False
+            own[number] = before | {index}, passes
+
+        def through(number: int, entering: frozenset[int]) -> Iterator[tuple[int, frozenset[int]]]:
+            last, passes = own.get(number, (nothing, True))
+            out = last | entering if passes else last
+            return ((successor, out) for successor in cfg.blocks[number].successors)
+
+        return forward(cfg, frozenset({_ENTRY}), through, or_)

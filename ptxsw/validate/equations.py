@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import and_
 
 from ptxsw.flow.cfg import Cfg, ends_block
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.dataflow import defs, forward, uses, writers
 from ptxsw.ir import Reg
 from ptxsw.validate.kinds import is_equation
 
@@ -65,12 +66,8 @@ class Equations:
 
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
-        writers: defaultdict[Reg, list[int]] = defaultdict(list)
-        for index, instruction in enumerate(self._cfg.instructions):
-            if self._equation[index] == index:
-                for reg in defs(instruction):
-                    writers[reg].append(index)
-        return writers
+        firsts = (index for index, number in enumerate(self._equation) if number == index)
+        return writers(self._cfg.instructions, firsts)
 
     @cached_property
     def _kills(self) -> Mapping[Reg, int]:
@@ -117,20 +114,13 @@ class Equations:
     @cached_property
     def _entry(self) -> Mapping[int, int]:
         """The equations at the start of each block that is reached."""
-        everything = (1 << 3 * self._count) - 1
-        entry = dict.fromkeys(self._cfg.order, everything)
-        entry[0] = 0
-        work = dict.fromkeys(self._cfg.order)
-        while work:
-            number = next(iter(work))
-            del work[number]
-            held = self._through(number, entry[number], self._cfg.blocks[number].end)
-            for successor in self._cfg.blocks[number].successors:
-                met = entry[successor] & (held | self._decided(number, successor))
-                if met != entry[successor]:
-                    entry[successor] = met
-                    work[successor] = None
-        return entry
+        return forward(self._cfg, 0, self._behind, and_)
+
+    def _behind(self, number: int, held: int) -> Iterator[tuple[int, int]]:
+        """The equations that hold on the edges behind a block, from those at its start."""
+        block = self._cfg.blocks[number]
+        held = self._through(number, held, block.end)
+        return ((after, held | self._decided(number, after)) for after in block.successors)
 
     def _decided(self, number: int, successor: int) -> int:
         """The equation that a branch at the end of a block makes on one of its edges."""

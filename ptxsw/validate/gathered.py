@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from functools import cached_property
+from operator import and_
 
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.convergence import convergence_blocker, waits
-from ptxsw.flow.dataflow import defs
+from ptxsw.flow.dataflow import defs, forward
 from ptxsw.flow.loop_exits import memory_dependence
 from ptxsw.ir import Instruction, Int, Reg
 from ptxsw.validate.alike import ENDS, Alike
@@ -136,20 +137,8 @@ class Gathered:
     def _somewhere(self) -> Mapping[int, _Some]:
         """For each block the predicates of which it is known, where it begins, that they are true
         in some lane: a forward analysis over all ways."""
-        cfg = self._cfg
-        everything = self.asked
-        entry: dict[int, _Some] = dict.fromkeys(cfg.order, everything)
-        entry[0] = frozenset()
-        work = dict.fromkeys(cfg.order)
-        while work:
-            number = next(iter(work))
-            del work[number]
-            for successor, some in self._through(number, entry[number]):
-                met = entry[successor] & some
-                if met != entry[successor]:
-                    entry[successor] = met
-                    work[successor] = None
-        return entry
+        nothing: _Some = frozenset()
+        return forward(self._cfg, nothing, self._through, and_)
 
     def _through(self, number: int, some: _Some) -> list[tuple[int, _Some]]:
         """What is known behind a block, on each edge."""

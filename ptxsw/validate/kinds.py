@@ -14,7 +14,7 @@ from enum import Enum, auto
 from ptxsw import isa
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.convergence import waits_for
-from ptxsw.flow.dataflow import CARRY, defs, uses
+from ptxsw.flow.dataflow import CARRY, defs, uses, writers
 from ptxsw.ir import Float, Instruction, Int, Mem, Reg, Special, Symbol, type_width
 from ptxsw.isa import Trait
 
@@ -139,11 +139,7 @@ def asks_convergence(instruction: Instruction) -> bool:
 def uniform_registers(body: Sequence[Instruction], parameters: frozenset[str]) -> set[Reg]:
     """Registers with one value for all threads of a grid: written once, and computed from
     parameters of the kernel, given by name, its size, and numbers alone."""
-    writers: dict[Reg, list[Instruction]] = {}
-    for instruction in body:
-        for reg in defs(instruction):
-            writers.setdefault(reg, []).append(instruction)
-    single = {reg: positions[0] for reg, positions in writers.items() if len(positions) == 1}
+    single = {reg: body[at[0]] for reg, at in writers(body).items() if len(at) == 1}
     alike = {reg for reg, writer in single.items() if _of_parameters(writer, parameters)}
     while lost := {reg for reg in alike if not uses(single[reg]) <= alike}:
         alike -= lost
