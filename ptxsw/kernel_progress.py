@@ -64,6 +64,11 @@ class Progress(Struct):
             return edits
         return compose(len(self.excerpt.module.source.text), self.since, edits)
 
+    def rest(self) -> None:
+        """Free what Z3 holds while nothing is asked about this kernel."""
+        for solver in (self.solver, *(made.kernel.solver for made in self.made)):
+            solver.rest()
+
     def drop(self, number: int, reason: str) -> None:
         """Take back the changes of a rewrite, which are right, but not worth it."""
         made = self.made[number]

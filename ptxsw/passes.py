@@ -149,6 +149,7 @@ class Passes:
             if auto:
                 yield from self._weigh(each)
             assert all(state.checked for state in each.states)
+            each.rest()
         return each
 
     # ------------------------------------------------------------ finding
@@ -211,6 +212,7 @@ class Passes:
     def _write(self, one: Rewrite, each: Progress, made: Made) -> None:
         """Splice what a rewrite wrote, and check it. Of a kernel whose time runs out meanwhile the
         changes are kept that were checked by then."""
+        each.rest()
         # What stands behind shuffles that a measurement has chosen is not weighed at all.
         late_check = one is self._checked_late and not each.is_measured
         for share in (CHECKING, 1.0):
@@ -262,6 +264,7 @@ class Passes:
     def _weigh(self, each: Progress) -> Generator[Question, Answered, None]:
         """Keep what certainly pays. What was measured stays; what is kept of earlier rewrites is
         not weighed again."""
+        each.rest()
         new = each.states[each.weighed :]
         if {each.made[s.number].rewrite for s in new} <= {Registers.name} or each.is_measured:
             return
@@ -314,6 +317,7 @@ class Passes:
             return
         before = each.states[-2].module if len(each.states) > 1 else each.excerpt.module
         asked = str(plain_name(self._arch or ""))
+        each.rest()
         with each.budget.paused():
             answer = yield Question((before, each.module), each.function.name, asked)
         if isinstance(answer, NotCounted):
@@ -328,7 +332,7 @@ class Passes:
         """The trace of a kernel as a rewrite left it."""
         if state.trace is None:
             budget = self._options.budget_s
-            state.trace = emulate(state.module, state.function, budget_s=budget, solver=Solver())
+            state.trace = emulate(state.module, state.function, budget_s=budget)
         return state.trace
 
     def _give_up(self, each: Progress, number: int, reason: str) -> None:

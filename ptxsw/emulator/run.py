@@ -32,10 +32,14 @@ def emulate(
     concluded from it.
     """
     with no_collection(), Budget(budget_s) as budget:
-        emulation = Emulation(module, function, budget, solver or Solver(), follow)
+        asked = solver or Solver()
+        emulation = Emulation(module, function, budget, asked, follow)
         emulation.hook = hook
         emulation.machine.broadcasts.places = frozenset(broadcasts(emulation.cfg))
-        return emulation.trace()
+        trace = emulation.trace()
+        if solver is None:
+            asked.rest()
+        return trace
 
 
 def emulate_blocks(
@@ -51,7 +55,9 @@ def emulate_blocks(
     may be concluded if the budget was too small. Raises ParseError where the body does not
     parse."""
     with no_collection(), Budget(budget_s) as budget:
-        emulation = Emulation(module, function, budget, Solver(), follow, terms)
+        solver = Solver()
+        emulation = Emulation(module, function, budget, solver, follow, terms)
         emulation.entries = {}
         trace = emulation.trace()
+        solver.rest()
         return trace, {n: tuple(e) for n, e in emulation.entries.items()}

@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from ptxsw.emulator.node import OPAQUE, Term, ones, walk, walk_until
+from ptxsw.emulator.node import OPAQUE, Term, ones, walk
 from ptxsw.emulator.samples import Samples
 from ptxsw.emulator.show import show
+from ptxsw.emulator.z3_terms import COSTLY, Z3Terms, variable_name
 
 
 class Proved(Struct, frozen=True):
@@ -37,8 +38,6 @@ class Unknown(Struct, frozen=True):
 
 Verdict: TypeAlias = Proved | Refuted | Unknown
 
-# Kinds that the generalised form replaces by variables, too.
-_COSTLY = frozenset({"mul", "udiv", "urem", "sdiv", "srem", "shl", "lshr", "ashr"})
 _QUOTIENTS = frozenset({"udiv", "urem", "sdiv", "srem"})
 
 # What a question may cost, in Z3's units of work (`rlimit`), of which a core does one to two
@@ -62,6 +61,10 @@ class Solver:
 
     `budget_s` bounds the CPU time spent in all questions together, `units` the work that Z3 does
     for them: after that every answer is Unknown.
+
+    Each solver has a Z3 context of its own. Within one context, how much work a question takes
+    depends on all that was ever asked there; so a kernel would be rewritten in one file, and in
+    another file, behind other kernels, be left alone.
     """
 
     def __init__(self, budget_s: float = 5.0, units: float = inf) -> None:
@@ -69,11 +72,11 @@ class Solver:
         self.seconds = 0.0
         self.slowest = 0.0
         self.pruning = 0  # units of work spent in `contradicts` and `soon`
-        self._units = 0  # spent in all questions
+        self.units = 0  # spent in all questions
         self._budget, self._most = budget_s, units
         self._z3: Any = None
         self._solver: Any = None
-        self._memo: tuple[dict[Term, Any], dict[Term, Any]] = ({}, {})
+        self._terms: Any = None  # Z3Terms
         self._samples = Samples()
         self._atoms: dict[Term, frozenset[Term]] = {}
         self._answers: dict[tuple[Term, frozenset[Term]], Verdict] = {}
@@ -124,9 +127,9 @@ class Solver:
                 self._asides[key] = False
                 return False
             self._start()
-            before = self._units
+            before = self.units
             answer = self._check(facts, claim, negate=negate, limit=PRUNING)
-            self.pruning += self._units - before
+            self.pruning += self.units - before
             verdict = self._asides[key] = bool(answer == self._z3.unsat)
         return verdict
 
@@ -174,8 +177,17 @@ class Solver:
         if self._z3 is None:
             import z3
 
-            self._z3 = z3
-            self._solver = z3.SolverFor("QF_BV")
+            context = z3.Context()
+            self._z3, self._terms = z3, Z3Terms(context)
+            logic = z3.to_symbol("QF_BV", context)
+            # z3.SolverFor makes its symbol in the main context, and so that, too.
+            bare = z3.Z3_mk_solver_for_logic(context.ref(), logic)
+            self._solver = z3.Solver(bare, context)
+
+    def rest(self) -> None:
+        """Free the 17 MB that Z3's context takes; the next question makes a new one. What was
+        answered is remembered."""
+        self._z3 = self._solver = self._terms = None
 
     def _ask(self, claim: Term, facts: Sequence[Term]) -> Verdict:
         sample = self._samples.refutes(claim, facts)
@@ -205,7 +217,7 @@ class Solver:
         """The model that was found, in the words of the trace."""
         model = self._solver.model()
         values = {str(d.name()): _number(model[d]) for d in model.decls()}
-        return _named(lambda node: values.get(_z3_name(node)), claim, *facts)
+        return _named(lambda node: values.get(variable_name(node)), claim, *facts)
 
     def _check(
         self,
@@ -221,7 +233,7 @@ class Solver:
 
     def _answer(self, limit: int) -> Any:
         """What Z3 says of all that was stated, for at most `limit` units of work."""
-        if self.seconds > self._budget or self._units > self._most:
+        if self.seconds > self._budget or self.units > self._most:
             return self._z3.unknown
         self.questions += 1
         self._solver.set("rlimit", limit)
@@ -230,46 +242,22 @@ class Solver:
         begin = thread_time()
         answer = self._solver.check()
         took = thread_time() - begin
-        self._units += _counted(self._solver) - before
+        self.units += _counted(self._solver) - before
         self.seconds += took
         self.slowest = max(self.slowest, took)
         return answer
 
     def _state(self, facts: Sequence[Term], claim: Term, *, negate: bool, exact: bool) -> None:
         z3 = self._z3
-        target = self.to_z3(claim, exact=exact)
+        target = self._terms.expression(claim, exact=exact)
         self._solver.add(z3.Not(target) if negate else target)
         for fact in facts:
-            self._solver.add(self.to_z3(fact, exact=exact))
+            self._solver.add(self._terms.expression(fact, exact=exact))
         for node in walk(claim, *facts):
             limit = ones(node)
-            bounded = node.kind in OPAQUE or (node.kind in _COSTLY and not exact)
+            bounded = node.kind in OPAQUE or (node.kind in COSTLY and not exact)
             if bounded and node.width > 1 and limit < (1 << node.width) - 1:
-                self._solver.add(z3.ULE(self.to_z3(node, exact=exact), limit))
-
-    # ------------------------------------------------------------ terms to Z3
-
-    def to_z3(self, term: Term, *, exact: bool = True) -> Any:
-        """The Z3 expression of a term: a Bool for width 1, else a BitVec. Uninterpreted values
-        become constants, one for each distinct value."""
-        self._start()
-        memo = self._memo[exact]
-        for node in walk_until(memo, term):
-            memo[node] = self._expression(node, [memo[a] for a in node.args], exact)
-        return memo[term]
-
-    def _expression(self, node: Term, args: list[Any], exact: bool) -> Any:
-        z3 = self._z3
-        if node.kind in OPAQUE or (node.kind in _COSTLY and not exact):
-            name = _z3_name(node)
-            return z3.Bool(name) if node.width == 1 else z3.BitVec(name, node.width)
-        if node.width == 1 or node.kind in _BOOLEAN:
-            return _boolean(z3, node, args)
-        bits = [_bits(z3, a) for a in args]
-        return _vector(z3, node, bits, args)
-
-
-_BOOLEAN = frozenset({"eq", "ult", "ule", "slt", "sle", "not"})
+                self._solver.add(z3.ULE(self._terms.expression(node, exact=exact), limit))
 
 
 class _Scope:
@@ -307,91 +295,5 @@ def _counted(solver: Any) -> int:
     return int(statistics.get_key_value(name)) if name in set(statistics.keys()) else 0
 
 
-def _z3_name(node: Term) -> str:
-    """The variable that stands for an opaque term."""
-    return f"{node.value if node.kind == 'atom' else node.kind}!{node.id}"
-
-
 def _number(value: Any) -> int:
     return value.as_long() if hasattr(value, "as_long") else int(bool(value))
-
-
-def _bits(z3: Any, value: Any) -> Any:
-    """A Bool as a bit vector of width 1."""
-    return z3.If(value, z3.BitVecVal(1, 1), z3.BitVecVal(0, 1)) if z3.is_bool(value) else value
-
-
-def _boolean(z3: Any, node: Term, args: list[Any]) -> Any:
-    match node.kind:
-        case "const":
-            return z3.BoolVal(bool(node.value))
-        case "eq":
-            return args[0] == args[1]
-        case "ult" | "ule" | "slt" | "sle":
-            a, b = (_bits(z3, arg) for arg in args)
-            if node.kind in ("slt", "sle"):
-                return a < b if node.kind == "slt" else a <= b
-            return z3.ULT(a, b) if node.kind == "ult" else z3.ULE(a, b)
-        case "not":
-            return z3.Not(args[0])
-        case "and" | "mul":
-            return z3.And(*args)
-        case "or":
-            return z3.Or(*args)
-        case "xor":
-            return z3.Xor(*args)
-        case "ite":
-            return z3.If(*args)
-        case "extract":
-            low = int(node.value)
-            return z3.Extract(low, low, args[0]) == 1
-    raise KeyError(node.kind)
-
-
-def _vector(z3: Any, node: Term, bits: list[Any], args: list[Any]) -> Any:
-    width = node.width
-    match node.kind:
-        case "const":
-            return z3.BitVecVal(node.value, width)
-        case "sum":
-            constant, coefficients = node.value
-            total = z3.BitVecVal(constant, width)
-            for value, coefficient in zip(bits, coefficients, strict=True):
-                total = total + value * z3.BitVecVal(coefficient, width)
-            return total
-        case "mul":
-            product = bits[0]
-            for value in bits[1:]:
-                product = product * value
-            return product
-        case "udiv":
-            return z3.UDiv(*bits)
-        case "urem":
-            return z3.URem(*bits)
-        case "sdiv":
-            return bits[0] / bits[1]
-        case "srem":
-            return z3.SRem(*bits)
-        case "and":
-            return bits[0] & bits[1]
-        case "or":
-            return bits[0] | bits[1]
-        case "xor":
-            return bits[0] ^ bits[1]
-        case "shl":
-            return bits[0] << bits[1]
-        case "lshr":
-            return z3.LShR(*bits)
-        case "ashr":
-            return bits[0] >> bits[1]
-        case "extract":
-            return z3.Extract(int(node.value) + width - 1, int(node.value), bits[0])
-        case "concat":
-            return z3.Concat(*bits)
-        case "zext":
-            return z3.ZeroExt(width - bits[0].size(), bits[0])
-        case "sext":
-            return z3.SignExt(width - bits[0].size(), bits[0])
-        case "ite":
-            return z3.If(args[0], bits[1], bits[2])
-    raise KeyError(node.kind)

@@ -19,8 +19,8 @@ from ptxsw.cxx_names import chosen
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.show import show
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.state import MemoryAccess, State
+from ptxsw.emulator.z3_terms import Z3Terms
 from ptxsw.flow.dataflow import CARRY, defs
 from ptxsw.ir import Function, Instruction, Module
 from ptxsw.parser import parse
@@ -114,4 +114,4 @@ def _step(
 def to_z3(term: Term) -> Any:
     """A term as a Z3 expression: a Bool where it is one bit wide, else a BitVec. Parameters,
     special registers, loaded values and iteration counts become constants of their names."""
-    return Solver().to_z3(term)
+    return Z3Terms().expression(term)

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.analysis.warps import Block
 from ptxsw.emulator.run import emulate
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Trace
 from ptxsw.findings import RULES, KernelResources, Rule, Scene, find, named
 from ptxsw.findings.cost import weigh
@@ -92,9 +91,7 @@ class Judge:
         several is launched."""
         counts = self._executed(function)
         block = self._block if counts is None else counts.block
-        trace = emulate(
-            self._module, function, budget_s=Options().budget_s, solver=Solver()
-        )  # fmt: skip
+        trace = emulate(self._module, function, budget_s=Options().budget_s)
         plain = model.Kernel(function.name, len(global_loads(trace)))
         accesses, rows = describe(trace, plain, block)
         kernel = replace(

@@ -79,6 +79,9 @@ def _answer(begin: Callable[[], Validation]) -> Outcome:
         texts = (validation.old, differ.old), (validation.new, differ.new)
         lines = [_line(t.module, t.cfg.instructions, index) for t, index in texts]
         return Mismatch(differ.reason, lines[0], lines[1], differ.example)
+    finally:
+        if validation is not None:
+            validation.solver.rest()
     return Proved(tuple(validation.assumptions), validation.waiting.loops)
 
 

@@ -139,3 +139,35 @@ def test_orders_of_one_bit() -> None:
     claim = terms.or_(terms.ule(p, q), terms.ult(q, p))
     assert isinstance(solver.prove(claim), Proved)
     assert isinstance(solver.prove(terms.ult(p, q)), Refuted)
+
+
+def test_answers_do_not_depend_on_earlier_questions_of_others() -> None:
+    """How much work a question takes, and so whether it is answered, is the same behind other
+    solvers, some of which still hold their expressions."""
+
+    def asked(first: str, second: str, factor: int) -> Solver:
+        terms, solver = Terms(), Solver()
+        x, y = atom(terms, first), atom(terms, second)
+        total = terms.add(terms.scale(x, 5), terms.scale(y, factor))
+        claim = terms.ule(terms.and_(total, x), terms.or_(terms.add(total, y), x))
+        near = terms.ult(x, terms.add(y, terms.const(77, 32)))
+        assert isinstance(solver.prove(claim, [terms.slt(y, x), near]), Proved)
+        return solver
+
+    units, held = set(), []
+    for number in range(12):
+        units.add(asked("x", "y", 7).units)
+        asked("a", "b", 3 + number)
+        held.append(asked("c", "d", 11 * number + 1))
+    assert len(units) == 1
+
+
+def test_a_rested_solver_answers_again() -> None:
+    terms, solver = Terms(), Solver()
+    x, n = atom(terms, "x"), atom(terms, "n")
+    below = terms.slt(x, n)
+    for added in (1, 0):
+        solver.rest()
+        claim = terms.sle(terms.add(x, terms.const(added, 32)), n)
+        assert isinstance(solver.prove(claim, [below]), Proved)
+    assert solver.questions == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ptxsw.emulator.evaluate import columns, evaluate
 from ptxsw.emulator.node import Term, Variance, ones, walk
 from ptxsw.emulator.show import show
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
+from ptxsw.emulator.z3_terms import Z3Terms
 from tests.emulator.shapes import (
     BINARY,
     COMPARISONS,
@@ -63,8 +63,8 @@ class StandIns:
     at nothing else of it, so that one that holds for the unknown holds for the term; that the
     bits are right is proved in `test_ones_is_an_upper_bound`."""
 
-    def __init__(self, terms: Terms, solver: Solver) -> None:
-        self.terms, self.solver = terms, solver
+    def __init__(self, terms: Terms, expression: Callable[[Term], Any]) -> None:
+        self.terms, self.expression = terms, expression
         self.original: dict[Term, Term] = {}
 
     def __call__(self, term: Term) -> Term:
@@ -74,16 +74,16 @@ class StandIns:
         self.original[new] = term
         return new
 
-    def to_z3(self, term: Term) -> Any:
+    def z3(self, term: Term) -> Any:
         """The meaning of a term over unknowns that have no bit but those of `ones`. Zeros in
         front make Z3 see the sign, which spares it a proof about signed division."""
         places = []
         for new in self.original:
-            value, low = self.solver.to_z3(new), ones(new).bit_length()
+            value, low = self.expression(new), ones(new).bit_length()
             if low < new.width:
                 narrow = z3.BitVec(f"narrow {new.id}", low)
                 places.append((value, z3.ZeroExt(new.width - low, narrow)))
-        return z3.substitute(bits(self.solver.to_z3(term)), *places)
+        return z3.substitute(bits(self.expression(term)), *places)
 
 
 def zero_outside(value: Any, mask: int) -> Any:
@@ -100,8 +100,8 @@ def is_plain(result: Term, name: str, a: Term, b: Term) -> bool:
 @pytest.mark.parametrize("name", sorted(BINARY))
 def test_binary_rules(name: str, width: int) -> None:
     """Each operation on all pairs of shapes is what Z3's operation is on their meanings."""
-    terms, solver, prover = Terms(), Solver(), Prover()
-    stand_in = StandIns(terms, solver)
+    terms, expression, prover = Terms(), Z3Terms().expression, Prover()
+    stand_in = StandIns(terms, expression)
     given_shapes = shapes(terms, width)
     commutes = name in ("add", "mul", "and_", "or_", "xor", "eq")
     seen = 0
@@ -117,95 +117,99 @@ def test_binary_rules(name: str, width: int) -> None:
             x, y = (stand_in(t) if name in DIVISIONS else t for t in (a, b))
             alike = getattr(terms, name)(x, y)
             assert substitute(terms, alike, stand_in.original.get) is result
-            plain = BINARY[name](stand_in.to_z3(x), stand_in.to_z3(y))
+            plain = BINARY[name](stand_in.z3(x), stand_in.z3(y))
             told = f"{name}({left}, {right}) = {result}"
-            prover.equal(stand_in.to_z3(alike), plain, told)
+            prover.equal(stand_in.z3(alike), plain, told)
     assert seen >= 15
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_not_neg_and_scale(width: int) -> None:
-    terms, solver, prover = Terms(), Solver(), Prover()
+    terms, expression, prover = Terms(), Z3Terms().expression, Prover()
     for name, a in shapes(terms, width).items():
-        z = solver.to_z3(a)
-        prover.equal(solver.to_z3(terms.not_(a)), ~z, f"not {name}")
-        prover.equal(solver.to_z3(terms.neg(a)), -z, f"neg {name}")
+        z = expression(a)
+        prover.equal(expression(terms.not_(a)), ~z, f"not {name}")
+        prover.equal(expression(terms.neg(a)), -z, f"neg {name}")
         for factor in (0, 1, -1, 2, 5, 1 << (width - 1)):
-            prover.equal(solver.to_z3(terms.scale(a, factor)), z * factor, f"{factor} {name}")
+            prover.equal(expression(terms.scale(a, factor)), z * factor, f"{factor} {name}")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_extract(width: int) -> None:
-    terms, solver, prover = Terms(), Solver(), Prover()
+    terms, expression, prover = Terms(), Z3Terms().expression, Prover()
     half = width // 2
     places = [(0, 1), (0, half), (0, width - 1), (1, 3), (2, half), (half, half), (half - 1, 3)]
     for low, size in [*places, (width - 1, 1), (0, width)]:
         for name, a in shapes(terms, width).items():
-            plain = z3.Extract(low + size - 1, low, solver.to_z3(a))
+            plain = z3.Extract(low + size - 1, low, expression(a))
             result = terms.extract(a, low, size)
-            prover.equal(solver.to_z3(result), plain, f"({name})[{low}+:{size}] = {result}")
+            prover.equal(expression(result), plain, f"({name})[{low}+:{size}] = {result}")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_extend_and_concatenate(width: int) -> None:
-    terms, solver, prover = Terms(), Solver(), Prover()
+    terms, expression, prover = Terms(), Z3Terms().expression, Prover()
     given_shapes = shapes(terms, width)
     for name, a in given_shapes.items():
-        z = solver.to_z3(a)
+        z = expression(a)
         for more in (1, width // 2, width):
             for method, plain in (("zext", z3.ZeroExt), ("sext", z3.SignExt)):
                 result = getattr(terms, method)(a, width + more)
-                prover.equal(solver.to_z3(result), plain(more, z), f"{method} {name}")
+                prover.equal(expression(result), plain(more, z), f"{method} {name}")
                 again = getattr(terms, method)(result, 2 * width + more)
-                prover.equal(solver.to_z3(again), plain(width + more, z), f"{method} twice {name}")
+                prover.equal(expression(again), plain(width + more, z), f"{method} twice {name}")
         for other, b in given_shapes.items():
             result = terms.concat(a, b)
             if result.kind == "concat" and result.args == (a, b):
                 continue
-            prover.equal(solver.to_z3(result), z3.Concat(z, solver.to_z3(b)), f"{name} : {other}")
+            prover.equal(
+                expression(result),
+                z3.Concat(z, expression(b)),
+                f"{name} : {other}",
+            )
     whole = terms.atom("whole", 4 * width, Variance.LANE)
     for at in (0, 1, width):
         high, low = terms.extract(whole, at + width, width), terms.extract(whole, at, width)
         result = terms.concat(high, low)
         assert result is terms.extract(whole, at, 2 * width)
-        plain = z3.Concat(solver.to_z3(high), solver.to_z3(low))
-        prover.equal(solver.to_z3(result), plain, f"join at {at}")
+        plain = z3.Concat(expression(high), expression(low))
+        prover.equal(expression(result), plain, f"join at {at}")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_ite(width: int) -> None:
-    terms, solver, prover = Terms(), Solver(), Prover()
+    terms, expression, prover = Terms(), Z3Terms().expression, Prover()
     arms = list(shapes(terms, width).items())[::3]
     for condition in conditions(terms).values():
         for left, a in arms:
             for right, b in arms:
                 result = terms.ite(condition, a, b)
-                plain = z3.If(solver.to_z3(condition), solver.to_z3(a), solver.to_z3(b))
-                prover.equal(solver.to_z3(result), plain, f"{condition} ? {left} : {right}")
+                plain = z3.If(expression(condition), expression(a), expression(b))
+                prover.equal(expression(result), plain, f"{condition} ? {left} : {right}")
 
 
 def test_conditions() -> None:
     """Operations of width 1, where Z3 has Booleans."""
-    terms, solver, prover = Terms(), Solver(), Prover()
+    terms, expression, prover = Terms(), Z3Terms().expression, Prover()
     given_conditions = conditions(terms)
     for left, a in given_conditions.items():
-        prover.equal(solver.to_z3(terms.not_(a)), ~bits(solver.to_z3(a)), f"! {left}")
+        prover.equal(expression(terms.not_(a)), ~bits(expression(a)), f"! {left}")
         for name in ("add", "sub", "mul", "and_", "or_", "xor", "eq", "ult", "ule"):
             for right, b in given_conditions.items():
                 result = getattr(terms, name)(a, b)
-                plain = BINARY[name](bits(solver.to_z3(a)), bits(solver.to_z3(b)))
-                prover.equal(solver.to_z3(result), plain, f"{left} {name} {right} = {result}")
+                plain = BINARY[name](bits(expression(a)), bits(expression(b)))
+                prover.equal(expression(result), plain, f"{left} {name} {right} = {result}")
         for c in given_conditions.values():
             for d in given_conditions.values():
-                plain = z3.If(*(solver.to_z3(t) for t in (a, c, d)))
-                prover.equal(solver.to_z3(terms.ite(a, c, d)), plain, f"{left} ? {c} : {d}")
+                plain = z3.If(*(expression(t) for t in (a, c, d)))
+                prover.equal(expression(terms.ite(a, c, d)), plain, f"{left} ? {c} : {d}")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_ones_is_an_upper_bound(width: int) -> None:
     """Bits outside `ones` are zero, in every term that an operation makes from two shapes: each
     of its nodes over unknowns that have the possible bits of its arguments, whatever they are."""
-    terms, solver, prover = Terms(), Solver(), Prover()
+    terms, expression, prover = Terms(), Z3Terms().expression, Prover()
     given_shapes = list(shapes(terms, width).values())
     told: set[object] = set()
     for name in ARITHMETIC:
@@ -222,8 +226,8 @@ def test_ones_is_an_upper_bound(width: int) -> None:
                     ]
                     alike = terms._node(node.kind, node.width, tuple(args), node.value)
                     pairs = zip(args, node.args, strict=True)
-                    bounds = [zero_outside(solver.to_z3(x), ones(t)) for x, t in pairs]
-                    left = bits(solver.to_z3(alike)) & z3.BitVecVal(~ones(node), node.width)
+                    bounds = [zero_outside(expression(x), ones(t)) for x, t in pairs]
+                    left = bits(expression(alike)) & z3.BitVecVal(~ones(node), node.width)
                     zero = z3.BitVecVal(0, node.width)
                     prover.equal(left, zero, f"ones({node}) = {ones(node):#x}", bounds)
     assert len(told) > 300
@@ -246,14 +250,17 @@ SEEDS = st.integers(0, 2**32)
 @given(SEEDS)
 def test_z3_and_evaluation_agree(seed: int) -> None:
     source = random.Random(seed)
-    terms, solver = Terms(), Solver()
+    terms, z3_of = Terms(), Z3Terms().expression
     atoms: list[Term] = []
     term = random_term(terms, source, source.choice([1, 8, 16, 32, 64]), 4, atoms)
-    expression = bits(solver.to_z3(term))
+    expression = bits(z3_of(term))
     for _ in range(3):
         values = {a: source.choice([0, 1, -1, source.getrandbits(64)]) for a in atoms}
         places = [
-            (solver.to_z3(a), z3.BoolVal(bool(v & 1)) if a.width == 1 else z3.BitVecVal(v, a.width))
+            (
+                z3_of(a),
+                z3.BoolVal(bool(v & 1)) if a.width == 1 else z3.BitVecVal(v, a.width),
+            )
             for a, v in values.items()
         ]
         got = z3.simplify(z3.substitute(expression, *places))
