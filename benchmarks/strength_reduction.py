@@ -103,11 +103,10 @@ def operators() -> dict[str, Subject]:
 
 def turn(text: str, arch: str, runs: Sequence[Run]) -> Turn:
     """The hot loop of the only kernel of a text, as ptxas makes it for a target."""
-    aimed = re.sub(r"(?m)^(\.target\s+)sm_\d+", rf"\g<1>{arch}", _recent(text))
-    module = parse(aimed)
+    module = parse(text)
     (function,) = module.kernels
     executed = execute(module, function.name, runs[0]) if runs else None
-    kernel = sass.read(aimed, arch).kernel(function.name)
+    kernel = sass.read(text, arch).kernel(function.name)
     counts = [_counts(loop, executed) for loop in kernel.inner_loops]
     hot = max(counts, key=lambda c: c.of("STG") + c.of("LDG"), default=None)
     if hot is None:
@@ -115,9 +114,10 @@ def turn(text: str, arch: str, runs: Sequence[Run]) -> Turn:
     return Turn(hot.instructions / (hot.of("STG") or hot.of("LDG") or 1), kernel.registers)
 
 
-def _recent(text: str) -> str:
-    """The text as one of a version of PTX that knows all targets."""
-    return re.sub(r"(?m)^\.version\s+[\d.]+", ".version 8.7", text)
+def _aimed(text: str, arch: str) -> str:
+    """The text for a target, in a version of PTX that knows it."""
+    recent = re.sub(r"(?m)^(\s*\.version\s+)[\d.]+", r"\g<1>8.7", text)
+    return re.sub(r"(?m)^(\s*\.target\s+)sm_\d+", rf"\g<1>{arch}", recent)
 
 
 def _counts(loop: Sequence[sass.MachineInstruction], executed: Executed | None) -> sass.Counts:
@@ -156,18 +156,20 @@ def rows(
     subject: Subject, archs: Sequence[str], rewrites: Sequence[str], mode: str
 ) -> Iterator[Row]:
     """What is made of one program, for each target."""
-    text = subject.path.read_text()
+    original = subject.path.read_text()
     runs = subject.launches()
     block = runs[0].block if runs else None
     verdicts: dict[str, str] = {}
     for arch in archs:
+        text = _aimed(original, arch)
         options = Options(mode, rewrites=tuple(rewrites), block=block, arch=arch)
         made = optimize(text, options, subject.path.name).text
-        if made not in verdicts:
-            verdicts[made] = verdict(runs, text, made)
+        anywhere = _aimed(made, ARCHS[0])
+        if anywhere not in verdicts:
+            verdicts[anywhere] = verdict(runs, text, made)
         before = turn(text, arch, runs)
         after = before if made == text else turn(made, arch, runs)
-        yield Row(subject.name, arch, before, after, verdicts[made])
+        yield Row(subject.name, arch, before, after, verdicts[anywhere])
 
 
 def _all_rows(name: str, archs: Sequence[str], rewrites: Sequence[str], mode: str) -> list[Row]:
