@@ -32,6 +32,7 @@ from ptxsw.operand import (
     Symbol,
     Vec,
     components,
+    flatten,
     leaves,
 )
 from ptxsw.source import Source, Span
@@ -65,6 +66,7 @@ __all__ = [
     "Variable",
     "Vec",
     "components",
+    "flatten",
     "leaves",
     "type_width",
 ]

@@ -321,10 +321,9 @@ def _kept(operand: Operand) -> Iterator[Reg | Special]:
 
 
 def destinations(instruction: Instruction) -> int:
-    """How many leading operands are written. The opcode has to have a row."""
+    """How many leading operands are known to be written: none for an unknown opcode."""
     op = row(instruction.opcode, instruction.modifiers)
-    assert op is not None
-    return _destinations(instruction, op)
+    return 0 if op is None else _destinations(instruction, op)
 
 
 def _destinations(instruction: Instruction, op: Op) -> int:

@@ -108,6 +108,18 @@ def components(name: str, count: int) -> tuple[str, ...]:
     return tuple(f"{name}.{letter}" for letter in "xyzw"[:count])
 
 
+def flatten(operands: Iterable[Operand]) -> Iterator[Operand]:
+    """Operands with vectors, pairs and lists taken apart."""
+    for operand in operands:
+        match operand:
+            case Vec(elements) | Args(elements):
+                yield from flatten(elements)
+            case Pair(first, second):
+                yield from flatten((first, second))
+            case _:
+                yield operand
+
+
 def leaves(operands: Iterable[Operand]) -> Iterator[Operand]:
     """The registers, symbols and literals that operands are made of, in their order: those of
     vectors, pairs and lists, and the bases of addresses, sums and components."""

@@ -15,7 +15,7 @@ from ptxsw.bits import wrapped
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial
 from ptxsw.emulator.node import Term, bottom_up, ones, signed, split
 from ptxsw.emulator.origin import Origin
-from ptxsw.emulator.show import show
+from ptxsw.emulator.show import is_enclosed, show
 from ptxsw.emulator.spaces import may_point
 
 _LONGEST = 400  # characters, of every part: see `emulator.show`
@@ -185,14 +185,7 @@ def _is_window(monomial: Monomial) -> bool:
 
 def _bare(text: str) -> str:
     """A text without parentheses around all of it."""
-    if not text.startswith("("):
-        return text
-    depth = 0
-    for at, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return text[1:at] if at == len(text) - 1 else text
-    return text
+    return text[1:-1] if is_enclosed(text) else text
 
 
 def _plain(symbol: str) -> str:

@@ -102,10 +102,10 @@ def _scaled(atoms: list[Term], coefficient: int, texts: Texts, extensions: bool)
 
 
 def _tight(text: str) -> str:
-    return f"({text})" if " " in text and not _wrapped(text) else text
+    return f"({text})" if " " in text and not is_enclosed(text) else text
 
 
-def _wrapped(text: str) -> bool:
+def is_enclosed(text: str) -> bool:
     """Does one pair of parentheses enclose the whole text?"""
     if not text.startswith("("):
         return False

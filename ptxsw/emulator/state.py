@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from msgspec import Struct
 
 from ptxsw import isa
@@ -12,14 +10,10 @@ from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import (
-    Args,
     Instruction,
     Mem,
     Operand,
-    Pair,
     Reg,
-    Sink,
-    Vec,
     type_width,
 )
 from ptxsw.semantics import Meaning
@@ -135,17 +129,3 @@ def undefined(terms: Terms, reg: Reg, width: int) -> Term:
     """What a register holds that nobody has written."""
     name = f"undefined({named(reg)})"
     return terms.atom(name, width, Variance.LANE, None, Origin.UNDEFINED)
-
-
-def flat(operands: Sequence[Operand]) -> Iterator[Operand]:
-    for operand in operands:
-        match operand:
-            case Vec(elements) | Args(elements):
-                yield from flat(elements)
-            case Pair(first, second):
-                yield first
-                yield second
-            case Mem() | Sink():
-                yield operand
-            case _:
-                yield operand

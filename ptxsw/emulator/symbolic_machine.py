@@ -17,7 +17,6 @@ from ptxsw.emulator.state import (
     MemoryAccess,
     State,
     Step,
-    flat,
     needs_type,
     reach,
     stored_bytes,
@@ -41,6 +40,7 @@ from ptxsw.ir import (
     Special,
     Sum,
     Symbol,
+    flatten,
     type_width,
 )
 from ptxsw.semantics import Meaning, meaning
@@ -101,11 +101,11 @@ class SymbolicMachine:
                 self._module.source,
                 instruction.span,
             )
-        count = isa.destinations(instruction) if isa.known(instruction) else 0
-        dests = tuple(self._destination(o) for o in flat(instruction.operands[:count]))
+        count = isa.destinations(instruction)
+        dests = tuple(self._destination(o) for o in flatten(instruction.operands[:count]))
         address = next((o for o in instruction.operands if isinstance(o, Mem)), None)
-        sources = tuple(flat(instruction.operands[count:]))
-        partial = any(isinstance(o, Part) for o in flat(instruction.operands[:count]))
+        sources = tuple(flatten(instruction.operands[count:]))
+        partial = any(isinstance(o, Part) for o in flatten(instruction.operands[:count]))
         if partial or (sense is None and instruction.opcode != "ld"):
             sense = None
             # What an unmodelled instruction may write is every register that it names.
@@ -395,7 +395,7 @@ def _named_outside_loads(body: Body) -> frozenset[str]:
     names: set[str] = set()
     for instruction in body.instructions:
         if instruction.opcode != "ld":
-            for operand in flat(instruction.operands):
+            for operand in flatten(instruction.operands):
                 base = operand.base if isinstance(operand, Mem) else operand
                 if isinstance(base, Symbol):
                     names.add(base.name)

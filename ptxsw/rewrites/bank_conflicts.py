@@ -180,7 +180,7 @@ def _addresses(kernel: Kernel, arrays: Sequence[Variable]) -> frozenset[Reg]:
 
 
 def _holds(instruction: Instruction, tainted: set[Reg], names: set[tuple[str, int]]) -> bool:
-    sources = instruction.operands[isa.destinations(instruction) if isa.known(instruction) else 0 :]
+    sources = instruction.operands[isa.destinations(instruction) :]
     return any(
         leaf in tainted if isinstance(leaf, Reg)
         else isinstance(leaf, Symbol) and (leaf.name, leaf.scope) in names

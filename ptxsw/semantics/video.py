@@ -7,37 +7,20 @@ GCC writes `vadd.u32.u32.u32.add` for a sum of three.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ptxsw.semantics.algebra import Algebra
 from ptxsw.semantics.integer import clamp, extend
 from ptxsw.semantics.registry import Meaning, Modifiers, Type, V, semantics
 
+_Operation = Callable[..., Any]
+
 _WORDS = ("u32", "s32")
 _WIDE = 64  # bits: no sum, difference or second sum of words wraps in it
 
 
-def _add(g: Algebra[V], a: V, b: V) -> V:
-    return g.add(a, b)
-
-
-def _sub(g: Algebra[V], a: V, b: V) -> V:
-    return g.sub(a, b)
-
-
-def _min(g: Algebra[V], a: V, b: V) -> V:
-    return g.ite(g.slt(a, b), a, b)
-
-
-def _max(g: Algebra[V], a: V, b: V) -> V:
-    return g.ite(g.slt(a, b), b, a)
-
-
-def _abs_diff(g: Algebra[V], a: V, b: V) -> V:
-    return g.sub(_max(g, a, b), _min(g, a, b))
-
-
-def _meaning(m: Modifiers, operation: Callable[..., Any]) -> Meaning:
+def _meaning(m: Modifiers, operation: _Operation) -> Meaning:
     """d = a op b of numbers as wide as they need to be; kept within the type of d with `.sat`,
     with `.add` plus c. The secondary `.min` and `.max` are not known here."""
     to, *types = (m.type(*_WORDS) for _ in range(3))
@@ -47,8 +30,8 @@ def _meaning(m: Modifiers, operation: Callable[..., Any]) -> Meaning:
         wide = operation(g, *_numbers(g, types, a, b))
         if saturate:
             wide = clamp(g, wide, *_range(to))
-        found = g.extract(wide, 0, to.width)
-        return g.add(found, *c) if c else found
+        word = g.extract(wide, 0, to.width)
+        return g.add(word, *c) if c else word
 
     return Meaning((to.width,) * (3 if more else 2), (to.width,), compute)
 
@@ -62,31 +45,41 @@ def _range(type_: Type) -> tuple[int, int]:
     return (-half, half - 1) if type_.signed else (0, 2 * half - 1)
 
 
-@semantics("vadd", "9.7.19.1.1")
-def vadd(m: Modifiers) -> Meaning:
+def _words(opcode: str) -> Callable[[_Operation], _Operation]:
+    """Registers what an opcode does with two numbers that are wide enough."""
+
+    def register(operation: _Operation) -> _Operation:
+        semantics(opcode, "9.7.19.1.1")(partial(_meaning, operation=operation))
+        return operation
+
+    return register
+
+
+@_words("vadd")
+def vadd(g: Algebra[V], a: V, b: V) -> V:
     """d = a + b."""
-    return _meaning(m, _add)
+    return g.add(a, b)
 
 
-@semantics("vsub", "9.7.19.1.1")
-def vsub(m: Modifiers) -> Meaning:
+@_words("vsub")
+def vsub(g: Algebra[V], a: V, b: V) -> V:
     """d = a - b."""
-    return _meaning(m, _sub)
+    return g.sub(a, b)
 
 
-@semantics("vabsdiff", "9.7.19.1.1")
-def vabsdiff(m: Modifiers) -> Meaning:
-    """d = |a - b|."""
-    return _meaning(m, _abs_diff)
-
-
-@semantics("vmin", "9.7.19.1.1")
-def vmin(m: Modifiers) -> Meaning:
+@_words("vmin")
+def vmin(g: Algebra[V], a: V, b: V) -> V:
     """d = the smaller of a and b."""
-    return _meaning(m, _min)
+    return g.ite(g.slt(a, b), a, b)
 
 
-@semantics("vmax", "9.7.19.1.1")
-def vmax(m: Modifiers) -> Meaning:
+@_words("vmax")
+def vmax(g: Algebra[V], a: V, b: V) -> V:
     """d = the greater of a and b."""
-    return _meaning(m, _max)
+    return g.ite(g.slt(a, b), b, a)
+
+
+@_words("vabsdiff")
+def vabsdiff(g: Algebra[V], a: V, b: V) -> V:
+    """d = |a - b|."""
+    return g.sub(vmax(g, a, b), vmin(g, a, b))

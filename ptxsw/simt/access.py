@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from ptxsw.ir import Instruction, Mem, Operand, Reg, Symbol, type_width
+from ptxsw.ir import Instruction, Mem, Operand, Reg, Symbol, flatten, type_width
 from ptxsw.simt.code import Code
 from ptxsw.simt.lanes import Bits
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import FIRST, LOCAL, SHARED, WINDOW, AccessedBytes
 from ptxsw.simt.state import Array, Fragment, MemoryFault, Poison
-from ptxsw.simt.translate import LANES, Op, destinations, flatten, handles, read_operand
+from ptxsw.simt.translate import LANES, Op, destinations, handles, read_operand
 
 Addresses = Callable[[Machine, Fragment], Array]
 SPACES = ("global", "shared", "local", "const", "param")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ptxsw.flow.dataflow import CARRY
-from ptxsw.ir import Args, Instruction, Operand, Reg, Sink, Symbol, Variable
+from ptxsw.ir import Args, Instruction, Operand, Reg, Sink, Symbol, Variable, flatten
 from ptxsw.simt.code import Code, header_variables, size_of
 from ptxsw.simt.library import LIBRARY
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import LOCAL
 from ptxsw.simt.program import branch_targets
 from ptxsw.simt.state import Array, Fragment, Frame, Index, Join, Trap
-from ptxsw.simt.translate import DONE, Op, destinations, flatten, handles, read_operand, taking_part
+from ptxsw.simt.translate import DONE, Op, destinations, handles, read_operand, taking_part
 
 
 def _without(idx: Index, some: Index) -> Index:
@@ -91,18 +93,7 @@ def brx(code: Code, instruction: Instruction, pc: int) -> Op:
 @handles("ret", guarded=True)
 def ret(code: Code, instruction: Instruction, pc: int) -> Op:
     """Back to the caller with the results; from a kernel, the end."""
-
-    def run(machine: Machine, fragment: Fragment) -> int | None:
-        going = taking_part(machine, fragment, code, instruction)
-        if len(going) == 0:
-            return None
-        if len(going) < fragment.count:
-            # Those that stay may be all there is now: they get a fragment of their own.
-            machine.go(fragment, _without(fragment.idx, going), pc + 1)
-        return_from(machine, fragment, going)
-        return DONE
-
-    return run
+    return _leaving(code, instruction, pc, return_from)
 
 
 def return_from(machine: Machine, fragment: Fragment, idx: Index) -> None:
@@ -116,14 +107,20 @@ def return_from(machine: Machine, fragment: Fragment, idx: Index) -> None:
 @handles("exit", guarded=True)
 def exit_(code: Code, instruction: Instruction, pc: int) -> Op:
     """The thread ends, in whatever function."""
+    return _leaving(code, instruction, pc, Machine.end)
 
+
+def _leaving(
+    code: Code, instruction: Instruction, pc: int, leave: Callable[[Machine, Fragment, Index], None]
+) -> Op:
     def run(machine: Machine, fragment: Fragment) -> int | None:
         going = taking_part(machine, fragment, code, instruction)
         if len(going) == 0:
             return None
         if len(going) < fragment.count:
+            # Those that stay may be all there is now: they get a fragment of their own.
             machine.go(fragment, _without(fragment.idx, going), pc + 1)
-        machine.end(fragment, going)
+        leave(machine, fragment, going)
         return DONE
 
     return run

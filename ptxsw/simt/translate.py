@@ -7,7 +7,7 @@ Handlers for what is not mere arithmetic register themselves by opcode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -23,14 +23,13 @@ from ptxsw.ir import (
     Label,
     Not,
     Operand,
-    Pair,
     Reg,
     Sink,
     Special,
     Statement,
     Sum,
     Symbol,
-    Vec,
+    flatten,
     leaves,
 )
 from ptxsw.semantics import Meaning, meaning
@@ -122,18 +121,6 @@ def _read_sum(inner: Read, offset: int) -> Read:
         return LANES.add(value, LANES.const(offset % (1 << value.width), value.width)), poison
 
     return read
-
-
-def flatten(operands: Iterable[Operand]) -> Iterator[Operand]:
-    """Operands with vectors and pairs taken apart."""
-    for operand in operands:
-        if isinstance(operand, Vec):
-            yield from operand.elements
-        elif isinstance(operand, Pair):
-            yield operand.first
-            yield operand.second
-        else:
-            yield operand
 
 
 def destinations(code: Code, operand: Operand) -> list[int | None]:

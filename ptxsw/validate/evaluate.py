@@ -6,7 +6,7 @@ uninterpreted function, so that the same instruction on equal values gives one t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ptxsw import isa
@@ -32,6 +32,7 @@ from ptxsw.ir import (
     Sum,
     Symbol,
     Vec,
+    flatten,
     type_width,
 )
 from ptxsw.semantics import meaning
@@ -124,11 +125,11 @@ class Evaluator:
         if instruction.opcode == "cvta":
             return self._converted(instruction, get)
         count = isa.destinations(instruction)
-        dests = list(flat(instruction.operands[:count]))
+        dests = list(flatten(instruction.operands[:count]))
         sense = meaning(instruction.opcode, instruction.modifiers)
-        if sense is None or any(isinstance(o, Part) for o in flat(instruction.operands)):
+        if sense is None or any(isinstance(o, Part) for o in flatten(instruction.operands)):
             return self._uninterpreted(instruction, get)
-        sources = [self.read(o, get) for o in flat(instruction.operands[count:])]
+        sources = [self.read(o, get) for o in flatten(instruction.operands[count:])]
         if not _stays_small(instruction) and any(map(self._is_large, sources)):
             return self._uninterpreted(instruction, get)
         widths = [self.width(d) if isinstance(d, Reg) else 0 for d in dests]
@@ -252,18 +253,6 @@ def shape(operand: Operand) -> Any:
         case Sum(base, offset):
             return "sum", shape(base), offset
     return operand
-
-
-def flat(operands: Sequence[Operand]) -> Iterator[Operand]:
-    """Operands with vectors, lists and pairs taken apart."""
-    for operand in operands:
-        match operand:
-            case Vec(elements) | Args(elements):
-                yield from flat(elements)
-            case Pair(first, second):
-                yield from flat((first, second))
-            case _:
-                yield operand
 
 
 def _stays_small(instruction: Instruction) -> bool:

@@ -14,13 +14,12 @@ from ptxsw.emulator.state import elements
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
+from ptxsw.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
 from ptxsw.validate.equality import assumed
 from ptxsw.validate.evaluate import (
     Evaluator,
     Get,
     converted_space,
-    flat,
     is_integer_division,
     shape,
 )
@@ -317,7 +316,7 @@ class Runner:
         self, path: Path, instruction: Instruction, index: int, guard: Term
     ) -> list[tuple[Reg, Term]]:
         type_name = isa.access_type(instruction) or ""
-        dests = list(flat(instruction.operands[:1]))
+        dests = list(flatten(instruction.operands[:1]))
         size = type_width(type_name) // 8
         if elements(instruction) != len(dests):
             raise GiveUp("a load has another number of registers than of elements")
@@ -377,7 +376,7 @@ class Runner:
 
     def _store(self, path: Path, instruction: Instruction, index: int, guard: Term) -> None:
         bits = type_width(isa.access_type(instruction) or "")
-        sources = list(flat(instruction.operands[1:2]))
+        sources = list(flatten(instruction.operands[1:2]))
         if elements(instruction) != len(sources):
             raise GiveUp("a store has another number of values than of elements")
         target = self._target(path, instruction, bits * len(sources) // 8)
