@@ -2,15 +2,19 @@
 
 Where some sample makes all facts true and a claim false, the claim is refuted, and no solver need
 be asked. Every term is evaluated once for each sample, so a question costs what is new in it.
+Where none does, the samples that come closest are repaired (`witness.py`), and one that is met so
+is kept: what is asked next is often about the same paths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ptxsw.emulator.evaluate import value_of
 from ptxsw.emulator.node import OPAQUE, Term, ones, walk_until
 from ptxsw.emulator.origin import POINTERS, Origin
+from ptxsw.emulator.witness import witness
 
 # For each sample the bits that may be set in special registers, in parameters and in all else. A
 # launch has few threads, larger sizes, and loops of few turns; where two numbers are given some
@@ -23,29 +27,47 @@ _SHAPES = (
     ((64,), (64,), (64,)),
 )  # fmt: skip
 _MASK = (1 << 64) - 1
+_MOST_KEPT = 16  # witnesses
+_STARTS = 3  # samples that are repaired
 
 
 class Samples:
     """The values of the terms of one table under a few assignments, computed when asked for."""
 
     def __init__(self) -> None:
-        self._values: tuple[dict[Term, int], ...] = tuple({} for _ in _SHAPES)
+        self._values: list[dict[Term, int]] = [{} for _ in _SHAPES]
 
     def refutes(self, claim: Term, facts: Sequence[Term], *, negated: bool = False) -> int | None:
         """A sample in which all facts hold and the claim does not (with `negated`: does)."""
-        for number in range(len(_SHAPES)):
+        for number in range(len(self._values)):
             if bool(self.value(claim, number)) == negated and all(
                 self.value(fact, number) for fact in facts
             ):
                 return number
-        return None
+        return self._repaired([(claim, negated), *((fact, True) for fact in facts)])
+
+    def _repaired(self, wanted: Sequence[tuple[Term, bool]]) -> int | None:
+        """A new sample in which each condition has the truth that is wanted of it."""
+
+        def wrong(number: int) -> int:
+            return sum(self.value(each, number) != truth for each, truth in wanted)
+
+        if len(self._values) == len(_SHAPES) + _MOST_KEPT:
+            return None
+        nearest = sorted(range(len(self._values)), key=wrong)[:_STARTS]
+        starts = [partial(self.value, number=number) for number in nearest]
+        unknowns = witness(wanted, starts)
+        if unknowns is None:
+            return None
+        self._values.append(dict(unknowns))
+        return len(self._values) - 1
 
     def value(self, term: Term, number: int) -> int:
         """The unsigned value of a term in a sample."""
         known = self._values[number]
         for node in walk_until(known, term):
             if node.kind in OPAQUE:
-                known[node] = _drawn(node, number)
+                known[node] = _drawn(node, number % len(_SHAPES))
             else:
                 known[node] = value_of(node, [known[a] for a in node.args])
         return known[term]
