@@ -4,7 +4,7 @@ test. `rewrites/strength_reduction.py` has the lines before and after."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -12,11 +12,11 @@ from msgspec import Struct
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.splice import Edit, insert_lines, line_end
-from ptxsw.codegen.splice import apply as splice
+from ptxsw.codegen.loop_copy import LoopPlace, in_two_ways, put_before
+from ptxsw.codegen.splice import Edit
 from ptxsw.ir import Instruction, Mem
 from ptxsw.parser import operand_spans
-from ptxsw.source import Source, Span
+from ptxsw.source import Source
 
 New = Callable[[str, str], str]
 """`new(stem, kind)`: a register of type `.kind` that nothing else uses."""
@@ -194,18 +194,13 @@ class ShiftedTest(Struct, frozen=True):
 
 
 class ReducedLoop(Struct, frozen=True):
-    """The loop that begins at instruction `header` and stands from instruction `start` to `end`
-    gets addresses from `bases` and `pointers`, where all `conditions` hold as it begins, and
-    `shifted` tests whether it goes on, if that saves a sum. `before`
-    is the unguarded branch by which control comes to it, None where it falls into it, and `latch`
-    the branch back. `exact` names the predicate that tells whether they hold, which may be
+    """The loop at a `place` gets addresses from `bases` and `pointers`, where all `conditions` hold
+    as it begins, and `shifted` tests whether it goes on, if that saves a sum. `latch` is the branch
+    back. `exact` names the predicate that tells whether they hold, which may be
     relied on in every turn, and `carried` the registers of the pointers. Where `exact` is empty,
     there is nothing to test, and the loop stands once."""
 
-    header: int
-    start: int
-    end: int
-    before: int | None
+    place: LoopPlace
     latch: int
     exact: str
     conditions: tuple[Condition, ...]
@@ -233,27 +228,17 @@ def _loop(builder: Builder, text: str, loop: ReducedLoop) -> Edit | None:
         lines = _two_ways(builder, text, loop)
     else:
         _pointers(builder, loop, lines, builder.lines)
-    if loop.before is not None:
-        builder.before(loop.before, *lines)
-        return None
-    return insert_lines(text, builder.labels_before(loop.start), lines)
+    return put_before(builder, text, loop.place, lines)
 
 
 def _two_ways(builder: Builder, text: str, loop: ReducedLoop) -> list[str]:
     """What stands before the loop: the test, and the loop with its new addresses."""
     exact = builder.register("exact", "pred")
     assert exact == loop.exact, "claims speak of this predicate"
-    slow, done = builder.names.label("slow"), builder.names.label("done")
-    lines = [
-        *write_test(loop.conditions, builder.register, exact),
-        f"@!{exact} bra {slow};",
-        *_fast(builder, text, loop),
-    ]
-    last = builder.instructions[loop.end]
-    if last.opcode != "bra" or last.guard is not None:
-        lines.append(f"bra.uni {done};")
-        builder.lines.put_after(loop.end, f"{done}:")
-    return [*lines, f"{slow}:"]
+    test = write_test(loop.conditions, builder.register, exact)
+    ahead: list[str] = []
+    fast = _fast(builder, text, loop, ahead)
+    return [*test, *in_two_ways(builder, text, loop.place, fast, ahead, f"!{exact}")]
 
 
 def _pointers(builder: Builder, loop: ReducedLoop, ahead: list[str], lines: Insertions) -> None:
@@ -268,9 +253,8 @@ def _pointers(builder: Builder, loop: ReducedLoop, ahead: list[str], lines: Inse
         lines.put_before(loop.latch, f"add.s64 {carried}, {carried}, {steps[pointer.step]};")
 
 
-def _fast(builder: Builder, text: str, loop: ReducedLoop) -> Iterator[str]:
-    """The loop with its new addresses, in braces so that its labels are its own."""
-    ahead: list[str] = []
+def _fast(builder: Builder, text: str, loop: ReducedLoop, ahead: list[str]) -> Insertions:
+    """Lines of the loop with its new addresses; `ahead` gets what stands before it."""
     first: list[str] = []
     fast = Insertions()
     _pointers(builder, loop, ahead, fast)
@@ -283,20 +267,8 @@ def _fast(builder: Builder, text: str, loop: ReducedLoop) -> Iterator[str]:
             fast.replace(at, _relocated(text, builder.instructions[at], address, offset))
     if loop.shifted is not None:
         fast.replace(loop.shifted.at, _shifted(builder, text, loop.shifted, ahead))
-    fast.put_before(loop.header, *first)
-    begin = builder.labels_before(loop.start)
-    span = Span(begin, builder.instructions[loop.end].end)
-    edits = fast.edits(text, builder.instructions, range(loop.start, loop.end + 1))
-    copy = splice(
-        text[span.start : span.end],
-        [Edit(Span(e.span.start - begin, e.span.end - begin), e.text) for e in edits],
-    )
-    yield from ahead
-    yield "{"
-    if loop.before is not None and loop.header != loop.start:
-        yield text[builder.instructions[loop.before].start : builder.instructions[loop.before].end]
-    yield copy + line_end(text)
-    yield "}"
+    fast.put_before(loop.place.header, *first)
+    return fast
 
 
 def written_parts(parts: Sequence[AddressPart], new: New, lines: list[str]) -> str:

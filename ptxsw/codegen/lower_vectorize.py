@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.loop_copy import LoopPlace, in_two_ways, put_before
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Float, Instruction, Mem, Reg, type_width
 
@@ -27,8 +28,9 @@ class WideAccess(Struct, frozen=True):
     is added to the address of member `at` (bytes).
 
     The vector's alignment is known, or tested: where the kernel begins, on parameters, and then
-    all instructions of a `stretch` around such vectors stand twice; or, where there is a `group`,
-    by each thread on the address itself, once for all vectors of a group and size.
+    all instructions of a `stretch` around such vectors stand twice, or the whole `loop` around
+    them; or, where there is a `group`, by each thread on the address itself, once for all vectors
+    of a group and size.
     """
 
     members: tuple[int | None, ...]
@@ -38,6 +40,7 @@ class WideAccess(Struct, frozen=True):
     tests: Tests = ()
     stretch: int = 0
     group: int | None = None
+    loop: LoopPlace | None = None
 
     @property
     def start(self) -> int:
@@ -57,6 +60,7 @@ class WideAccess(Struct, frozen=True):
 
 class _Writer(Struct):
     builder: Builder
+    text: str  # of the whole module
     tested: dict[tuple[int, int], str] = field(default_factory=dict)  # of groups and sizes
     asked: dict[Tests, str] = field(default_factory=dict)  # where the body begins
 
@@ -86,14 +90,27 @@ class _Writer(Struct):
     def write_twice(self, wides: Sequence[WideAccess]) -> None:
         """Vectors that stand close together, and the code around them as it was where one might be
         misaligned."""
+        fast, misaligned = self._fast(wides)
+        self.builder.in_two_ways(
+            min(wide.start for wide in wides), max(wide.end for wide in wides), fast, misaligned
+        )
+
+    def write_loop_twice(self, place: LoopPlace, wides: Sequence[WideAccess]) -> None:
+        """All vectors of a loop under a test, and the loop as it was where one might be
+        misaligned: no turn has to branch."""
+        fast, misaligned = self._fast(wides)
+        lines = in_two_ways(self.builder, self.text, place, fast, (), misaligned)
+        edit = put_before(self.builder, self.text, place, lines)
+        if edit is not None:
+            self.builder.also(edit)
+
+    def _fast(self, wides: Sequence[WideAccess]) -> tuple[Insertions, str]:
+        """The lines of some vectors, and the predicate that one might be misaligned."""
         fast = Insertions()
         for wide in wides:
             self.write(wide, fast)
         tests = tuple(dict.fromkeys(test for wide in wides for test in wide.tests))
-        misaligned = self._test_parameters(_strictest(tests))
-        self.builder.in_two_ways(
-            min(wide.start for wide in wides), max(wide.end for wide in wides), fast, misaligned
-        )
+        return fast, self._test_parameters(_strictest(tests))
 
     def _element(self, wide: WideAccess, member: int | None, width: int) -> str:
         """The register of an element: the one that the load fills, where that may be done early."""
@@ -198,16 +215,21 @@ class _Writer(Struct):
         return name
 
 
-def lower(builder: Builder, changes: Iterable[Change]) -> None:
-    """Write all changes."""
-    writer = _Writer(builder)
+def lower(builder: Builder, text: str, changes: Iterable[Change]) -> None:
+    """Write all changes; `text` is that of the whole module."""
+    writer = _Writer(builder, text)
     details = [c.detail for c in changes if isinstance(c.detail, WideAccess)]
     twice: dict[int, list[WideAccess]] = {}
+    loops: dict[LoopPlace, list[WideAccess]] = {}
     for wide in sorted(details, key=lambda each: each.at):
-        if wide.tests:
-            twice.setdefault(wide.stretch, []).append(wide)
-        else:
+        if not wide.tests:
             writer.write(wide, builder.lines)
+        elif wide.loop is not None:
+            loops.setdefault(wide.loop, []).append(wide)
+        else:
+            twice.setdefault(wide.stretch, []).append(wide)
+    for place, wides in loops.items():
+        writer.write_loop_twice(place, wides)
     for wides in twice.values():
         for near in _near(wides):
             writer.write_twice(near)

@@ -43,12 +43,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from msgspec import Struct
-
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.claim import Claim
 from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_strength_reduction import (
     Condition,
     Pointer,
@@ -61,15 +60,15 @@ from ptxsw.codegen.lower_strength_reduction import (
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Loop
-from ptxsw.ir import Close, Directive, Instruction, Open, Variable
+from ptxsw.ir import Instruction
 from ptxsw.plan import Proof
 from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases
 from ptxsw.rewrites.base import Found as Outcome
 from ptxsw.rewrites.base import Kernel, Requires
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
+from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_test import LoopTest
 from ptxsw.rewrites.turn_cost import TurnCost
-from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 
 _TRIPS = 16  # taken for every loop
 _TEST = 12.0  # instructions before a loop, about
@@ -109,15 +108,6 @@ class StrengthReduction:
         """The edits that make the changes."""
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
         return lower(builder, kernel.text, changes)
-
-
-class _Stretch(Struct, frozen=True):
-    """Where a loop stands in the text: instructions `start` to `end`, which may hold blocks that
-    are none of its own. `before` is the branch that leads to it, if control does not fall in."""
-
-    start: int
-    end: int
-    before: int | None
 
 
 class _Search:
@@ -178,16 +168,14 @@ class _Search:
             found = addresses.with_pointers(found, counter)
         if found.gain <= 0 or not found.needs_test:
             return None
-        stretch = self._stretch()
-        self._check_copy(stretch)
+        place = self._place()
+        self._check_copy(place)
         conditions = counting.conditions(found.indices, counter)
         worth = Worth(_TEST + 2 * len(conditions) - found.gain * _TRIPS)
         if worth.instructions >= 0:
             raise UncountedLoop("the test before the loop would cost more than the loop saves")
         exact = f"{fresh_prefix(self.kernel.text)}exact{self.number}"
-        detail = self._detail(
-            stretch, found, exact, conditions, self._shifted(found, addresses.sums)
-        )
+        detail = self._detail(place, found, exact, conditions, self._shifted(found, addresses.sums))
         return self._change(detail, worth, ("no index of the loop wraps in any iteration",))
 
     def _carried(self, addresses: Addresses) -> Change | None:
@@ -199,19 +187,18 @@ class _Search:
         if found.gain <= 0 or worth.instructions >= 0:
             return None
         try:
-            stretch = self._stretch()
+            place = self._place()
         except UncountedLoop:
             return None
-        return self._change(self._detail(stretch, found), worth)
+        return self._change(self._detail(place, found), worth)
 
     def _detail(
-        self, stretch: _Stretch, found: LoopBases, exact: str = "",
+        self, place: LoopPlace, found: LoopBases, exact: str = "",
         conditions: tuple[Condition, ...] = (), shifted: ShiftedTest | None = None,
     ) -> ReducedLoop:  # fmt: skip
         prefix, first = fresh_prefix(self.kernel.text), self.pointers + 1
         return ReducedLoop(
-            self.header.start, stretch.start, stretch.end, stretch.before,
-            self.cfg.blocks[self.loop.latches[0]].end - 1, exact,
+            place, self.cfg.blocks[self.loop.latches[0]].end - 1, exact,
             conditions, found.bases, found.pointers,
             tuple(f"{prefix}pointer{n}" for n in range(first, first + len(found.pointers))),
             shifted,
@@ -255,45 +242,18 @@ class _Search:
 
     # ------------------------------------------------------------ where it stands
 
-    def _stretch(self) -> _Stretch:
-        """The text that holds the loop, and how control comes to it. Raises Unfit."""
-        blocks = [self.cfg.blocks[n] for n in self.loop.blocks]
-        start, end = min(b.start for b in blocks), max(b.end for b in blocks) - 1
-        if not self.header.labels:
-            raise UncountedLoop("the loop has no label")
-        outside = [n for n in self.cfg.predecessors[self.loop.header] if n not in self.loop.blocks]
-        if len(outside) != 1:
-            raise UncountedLoop("the loop is entered from several places")
-        block = self.cfg.blocks[outside[0]]
-        if start <= block.start <= end:
-            raise UncountedLoop("the code before the loop stands between its blocks")
-        last = self.cfg.instructions[block.end - 1]
-        if last.opcode == "bra" and last.guard is None:
-            return _Stretch(start, end, block.end - 1)
-        falls = block.end == self.header.start == start
-        if not falls or (last.opcode == "bra" and block.successors[0] == self.loop.header):
-            raise UncountedLoop("the loop is entered by a conditional branch")
-        return _Stretch(start, end, None)
+    def _place(self) -> LoopPlace:
+        """Raises UncountedLoop where nothing can stand before the loop."""
+        place = loop_place(self.cfg, self.loop)
+        if isinstance(place, str):
+            raise UncountedLoop(place)
+        return place
 
-    def _check_copy(self, stretch: _Stretch) -> None:
-        """The loop may stand twice: threads go either way. Raises Unfit."""
-        if any(map(asks_convergence, self.cfg.instructions)):
-            raise UncountedLoop(
-                "it would need a branch, and the kernel asks which lanes are active"
-            )
-        body = self.cfg.instructions[stretch.start : stretch.end + 1]
-        for instruction in body:
-            if meets(instruction) or kind(instruction) is Kind.EVENT:
-                raise UncountedLoop(f"{instruction.name} is in the loop, which would be duplicated")
-            if instruction.opcode == "brx":
-                raise UncountedLoop("an indirect branch is in the loop, which would be duplicated")
-        first, last = body[0].start, body[-1].end
-        for statement in self.kernel.function.body.statements:
-            inside = first <= statement.span.start < last
-            if inside and isinstance(statement, Open | Close | Variable):
-                raise UncountedLoop("a scope or a variable begins inside the loop")
-            if inside and isinstance(statement, Directive) and statement.label:
-                raise UncountedLoop("a table of branch targets is in the loop")
+    def _check_copy(self, place: LoopPlace) -> None:
+        """Raises UncountedLoop where the loop may not stand twice."""
+        reason = obstacle_to_loop_copy(self.kernel, place)
+        if reason is not None:
+            raise UncountedLoop(reason)
 
 
 def _declared(names: Names) -> str:

@@ -17,7 +17,8 @@ twice, with the vectors and as it was, and the whole grid takes the same way:
     ld.global.f32 %f2, [%rd4+4];
     $sw_done1:
 
-Two ways that are short ptxas makes one after the other, under predicates. Before loads from a
+An innermost loop around such vectors stands twice as a whole, so that no turn has to branch. Two
+ways that are short ptxas makes one after the other, under predicates. Before loads from a
 pointer that comes from memory each thread asks for itself, and makes both ways so.
 A vector covers exactly the bytes of its elements: no byte is read or written that was not before.
 Only under the assumption `no-fault-in-struct` a load may cover some that nobody reads.
@@ -38,6 +39,7 @@ from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.bits import wrapped
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_vectorize import WideAccess, lower, moved_width
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.affine import Affine
@@ -49,6 +51,7 @@ from ptxsw.isa import Effect
 from ptxsw.options import NO_FAULT_IN_STRUCT
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
 from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 
@@ -64,6 +67,9 @@ _QUESTION = 3
 # An SM issues four instructions in the time of a wavefront. As with bank conflicts, one that is
 # saved outweighs two of them.
 _FOR_A_WAVEFRONT = 2
+
+_LONGEST_LOOP = 256
+"""Instructions of a loop that is not worth writing twice."""
 
 _Key = tuple[object, ...]
 
@@ -102,7 +108,7 @@ class Vectorize:
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
-        lower(builder, changes)
+        lower(builder, kernel.text, changes)
         return builder.edits()
 
 
@@ -191,12 +197,32 @@ class _Search:
         self.accesses = {access.index: access for access in kernel.trace.accesses}
         self.moved: dict[int, int] = {}
         self.stretches = _stretches(kernel)
+        self.loops: dict[int, LoopPlace | None] = {}  # by header, if they may stand twice
         self.holes = NO_FAULT_IN_STRUCT in kernel.options.assume
 
     @cached_property
     def may_branch(self) -> bool:
         """Does the kernel never ask which lanes are together?"""
         return not any(map(asks_convergence, self.instructions))
+
+    def _loop_around(self, at: int) -> LoopPlace | None:
+        """The innermost loop around an instruction, if it may stand twice."""
+        cfg = self.kernel.trace.cfg
+        for header in cfg.loops_around(cfg.block_of[at])[:1]:
+            if header not in self.loops:
+                self.loops[header] = self._copied_loop(header)
+            return self.loops[header]
+        return None
+
+    def _copied_loop(self, header: int) -> LoopPlace | None:
+        cfg = self.kernel.trace.cfg
+        innermost = all(loop.parent != header for loop in cfg.loops.values())
+        if not innermost or header in cfg.irreducible:
+            return None
+        place = loop_place(cfg, cfg.loops[header])
+        if isinstance(place, str) or place.end - place.start >= _LONGEST_LOOP:
+            return None
+        return place if obstacle_to_loop_copy(self.kernel, place) is None else None
 
     def cover(self, number: int, group: Sequence[_Member]) -> Iterator[Found]:
         """The best vectors for the accesses of a group, and why others stay as they are."""
@@ -265,12 +291,13 @@ class _Search:
             return None  # ptxas joins shared accesses that it knows to be aligned
         if divergent and (ins.guard is not None or first.access.kind == "store"):
             return None
+        loop = self._loop_around(at) if tests else None
         reason = self._obstacle(made, at)
-        if reason is None and tests:
+        if reason is None and tests and loop is None:
             reason = self._never_twice(made)
         if reason is not None:
             return Refusal("vectorize", at, reason)
-        worth = self._worth(made, size, _added(len(made), bool(tests), divergent))
+        worth = self._worth(made, size, _added(len(made), bool(tests) and loop is None, divergent))
         auto = self.kernel.options.mode == "auto"
         if auto and worth.instructions > -worth.wavefronts * _FOR_A_WAVEFRONT:
             return Refusal(
@@ -281,6 +308,7 @@ class _Search:
             tuple(None if m is None else m.index for m in members), at, start - lead.offset, size,
             tuple((t.parameters, t.width, t.size) for t in tests),
             self.stretches[at], number if divergent else None,
+            loop,
         )  # fmt: skip
         told = (f"the address is a multiple of {size}",) if divergent else tuple(map(str, tests))
         assumptions = (NO_FAULT_IN_STRUCT,) if None in members else ()
@@ -381,7 +409,8 @@ def _cost(lead: Access, count: int, change: Change) -> Cost:
     detail = change.detail
     assert isinstance(detail, WideAccess)
     made = sum(member is not None for member in detail.members)
-    more = _added(made, bool(detail.tests), detail.group is not None)
+    branches = bool(detail.tests) and detail.loop is None
+    more = _added(made, branches, detail.group is not None)
     return float(_wavefronts(lead, lead.bytes * count)), 1.0 + more
 
 

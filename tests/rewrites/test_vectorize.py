@@ -345,6 +345,43 @@ def test_a_pointer_that_a_loop_moves() -> None:
     assert vectors(made(LOOP.format(step=4))) == []
 
 
+def labels(body: str) -> list[str]:
+    """The labels of the rewritten kernel, in order."""
+    text = rewritten("vectorize", kernel(body)).text
+    return [line[:-1] for line in lines(text) if line.startswith("$") and line.endswith(":")]
+
+
+TWICE = LOOP.format(step=16)
+
+
+def test_an_innermost_loop_stands_twice_as_a_whole() -> None:
+    """The test that fails leads around the loop: no turn branches."""
+    assert labels(TWICE) == ["$LOOP", "$sw_slow1", "$LOOP", "$sw_done1"]
+    found = made(TWICE)
+    assert found[found.index("@%sw_misaligned1 bra $sw_slow1;") + 1 :] == [
+        "ld.global.v4.f32 {%f2, %f3, %f4, %f5}, [%rd4+-8];",
+        "bra.uni $sw_done1;",
+        "$sw_slow1:",
+        "$sw_done1:",
+    ]
+
+
+def test_a_loop_with_a_barrier_branches_in_each_turn() -> None:
+    """Threads that wait for each other have to wait at one place."""
+    waiting = TWICE.replace("add.u32 %r3, %r3, 4;", "add.u32 %r3, %r3, 4;\nbar.sync 0;")
+    assert labels(waiting) == ["$LOOP", "$sw_slow1", "$sw_done1"]
+
+
+def test_two_loops_and_a_nest() -> None:
+    """The loops that stand twice are those without others in them."""
+    again = TWICE.replace("$LOOP", "$AGAIN")
+    fast = ["$sw_slow1", "$LOOP", "$sw_done1", "$AGAIN", "$sw_slow2", "$AGAIN", "$sw_done2"]
+    assert labels(TWICE + again) == ["$LOOP", *fast]
+    nest = f"mov.u32 %r6, 0;\n$OUTER:\n{TWICE}add.u32 %r6, %r6, 1;\nsetp.lt.u32 %p2, %r6, %r1;"
+    nest += "\n@%p2 bra $OUTER;"
+    assert labels(nest) == ["$OUTER", "$LOOP", "$sw_slow1", "$LOOP", "$sw_done1"]
+
+
 # ---------------------------------------------------------------- longer ones, and holes
 
 

@@ -407,6 +407,9 @@ def test_mutants_of_questions(right: str, wrong: str) -> None:
         ("add.s64 %rd4, %rd4, 16;", "add.s64 %rd4, %rd4, 8;"),
         ("%sw_base2, 15;", "%sw_base2, 3;"),
         ("[%rd4+-8];\n\t\n", "[%rd4];\n\t\n"),
+        ("@%sw_misaligned1 bra", "@!%sw_misaligned1 bra"),
+        ("@%sw_misaligned1 bra $sw_slow1;", ""),
+        ("bra.uni $sw_done1;", ""),
     ],
 )
 def test_mutants_of_a_loop(right: str, wrong: str) -> None:

@@ -1,6 +1,8 @@
 // Forces between the particles of a box and those of a neighbouring one, which fall off
 // exponentially, added up in memory as in lavaMD's inner loop.
+#ifndef PARTICLES
 #define PARTICLES 100
+#endif
 
 struct Body {
     float v, x, y, z;

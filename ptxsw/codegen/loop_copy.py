@@ -1,0 +1,70 @@
+"""A loop that stands twice: changed where something holds as it begins, and else as it was.
+
+bra LOOP;          =>    @%fails bra $sw_slow1;
+                         {
+                         LOOP: …             with other instructions
+                         }
+                         bra.uni $sw_done1;
+                         $sw_slow1:
+                         LOOP: …             as it was
+                         $sw_done1:
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.splice import Edit, insert_lines, line_end
+from ptxsw.codegen.splice import apply as splice
+from ptxsw.source import Span
+
+
+class LoopPlace(Struct, frozen=True):
+    """Where a loop stands in the text: instructions `start` to `end`, which may hold blocks that
+    are none of its own. Instruction `header` is where it begins, and `before` the unguarded branch
+    that leads there, None where control falls into it."""
+
+    header: int
+    start: int
+    end: int
+    before: int | None
+
+
+def in_two_ways(
+    builder: Builder, text: str, place: LoopPlace, fast: Insertions, ahead: Sequence[str],
+    fails: str,
+) -> list[str]:  # fmt: skip
+    """What stands before a loop, without the test: the branch to the loop as it was where guard
+    `fails` holds, lines `ahead`, and the loop with the lines of `fast`, in braces so that its
+    labels are its own. Comes last: what else is written into the loop goes into both copies."""
+    slow, done = builder.names.label("slow"), builder.names.label("done")
+    begin = builder.labels_before(place.start)
+    edits = fast.over(builder.lines).edits(
+        text, builder.instructions, range(place.start, place.end + 1)
+    )
+    copy = splice(
+        text[begin : builder.instructions[place.end].end],
+        [Edit(Span(e.span.start - begin, e.span.end - begin), e.text) for e in edits],
+    )
+    lines = [f"@{fails} bra {slow};", *ahead, "{"]
+    if place.before is not None and place.header != place.start:
+        branch = builder.instructions[place.before]
+        lines.append(text[branch.start : branch.end])
+    lines += [copy + line_end(text), "}"]
+    last = builder.instructions[place.end]
+    if last.opcode != "bra" or last.guard is not None:
+        lines.append(f"bra.uni {done};")
+        builder.lines.put_after(place.end, f"{done}:")
+    return [*lines, f"{slow}:"]
+
+
+def put_before(builder: Builder, text: str, place: LoopPlace, lines: Sequence[str]) -> Edit | None:
+    """Lines where control comes to a loop: an edit, where they stand at no instruction."""
+    if place.before is not None:
+        builder.before(place.before, *lines)
+        return None
+    return insert_lines(text, builder.labels_before(place.start), lines)

@@ -1,0 +1,53 @@
+"""Where a loop stands in the text, how control comes to it, and whether it may stand twice."""
+
+from __future__ import annotations
+
+from ptxsw.codegen.loop_copy import LoopPlace
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.ir import Close, Directive, Open, Variable
+from ptxsw.rewrites.base import Kernel
+from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
+
+
+def loop_place(cfg: Cfg, loop: Loop) -> LoopPlace | str:
+    """The text that holds a loop, and how control comes to it; or why nothing can stand before
+    it."""
+    blocks = [cfg.blocks[n] for n in loop.blocks]
+    header = cfg.blocks[loop.header]
+    start, end = min(b.start for b in blocks), max(b.end for b in blocks) - 1
+    if not header.labels:
+        return "the loop has no label"
+    outside = [n for n in cfg.predecessors[loop.header] if n not in loop.blocks]
+    if len(outside) != 1:
+        return "the loop is entered from several places"
+    block = cfg.blocks[outside[0]]
+    if start <= block.start <= end:
+        return "the code before the loop stands between its blocks"
+    last = cfg.instructions[block.end - 1]
+    if last.opcode == "bra" and last.guard is None:
+        return LoopPlace(header.start, start, end, block.end - 1)
+    falls = block.end == header.start == start
+    if not falls or (last.opcode == "bra" and block.successors[0] == loop.header):
+        return "the loop is entered by a conditional branch"
+    return LoopPlace(header.start, start, end, None)
+
+
+def obstacle_to_loop_copy(kernel: Kernel, place: LoopPlace) -> str | None:
+    """Why a loop may not stand twice, with threads that go either way; None where it may."""
+    instructions = kernel.trace.cfg.instructions
+    if any(map(asks_convergence, instructions)):
+        return "it would need a branch, and the kernel asks which lanes are active"
+    body = instructions[place.start : place.end + 1]
+    for instruction in body:
+        if meets(instruction) or kind(instruction) is Kind.EVENT:
+            return f"{instruction.name} is in the loop, which would be duplicated"
+        if instruction.opcode == "brx":
+            return "an indirect branch is in the loop, which would be duplicated"
+    first, last = body[0].start, body[-1].end
+    for statement in kernel.function.body.statements:
+        inside = first <= statement.span.start < last
+        if inside and isinstance(statement, Open | Close | Variable):
+            return "a scope or a variable begins inside the loop"
+        if inside and isinstance(statement, Directive) and statement.label:
+            return "a table of branch targets is in the loop"
+    return None
