@@ -17,10 +17,11 @@ from ptxsw.report.model import (
     Totals,
     Turn,
 )
-from ptxsw.report.serial import from_json, to_json
+from ptxsw.report.serial import from_json, schema, to_json
 from ptxsw.report.shown import Report
 
 __all__ = [
     "Access", "Carried", "Choice", "Finding", "Kernel", "Loop", "Outlook", "Part", "Proof",
-    "Refusal", "Report", "Reuse", "Rewrite", "Row", "Totals", "Turn", "from_json", "to_json",
+    "Refusal", "Report", "Reuse", "Rewrite", "Row", "Totals", "Turn", "from_json", "schema",
+    "to_json",
 ]  # fmt: skip

@@ -1,104 +1,193 @@
-"""What ptxsw found in a file and did to it, as frozen data.
+"""What ptxsw found in a file and did to it, as frozen data, and what its JSON and schema say of it.
 
-The fields are those of the JSON contract (`schema.json`). A field that is None was not computed,
-and is absent from the JSON, or is not known, and is null there; each class says which.
+A field that is None was not computed, and is absent from the JSON, or is not known, and is null
+there. Of the classes with `omit_defaults` msgspec leaves out what holds its default; what a factory
+makes (`NULL`, `EMPTY`) is always written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 SCHEMA = 2
+
+NULL: Any = field(default_factory=lambda: None)
+EMPTY: Any = field(default_factory=lambda: ())
+
+
+def says(text: str) -> Meta:
+    """What the schema says of a field."""
+    return Meta(description=text)
+
+
+def one_of(*words: str) -> Meta:
+    """These are all words that a field may hold."""
+    return Meta(extra_json_schema={"enum": list(words)})
+
+
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Lanes = Annotated[int, Meta(ge=1, le=32)]
+Weight = Annotated[float, Meta(ge=0)]
+Line = Annotated[int, Meta(ge=1)]
+Delta = Annotated[
+    int,
+    Meta(ge=-31, le=62),
+    says("The source is lane i + delta, of a mirrored row lane delta - i."),
+]
+Name = Annotated[str, says("The name of a rewrite, as `ptxsw rewrites` prints it.")]
+Detail = Annotated[
+    Mapping[str, Any], says("What is particular to the kind of rewrite; places are lines.")
+]
+Status = Annotated[str, one_of("proved", "guarded", "assumed")]
 
 
 class Reuse(Struct, frozen=True):
     """An earlier load of the same bytes: by lane i + `delta`, or by the same thread where 0."""
 
-    line: int
-    delta: int
+    line: Line
+    delta: Delta
 
 
 class Carried(Struct, frozen=True):
-    """A load that fetched the same bytes in an earlier turn of a loop, by lane i + `delta`."""
+    """What lane i + `delta` fetched at `line` so many turns ago."""
 
-    line: int
-    delta: int
-    loop: str  # the label of its header
-    turns: int  # ago; 1 is the turn before
+    line: Line
+    delta: Delta
+    loop: Annotated[str, says("The label of its header.")]
+    turns: Annotated[Positive, says("1 is the turn before.")]
 
 
 class Outlook(Struct, frozen=True):
-    """What `optimize --mode force` does with a load."""
+    """What `optimize --mode force` does with a global load: it becomes a shuffle or a copy, is the
+    source of others, or stays as it is."""
 
-    action: str  # "shuffle", "copy", "source" (of others) or "keep"
-    source_line: int | None  # whose value it takes or would have taken
-    delta: int | None  # from lane i + delta
-    proof: str | None  # "proved", "guarded", "assumed"; None where kept
-    reason: str | None  # why it is kept although another load has its bytes
+    action: Annotated[str, one_of("shuffle", "copy", "source", "keep")]
+    source_line: Annotated[Line | None, says("Whose value it takes or would have taken.")]
+    delta: Delta | None
+    proof: Annotated[Status | None, says("Null where it is kept.")]
+    reason: Annotated[str | None, says("Why it is kept although another load has its bytes.")]
 
 
 class Turn(Struct, frozen=True):
-    """The figures of an access in one turn of a loop, in which a register of the address has a
-    known value. None: not known."""
+    """The figures of an access in one turn of a loop, in which a register of the address has this
+    value."""
 
     value: int
     lane_stride: int | None
-    sectors: int | None
-    bank_conflicts: int | None
+    sectors: Positive | None
+    bank_conflicts: Lanes | None
 
 
-class Access(Struct, frozen=True):
-    """One memory access in program order. None: not known."""
+class Access(Struct, frozen=True, omit_defaults=True):
+    """One memory access in program order."""
 
-    line: int  # of the PTX text, counted from 1
-    source: str | None  # "file:line" from .loc
-    kind: str  # "load", "store", "atomic", …
-    space: str  # "global", "shared", "local", "const", "param", "generic"
-    opcode: str  # with its modifiers, as written
-    bytes: int | None  # per lane
-    address: str | None  # in terms of parameters and special registers
-    lane_stride: int | None  # bytes from one lane's address to the next lane's
-    sectors: int | None  # 32-byte sectors that a full warp touches
-    uniform: bool | None  # one address for all lanes of a warp
-    type: str | None = None  # of an element: "f32"
-    elements: int | None = None  # more than 1 for a vector
-    index: str | None = None  # the address as `base[index]`, in elements of the access
-    lane_step: str | None = None  # lane_stride as text, where it is a symbolic value: "4*param_0"
-    efficiency: float | None = None  # bytes asked for over bytes of all sectors touched
-    bank_conflicts: int | None = None  # shared memory: passes a warp needs; 1 is no conflict
-    row: str | None = None  # the name of its row in `Kernel.rows`
-    offset: int | None = None  # bytes from the start of the row
-    lanes: tuple[int, ...] | None = None  # bytes from lane 0's address, where lane_stride is None
-    reuse: tuple[Reuse, ...] = ()  # nearest lane first
-    optimizer: Outlook | None = None  # None for what is no global load
-    carried: tuple[Carried, ...] = ()  # one for each loop, the innermost first
-    phase: int | None = None  # bytes by which lane 0 is past the start of a 128-byte line
-    changing: str | None = None  # the register of `turns`
-    turns: tuple[Turn, ...] = ()  # where the stride changes; other figures are of the worst turn
-    contention: int | None = None  # shared atomics: lanes that meet in one word; 1: none do
-    loop_depth: int | None = None  # loops around it; 0: none
-    over_stores: str | None = None  # what force makes of it in a loop, or why a store forbids that
-    weight: float | None = None  # what it costs one warp, in the units of `Finding.weight`
-    hidden: str | None = (
-        None  # global memory: why `sectors` is not known, "index loaded at line 40"
+    line: Annotated[Line, says("Of the PTX text.")]
+    source: Annotated[str | None, says("file:line of the source, from .loc.")]
+    kind: Annotated[str, says("load, store, atomic, …")]
+    space: Annotated[str, says("global, shared, local, const, param or generic.")]
+    opcode: Annotated[str, says("With its modifiers, as written.")]
+    bytes: Annotated[Count | None, says("Per lane.")]
+    address: Annotated[str | None, says("In terms of parameters and special registers.")]
+    lane_stride: Annotated[int | None, says("Bytes from one lane's address to the next lane's.")]
+    sectors: Annotated[
+        Count | None,
+        says("32-byte sectors that a full warp touches; of the warps of a block the most."),
+    ]
+    uniform: Annotated[bool | None, says("One address for all lanes of a warp.")]
+    type: Annotated[str | None, says("Of an element, as in f32.")] = NULL
+    elements: Annotated[Positive | None, says("More than 1 for a vector.")] = NULL
+    index: Annotated[str | None, says("The address as base[index], in elements of the access.")] = (
+        NULL
     )
+    lane_step: Annotated[
+        str | None, says("lane_stride as text, where it is a symbolic value: 4*param_0.")
+    ] = NULL
+    efficiency: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        says("Bytes asked for over bytes of all sectors touched."),
+    ] = NULL
+    bank_conflicts: Annotated[
+        Lanes | None, says("Shared memory: passes that a warp needs; 1 is no conflict.")
+    ] = NULL
+    row: Annotated[str | None, says("The name of its row in the kernel's rows.")] = NULL
+    offset: Annotated[int | None, says("Bytes from the start of the row.")] = NULL
+    lanes: Annotated[
+        Annotated[tuple[int, ...], Meta(min_length=1, max_length=32)] | None,
+        says(
+            "Bytes from lane 0's address, for each lane of a warp; null where lane_stride says "
+            "it, or not known."
+        ),
+    ] = NULL
+    reuse: Annotated[
+        tuple[Reuse, ...], says("Earlier loads of the same bytes, nearest lane first.")
+    ] = EMPTY
+    optimizer: Outlook | None = None
+    carried: Annotated[
+        tuple[Carried, ...],
+        says(
+            "Loads of the same bytes in an earlier turn of a loop: one for each loop, the "
+            "innermost first."
+        ),
+    ] = EMPTY
+    phase: Annotated[
+        Annotated[int, Meta(ge=0, le=127)] | None,
+        says(
+            "Bytes by which lane 0 is past the start of a 128-byte line, where all that only the "
+            "run knows is a multiple of 128 bytes."
+        ),
+    ] = NULL
+    changing: Annotated[str | None, says("The register whose value tells `turns` apart.")] = None
+    turns: Annotated[
+        tuple[Turn, ...],
+        says(
+            "One for each turn of a loop in which a register such as s in `s *= 2` decides the "
+            "stride; sectors, efficiency and bank_conflicts of the access are those of the worst. "
+            "Absent for other accesses."
+        ),
+    ] = ()
+    contention: Annotated[
+        Lanes | None,
+        says(
+            "Atomic operations on shared memory: lanes that meet in one word, and wait for each "
+            "other; 1 where none do. Absent for other accesses, and where it is not known."
+        ),
+    ] = None
+    loop_depth: Annotated[Count | None, says("Loops around it.")] = None
+    over_stores: Annotated[
+        str | None,
+        says(
+            "What read-only-loads and scalar-replacement make of it in mode force, or why they "
+            "leave what a turn of a loop accesses again. Absent for other accesses."
+        ),
+    ] = None
+    weight: Annotated[
+        Weight | None,
+        says(
+            "What it costs one warp, in the units of a finding's weight. Absent where it is not "
+            "known."
+        ),
+    ] = None
+    hidden: Annotated[
+        str | None, says("Why the sectors are not known: `index loaded at line 40`.")
+    ] = None
 
 
 class Row(Struct, frozen=True):
-    """Accesses whose addresses differ by constants only; `address` is that of offset 0."""
+    """Accesses whose addresses differ by constants only."""
 
     name: str
-    address: str
-    lines: tuple[int, ...]
+    address: Annotated[str, says("That of offset 0.")]
+    lines: tuple[Line, ...]
 
 
 class Proof(Struct, frozen=True):
-    """Why a rewrite is right."""
+    """Why a rewrite is right: guards are tested at run time."""
 
-    status: str  # "proved", "guarded" (by a predicate at run time) or "assumed"
+    status: Status
     assumptions: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
 
@@ -107,139 +196,196 @@ class Part(Struct, frozen=True):
     """Where an element of a load comes from: element `element` of the load at `source_line` in lane
     i + `delta`, or `delta` - i where `mirror` is set."""
 
-    source_line: int
-    element: int
-    delta: int
+    source_line: Line
+    element: Count
+    delta: Delta
     mirror: bool
 
 
-class Rewrite(Struct, frozen=True):
+class Rewrite(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """An instruction that was rewritten. Of a shuffle or a copy: a load that takes its value from
-    the load at `source_line` of lane i + `delta`; others have None there, and a `detail`."""
+    the load at `source_line` of lane i + `delta`; others have no source, and a `detail`."""
 
-    line: int
-    source_line: int | None
-    delta: int | None  # 0: a register copy
-    scheme: str | None
-    form: str | None
+    line: Line
+    source_line: Line | None = None
+    delta: Annotated[Delta | None, says("0 is a register copy.")] = None
+    scheme: str | None = None
+    form: str | None = None
     proof: Proof
-    parts: tuple[Part, ...] = ()  # where one source and `delta` do not say it all
-    rewrite: str = "shuffle"  # its name, as `ptxsw rewrites` prints it
-    detail: Mapping[str, Any] = field(default_factory=dict)  # what is particular to that rewrite
+    parts: Annotated[
+        tuple[Part, ...],
+        Meta(min_length=1),
+        says(
+            "For each element of the load where it comes from; absent where source_line and "
+            "delta say it all."
+        ),
+    ] = ()
+    rewrite: Name
+    detail: Detail
 
 
 class Refusal(Struct, frozen=True):
-    """An instruction that was left alone. None: not known, as where no source was in sight."""
+    """An instruction that was left alone. Null: not known, as where no source was in sight."""
 
-    line: int
-    source_line: int | None
-    delta: int | None
+    line: Line
+    source_line: Line | None
+    delta: Delta | None
     reason: str
-    rewrite: str = "shuffle"  # the name of the rewrite that left it alone
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    rewrite: Name = "shuffle"
+    detail: Detail = field(default_factory=dict)
 
 
 class Loop(Struct, frozen=True):
     """A loop that the lanes of a warp may leave after different numbers of turns."""
 
-    line: int  # of its first instruction
-    form: str  # "uniform", or "keep" where it stays as it is
-    reason: str | None  # why it stays; None where it does not
+    line: Annotated[Line, says("Of its first instruction.")]
+    form: Annotated[str, one_of("uniform", "keep")]
+    reason: Annotated[str | None, says("Why it stays as it is; null where it does not.")]
 
 
 class Choice(Struct, frozen=True):
     """Why the rewrites of a kernel are these, or why there are no shuffles."""
 
-    by: str  # "asked" (by force), "tuned" (measured by `ptxsw tune`), "model" (of the target)
-    gain: float | None  # percent that the kernel is expected to gain; None: not known
+    by: Annotated[
+        Annotated[str, one_of("asked", "tuned", "model")],
+        says("By force, measured by ptxsw tune, or predicted by the model of the target."),
+    ]
+    gain: Annotated[
+        float | None,
+        says("Percent that the kernel is expected to gain; null: not known."),
+    ]
     reason: str
 
 
-class Finding(Struct, frozen=True):
-    """What a rule of `ptxsw.findings` has to say of a kernel. `weight` is what the fault costs one
-    warp, in units of a quarter of a cycle of a multiprocessor: it issues one instruction in that
-    time, or passes one sector of 32 bytes through its L1 cache."""
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """What a rule of `ptxsw.findings` has to say of a kernel."""
 
-    rule: str  # "ptxsw-uncoalesced"
-    level: str  # "error", "warning" or "note"
-    kernel: str  # as in the PTX
-    line: int  # of the PTX text; both count from 1
-    column: int
-    measure: str  # the figures in a few words: "32 sectors, not 4"
-    what: str  # a sentence: what it is, and why it costs
-    advice: str  # a sentence: what to do
-    weight: float
-    file: str | None = None  # of the source, as `.file` names it; from `.loc`
-    source_line: int | None = None
-    source_column: int | None = None
-    lines: tuple[int, ...] = ()  # of the PTX: all instructions that it speaks of
-    figures: Mapping[str, Any] = field(default_factory=dict)  # the same figures, by name
+    rule: Annotated[str, Meta(pattern="^ptxsw-[a-z-]+$")]
+    level: Annotated[str, one_of("error", "warning", "note")]
+    kernel: Annotated[str, says("As in the PTX.")]
+    line: Line
+    column: Annotated[Positive, says("Of the PTX text.")]
+    measure: Annotated[str, says("The figures in a few words: 32 sectors, not 4.")]
+    what: Annotated[str, says("What it is, and why it costs.")]
+    advice: Annotated[str, says("What to do.")]
+    weight: Annotated[
+        Weight,
+        says(
+            "What the fault costs one warp that runs once through the kernel, in quarters of a "
+            "cycle of a multiprocessor: in that time it issues an instruction, or passes a sector "
+            "of 32 bytes through its L1 cache."
+        ),
+    ]
+    file: Annotated[str | None, says("Of the source, as .file names it.")] = None
+    source_line: Positive | None = None
+    source_column: Positive | None = None
+    lines: Annotated[tuple[Line, ...], says("All instructions that it speaks of.")] = EMPTY
+    figures: Annotated[Mapping[str, Any], says("The figures by name.")] = field(
+        default_factory=lambda: {}
+    )
 
 
 class Totals(Struct, frozen=True):
-    """What one warp moves that runs once through a kernel, loops taken as often as is known, or 16
-    times. Accesses whose addresses are not known are left out."""
+    """What one warp moves that runs once through the kernel, loops taken as often as is known, or
+    16 times. Accesses whose addresses are not known are left out."""
 
-    bytes: int  # that lanes ask for in global memory
-    sectors: int  # of 32 bytes, of global and local memory
-    wavefronts: int  # passes through the banks of shared memory
+    bytes: Annotated[Count, says("That lanes ask for in global memory.")]
+    sectors: Annotated[Count, says("Of 32 bytes, of global and local memory.")]
+    wavefronts: Annotated[Count, says("Passes through the banks of shared memory.")]
 
 
 class Cost(Struct, frozen=True):
-    """What a kernel takes, by the code that ptxas makes of it. `instructions` and `wavefronts` are
-    those of a warp that runs through it once, each loop taken 16 times; its time lies between
-    `at_least` and `at_most` cycles of a multiprocessor."""
+    """What a kernel takes, by the code that ptxas makes of it; what a warp does that runs through
+    it once, each loop taken 16 times."""
 
-    registers: int
-    local: int  # bytes that a thread spills, stored and loaded
-    shared: int  # bytes of a block, static ones
-    occupancy: Mapping[str, float]  # share of resident warps, by the threads of a block
+    registers: Count
+    local: Annotated[Count, says("Bytes that a thread spills to local memory, stored and loaded.")]
+    shared: Annotated[Count, says("Bytes of a block, static ones.")]
+    occupancy: Annotated[
+        Mapping[str, float], says("Share of resident warps, by the threads of a block.")
+    ]
     instructions: float
     wavefronts: float
-    at_least: float
-    at_most: float
+    at_least: Annotated[float, says("Cycles of a multiprocessor that its busiest resource takes.")]
+    at_most: Annotated[
+        float,
+        says("Cycles of a multiprocessor that all resources take one after the other."),
+    ]
 
 
-class Decision(Struct, frozen=True):
-    """Whether mode auto keeps what was made of a kernel, and why."""
+class Decision(Struct, frozen=True, omit_defaults=True):
+    """Whether mode auto keeps what was made of the kernel, and why; absent where there was nothing
+    to decide."""
 
     kept: bool
-    by: str  # "ptxas" (what it makes of both texts), "counts" (of the rewrites alone), "tuned"
+    by: Annotated[
+        Annotated[str, one_of("ptxas", "counts", "tuned")],
+        says(
+            "What ptxas makes of both texts; where it cannot be asked, what the rewrites count "
+            "themselves; or what ptxsw tune measured."
+        ),
+    ]
     reason: str
-    before: Cost | None = None  # None: ptxas could not be asked
-    after: Cost | None = None  # of what is kept; where nothing is, of what was not
+    before: Cost | None = None
+    after: Annotated[Cost | None, says("Of what is kept; where nothing is, of what was not.")] = (
+        None
+    )
 
 
-class Kernel(Struct, frozen=True):
+class Kernel(Struct, frozen=True, omit_defaults=True):
     """One kernel or function. None: not computed; but `mean_delta` is not known (has no value)
     where there are neither shuffles nor copies."""
 
-    name: str
-    loads: int  # static global loads, generic ones included where they may be global
-    shuffles: int | None = None
-    copies: int | None = None
-    mean_delta: float | None = None  # mean |delta| over shuffles and copies
-    instructions: int | None = None
+    name: Annotated[str, says("As in the PTX.")]
+    loads: Annotated[
+        Count, says("Static global loads, generic ones included where they may be global.")
+    ]
+    shuffles: Annotated[Count | None, says("Loads served by a shuffle.")] = None
+    copies: Annotated[Count | None, says("Loads served by a register of the same lane.")] = None
+    mean_delta: Annotated[
+        Annotated[float, Meta(ge=0, le=31)] | None,
+        says("Mean |delta| over shuffles and copies; null where there are none."),
+    ] = None
+    instructions: Count | None = None
     accesses: tuple[Access, ...] | None = None
     rewrites: tuple[Rewrite, ...] | None = None
     refusals: tuple[Refusal, ...] | None = None
     rows: tuple[Row, ...] | None = None
-    readable: str | None = None  # the C++ name behind a mangled one, without parameters
-    block: tuple[int, int, int] | None = None  # the shape that was asked for
+    readable: Annotated[
+        str | None, says("The C++ name behind a mangled one, without parameters.")
+    ] = None
+    block: Annotated[
+        tuple[Positive, Positive, Positive] | None,
+        says("The shape of the block that was asked for."),
+    ] = None
     choice: Choice | None = None
-    loops: tuple[Loop, ...] | None = None  # where loops were to become uniform
-    decision: Decision | None = None  # where mode auto had something to decide
-    findings: tuple[Finding, ...] | None = None  # the worst first
+    loops: Annotated[
+        tuple[Loop, ...] | None,
+        says(
+            "Where loops were to become uniform: those that lanes may leave after different "
+            "numbers of turns."
+        ),
+    ] = None
+    decision: Decision | None = None
+    findings: Annotated[
+        tuple[Finding, ...] | None,
+        says("What costs this kernel most, and what to do about it; the worst first."),
+    ] = None
     totals: Totals | None = None
 
 
-class Contents(Struct, frozen=True):
+class Contents(Struct, frozen=True, omit_defaults=True):
     """What there is to say of one PTX file. None: not known."""
 
-    ptxsw: str  # the version that wrote it
+    ptxsw: Annotated[str, says("The version of ptxsw that wrote the report.")]
     file: str
-    arch: str | None  # "sm_80"
-    seconds: float | None
-    kernels: tuple[Kernel, ...] = ()
-    warning: str | None = None  # what a reader must know first: the result is unfit for use, or
-    # less was done than could be; absent where there is nothing of the kind
+    arch: Annotated[str | None, says("The target, as in sm_80.")]
+    seconds: Annotated[float, Meta(ge=0)] | None
+    kernels: tuple[Kernel, ...] = EMPTY
+    warning: Annotated[
+        str | None,
+        says(
+            "What a reader must know first: the result is unfit for use, ptxas refused it, or "
+            "kernels were not finished in time. Absent where there is nothing of the kind."
+        ),
+    ] = None

@@ -107,9 +107,11 @@ def _rewrites(made: Made) -> Iterator[model.Rewrite]:
         elif change.rewrite not in ("shuffle", "uniform-loops"):
             facts = dict(detail.facts(made.line))
             yield model.Rewrite(
-                made.line(change.at), None, None, None, None, _proof(made, change.proof),
-                rewrite=change.rewrite, detail=facts,
-            )  # fmt: skip
+                line=made.line(change.at),
+                proof=_proof(made, change.proof),
+                rewrite=change.rewrite,
+                detail=facts,
+            )
 
 
 def _served(made: Made, change: Change, rewrite: ServedLoad) -> model.Rewrite:
@@ -119,15 +121,15 @@ def _served(made: Made, change: Change, rewrite: ServedLoad) -> model.Rewrite:
         guards = (*proof.guards, "whole warp")
         proof = model.Proof(proof.status, proof.assumptions, guards)
     return model.Rewrite(
-        made.line(rewrite.dest),
-        made.line(rewrite.source),
-        rewrite.delta,
-        rewrite.scheme,
-        rewrite.form,
-        proof,
-        _parts(made, rewrite),
-        change.rewrite,
-        dict(rewrite.facts(made.line)),
+        line=made.line(rewrite.dest),
+        source_line=made.line(rewrite.source),
+        delta=rewrite.delta,
+        scheme=rewrite.scheme,
+        form=rewrite.form,
+        proof=proof,
+        parts=_parts(made, rewrite),
+        rewrite=change.rewrite,
+        detail=dict(rewrite.facts(made.line)),
     )
 
 

@@ -1,9 +1,4 @@
-"""Reports to JSON and back.
-
-What a field that is None becomes is the contract's: null where it is not known, nothing at all
-where it was not computed. msgspec writes None or omits a default, by class; so which fields are
-omitted is listed here, by field. Reading is msgspec's.
-"""
+"""Reports to JSON and back, and the schema of that JSON, by the types of `ptxsw.report.model`."""
 
 from __future__ import annotations
 
@@ -11,65 +6,51 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo
 
-from ptxsw.report.model import SCHEMA, Access, Decision, Finding, Kernel, Rewrite
+from ptxsw.report import model
+from ptxsw.report.model import SCHEMA, Kernel
 from ptxsw.report.shown import Report
 
 Json = dict[str, Any]
 
-OMITTED: Mapping[type[Struct], frozenset[str]] = {
-    Report: frozenset({"warning"}),
-    Kernel: frozenset(Kernel.__struct_fields__),
-    Access: frozenset(
-        {
-            "optimizer",
-            "turns",
-            "changing",
-            "contention",
-            "loop_depth",
-            "weight",
-            "hidden",
-            "over_stores",
-        }
-    ),
-    Rewrite: frozenset({"source_line", "delta", "scheme", "form", "parts"}),
-    Decision: frozenset({"before", "after"}),
-    Finding: frozenset({"file", "source_line", "source_column"}),
+_TITLE: Json = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "ptxsw report",
+    "description": "What ptxsw found in a PTX file and did to it. Null: not known. Absent: not "
+    "computed. Lines count from 1, sizes are bytes.",
 }
-"""The fields that are absent where they are None, or a list without entries; in a kernel lists
-are there as soon as they were computed."""
+_TOGETHER: Mapping[str, Json] = {
+    "Kernel": {
+        "shuffles": ["copies", "mean_delta"],
+        "copies": ["shuffles"],
+        "mean_delta": ["shuffles"],
+    },
+    "Rewrite": {"source_line": ["delta", "scheme", "form"]},
+}
+"""Fields that come with others."""
 
 
 def to_json(report: Report) -> Json:
     """A report as the contract's objects, ready for `json.dumps`."""
-    return {"schema": SCHEMA} | _object(report)
+    data = _objects(report)
+    return {"schema": SCHEMA} | data | {"kernels": [_completed(one) for one in data["kernels"]]}
 
 
 def kernel_to_json(kernel: Kernel) -> Json:
     """One kernel of a report, as in `to_json`."""
-    return _object(kernel)
+    return _completed(_objects(kernel))
 
 
-def _object(item: Struct) -> Json:
-    kind = type(item)
-    values = ((name, getattr(item, name)) for name in item.__struct_fields__)
-    omitted = OMITTED.get(kind, frozenset())
-    nothing = (None,) if kind is Kernel else (None, ())
-    data = {
-        name: _value(value) for name, value in values if name not in omitted or value not in nothing
-    }
-    if isinstance(item, Kernel) and item.shuffles is not None:
-        data.setdefault("mean_delta", None)  # not known, where there is neither copy nor shuffle
-    if isinstance(item, Access) and not item.turns:
-        data.pop("changing", None)
+def _objects(item: Struct) -> Json:
+    data: Json = msgspec.json.decode(msgspec.json.encode(item))
     return data
 
 
-def _value(value: Any) -> Any:
-    if isinstance(value, Struct):
-        return _object(value)
-    return [_value(entry) for entry in value] if isinstance(value, tuple) else value
+def _completed(kernel: Json) -> Json:
+    """The mean is not known where there is neither copy nor shuffle; else it was not computed."""
+    return kernel | {"mean_delta": kernel.get("mean_delta")} if "shuffles" in kernel else kernel
 
 
 def from_json(data: object) -> Report:
@@ -77,17 +58,44 @@ def from_json(data: object) -> Report:
     try:
         if not isinstance(data, Mapping) or data["schema"] != SCHEMA:
             raise ValueError(f"not a ptxsw report of schema {SCHEMA}")
-        kernels = [_kernel(kernel) for kernel in data["kernels"]]
-        return msgspec.convert({**data, "kernels": kernels}, Report)
-    except (msgspec.ValidationError, KeyError, TypeError, AttributeError) as error:
+        return msgspec.convert(data, Report)
+    except (msgspec.ValidationError, KeyError) as error:
         raise ValueError(f"not a ptxsw report: {error}") from error
 
 
-_NOT_KNOWN: Json = dict.fromkeys(("source_line", "delta", "scheme", "form"))
+def schema() -> Json:
+    """The JSON schema of a report."""
+    (_,), objects = msgspec.json.schema_components([Report], ref_template="#/$defs/{name}")
+    for name, written in objects.items():
+        kind = getattr(model, name, Report)
+        fields = msgspec.structs.fields(kind)
+        omits, properties = kind.__struct_config__.omit_defaults, written["properties"]
+        # What a factory makes is always written; but the first reports had fewer of an access.
+        filled = () if name == "Access" else (one for one in fields if _has_factory(one))
+        always = [one.name for one in (filled if omits else fields)]
+        written["required"] = list(dict.fromkeys([*written["required"], *always]))
+        for one in fields:
+            if omits and one.default is None:
+                properties[one.name] = _without_null(properties[one.name])
+            properties[one.name].pop("default", None)
+        written["description"] = " ".join(written["description"].split())
+        written["additionalProperties"] = False
+        if name in _TOGETHER:
+            written["dependentRequired"] = _TOGETHER[name]
+    objects["Kernel"]["properties"]["mean_delta"]["type"] = ["number", "null"]
+    report: Json = objects.pop("Report")
+    report["properties"] = {"schema": {"const": SCHEMA}} | report["properties"]
+    report["required"] = ["schema", *report["required"]]
+    return report | _TITLE | {"$defs": objects}
 
 
-def _kernel(data: Json) -> Json:
-    """A kernel with the fields of its rewrites that were omitted."""
-    if "rewrites" not in data:
-        return data
-    return {**data, "rewrites": [{**_NOT_KNOWN, **rewrite} for rewrite in data["rewrites"]]}
+def _has_factory(one: FieldInfo) -> bool:
+    return one.default_factory is not NODEFAULT
+
+
+def _without_null(written: Json) -> Json:
+    """The schema of a field that is absent where it is None."""
+    others = {name: value for name, value in written.items() if name != "anyOf"}
+    only: Json
+    (only,) = (one for one in written["anyOf"] if one != {"type": "null"})
+    return only | others

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
 
-import ptxsw.report
 from benchmarks.kernelgen import operators
 from ptxsw import pipeline
 from ptxsw.gpu.upper_bound import optimize
 from ptxsw.options import Options
 from ptxsw.parser import parse
-from ptxsw.report import from_json, to_json
+from ptxsw.report import from_json, schema, to_json
 from ptxsw.rewrites import every
 from ptxsw.simt import launch
 from ptxsw.toolchain import ptxas
@@ -75,8 +73,7 @@ def test_without_anything_to_rewrite_a_bound_changes_nothing() -> None:
 def test_its_report_fits_the_schema() -> None:
     report = optimize(text_of("gaussblur"), Options(mode="force"), "nocorner").report
     data = json.loads(json.dumps(to_json(report)))
-    schema = Path(ptxsw.report.__file__).parent / "schema.json"
-    jsonschema.validate(data, json.loads(schema.read_text()))
+    jsonschema.validate(data, schema())
     assert from_json(data) == report
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from ptxsw import pipeline
-from ptxsw.report import Access, Report, from_json, to_json
+from ptxsw.report import Access, Report, from_json, schema, to_json
 from ptxsw.report.text import analysis_text, only_spaces
 
 HERE = Path(__file__).parent
@@ -48,8 +47,7 @@ def test_whole_text(name: str, golden: Callable[[Path, str], None]) -> None:
 def test_json(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     data = json.loads(json.dumps(to_json(analysis(name))))
-    schema = json.loads(resources.files("ptxsw.report").joinpath("schema.json").read_text())
-    jsonschema.validate(data, schema)
+    jsonschema.validate(data, schema())
     assert from_json(data) == analysis(name)
 
 

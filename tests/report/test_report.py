@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from ptxsw.report import (
     Rewrite,
     Row,
     from_json,
+    schema,
     to_json,
 )
 from ptxsw.report.build import load, summary
@@ -63,13 +63,22 @@ ACCESSES = (
     ),
     Access(13, None, "store", "generic", "st.f32", None, None, None, None, None),
 )
+
+
+def shuffle(line: int, source: int, delta: int, scheme: str, form: str, proof: Proof) -> Rewrite:
+    return Rewrite(
+        line=line, source_line=source, delta=delta, scheme=scheme, form=form, proof=proof,
+        rewrite="shuffle", detail={},
+    )  # fmt: skip
+
+
 REWRITES = (
-    Rewrite(12, 10, 1, "paper", "keep", Proof("proved")),
-    Rewrite(
+    shuffle(12, 10, 1, "paper", "keep", Proof("proved")),
+    shuffle(
         14, 10, -2, "halo", "uniform",
         Proof("guarded", ("lockstep-iterations", "no-lane-race"), ("tid.x + 2 does not wrap",)),
     ),
-    Rewrite(15, 10, 0, "paper", "keep", Proof("assumed", ("no-index-wrap",))),
+    shuffle(15, 10, 0, "paper", "keep", Proof("assumed", ("no-index-wrap",))),
 )  # fmt: skip
 REFUSALS = (
     Refusal(20, 10, 3, "a barrier stands between"),
@@ -80,10 +89,6 @@ ANALYSED = Kernel("k", loads=1, instructions=7, accesses=ACCESSES, rows=ROWS)
 OPTIMIZED = Kernel("k", 5, 2, 1, 1.0, rewrites=REWRITES, refusals=REFUSALS)
 UNTOUCHED = Kernel("empty", 0, 0, 0, None, rewrites=(), refusals=())
 REPORT = Report("0.1.0", "a.ptx", "sm_80", 0.25, (ANALYSED, OPTIMIZED, UNTOUCHED))
-
-
-def schema() -> Any:
-    return json.loads(resources.files("ptxsw.report").joinpath("schema.json").read_text())
 
 
 def test_json_round_trip() -> None:
@@ -268,10 +273,8 @@ def test_a_detail_that_is_not_there_is_not_told() -> None:
         "tested": False,
         "size": 0,
     }
-    made = Rewrite(
-        7, None, None, None, None, Proof("proved"), rewrite="scalar-replacement", detail=detail
-    )
-    kernel = Kernel("k", 1, rewrites=(made,))
+    rewrite = Rewrite(line=7, proof=Proof("proved"), rewrite="scalar-replacement", detail=detail)
+    kernel = Kernel("k", 1, rewrites=(rewrite,))
     assert change_table(kernel).rows == (
         ("7", "scalar-replacement", "kind invariant; size 0", "proved"),
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.toolchain.conftest import ROOT, Build, Done, StandIn, environment, run
+from ptxsw.report import schema
+from tests.toolchain.conftest import Build, Done, StandIn, environment, run
 
-SCHEMA = ROOT / "ptxsw" / "report" / "schema.json"
 GOOD = ("-arch=sm_80", "jacobi.ptx", "-o", "out")
 WRONG = {
     "a mistyped option": ("-arch=sm_80", "--maxregcount=32", "jacobi.ptx", "-o", "out"),
@@ -78,7 +78,7 @@ def test_a_refusal_is_remembered_and_told_each_time(old: Build, ptxas: str) -> N
     assert [f"left alone: {reason} [" in line for line in old.log()] == [True, True]
     [report] = reports(old.work / "reports")
     assert report["warning"] == reason
-    jsonschema.validate(report, json.loads(SCHEMA.read_text()))
+    jsonschema.validate(report, schema())
     [kernel] = report["kernels"]  # type: ignore[misc]
     assert (kernel["shuffles"], kernel["rewrites"]) == (0, [])  # type: ignore[has-type]
     assert reason in {refusal["reason"] for refusal in kernel["refusals"]}  # type: ignore[has-type]

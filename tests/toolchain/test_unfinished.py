@@ -11,9 +11,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.toolchain.conftest import KERNELS, ROOT, Build, StandIn
+from ptxsw.report import schema
+from tests.toolchain.conftest import KERNELS, Build, StandIn
 
-SCHEMA = ROOT / "ptxsw" / "report" / "schema.json"
 ADD = ("-arch=sm_80", "add.ptx", "-o", "out")
 Partly = Callable[..., tuple[int, int]]
 
@@ -123,7 +123,7 @@ def test_a_hard_kernel_does_not_cost_the_others(work: Path, build: Build) -> Non
     assert ["within 8 s: 1 of 9 kernels" in line for line in lines] == [True, True]
     [path] = (work / "reports").iterdir()
     report = json.loads(path.read_text())
-    jsonschema.validate(report, json.loads(SCHEMA.read_text()))
+    jsonschema.validate(report, schema())
     shuffles = {k["name"]: k["shuffles"] for k in report["kernels"]}
     assert shuffles.pop("hard") == 0
     assert len(shuffles) == 8 and all(shuffles.values())
