@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ptxsw.emulator.node import Term
+from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.terms import Terms
 
 
@@ -13,10 +13,12 @@ def rebuild(terms: Terms, term: Term, args: tuple[Term, ...]) -> Term:
     match term.kind:
         case "sum":
             constant, coefficients = term.value
-            total = terms.const(constant, term.width)
+            items: list[tuple[Term, int]] = []
             for arg, coefficient in zip(args, coefficients, strict=True):
-                total = terms.add(total, terms.scale(arg, coefficient))
-            return total
+                other, inner = split(arg)
+                constant += other * coefficient
+                items.extend((part, factor * coefficient) for part, factor in inner)
+            return terms.sum(term.width, constant, items)
         case "mul":
             product = args[0]
             for arg in args[1:]:

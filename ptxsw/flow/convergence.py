@@ -68,28 +68,87 @@ def waits_for(instruction: Instruction) -> Operand | None:
     return operands[-1] if operands and (masked or instruction.opcode == "bar") else None
 
 
-def convergence_blocker(cfg: Cfg, block: int, parts: Callable[[int], bool]) -> Divergence | None:
-    """Do all lanes that have not exited come to the end of a block together? `parts` tells at
-    the end of which blocks lanes may go different ways. None where they do.
+class Convergence:
+    """Answers for one flow graph, which has to be reducible. What instructions of a block do to
+    lanes is looked at once for all of them."""
 
-    Two lanes are together if they come there in the same turn of every loop around the block.
-    The flow must be reducible.
-    """
-    return _Question(cfg, block, parts).answer()
+    def __init__(self, cfg: Cfg) -> None:
+        self.cfg = cfg
+        self._asked: dict[Operand, bool] = {}  # is a member mask what was asked of lanes here?
+        self._kept: dict[int, Divergence | None] = {}
+        self._waiting: dict[int, Divergence | None] = {}
+
+    def blocker(self, block: int, parts: Callable[[int], bool]) -> Divergence | None:
+        """Do all lanes that have not exited come to the end of a block together? `parts` tells at
+        the end of which blocks lanes may go different ways. None where they do.
+
+        Two lanes are together if they come there in the same turn of every loop around the block.
+        """
+        return _Question(self, block, parts).answer()
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """Blocks from which lanes run to an end, without a loop, an access or a wait."""
+        return _ending_at_once(self.cfg)
+
+    def kept_back(self, number: int) -> Divergence | None:
+        """An instruction of a block that may keep some lanes until others have gone on."""
+        if number not in self._kept:
+            self._kept[number] = self._keeping(self.cfg.blocks[number])
+        return self._kept[number]
+
+    def waiting(self, number: int) -> Divergence | None:
+        """An instruction of a block at which lanes that have parted may wait for others."""
+        if number not in self._waiting:
+            block = self.cfg.blocks[number]
+            self._waiting[number] = next(
+                (
+                    Divergence(
+                        index,
+                        f"{self.cfg.instructions[index].name} before it, where lanes have parted, "
+                        "may wait",
+                    )
+                    for index in range(block.start, block.end)
+                    if waits(self.cfg.instructions[index])
+                ),
+                None,
+            )
+        return self._waiting[number]
+
+    def _keeping(self, block: Block) -> Divergence | None:
+        for index in range(block.start, block.end):
+            instruction = self.cfg.instructions[index]
+            effects = isa.effects(instruction.opcode, instruction.modifiers)
+            if effects & Effect.CALL or not isa.known(instruction):
+                return Divergence(index, f"{instruction.name} before it may keep lanes back")
+            if instruction.guard is not None and waits(instruction):
+                return Divergence(index, f"{instruction.name} before it waits under a guard")
+            if not self._same_for_all(instruction):
+                return Divergence(index, f"{instruction.name} before it may wait for later lanes")
+        return None
+
+    def _same_for_all(self, instruction: Instruction) -> bool:
+        """Is it plain that lanes that come together to an instruction wait only for each other: by
+        a barrier or member mask that is a literal, or was asked for by those that are here?"""
+        whom = waits_for(instruction)
+        if whom is None or isinstance(whom, Int):
+            return True
+        if whom not in self._asked:
+            setters = [i for i in self.cfg.instructions if whom in isa.defs(i)]
+            self._asked[whom] = bool(setters) and all(i.opcode in _ASKING for i in setters)
+        return self._asked[whom]
 
 
 class _Question:
-    def __init__(self, cfg: Cfg, block: int, parts: Callable[[int], bool]) -> None:
-        self._cfg, self._block, self._parts = cfg, block, parts
-        self._before = cfg.reaching([block])
-        self._ends = _ending_at_once(cfg)
-        self._asked: dict[Operand, bool] = {}  # is a member mask what was asked of lanes here?
+    def __init__(self, graph: Convergence, block: int, parts: Callable[[int], bool]) -> None:
+        self._graph, self._cfg, self._block, self._parts = graph, graph.cfg, block, parts
+        self._before = self._cfg.reaching([block])
 
     def answer(self) -> Divergence | None:
         parting = [n for n in sorted(self._before) if self._comes_again(n) and self._parts(n)]
         meeting = self._meeting() if parting else {}
         for number in self._before:
-            blocker = self._kept_back(self._cfg.blocks[number])
+            blocker = self._graph.kept_back(number)
             if blocker is not None:
                 return blocker
         for number in parting:
@@ -107,37 +166,13 @@ class _Question:
     def _looping(self) -> bool:
         return not self._before.isdisjoint(self._cfg.blocks[self._block].successors)
 
-    def _kept_back(self, block: Block) -> Divergence | None:
-        """An instruction that may keep some lanes until others have gone on."""
-        for index in range(block.start, block.end):
-            instruction = self._cfg.instructions[index]
-            effects = isa.effects(instruction.opcode, instruction.modifiers)
-            if effects & Effect.CALL or not isa.known(instruction):
-                return Divergence(index, f"{instruction.name} before it may keep lanes back")
-            if waits(instruction) and instruction.guard is not None:
-                return Divergence(index, f"{instruction.name} before it waits under a guard")
-            if not self._same_for_all(instruction):
-                return Divergence(index, f"{instruction.name} before it may wait for later lanes")
-        return None
-
-    def _same_for_all(self, instruction: Instruction) -> bool:
-        """Is it plain that lanes that come together to an instruction wait only for each other: by
-        a barrier or member mask that is a literal, or was asked for by those that are here?"""
-        whom = waits_for(instruction)
-        if whom is None or isinstance(whom, Int):
-            return True
-        if whom not in self._asked:
-            setters = [i for i in self._cfg.instructions if whom in isa.defs(i)]
-            self._asked[whom] = bool(setters) and all(i.opcode in _ASKING for i in setters)
-        return self._asked[whom]
-
     def blocker_at_branch(self, number: int, meeting: Mapping[int, int]) -> Divergence | None:
         """What keeps the lanes apart that part at the end of a block."""
         branch = self._cfg.blocks[number].end - 1
         sides = self._cfg.blocks[number].successors
         here = [s for s in sides if s in self._before]
         for side in sides:
-            if side not in self._before and side not in self._ends:
+            if side not in self._before and side not in self._graph.ends:
                 return Divergence(branch, "some lanes never reach it")
         if len(here) < 2:
             return None
@@ -148,11 +183,9 @@ class _Question:
         if self._turns_apart({number, *region}, number, meet):
             return Divergence(branch, "lanes reach it in different iterations of a loop around it")
         for inside in sorted(region):
-            block = self._cfg.blocks[inside]
-            for index in range(block.start, block.end):
-                if waits(self._cfg.instructions[index]):
-                    name = self._cfg.instructions[index].name
-                    return Divergence(index, f"{name} before it, where lanes have parted, may wait")
+            waiting = self._graph.waiting(inside)
+            if waiting is not None:
+                return waiting
         return None
 
     def _meeting(self) -> Mapping[int, int]:
@@ -174,7 +207,7 @@ class _Question:
         successors = self._cfg.blocks[number].successors
         ways = [s for s in successors if s in self._before]
         lost = [s for s in successors if s not in self._before]
-        return ways if self._ends.issuperset(lost) else [*ways, _END]
+        return ways if self._graph.ends.issuperset(lost) else [*ways, _END]
 
     def _met(self, after: Mapping[int, list[int]]) -> Mapping[int, int]:
         backward: dict[int, list[int]] = {_END: [], **{n: [] for n in after}}

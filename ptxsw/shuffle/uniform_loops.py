@@ -23,7 +23,7 @@ from ptxsw.analysis.trip_count import turns
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Loop
-from ptxsw.flow.convergence import computes, convergence_blocker
+from ptxsw.flow.convergence import Convergence, computes
 from ptxsw.flow.loop_exits import executes_every_iteration, memory_dependence
 from ptxsw.isa import Effect
 from ptxsw.plan import UniformLoop
@@ -62,6 +62,7 @@ class _Finder:
     def __init__(self, trace: Trace) -> None:
         self._trace, self._cfg = trace, trace.cfg
         self._code = NestCode(trace)
+        self._convergence = Convergence(trace.cfg)
 
     def run(self) -> LoopChoices:
         cfg = self._cfg
@@ -146,7 +147,7 @@ class _Finder:
             guard = self._code.last(source).guard
             if guard is None or guard.reg in nest.tainted:
                 return False
-        return convergence_blocker(self._cfg, loop.header, self._parts(nest)) is None
+        return self._convergence.blocker(loop.header, self._parts(nest)) is None
 
     # ------------------------------------------------------------ one loop
 
@@ -186,7 +187,7 @@ class _Finder:
             raise RefusedNest("it is entered from several places")
         parts = self._parts(nest)
         block = outside[0]
-        apart = convergence_blocker(cfg, block, parts)
+        apart = self._convergence.blocker(block, parts)
         if apart is None and not parts(block):
             self._none_waits_before(block, nest)
             return block, None, ()
@@ -196,7 +197,7 @@ class _Finder:
             if len(cfg.predecessors[block]) != 1:
                 raise RefusedNest(self._code.why(apart.index, apart.reason))
             block = cfg.predecessors[block][0]
-            apart = convergence_blocker(cfg, block, parts)
+            apart = self._convergence.blocker(block, parts)
         if apart is not None:
             raise RefusedNest(self._code.why(apart.index, apart.reason))
         self._none_waits_before(block, nest)

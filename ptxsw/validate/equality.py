@@ -9,7 +9,7 @@ from typing import Literal
 
 from ptxsw.analysis.address_equality import Same, assume_no_overflow
 from ptxsw.analysis.equation import Solved, solved
-from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split, unknowns, walk
+from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split, unknowns, walk, walk_until
 from ptxsw.emulator.solver import Proved, Refuted, Solver
 from ptxsw.emulator.substitution import rebuild, substitute
 from ptxsw.emulator.terms import Terms
@@ -27,6 +27,7 @@ _SMALL = 60  # nodes
 _MAX_PAIRS = 4000  # of parts of two values
 _MAX_CHOICES = 12  # values inside each other
 _MAX_MATCHED = 8  # terms of a sum
+_MAX_MORE = 8  # conditions that are learned beside others
 
 _ORDERLESS = frozenset({"and", "or", "xor", "mul"})
 """Operations of two arguments whose order and grouping do not matter."""
@@ -68,12 +69,15 @@ class Equality:
     ) -> None:
         self._terms = terms
         self._solver = solver
+        self._nothing = Known(terms, ())
         self._facts: dict[tuple[Term, ...], Known] = {}
         self._spoken: dict[tuple[Term, ...], frozenset[Term]] = {}
         self._unknowns: dict[Term, frozenset[Term]] = {}
         self._exact, self._unwraps = exact, unwraps
         self._check = check
         self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
+        self._looked_at: set[Term] = set()  # for conditions in them,
+        self._deciding: set[Term] = set()  # which these have
         self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
         self._known: dict[tuple[object, ...], bool] = {}
         self._equations: dict[tuple[Term, ...], tuple[Solved, ...]] = {}
@@ -163,8 +167,16 @@ class Equality:
         """What conditions tell without the solver."""
         facts = self._facts.get(given)
         if facts is None:
-            facts = self._facts[given] = Known(self._terms, given)
+            facts = self._facts[given] = self._learned(given)
         return facts
+
+    def _learned(self, given: tuple[Term, ...]) -> Known:
+        """The same, built on what some conditions fewer have told."""
+        for more in range(1, min(len(given), _MAX_MORE) + 1):
+            before = self._facts.get(given[:-more])
+            if before is not None:
+                return Known(self._terms, given[-more:], before)
+        return Known(self._terms, given, self._nothing)
 
     def simplified(self, term: Term, given: tuple[Term, ...]) -> Term:
         """A term in which conditions that are known to be true or false are replaced by that."""
@@ -174,11 +186,19 @@ class Equality:
         known = self.known(given)
 
         def leaf(node: Term) -> Term | None:
-            if node.width != 1 or node.kind == "const":
+            if node not in decides:
+                return node
+            if node.width != 1:
                 return None
             truth = known.truth(node)
             return None if truth is None else self._terms.const(int(truth), 1)
 
+        decides = self._deciding
+        for node in walk_until(self._looked_at, term):
+            self._looked_at.add(node)
+            own = node.width == 1 and node.kind != "const"
+            if own or not decides.isdisjoint(node.args):
+                decides.add(node)
         return substitute(self._terms, term, leaf, memo)
 
     def _same(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:

@@ -16,7 +16,7 @@ from functools import cached_property
 from operator import and_
 
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.convergence import convergence_blocker, waits
+from ptxsw.flow.convergence import Convergence, waits
 from ptxsw.flow.dataflow import defs, forward
 from ptxsw.flow.loop_exits import memory_dependence
 from ptxsw.ir import Instruction, Int, Reg
@@ -121,7 +121,11 @@ class Gathered:
     def _comes(self, number: int, parts: Callable[[int], bool]) -> bool:
         if self._cfg.irreducible or number not in self._cfg.rank:
             return False
-        return convergence_blocker(self._cfg, number, parts) is None
+        return self._convergence.blocker(number, parts) is None
+
+    @cached_property
+    def _convergence(self) -> Convergence:
+        return Convergence(self._cfg)
 
     def _parts(self, number: int) -> bool:
         """May lanes go different ways at the end of a block?"""

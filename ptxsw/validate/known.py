@@ -9,16 +9,20 @@ and unsigned comparisons, and sums that wrap, need no rules of their own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
-from ptxsw.emulator.node import Term, ones, split
+from ptxsw.emulator.node import Term, bottom_up, ones, split
 from ptxsw.emulator.terms import Terms
 
 _MAX_DEPTH = 64
 
 _Base = tuple[int, tuple[tuple[Term, int], ...]]
 """A sum without its constant: width in bits, and each term with its coefficient."""
+
+_Ground: TypeAlias = Term | _Base | frozenset[Term]
+"""What may decide a condition: another one, the range of a sum, or a choice among conditions."""
 
 
 class Range(Struct, frozen=True):
@@ -59,25 +63,68 @@ class Range(Struct, frozen=True):
         return Range((self.low + self.count) % size, size - self.count, self.width)
 
 
-class Known:
-    """What `given` tells. `impossible`: the conditions cannot all hold."""
+class _Notes:
+    """What is read off conditions, whatever else is known."""
 
-    def __init__(self, terms: Terms, given: Iterable[Term]) -> None:
+    def __init__(self) -> None:
+        self.compared: dict[Term, tuple[_Base, Range] | None] = {}
+        self.grounds: dict[Term, frozenset[_Ground]] = {}
+
+
+class Known:
+    """What `given` tells, and what is `before` it. `impossible`: the conditions cannot all hold."""
+
+    impossible: bool
+    _notes: _Notes
+    _open: list[tuple[Sequence[Term], frozenset[_Ground]]]
+
+    def __init__(self, terms: Terms, given: Iterable[Term], before: Known | None = None) -> None:
         self._terms = terms
-        self._true: set[Term] = set()
-        self._choices: set[frozenset[Term]] = set()  # of each, one condition at least is true
-        self._ranges: dict[_Base, Range] = {}
+        self._notes = _Notes() if before is None else before._notes
         self._memo: dict[Term, bool | None] = {}
-        self.impossible = False
+        self._true: set[Term] = set(before._true if before else ())
+        self._false: set[Term] = set(before._false if before else ())  # the contrary of each
+        # Of each, one condition at least is true.
+        self._choices: set[frozenset[Term]] = set(before._choices if before else ())
+        self._ranges: dict[_Base, Range] = dict(before._ranges if before else ())
+        self._news: set[_Ground] = set()
+        self.impossible = before is not None and before.impossible
         choices = list(self._learn(given))
-        told: list[Term] | None = None
-        while told is None or told:
+        waiting = before._open if before else []
+        while choices or self._news:
             self._memo.clear()
-            alive = [self._alive(sides) for sides in choices]
-            told = [left[0] for left in alive if len(left) == 1]
-            self.impossible = self.impossible or [] in alive
-            choices = [sides for sides, left in zip(choices, alive, strict=True) if len(left) > 1]
-            choices.extend(self._learn(told))
+            news, self._news = self._news, set()
+            asked = [*(sides for sides, on in waiting if not on.isdisjoint(news)), *choices]
+            waiting = [choice for choice in waiting if choice[1].isdisjoint(news)]
+            told = []
+            for sides in asked:
+                left = [side for side in sides if self.truth(side) is not False]
+                self.impossible = self.impossible or not left
+                if len(left) > 1:
+                    waiting.append((sides, frozenset().union(*map(self._grounds, sides))))
+                else:
+                    told += left
+            choices = list(self._learn(told))
+        self._open = waiting  # choices of which no side is sure yet, and what they depend on
+
+    def _grounds(self, term: Term) -> frozenset[_Ground]:
+        """What decides whether a condition is true: itself, its parts, the ranges they speak of."""
+        known = self._notes.grounds
+        for node in bottom_up(known, _sides, term):
+            own: set[_Ground] = {node}
+            compared = self._compared(node)
+            if compared is not None:
+                own.add(compared[0])
+            if node.kind in ("and", "or"):
+                own.add(self._asked_choice(node))
+            known[node] = frozenset(own).union(*(known[side] for side in _sides(node)))
+        return known[term]
+
+    def _compared(self, term: Term) -> tuple[_Base, Range] | None:
+        notes = self._notes.compared
+        if term not in notes:
+            notes[term] = _compared(self._terms, term)
+        return notes[term]
 
     def truth(self, condition: Term) -> bool | None:
         """Is a condition true or false where the others hold? None where that is not seen."""
@@ -95,28 +142,31 @@ class Known:
                 continue
             if term in self._true:
                 continue
+            self.impossible = self.impossible or term in self._false
+            contrary = self._terms.not_(term)
             self._true.add(term)
+            self._false.add(contrary)
+            self._news.update((term, contrary))
             inner = term.args[0] if term.kind == "not" else term
             sides = [self._terms.not_(a) for a in inner.args] if term.kind == "not" else inner.args
             if term.kind == "and" or (term.kind == "not" and inner.kind == "or"):
                 work.extend(sides)
             elif term.kind == "or" or (term.kind == "not" and inner.kind == "and"):
                 self._choices.add(frozenset(sides))
+                self._news.add(frozenset(sides))
                 yield sides
             else:
                 work.extend(_parts_of_zero(self._terms, term))
                 self._narrow(term)
 
-    def _alive(self, sides: Sequence[Term]) -> list[Term]:
-        return [side for side in sides if self.truth(side) is not False]
-
     def _narrow(self, term: Term) -> None:
         """Keep what a comparison tells of a sum."""
-        compared = _compared(self._terms, term)
+        compared = self._compared(term)
         if compared is None:
             return
         base, told = compared
         left = self._range(base).both(told)
+        self._news.add(base)
         self._ranges[base] = left
         self.impossible = self.impossible or not left.count
 
@@ -134,7 +184,7 @@ class Known:
         if term.kind == "not":
             inner = self._truth(term.args[0], depth)
             return None if inner is None else not inner
-        if self._terms.not_(term) in self._true:
+        if term in self._false:
             return False
         if term.kind not in _FOLLOWED or depth > _MAX_DEPTH:
             return None
@@ -153,12 +203,16 @@ class Known:
 
     def _chosen(self, term: Term) -> bool:
         """Is a disjunction known to be true, or a conjunction known to be false?"""
-        sides = term.args if term.kind == "or" else map(self._terms.not_, term.args)
-        return frozenset(sides) in self._choices
+        return self._asked_choice(term) in self._choices
+
+    def _asked_choice(self, term: Term) -> frozenset[Term]:
+        """Of which conditions one at least is true where a disjunction is, or a conjunction is
+        not."""
+        return frozenset(term.args if term.kind == "or" else map(self._terms.not_, term.args))
 
     def _ranged(self, term: Term) -> bool | None:
         """What the range of a sum tells of a comparison."""
-        compared = _compared(self._terms, term)
+        compared = self._compared(term)
         if compared is None:
             return None
         base, asked = compared
@@ -170,6 +224,11 @@ class Known:
 
 _COMPARISONS = frozenset({"ult", "ule", "slt", "sle", "eq"})
 _FOLLOWED = _COMPARISONS | {"and", "or"}
+
+
+def _sides(term: Term) -> tuple[Term, ...]:
+    """The conditions that a condition is made of."""
+    return term.args if term.kind in ("and", "or", "not") and term.width == 1 else ()
 
 
 def _parts_of_zero(terms: Terms, term: Term) -> Iterator[Term]:

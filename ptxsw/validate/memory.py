@@ -155,8 +155,8 @@ class Memory:
         """`a - b` in bytes where it is one number, read as signed; else None."""
         if a.width != b.width:
             return None
-        difference = self.terms.sub(a, b)
-        return wrapped(difference.value, a.width) if difference.kind == "const" else None
+        (constant, items), (other, others) = split(a), split(b)
+        return wrapped(constant - other, a.width) if items == others else None
 
     def _told_distance(self, a: Term, b: Term, given: Sequence[Term]) -> int | None:
         """The same, by what bounds tell, too."""

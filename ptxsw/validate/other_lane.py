@@ -48,11 +48,22 @@ class Place(Struct, frozen=True):
         return f"{self.total}-lane" if self.mirrored else f"lane{self.total:+}"
 
 
+class _Moved(Struct, frozen=True):
+    """A term in another lane, and what that rests on."""
+
+    term: Term
+    in_row: bool
+    assumed: frozenset[str]
+
+
+MovedTerms = dict[tuple[Place, Term], _Moved]
+
+
 class OtherLane:
     """Terms as the lane at a place has them, where there is one. `shared` tells which addresses
     are the same for all lanes, `found` what has to be assumed so that both lanes find the same
     bytes in memory, or None. `assumed` collects that; `in_row` tells whether the values hold only
-    where a warp lies in one row of the block."""
+    where a warp lies in one row of the block. `moved` keeps values, from one lane to the next."""
 
     def __init__(
         self,
@@ -60,11 +71,12 @@ class OtherLane:
         place: Place,
         shared: Callable[[Term], bool],
         found: Callable[[Read], frozenset[str] | None],
+        moved: MovedTerms,
     ) -> None:
+        self._moved = moved
         self._memory, self._place = memory, place
         self._terms = terms = memory.terms
         self._shared, self._found = shared, found
-        self._memo: dict[Term, Term] = {}
         self.assumed: frozenset[str] = frozenset()
         self.in_row = False
         self._lane = lane_number(terms)
@@ -75,7 +87,17 @@ class OtherLane:
 
     def value(self, term: Term) -> Term:
         """The value of a term in the other lane, said in this lane's words."""
-        return substitute(self._terms, term, self._leaf, self._memo)
+        moved = self._moved.get((self._place, term))
+        if moved is None:
+            before = self.in_row, self.assumed
+            self.in_row, self.assumed = False, frozenset()
+            value = substitute(self._terms, term, self._leaf)
+            moved = _Moved(value, self.in_row, self.assumed)
+            self._moved[self._place, term] = moved
+            self.in_row, self.assumed = before
+        self.in_row = self.in_row or moved.in_row
+        self.assumed |= moved.assumed
+        return moved.term
 
     def _leaf(self, node: Term) -> Term | None:
         inner = node.args[0] if node.kind == "zext" else node

@@ -315,7 +315,7 @@ class Validation:
         """The paths of the second text."""
         runner = cut.new.runner
         if cut.view is not None:
-            cut.view.olds = olds
+            cut.view.follow(olds)
         known = Runner(
             runner.cfg, runner.evaluator, self.memory, runner.windows,
             witness=False, constant=constant or self._constant(cut, olds), warp=cut.view,

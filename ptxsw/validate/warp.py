@@ -28,7 +28,7 @@ from ptxsw.validate.equality import assumed
 from ptxsw.validate.evaluate import Get
 from ptxsw.validate.gathered import ALL, Gathered, names_all
 from ptxsw.validate.memory import Memory
-from ptxsw.validate.other_lane import LANES, OtherLane, Place, lane_number, neighbours
+from ptxsw.validate.other_lane import LANES, MovedTerms, OtherLane, Place, lane_number, neighbours
 from ptxsw.validate.outcome import LOCKSTEP, GiveUp
 from ptxsw.validate.path import Path, decided
 from ptxsw.validate.shared_views import Read
@@ -105,7 +105,8 @@ class WarpView:
         self._gathered, self._waiting, self._asks = gathered, waiting, asks
         self._ballots: set[Term] = set()  # masks that are ballots of all lanes
         self._shared, self._found, self._looping = shared, found, looping
-        self.olds: Sequence[Path] = ()  # what the first text does in the segment
+        self._olds: Sequence[Path] = ()  # what the first text does in the segment
+        self._moved: MovedTerms = {}  # with what they find in memory there
         self._allowed = allowed
         self.assumptions: dict[str, None] = {}
         self._votes: list[tuple[Term, Term, Term]] = []  # mask, and what is true in each lane
@@ -243,10 +244,14 @@ class WarpView:
 
     def other(self, place: Place) -> OtherLane:
         """Another lane."""
-        return OtherLane(self._memory, place, self._shared, self._finds)
+        return OtherLane(self._memory, place, self._shared, self._finds, self._moved)
+
+    def follow(self, olds: Sequence[Path]) -> None:
+        """Say what the first text does in the segment."""
+        self._olds, self._moved = olds, {}
 
     def _finds(self, read: Read) -> frozenset[str] | None:
-        names = self._found(self.olds, read)
+        names = self._found(self._olds, read)
         return names if names is not None and names <= self._allowed else None
 
     def rest_on(self, other: OtherLane) -> None:

@@ -84,6 +84,47 @@ def test_what_is_told_is_true(seed: int) -> None:
     assert told > 20 and impossible > 2
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_learned_in_steps_is_true(seed: int) -> None:
+    made = Random4(seed)
+    told = impossible = later = 0
+    for _ in range(60):
+        given = [made.condition() for _ in range(made.random.randrange(2, 6))]
+        at = made.random.randrange(len(given))
+        before = Known(made.terms, given[:at])
+        asked = [made.condition() for _ in range(4)]
+        answers = [before.truth(condition) for condition in asked]
+        known = Known(made.terms, given[at:], before)
+        values = [(x, y) for x in ALL for y in ALL if all(made.holds(c, x, y) for c in given)]
+        if known.impossible:
+            assert not values
+            impossible += 1
+            continue
+        for condition, answer in zip(asked, answers, strict=True):
+            now = known.truth(condition)
+            if now is not None:
+                told += 1
+                later += answer is None
+                assert all(made.holds(condition, x, y) == now for x, y in values)
+    assert told > 20 and impossible > 2 and later > 5
+
+
+def test_a_choice_is_made_by_what_is_learned_later() -> None:
+    terms = Terms()
+    p, q, r = (terms.atom(name, 1, Variance.LANE) for name in "pqr")
+    index = terms.atom("i", 32, Variance.LANE)
+    small = terms.ult(index, terms.const(4, 32))
+    first = Known(terms, [terms.or_(p, small), terms.or_(terms.not_(small), r)])
+    second = Known(terms, [q], first)
+    assert [second.truth(c) for c in (p, q, small, r)] == [None, True, None, None]
+    third = Known(terms, [terms.not_(p)], second)
+    assert [third.truth(c) for c in (p, q, small, r)] == [False, True, True, True]
+    fourth = Known(terms, [terms.eq(index, terms.const(4, 32))], second)
+    assert [fourth.truth(c) for c in (p, small, r)] == [True, False, None]
+    assert Known(terms, [terms.not_(r)], third).impossible
+    assert second.truth(p) is None and not second.impossible  # as it was
+
+
 def test_parts_and_ranges() -> None:
     terms = Terms()
     i, p, q = (terms.atom(n, w, Variance.LANE) for n, w in (("i", 32), ("p", 1), ("q", 1)))
