@@ -227,7 +227,7 @@ class Passes:
                 made = each.made[-1] = joint.reduced(made, late.done)
                 continue
             if problem is not None:
-                others = joint.without_kept_values(made, problem)
+                others = joint.with_less(made, problem)
                 if others is None:
                     self._give_up(each, len(each.made) - 1, problem)
                     return

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.change import Line
+from ptxsw.claim import Claim
 from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest, in_two_versions
 from ptxsw.ir import Function, Reg
+from ptxsw.parser import operand_spans
+from ptxsw.source import Source
 
 
 class KeptValue(Struct, frozen=True):
@@ -27,6 +30,67 @@ class KeptValue(Struct, frozen=True):
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
         return {"source_line": line(self.source), "tested": self.test is not None}
+
+
+class JoinedLoad(Struct, frozen=True):
+    """Load `at` stands where ways join. It takes what `sources` have loaded or stored on some of
+    them; at the ends of the other `ways` it is made, before a branch or behind what stands there,
+    under a guard as it is written before an opcode."""
+
+    at: int
+    sources: tuple[int, ...]
+    ways: tuple[tuple[int, str], ...]
+
+    def facts(self, line: Line) -> Mapping[str, Any]:
+        """What a report says of it."""
+        return {"source_line": line(self.sources[0]), "ways": [line(end) for end, _ in self.ways]}
+
+
+def lower_joins(builder: Builder, text: str, details: Iterable[JoinedLoad]) -> None:
+    """Write loads at joins; `text` is that of the whole module."""
+    for detail in details:
+        held = _joined(builder, detail)
+        for source in detail.sources:
+            _keep(builder, source, held)
+        line = _load_into(builder, text, detail.at, held)
+        for end, guard in detail.ways:
+            if builder.instructions[end].opcode == "bra":
+                builder.before(end, guard + line)
+            else:
+                builder.lines.put_after(end, guard + line)
+        builder.replace(detail.at, *_moves(builder, detail.at, held))
+
+
+def join_claims(builder: Builder, text: str, detail: JoinedLoad, label: str) -> tuple[Claim, ...]:
+    """What has to hold at a join: in the names that `lower_joins` gives to the same details in the
+    same order."""
+    held = _joined(builder, detail)
+    own = tuple(f"%claimed{number}" for number in range(1, len(held) + 1))
+    widths = [builder.names.kind(name) for name in held]
+    declared = "".join(f".reg .{w} {name};\n" for w, name in zip(widths, own, strict=True))
+    code = _load_into(builder, text, detail.at, own)
+    return tuple(
+        Claim(label, name, code, value, declared)
+        for name, value in zip(held, own, strict=True)
+    )  # fmt: skip
+
+
+def _joined(builder: Builder, detail: JoinedLoad) -> tuple[str, ...]:
+    """New registers for what a load at a join would leave."""
+    dests = elements(builder.instructions[detail.at])
+    return tuple(
+        builder.register("joined", f"b{builder.width(reg)}")
+        for reg in dests
+        if isinstance(reg, Reg)
+    )
+
+
+def _load_into(builder: Builder, text: str, at: int, names: Sequence[str]) -> str:
+    """The text of a load, into other registers."""
+    load = builder.instructions[at]
+    target = operand_spans(Source(text), load)[0]
+    dest = names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
+    return f"{text[load.start : target.start]}{dest}{text[target.end : load.end]}"
 
 
 def lower(builder: Builder, text: str, function: Function, details: Iterable[KeptValue]) -> None:
@@ -53,6 +117,14 @@ def _kept(builder: Builder, at: int) -> tuple[str, ...]:
     instruction = builder.instructions[at]
     registers = [operand for operand in elements(instruction) if isinstance(operand, Reg)]
     names = tuple(builder.register("held", f"b{builder.width(reg)}") for reg in registers)
+    _keep(builder, at, names)
+    return names
+
+
+def _keep(builder: Builder, at: int, names: tuple[str, ...]) -> None:
+    """Have registers hold what an access loads or stores."""
+    instruction = builder.instructions[at]
+    registers = [operand for operand in elements(instruction) if isinstance(operand, Reg)]
     lines = [
         f"mov.b{builder.width(reg)} {name}, {reg.name};"
         for name, reg in zip(names, registers, strict=True)
@@ -61,7 +133,6 @@ def _kept(builder: Builder, at: int) -> tuple[str, ...]:
         builder.lines.put_after(at, *lines)
     else:
         builder.before(at, *lines)
-    return names
 
 
 def _moves(builder: Builder, at: int, held: tuple[str, ...]) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Line, Refusal
-from ptxsw.codegen.lower_load_elimination import KeptValue
+from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
 from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.codegen.lower_shuffle import lower as _lower
 from ptxsw.codegen.splice import Edit
@@ -44,7 +44,7 @@ class RefusedSource(Struct, frozen=True):
 def is_planned(made: Made) -> bool:
     """Is what was made one plan, whose lines are checked against it? All else is proved by
     `validate`, as what other rewrites make."""
-    alone = any(isinstance(change.detail, KeptValue) for change in made.changes)
+    alone = any(isinstance(change.detail, KeptValue | JoinedLoad) for change in made.changes)
     return made.rewrite in TOGETHER and not alone
 
 
@@ -147,12 +147,13 @@ def reduced(made: Made, right: frozenset[int]) -> Made:
     return replace(made, changes=kept, refusals=(*made.refusals, *map(_refusal, dropped)))
 
 
-def without_kept_values(made: Made, reason: str) -> Made | None:
-    """What was made, less the values that are kept over stores: these are refused. None where
-    there are none, or nothing else."""
-    kept = tuple(change for change in made.changes if isinstance(change.detail, KeptValue))
-    others = tuple(change for change in made.changes if not isinstance(change.detail, KeptValue))
-    if not kept or not others:
-        return None
-    refusals = tuple(Refusal(change.rewrite, change.at, reason) for change in kept)
-    return replace(made, changes=others, refusals=(*made.refusals, *refusals))
+def with_less(made: Made, reason: str) -> Made | None:
+    """What was made, less the loads that were taken to other ways, or else the values that are
+    kept over stores: these are refused. None where there are none, or nothing else."""
+    for kind in (JoinedLoad, KeptValue):
+        less = tuple(change for change in made.changes if isinstance(change.detail, kind))
+        others = tuple(change for change in made.changes if not isinstance(change.detail, kind))
+        if less and others:
+            refusals = tuple(Refusal(change.rewrite, change.at, reason) for change in less)
+            return replace(made, changes=others, refusals=(*made.refusals, *refusals))
+    return None

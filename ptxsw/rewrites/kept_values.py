@@ -8,6 +8,7 @@ over the whole grid do, or a test of them where the kernel begins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -51,8 +52,8 @@ def kept_values(kernel: Kernel) -> Iterator[Change | Refusal]:
     """The loads that take a value over stores, or from one, and why others do not."""
     if kernel.trace.statistics.timed_out or kernel.budget.spent(PLANNING):
         return
-    pairs = list(_Pairs(kernel).found())
-    always = _Stores(kernel, None)
+    pairs = list(Pairs(kernel).found())
+    always = Stores(kernel, None)
     waiting: dict[KeptValue, Access] = {}
     details: list[KeptValue] = []
     for pair in pairs:
@@ -98,7 +99,7 @@ def _tested(
     best: tuple[dict[KeptValue, Access], EntryTest | str | None] = waiting, None
     for bits in LIMITS:
         supposed = Supposed(kernel, bits)
-        stores = _Stores(kernel, supposed)
+        stores = Stores(kernel, supposed)
         left = {p: w for p in waiting if (w := stores.between(p)) is not None}
         test = supposed.test() if len(left) < len(best[0]) else best[1]
         if isinstance(test, EntryTest) and len(left) < len(best[0]):
@@ -110,7 +111,7 @@ def _tested(
     return left, [replace(p, test=test) for p in served if isinstance(test, EntryTest)], test
 
 
-class _Pairs:
+class Pairs:
     """Loads, and the last access before each that must have been to the same bytes."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -123,27 +124,37 @@ class _Pairs:
 
     def found(self) -> Iterator[KeptValue]:
         """The pairs with a store at the source or between; all others are plain repeats."""
-        alike: dict[tuple[object, ...], list[Access]] = {}
+        for accesses in self.alike:
+            for number, access in enumerate(accesses):
+                source = self._source(access, accesses[max(number - _MOST_TRIED, 0) : number])
+                if source is not None:
+                    yield KeptValue(access.index, source.index)
+
+    @cached_property
+    def alike(self) -> list[list[Access]]:
+        """The accesses that can be followed, those of the same bytes as the same type together, in
+        the order of the text."""
+        groups: dict[tuple[object, ...], list[Access]] = {}
         for access in self.kernel.trace.accesses:
             key = _key(access)
-            if key is None or self.cfg.block_of[access.index] not in self.cfg.rank:
-                continue
-            source = self._source(access, alike.get(key, [])[-_MOST_TRIED:])
-            alike.setdefault(key, []).append(access)
-            if source is not None:
-                yield KeptValue(access.index, source.index)
+            if key is not None and self.cfg.block_of[access.index] in self.cfg.rank:
+                groups.setdefault(key, []).append(access)
+        return list(groups.values())
 
     def _source(self, load: Access, earlier: Iterable[Access]) -> Access | None:
         if load.kind != "load":
             return None
         before = [a for a in earlier if self._comes_before(a, load)]
         source = next((a for a in reversed(before) if self._is_last(a, before)), None)
-        if source is None or not self._fits(source, load):
+        if source is None or not self.fits(source, load):
             return None
         spans = list(self.paths.between(source.index, load.index))
         crossed = any(within(self.stores, span) for span in spans)  # the source may be one
-        carried = not any(within(self.hazards, span) for span in spans)
-        return source if crossed and carried else None
+        return source if crossed and not self.is_cut(spans) else None
+
+    def is_cut(self, spans: Iterable[range]) -> bool:
+        """Is there something that no value may be carried past?"""
+        return any(within(self.hazards, span) for span in spans)
 
     def _comes_before(self, source: Access, load: Access) -> bool:
         """Has this thread made the access in the same iteration of the same loops?"""
@@ -158,7 +169,7 @@ class _Pairs:
     def _is_last(self, one: Access, all_before: Iterable[Access]) -> bool:
         return all(a is one or self._comes_before(a, one) for a in all_before)
 
-    def _fits(self, source: Access, load: Access) -> bool:
+    def fits(self, source: Access, load: Access) -> bool:
         """Do the registers of the source hold what the load's would?"""
         width = self.kernel.function.body.width
         mine, theirs = (elements(a.instruction) for a in (load, source))
@@ -185,7 +196,7 @@ def _may_store(instruction: Instruction) -> bool:
     return bool(isa.effects(instruction.opcode, instruction.modifiers) & isa.Effect.WRITE)
 
 
-class _Stores:
+class Stores:
     """The stores of one kernel, and whether they may write what a load reads. With `supposed`, a
     test where the kernel begins may find out what is not known."""
 
@@ -199,13 +210,16 @@ class _Stores:
 
     def between(self, pair: KeptValue) -> Access | None:
         """A store on the way from a source to its load that may write the bytes."""
-        load = self.access_at[pair.at]
-        spans = self.paths.between(pair.source, pair.at)
+        return self.in_spans(pair.at, pair.source, self.paths.between(pair.source, pair.at))
+
+    def in_spans(self, at: int, source: int, spans: Iterable[range]) -> Access | None:
+        """One among some instructions that may write what load `at` reads; not the source."""
+        load = self.access_at[at]
         crossed = [
-            self.access_at[at]
+            self.access_at[other]
             for span in spans
-            for at in within(self.stores, span)
-            if at != pair.source
+            for other in within(self.stores, span)
+            if other != source
         ]
         if len(crossed) > _MOST_STORES:
             return crossed[0]

@@ -20,12 +20,13 @@ from typing import ClassVar
 
 from ptxsw.change import Change, Refusal
 from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.lower_load_elimination import KeptValue, lower
+from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue, lower, lower_joins
 from ptxsw.codegen.splice import Edit
 from ptxsw.cost.select import Choice
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import Found, Kernel, Requires
 from ptxsw.rewrites.kept_values import kept_values
+from ptxsw.rewrites.partial_loads import joined_loads
 
 
 class LoadElimination:
@@ -44,6 +45,11 @@ class LoadElimination:
         if (options.scheme, options.form) == ("auto", "auto"):
             kept = list(kept_values(kernel))
         planned = list(joint.find(kernel)) if joint.leads(self.name, kernel) else []
+        served = {one.at for one in (*kept, *planned) if isinstance(one, Change)}
+        if (options.scheme, options.form) == ("auto", "auto"):
+            joined = list(joined_loads(kernel, frozenset(served)))
+            at_joins = {one.at for one in joined}
+            kept = [*(one for one in kept if one.at not in at_joins), *joined]
         served = {one.at for one in kept if isinstance(one, Change)}
         copied = {one.at for one in planned if isinstance(one, Change)} - served
         told = {one.at for one in kept} - copied
@@ -53,7 +59,9 @@ class LoadElimination:
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""
         kept = [c.detail for c in changes if isinstance(c.detail, KeptValue)]
-        planned = [c for c in changes if not isinstance(c.detail, KeptValue)]
+        joined = [c.detail for c in changes if isinstance(c.detail, JoinedLoad)]
+        planned = [c for c in changes if not isinstance(c.detail, KeptValue | JoinedLoad)]
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
+        lower_joins(builder, kernel.text, joined)
         lower(builder, kernel.text, kernel.function, kept)
         return (*(joint.lower(kernel, planned) if planned else ()), *builder.edits())

@@ -28,17 +28,21 @@ def _access(choose: random.Random, values: list[str]) -> str:
 
 
 def _body(seed: int) -> str:
-    """Some accesses, a part of them in an arm or in a loop of three iterations."""
+    """Some accesses, a part of them in an arm, in two arms, or in a loop of three iterations."""
     choose, values = random.Random(seed), list[str]()
     lines = [f"cvt.rn.f32.u32 %f{n}, %r2;\nmov.u32 %r1{n}, {n};" for n in range(1, 6)]
     for part in range(3):
         accesses = [_access(choose, values) for _ in range(choose.randrange(2, 6))]
-        match choose.randrange(3):
+        match choose.randrange(4):
             case 0:
                 lines += accesses
             case 1:
                 lines += [f"setp.lt.u32 %p1, %r2, {choose.randrange(40)};", f"@%p1 bra ARM{part};"]
                 lines += [*accesses, f"ARM{part}:"]
+            case 3:
+                others = [_access(choose, values) for _ in range(choose.randrange(3))]
+                lines += [f"setp.lt.u32 %p1, %r2, {choose.randrange(40)};", f"@%p1 bra ELSE{part};"]
+                lines += [*accesses, f"bra JOIN{part};", f"ELSE{part}:", *others, f"JOIN{part}:"]
             case 2:
                 lines += ["mov.u32 %r3, 0;", f"LOOP{part}:", *accesses]
                 lines += ["add.u32 %r3, %r3, 1;", "setp.lt.u32 %p2, %r3, 3;"]

@@ -1,0 +1,148 @@
+"""Loads where ways join, of bytes that the thread holds on some of these ways.
+
+    @%p1 bra ELSE;                          @%p1 bra ELSE;
+    ld.global.f32 %f1, [%rd4];              ld.global.f32 %f1, [%rd4];
+    …                                       mov.b32 %sw_joined1, %f1;
+    bra JOIN;                       =>      …
+    ELSE: …                                 bra JOIN;
+    JOIN:                                   ELSE: …
+    ld.global.f32 %f2, [%rd4];              ld.global.f32 %sw_joined1, [%rd4];
+                                            JOIN:
+                                            mov.b32 %f2, %sw_joined1;
+
+On the other ways the load is made where they end. It is executed there anyway: nothing may stop a
+thread between the join and the load. Where all ways hold the bytes, no load is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ptxsw.change import Change, Refusal
+from ptxsw.codegen.accesses import address
+from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.lower_load_elimination import JoinedLoad, join_claims
+from ptxsw.emulator.budget import PLANNING
+from ptxsw.emulator.trace import Access
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Reg
+from ptxsw.plan import Proof
+from ptxsw.rewrites.base import Kernel
+from ptxsw.rewrites.kept_values import NAME, Pairs, Stores
+
+_MOST_WAYS = 8
+_MOST_ALIKE = 32  # accesses to the same bytes
+MOVED = "on other ways it would be loaded as before: no load is certainly saved; force moves it"
+
+
+def joined_loads(kernel: Kernel, served: frozenset[int]) -> Iterator[Change | Refusal]:
+    """The loads that take a value from the ways that join before them, but those that are `served`
+    by a source on every way."""
+    cfg = kernel.trace.cfg
+    if kernel.trace.statistics.timed_out or kernel.budget.spent(PLANNING):
+        return
+    builder = Builder(kernel.text, kernel.function, cfg.instructions)
+    for detail in sorted(_Joins(kernel).find(served), key=lambda each: each.at):
+        if detail.ways and kernel.options.mode != "force":
+            yield Refusal(NAME, detail.at, MOVED)
+            continue
+        label = cfg.name(cfg.block_of[detail.at])
+        yield Change(
+            NAME, detail.at, frozenset({detail.at}), Proof(), detail, frozenset(detail.sources),
+            detail.sources[0], claims=join_claims(builder, kernel.text, detail, label),
+        )  # fmt: skip
+
+
+class _Joins:
+    """The joins of one kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.cfg = kernel.trace.cfg
+        self.pairs, self.stores = Pairs(kernel), Stores(kernel, None)
+
+    def find(self, served: frozenset[int]) -> Iterator[JoinedLoad]:
+        """What can be taken from the ways, by load."""
+        for accesses in self.pairs.alike:
+            if not 1 < len(accesses) <= _MOST_ALIKE:
+                continue
+            for access in accesses:
+                if access.kind == "load" and access.index not in served:
+                    detail = self._joined(access, accesses)
+                    if detail is not None:
+                        yield detail
+
+    def _joined(self, load: Access, alike: Sequence[Access]) -> JoinedLoad | None:
+        join = self.cfg.block_of[load.index]
+        ways = [n for n in self.cfg.predecessors[join] if n in self.cfg.rank]
+        if not 2 <= len(ways) <= _MOST_WAYS or not self._stands_at_join(load, ways):
+            return None
+        sources = {way: self._source(load, way, alike) for way in ways}
+        held = {source for source in sources.values() if source is not None}
+        left = [way for way, source in sources.items() if source is None]
+        if not held or not (left or len(held) > 1):
+            return None
+        guards = [self._guard(way, join) for way in left]
+        ends = [self.cfg.blocks[way].end - 1 for way in left]
+        if None in guards:
+            return None
+        made = tuple((end, guard or "") for end, guard in zip(ends, guards, strict=True))
+        return JoinedLoad(load.index, tuple(sorted(held)), made)
+
+    def _stands_at_join(self, load: Access, ways: Sequence[int]) -> bool:
+        """Is the load made whenever control comes by these ways, in the same iteration, from an
+        address that is known there?"""
+        join = self.cfg.block_of[load.index]
+        base = address(load.instruction).base
+        before = self.cfg.instructions[self.cfg.blocks[join].start : load.index]
+        loops = self.cfg.loops_around(join)
+        return (
+            join not in self.cfg.loops
+            and join not in self.cfg.irreducible
+            and all(self.cfg.loops_around(way) == loops for way in ways)
+            and not any(base in defs(instruction) for instruction in before)
+            and not (isinstance(base, Reg) and base.scope)
+        )
+
+    def _source(self, load: Access, way: int, alike: Sequence[Access]) -> int | None:
+        """The last access to the bytes that is made on a way, if nothing behind it may change
+        them."""
+        end = self.cfg.blocks[way].end - 1
+        on_way = [a for a in alike if a is not load and self._is_on(a, way, end)]
+        last = [a for a in on_way if all(self._before(other, a) for other in on_way)]
+        if not last or not self.pairs.fits(last[0], load):
+            return None
+        source = last[0].index
+        start = self.cfg.blocks[self.cfg.block_of[load.index]].start
+        spans = [
+            *self.pairs.paths.between(source, end), range(end, end + 1), range(start, load.index)
+        ]  # fmt: skip
+        if self.pairs.is_cut(spans) or self.stores.in_spans(load.index, source, spans):
+            return None
+        return source
+
+    def _is_on(self, access: Access, way: int, end: int) -> bool:
+        """Is an access made on each path that ends with a block, in the same iteration?"""
+        above = self.cfg.block_of[access.index]
+        if above == way:
+            return True
+        return (
+            self.cfg.dominates(above, way)
+            and self.cfg.loops_around(above) == self.cfg.loops_around(way)
+            and self.pairs.paths.same_instance(access.index, end) is None
+        )
+
+    def _before(self, one: Access, other: Access) -> bool:
+        above, below = (self.cfg.block_of[a.index] for a in (one, other))
+        return one.index <= other.index if above == below else self.cfg.dominates(above, below)
+
+    def _guard(self, way: int, join: int) -> str | None:
+        """The guard under which control goes on from a block to the join; None where no
+        instruction can stand there that is executed only then."""
+        block = self.cfg.blocks[way]
+        last = self.cfg.instructions[block.end - 1]
+        if block.successors == (join,) and last.guard is None and last.opcode != "brx":
+            return ""
+        if last.opcode != "bra" or last.guard is None or block.successors.count(join) != 1:
+            return None
+        taken = block.successors[0] == join
+        return f"@{'!' if last.guard.negated == taken else ''}{last.guard.reg.name} "
