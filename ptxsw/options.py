@@ -81,10 +81,10 @@ class Options(Struct, frozen=True):
     register_limit: str | None = None
 
     def __post_init__(self) -> None:
-        for name, known in (("mode", MODES), ("scheme", SCHEMES), ("form", FORMS)):
+        for name, words in (("mode", MODES), ("scheme", SCHEMES), ("form", FORMS)):
             value = getattr(self, name)
-            if value not in known:
-                raise ValueError(f"{name} is {value!r}; it can be {', '.join(known)}")
+            if value not in words:
+                raise ValueError(f"{name} is {value!r}; it can be {', '.join(words)}")
         if not 0 <= self.max_delta <= 31:
             raise ValueError(f"max_delta is {self.max_delta}; it can be 0 to 31")
         if not self.assume <= KNOWN_ASSUME:

@@ -304,8 +304,8 @@ def _outcome(
         served = over_stores(kernel if other is None else kernel_report(other), accesses)
         accesses = tuple(replace(a, over_stores=served.get(a.line)) for a in accesses)
         block = threads and (each.original.function.block_shape or threads)
-        told = replace(kernel, accesses=accesses, rows=rows, block=block)
-        kernel = judged(each.original, told, threads, arch, executed=run)
+        described = replace(kernel, accesses=accesses, rows=rows, block=block)
+        kernel = judged(each.original, described, threads, arch, executed=run)
     return KernelOutcome(_named(kernel), each.since, _proofs(each) if smt2 else {})
 
 

@@ -33,8 +33,8 @@ def load(*names: str) -> tuple[str, ...]:
     wanted = sorted(points) if names == ("all",) else list(dict.fromkeys(names))
     for name in wanted:
         if name not in points:
-            known = ", ".join(sorted(points)) or "none"
-            raise ValueError(f"there is no plugin {name!r}; installed are: {known}")
+            offered = ", ".join(sorted(points)) or "none"
+            raise ValueError(f"there is no plugin {name!r}; installed are: {offered}")
         if name not in _LOADED:
             points[name].load()()
             _LOADED.add(name)

@@ -98,14 +98,14 @@ def predict(
     if against is not None:
         other = _Text(against, parse(against, "the other text"), machine, registers)
     few = len(functions) <= FEW
-    told = few if rewrites is None else rewrites
+    considered = few if rewrites is None else rewrites
     kernels = []
     for number, function in enumerate(functions):
         step(number, readable(function.name) or function.name)
         prediction = one.kernel(function, given, shape)
         if other is not None:
             prediction = replace(prediction, against=other.like(function, given, shape))
-        if told:
+        if considered:
             prediction = replace(prediction, effects=one.effects(function, shape, prediction))
             prediction = one.with_candidates(function, shape, prediction)
         kernels.append(prediction)
@@ -264,10 +264,10 @@ class _Text:
             after = _longest(self._turns(trace, shape, fits, code))
             if before is None or after is None:
                 continue
-            made = kernel_report(each)
+            report = kernel_report(each)
             effects.append(
                 model.Effect(
-                    each.made[-1].rewrite, len(made.rewrites or ()) + len(made.loops or ()),
+                    each.made[-1].rewrite, len(report.rewrites or ()) + len(report.loops or ()),
                     (before.time.low, after.time.low), (before.time.high, after.time.high),
                     (self._registers_of(function), None if code is None else code.registers),
                 )
@@ -304,19 +304,19 @@ class _Text:
             codes, _ = variants.read(texts, name, self._target, timeout=_TIMEOUT)
         except _NOT_MADE:
             return [None] * len(changed)
-        return [made if isinstance(made, sass.MachineKernel) else None for made in codes]
+        return [code if isinstance(code, sass.MachineKernel) else None for code in codes]
 
     def with_candidates(
         self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
     ) -> model.Kernel:
         """The kernel with what ptxas makes of it under other limits of registers; or with the
         reason why that cannot be told."""
-        made = kernel_report(self._made(function, block, _REGISTERS))
-        details = [one.detail for one in made.rewrites or ()]
-        details += [one.detail for one in made.refusals or ()]
+        report = kernel_report(self._made(function, block, _REGISTERS))
+        details = [one.detail for one in report.rewrites or ()]
+        details += [one.detail for one in report.refusals or ()]
         outcomes = [each for detail in details for each in detail.get("outcomes", ())]
         if not outcomes:
-            reasons = [f"{_REGISTERS}: {refusal.reason}" for refusal in made.refusals or ()]
+            reasons = [f"{_REGISTERS}: {refusal.reason}" for refusal in report.refusals or ()]
             return replace(kernel, notes=(*kernel.notes, *reasons))
         return replace(kernel, candidates=tuple(map(predicted.candidate, outcomes)))
 
@@ -358,14 +358,14 @@ def _machine_code(
         if target is None:
             continue
         try:
-            made = sass.read(text, target, briefly=True, timeout=_TIMEOUT)
+            code = sass.read(text, target, briefly=True, timeout=_TIMEOUT)
         except _NOT_MADE as error:
             problem = problem or str(error).strip().splitlines()[0]
             continue
         stands = "" if target == arch else f"machine code and registers are those of {target}"
         stands += f": {problem}" if stands and problem else ""
-        note = "; ".join(filter(None, (stands, made.note)))
-        return {kernel.name: kernel for kernel in made.kernels}, target, note
+        note = "; ".join(filter(None, (stands, code.note)))
+        return {kernel.name: kernel for kernel in code.kernels}, target, note
     return {}, None, f"no machine code, PTX instructions are counted instead: {problem}"
 
 

@@ -49,17 +49,17 @@ def streamed(order: Sequence[int], work: Work[Result], jobs: int) -> Iterator[tu
         while alive:
             for line in wait(list(alive)):
                 worker = alive[line]  # type: ignore[index]
-                told = worker.told()
-                if told == _IDLE:
+                messages = worker.told()
+                if messages == _IDLE:
                     worker.give(waiting.popleft() if waiting else None)
-                elif told in (_FAILED, _DIED):
-                    if told == _DIED:
+                elif messages in (_FAILED, _DIED):
+                    if messages == _DIED:
                         del alive[worker.line]
                     left, worker.owes = worker.owes, []
                     yield from work(iter(left))
                 else:
-                    worker.owes.remove(told[0])
-                    yield told
+                    worker.owes.remove(messages[0])
+                    yield messages
         yield from work(iter(waiting))  # all workers have died
     finally:
         for worker in workers:
@@ -78,17 +78,17 @@ class _Worker:
         from ptxsw.toolchain.process import end_with_parent
 
         self.owes: list[int] = []  # the numbers that it has taken and not answered
-        self.line, theirs = Pipe()
+        self.line, far_end = Pipe()
         end_with_parent(0)  # imports what the child will need
         parent = os.getpid()
         self._process = os.fork()
         if self._process:
-            theirs.close()
+            far_end.close()
             return
         try:
             self.line.close()
             end_with_parent(parent)
-            _serve(work, theirs)
+            _serve(work, far_end)
         finally:  # never back into the caller's code, whatever was raised
             os._exit(0)
 

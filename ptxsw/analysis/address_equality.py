@@ -53,9 +53,9 @@ def prove_equal(
     the address `dest` in lane i, given what is known in lane i? Without a solver only sums that
     differ by what their extensions add are told to be equal. `moved` is the source as the other
     lane has it, where more is known of that."""
-    known = conditions
+    given = conditions
     if other is not None:
-        known = conditions | other.exists(source, dest)
+        given = conditions | other.exists(source, dest)
     if moved is None:
         moved = source if other is None else other(source)
     if source.width != dest.width:
@@ -76,8 +76,8 @@ def prove_equal(
     same = _pair_up(terms, difference, dest, halves)
     if same is not None:
         return same
-    if solver is not None and isinstance(solver.prove(claim, known), Proved):
-        return Same(Obligation(claim, known))
+    if solver is not None and isinstance(solver.prove(claim, given), Proved):
+        return Same(Obligation(claim, given))
     return UNPROVED
 
 
@@ -149,17 +149,17 @@ class NoOverflowView:
 
     def _most(self, term: Term) -> int:
         """An upper bound of the value of a sum or product if it were not taken modulo 2^width."""
-        known = self._largest
-        for node in bottom_up(known, _summands, term):
+        largest = self._largest
+        for node in bottom_up(largest, _summands, term):
             if node.kind == "mul":
-                most = prod(known[t] for t in node.args)
+                most = prod(largest[t] for t in node.args)
             elif node.kind == "sum":
                 constant, items = split(node)
-                most = constant + sum(c * known[t] for t, c in items)
+                most = constant + sum(c * largest[t] for t, c in items)
             else:
                 most = ones(node)
-            known[node] = min(most, _HUGE)
-        return known[term]
+            largest[node] = min(most, _HUGE)
+        return largest[term]
 
 
 _HUGE = 1 << 256

@@ -85,12 +85,12 @@ class AddressWriter(Struct, frozen=True):
 
     def _text(self, term: Term) -> str:
         """A term that is no sum, as it would stand in CUDA C++."""
-        known = self._texts.get(term)
-        if known is None:
+        text = self._texts.get(term)
+        if text is None:
             for node in bottom_up(self._texts, self._parts, term):
                 self._texts[node] = _short(self._written(node))
-            known = self._texts[term]
-        return known
+            text = self._texts[term]
+        return text
 
     def _parts(self, term: Term) -> Iterable[Term]:
         """The terms whose texts stand in that of a term, or decide how it is written."""

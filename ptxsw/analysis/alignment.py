@@ -111,10 +111,10 @@ class Alignment:
 
     def _needs_of_product(self, term: Term, size: int, depth: int) -> _Needs | None:
         """One factor has to make up for what the others lack."""
-        known = [self.known(factor) for factor in term.args]
+        factors_known = [self.known(factor) for factor in term.args]
         for at, factor in enumerate(term.args):
             others = 1
-            for number in known[:at] + known[at + 1 :]:
+            for number in factors_known[:at] + factors_known[at + 1 :]:
                 others = min(others * number, _MOST)
             needs = self._needs(factor, _rest(size, others), depth + 1)
             if needs is not None:
@@ -177,9 +177,9 @@ def lowest(value: int) -> int:
     return value & -value if value else _MOST
 
 
-def _rest(size: int, known: int) -> int:
-    """What is lacking to a multiple of `size` in a product with a multiple of `known`."""
-    return max(1, size // known)
+def _rest(size: int, divisor: int) -> int:
+    """What is lacking to a multiple of `size` in a product with a multiple of `divisor`."""
+    return max(1, size // divisor)
 
 
 def _joined(one: Mapping[tuple[str, int], int], other: Mapping[tuple[str, int], int]) -> _Needs:

@@ -44,9 +44,9 @@ def facts(conditions: Iterable[Term], grid: Grid) -> Facts:
     for term in conjuncts(conditions, grid.terms):
         if term.kind == "or":
             parts = [_fact(part, grid) for part in _disjuncts(term)]
-            known = tuple(part for part in parts if part is not None)
-            if len(known) == len(parts):
-                either.append(known)
+            inequalities = tuple(part for part in parts if part is not None)
+            if len(inequalities) == len(parts):
+                either.append(inequalities)
         elif (fact := _fact(term, grid)) is not None:
             certain.append(fact)
     return Facts(tuple(certain), tuple(either))
@@ -80,11 +80,11 @@ def _fact(term: Term, grid: Grid) -> Polynomial | None:
     return sides[0] - sides[1] + (term.kind == "slt")
 
 
-def proved(excess: Polynomial, known: Facts, grid: Grid) -> bool:
+def proved(excess: Polynomial, given: Facts, grid: Grid) -> bool:
     """Is a polynomial at most 0, by numbers alone or by one fact?"""
     if grid.span(excess)[1] <= 0:
         return True
-    return any(grid.span(excess - fact)[1] <= 0 for fact in known.at_most_0)
+    return any(grid.span(excess - fact)[1] <= 0 for fact in given.at_most_0)
 
 
 def orders(a: Range, b: Range) -> tuple[Polynomial, Polynomial]:
@@ -96,17 +96,17 @@ def orders(a: Range, b: Range) -> tuple[Polynomial, Polynomial]:
     return (first + a.high) - (second + b.low), (second + b.high) - (first + a.low)
 
 
-def apart(a: Range, b: Range, known: Facts, grid: Grid) -> bool:
+def apart(a: Range, b: Range, given: Facts, grid: Grid) -> bool:
     """Do the ranges surely have no byte in common, and are they what they claim to be? Pointers
     that are compared must be known not to be so large that an address would wrap."""
-    if not all(proved(need, known, grid) for need in (*a.needs, *b.needs)):
+    if not all(proved(need, given, grid) for need in (*a.needs, *b.needs)):
         return False
     if a.base is not b.base and any(grid.limits(r.base)[1] >= FARTHEST for r in (a, b)):
         return False
     ways = orders(a, b)
-    if any(proved(way, known, grid) for way in ways):
+    if any(proved(way, given, grid) for way in ways):
         return True
     return any(
         all(any(proved(way, Facts((fact,)), grid) for way in ways) for fact in group)
-        for group in known.one_of
+        for group in given.one_of
     )

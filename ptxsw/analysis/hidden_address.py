@@ -62,9 +62,9 @@ def _loaded(trace: Trace, access: Access, term: Term) -> Iterator[int]:
     before = {deep for node in loads for arg in node.args for deep in walk(arg)}
     for node in loads:
         if node not in before:
-            made = [a.index for a in trace.accesses if _reads(a, node.args[0])]
-            earlier = [index for index in made if index < access.index]
-            for index in earlier[-1:] or made[:1]:
+            readers = [a.index for a in trace.accesses if _reads(a, node.args[0])]
+            earlier = [index for index in readers if index < access.index]
+            for index in earlier[-1:] or readers[:1]:
                 yield trace.module.source.line(trace.cfg.instructions[index].span.start)
 
 

@@ -90,10 +90,10 @@ class _Equations:
         terms = self._terms
         step = self._step(value)
         here = terms.add(value, terms.const(step, value.width))
-        known = solved(terms, self(self._other(value)), here)
-        if known is None:
+        solution = solved(terms, self(self._other(value)), here)
+        if solution is None:
             return None
-        self._known.append(known)
+        self._known.append(solution)
         return step
 
     def _step(self, value: Term) -> int:

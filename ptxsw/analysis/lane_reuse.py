@@ -206,9 +206,9 @@ class _Earlier:
     def add(self, access: Access, where: Place) -> None:
         here = self._known.setdefault((where.key, where.stride), {})
         for element in range(access.elements):
-            known = here.setdefault(where.offset + element * access.bits // 8, [])
-            known.append((access, element))
-            del known[1 : 1 - _SOURCES_TRIED]
+            loads = here.setdefault(where.offset + element * access.bits // 8, [])
+            loads.append((access, element))
+            del loads[1 : 1 - _SOURCES_TRIED]
 
 
 def candidates(

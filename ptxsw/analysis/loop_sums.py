@@ -198,9 +198,9 @@ class LoopSums:
             return None
         self._machine.run(step, state, index)
         value = state.env[reg]
-        known = value.width in (32, 64) and self._is_sum(value) and not _is_number(value)
-        known = known and all(part.kind != "mul" for part, _ in split(value)[1])
-        return value if known and all(a in self.registers for a in _atoms(value)) else None
+        is_sum = value.width in (32, 64) and self._is_sum(value) and not _is_number(value)
+        is_sum = is_sum and all(part.kind != "mul" for part, _ in split(value)[1])
+        return value if is_sum and all(a in self.registers for a in _atoms(value)) else None
 
     @cached_property
     def _only_set(self) -> Mapping[Reg, int]:

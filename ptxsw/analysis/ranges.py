@@ -319,14 +319,14 @@ class _Path:
         for comparison in comparisons(self._told, self.terms):
             inner = _Path(self.grid, (), self.given)
             try:
-                told = inner.decision(comparison)
+                decision = inner.decision(comparison)
             except Unbounded:
                 continue
-            if told is not None:
-                atom, side, value = told
-                known = decided.setdefault(atom, [])
-                if side not in (other for other, _, _ in known):
-                    known.append((side, value, tuple(inner.needs)))
+            if decision is not None:
+                atom, side, value = decision
+                decisions = decided.setdefault(atom, [])
+                if side not in (other for other, _, _ in decisions):
+                    decisions.append((side, value, tuple(inner.needs)))
         return decided
 
     def decision(self, comparison: Comparison) -> tuple[Term, str, Polynomial] | None:

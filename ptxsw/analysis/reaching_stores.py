@@ -58,23 +58,23 @@ class ReachingStores:
         accesses = {a.index: a for a in trace.accesses}
         self._blocks: dict[int, _Block] = {}
         for block in self._cfg.blocks:
-            mine = self._blocks[block.number] = _Block()
+            own = self._blocks[block.number] = _Block()
             for index in range(block.start, block.end):
                 instruction = self._cfg.instructions[index]
                 if is_barrier(instruction):
-                    mine.barriers.append(index)
+                    own.barriers.append(index)
                 elif writes(instruction):
-                    mine.writes.setdefault(pointers(accesses.get(index)), []).append(index)
+                    own.writes.setdefault(pointers(accesses.get(index)), []).append(index)
                 elif orders(instruction):
-                    mine.writes.setdefault(ORDER, []).append(index)
+                    own.writes.setdefault(ORDER, []).append(index)
 
     def reaching(self, at: int) -> Iterable[tuple[Pointers | str, int]]:
         """For each set of pointers one store from which `at` can be reached without a barrier;
         for `ORDER` what orders memory and stores nothing."""
         block = self._cfg.blocks[self._cfg.block_of[at]]
-        mine = self._blocks[block.number]
-        stores = mine.since_barrier(block.start, at)
-        if mine.open_above(at):
+        own = self._blocks[block.number]
+        stores = own.since_barrier(block.start, at)
+        if own.open_above(at):
             stores = {**self._before[block.number], **stores}
         return stores.items()
 
@@ -88,9 +88,9 @@ class ReachingStores:
         while work:
             number = work.pop()
             waiting.discard(number)
-            block, mine = self._cfg.blocks[number], self._blocks[number]
-            after = mine.since_barrier(block.start, block.end)
-            if mine.open_above(block.end):
+            block, own = self._cfg.blocks[number], self._blocks[number]
+            after = own.since_barrier(block.start, block.end)
+            if own.open_above(block.end):
                 after = {**before[number], **after}
             for successor in block.successors:
                 size = len(before[successor])

@@ -76,8 +76,8 @@ def _of(trace: Trace, index: int, access: Access | None, level: Mapping[Reg, Var
         fixed = ("const", "param") if trace.function.kind == "entry" else ("const",)
         constant = access.space in fixed or "nc" in instruction.modifiers
         return access.variants[0].address.variance if constant else Variance.LANE
-    known = meaning(instruction.opcode, instruction.modifiers) is not None
-    if not known or any(isinstance(o, Symbol) for o in instruction.operands):
+    is_modelled = meaning(instruction.opcode, instruction.modifiers) is not None
+    if not is_modelled or any(isinstance(o, Symbol) for o in instruction.operands):
         return Variance.LANE  # a symbol may be a variable of each thread's own
     read = (r for r in isa.uses(instruction) if isinstance(r, Special))
     specials = (SPECIALS[s.name][0] if s.name in SPECIALS else Variance.LANE for s in read)

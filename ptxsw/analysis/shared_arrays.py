@@ -42,10 +42,10 @@ def places(arrays: Sequence[Variable]) -> tuple[dict[str, int], int | None]:
     return offsets, None if any(array.is_dynamic for array in arrays) else at
 
 
-def block_shapes(trace: Trace, known: Block | None) -> tuple[Block, ...]:
-    """Shapes of the block: the one that is `known`, or usual ones."""
-    if known is not None:
-        return (known,)
+def block_shapes(trace: Trace, asked: Block | None) -> tuple[Block, ...]:
+    """Shapes of the block: the one that is asked for, or usual ones."""
+    if asked is not None:
+        return (asked,)
     plane = any(
         term.value in ("%tid.y", "%tid.z")
         for access in trace.accesses

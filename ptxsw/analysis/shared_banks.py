@@ -216,16 +216,16 @@ class _Scene:
         first: list[Addresses] = []
         for trial in range(trials):
             chosen = {t: Random(f"{trial} {n}").randint(1, 64) for n, t in enumerate(free)}
-            made: list[Addresses] = []
+            addresses: list[Addresses] = []
             for turn in turns:
                 now = {
                     t: turn if t.origin is Origin.ITERATION else 1 << turn
                     for t in every
                     if self._steps(t)
                 }
-                made += self._made(address, tested, chosen | now, every, within=not free)
-            counted.add(tuple(wavefronts(a, size) for a in made))
-            first = first or made
+                addresses += self._made(address, tested, chosen | now, every, within=not free)
+            counted.add(tuple(wavefronts(a, size) for a in addresses))
+            first = first or addresses
         if len(counted) == 1:  # else it depends on what only the run knows
             yield from dict.fromkeys(first)
 
@@ -243,13 +243,13 @@ class _Scene:
             threads = block[0] * block[1] * block[2]
             for start in range(0, min(threads, self._warps * LANES), LANES):
                 warp = range(start, min(start + LANES, threads))
-                known = self._columns(block, warp, chosen)
-                self._place(block, warp, leaves, known)
+                by_leaf = self._columns(block, warp, chosen)
+                self._place(block, warp, leaves, by_leaf)
                 count = len(warp)
-                taking = [columns(c, known, count) for c in tested]
+                taking = [columns(c, by_leaf, count) for c in tested]
                 addresses = [
                     at
-                    for at, *holds in zip(columns(address, known, count), *taking, strict=True)
+                    for at, *holds in zip(columns(address, by_leaf, count), *taking, strict=True)
                     if all(holds) and (not within or self._exists(at))
                 ]
                 if addresses:
@@ -258,12 +258,12 @@ class _Scene:
     def _columns(self, block: Block, warp: range, chosen: Values) -> dict[Term, Column]:
         """What is known of the lanes of a warp, where some terms are given."""
         key = block, warp.start, tuple(chosen.items())
-        known = self._warps_known.get(key)
-        if known is None:
-            known = self._warps_known[key] = {
+        columns = self._warps_known.get(key)
+        if columns is None:
+            columns = self._warps_known[key] = {
                 term: (value & ((1 << term.width) - 1),) for term, value in chosen.items()
             }
-        return known
+        return columns
 
     def _place(
         self, block: Block, warp: range, leaves: Iterable[Term], known: dict[Term, Column]

@@ -14,50 +14,50 @@ from ptxsw.analysis.warps import LINE, Offsets
 BANKS = 32  # of 4 bytes
 
 
-def stride(found: Offsets) -> int | None:
+def stride(offsets: Offsets) -> int | None:
     """The bytes from every lane to the next, where that is one number."""
-    steps = {b - a for a, b in pairwise(found)}
+    steps = {b - a for a, b in pairwise(offsets)}
     return steps.pop() if len(steps) == 1 else None
 
 
-def sectors(found: Offsets, size: int) -> int:
+def sectors(offsets: Offsets, size: int) -> int:
     """32-byte sectors that the lanes touch, `size` bytes each."""
-    return len(touched(found, size, SECTOR))
+    return len(touched(offsets, size, SECTOR))
 
 
-def lines(found: Offsets, size: int) -> int:
+def lines(offsets: Offsets, size: int) -> int:
     """128-byte lines that the lanes touch, `size` bytes each."""
-    return len(touched(found, size, LINE))
+    return len(touched(offsets, size, LINE))
 
 
-def used(found: Offsets, size: int) -> int:
+def used(offsets: Offsets, size: int) -> int:
     """Different bytes that the lanes ask for."""
-    return len(touched(found, size, 1))
+    return len(touched(offsets, size, 1))
 
 
-def local_sectors(found: Offsets, size: int) -> int:
+def local_sectors(offsets: Offsets, size: int) -> int:
     """Sectors of local memory, where the words of one address lie side by side for the lanes."""
     places: set[tuple[int, int]] = set()
-    for lane, at in enumerate(found):
+    for lane, at in enumerate(offsets):
         places.update((word, lane * 4 // SECTOR) for word in touched((at,), size, 4))
     return len(places)
 
 
-def bank_ways(found: Offsets, size: int, *, apart: bool = False) -> int:
+def bank_ways(offsets: Offsets, size: int, *, apart: bool = False) -> int:
     """How often shared memory must be asked: 1 where no two lanes want different words of one
     bank. Accesses of 8 and 16 bytes are served by half and quarter warps. `apart`: lanes that want
     the same word wait for each other, as in an atomic operation."""
     together = LANES * 4 // max(4, size)
     worst = 1
-    for first in range(0, len(found), together):
-        lanes = found[first : first + together]
+    for first in range(0, len(offsets), together):
+        lanes = offsets[first : first + together]
         words = [word for at in lanes for word in touched((at,), size, 4)]
         banks = [word % BANKS for word in (words if apart else set(words))]
         worst = max(worst, *(banks.count(bank) for bank in set(banks)))
     return worst
 
 
-def meeting(found: Offsets, size: int) -> int:
+def meeting(offsets: Offsets, size: int) -> int:
     """How many lanes want the same word, at most."""
-    words = Counter(word for at in found for word in touched((at,), size, 4))
+    words = Counter(word for at in offsets for word in touched((at,), size, 4))
     return max(words.values(), default=1)

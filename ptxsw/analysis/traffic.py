@@ -58,9 +58,9 @@ class Traffic(Struct, frozen=True):
         if _is_local(self.access):
             return self._local()
         counts = [{_worst(request, self.size) for request in case} for case in self.cases]
-        if any(max(found)[0] - min(found)[0] > 1 for found in counts):
+        if any(max(of_warps)[0] - min(of_warps)[0] > 1 for of_warps in counts):
             return None, None  # it depends on what only the run knows, and not on the phase alone
-        worst, unused = max(count for found in counts for count in found)
+        worst, unused = max(count for of_warps in counts for count in of_warps)
         return worst, round(-unused / (worst * SECTOR), 4)
 
     def _local(self) -> tuple[int | None, float | None]:

@@ -95,14 +95,14 @@ class _Moved(Struct, frozen=True):
         opaque = False
         for monomial, coefficient in polynomial.items():
             factor = tuple(t for t in monomial if warps.uniform(t) and t.value not in warps.sizes)
-            known = [t for t in monomial if warps.uniform(t) and t.value in warps.sizes]
+            sizes = [t for t in monomial if warps.uniform(t) and t.value in warps.sizes]
             lanes = [_by_lane(t, warps) for t in monomial if not warps.uniform(t)]
             if any(at is None for at in lanes):
                 return None
             if not lanes:
                 continue
             opaque |= any(t.kind != "atom" for t in monomial if not warps.uniform(t))
-            scale = coefficient * prod(warps.sizes[t.value] for t in known)
+            scale = coefficient * prod(warps.sizes[t.value] for t in sizes)
             old = parts.get(factor)
             parts[factor] = tuple(
                 tuple(

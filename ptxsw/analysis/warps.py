@@ -116,12 +116,12 @@ class Warps(Struct, frozen=True, dict=True):
         """Is the term the same for all lanes of a warp? What all lanes load from one address is,
         and so is `tid.x / 32`; a variable has one address, also where each thread has its own in
         local memory."""
-        known = self._uniform.get(term)
-        if known is None:
+        answer = self._uniform.get(term)
+        if answer is None:
             for node in bottom_up(self._uniform, self._deciding, term):
                 self._uniform[node] = self._is_uniform(node)
-            known = self._uniform[term]
-        return known
+            answer = self._uniform[term]
+        return answer
 
     @property
     def _most(self) -> Variance:

@@ -73,7 +73,7 @@ def run(
     if sort == "worst" and format != "json":  # whose readers sort for themselves
         report = ordered(report)
     draw: dict[str, Callable[[Report], str]] = {
-        "text": lambda found: analysis_text(found, paint(), width()),
+        "text": lambda contents: analysis_text(contents, paint(), width()),
         "json": as_json,
         "markdown": analysis_markdown,
     }

@@ -113,7 +113,7 @@ def check(
     known_launches = named_launches(launch or ())
     try:
         rules = run.chosen_rules(select, ignore)
-        known = run.read_baseline(baseline)
+        pinned_findings = run.read_baseline(baseline)
         task = run.Task(
             "", shape, arch, tuple(split(compiler_options)), rules, ptxas, findings=not resources,
             resources=resources, launches=known_launches,
@@ -123,39 +123,39 @@ def check(
         raise CommandError(str(error)) from error
     with bar("checking", len(every)) as step:
         answers = run.answers(every, task, processes(jobs), step)
-    told = run.told(answers, known, drift / 100)
-    for problem in (*told.problems, *told.notes):
+    summary = run.told(answers, pinned_findings, drift / 100)
+    for problem in (*summary.problems, *summary.notes):
         sys.stderr.write(f"{problem}\n")
-    kernels = [kernel.name for report in told.reports for kernel in report.kernels]
+    kernels = [kernel.name for report in summary.reports for kernel in report.kernels]
     missing = without_kernel(known_launches, kernels)
-    if missing and not (told.problems or resources):
+    if missing and not (summary.problems or resources):
         raise CommandError(f"--launch: no kernel {missing!r} in these files")
     if write_baseline is not None:
         write(write_baseline, run.new_baseline(answers))
-        raise typer.Exit(BAD_INPUT if told.problems else 0)
-    show(_drawn(told, format, help_uri, pinned=baseline))
-    if told.problems:
+        raise typer.Exit(BAD_INPUT if summary.problems else 0)
+    show(_drawn(summary, format, help_uri, pinned=baseline))
+    if summary.problems:
         raise typer.Exit(BAD_INPUT)
-    if told.fails(fail_on.value):
+    if summary.fails(fail_on.value):
         raise typer.Exit(_NO)
 
 
-def _drawn(told: Summary, format: Format, help_uri: str | None, pinned: str | None) -> str:
+def _drawn(summary: Summary, format: Format, help_uri: str | None, pinned: str | None) -> str:
     from ptxsw.findings.usage import usage_table
     from ptxsw.report import messages
     from ptxsw.report.layout import draw_text
 
     if format is Format.github:
-        return messages.github(told.findings)
+        return messages.github(summary.findings)
     if format is Format.text:
-        kernels = sum(len(report.kernels) for report in told.reports) or len(told.usages)
-        drawing = messages.text(told.findings, paint(), width())
-        if pinned is None and told.usages:
-            table = usage_table(told.usages)
+        kernels = sum(len(report.kernels) for report in summary.reports) or len(summary.usages)
+        drawing = messages.text(summary.findings, paint(), width())
+        if pinned is None and summary.usages:
+            table = usage_table(summary.usages)
             drawing += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
-        if not told.findings and (drawing or not kernels):
+        if not summary.findings and (drawing or not kernels):
             return drawing
-        return drawing + messages.summary(told.findings, kernels, len(told.reports)) + "\n"
+        return drawing + messages.summary(summary.findings, kernels, len(summary.reports)) + "\n"
     import json
 
     from ptxsw import __version__
@@ -163,13 +163,12 @@ def _drawn(told: Summary, format: Format, help_uri: str | None, pinned: str | No
     from ptxsw.report.sarif import sarif
 
     if format is Format.sarif:
-        return (
-            json.dumps(sarif(told.findings, rule_pages(), __version__, help_uri), indent=1) + "\n"
-        )
-    return json.dumps(_json(told, __version__), indent=1) + "\n"
+        log = sarif(summary.findings, rule_pages(), __version__, help_uri)
+        return json.dumps(log, indent=1) + "\n"
+    return json.dumps(_json(summary, __version__), indent=1) + "\n"
 
 
-def _json(told: Summary, version: str) -> dict[str, object]:
+def _json(summary: Summary, version: str) -> dict[str, object]:
     from msgspec import to_builtins
 
     return {
@@ -188,13 +187,13 @@ def _json(told: Summary, version: str) -> dict[str, object]:
                     if name not in ("line", "column", "file", "source_line", "source_column")
                 },
             }
-            for each in told.findings
+            for each in summary.findings
         ],
         "kernels": [
             {"file": report.file, "name": kernel.name, "totals": to_builtins(kernel.totals)}
-            for report in told.reports
+            for report in summary.reports
             for kernel in report.kernels
         ],
-        "resources": {name: to_builtins(usage) for name, usage in told.usages.items()},
-        "problems": list(told.problems),
+        "resources": {name: to_builtins(usage) for name, usage in summary.usages.items()},
+        "problems": list(summary.problems),
     }

@@ -140,17 +140,17 @@ def _assembled(task: Task) -> list[bytes]:
     from ptxsw.parser import parse
     from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas, assemble
 
-    made = []
+    cubins = []
     for ptx in inputs.ptx_of(task.path, task.arch, task.options):
         targets = parse(ptx.text, ptx.name).targets
         arch = task.arch or next((t for t in targets if t.startswith("sm_")), None)
         if arch is None:
             raise inputs.UnreadableInput(f"{ptx.name}: it names no target; give one with --arch")
         try:
-            made.append(assemble(ptx.text, arch, name=ptx.name).cubin)
+            cubins.append(assemble(ptx.text, arch, name=ptx.name).cubin)
         except (NoPtxas, AssemblyError) as error:
             raise inputs.UnreadableInput(f"{ptx.name}: {error}") from error
-    return made
+    return cubins
 
 
 # ---------------------------------------------------------------- many files

@@ -34,10 +34,10 @@ def toolkit(
     from ptxsw.toolchain.standin import ToolkitError, make_toolkit
 
     try:
-        made = make_toolkit(cuda, destination)
+        tree = make_toolkit(cuda, destination)
     except ToolkitError as error:
         raise CommandError(str(error)) from error
-    typer.echo(f"{made}/bin/ptxas is the stand-in; everything else is {cuda}'s")
+    typer.echo(f"{tree}/bin/ptxas is the stand-in; everything else is {cuda}'s")
 
 
 class Tool(StrEnum):

@@ -124,8 +124,8 @@ class HaloWriter(Struct):
     ) -> Iterator[str]:
         sent = self.names.new("sent", f"b{width}")
         yield f"selp.b{width} {sent}, {halo}, {full}, {holder};"
-        words, made = ((sent,), []) if width == 32 else self.values.split(sent, width)
-        yield from made
+        words, lines = ((sent,), []) if width == 32 else self.values.split(sent, width)
+        yield from lines
         into, last = self.values.received(register, width, words)
         yield from shuffles(into, words, f"idx${self.lane.shifted(delta)}, 31, {whole.mask}")
         yield from last

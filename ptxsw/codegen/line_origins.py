@@ -65,7 +65,7 @@ class LineOrigins:
         """For each new line the offset of the original's line that it copies or replaces; None
         where no copy stands before it."""
         starts, texts, numbers = self._lines
-        found: list[int | None] = []
+        origins: list[int | None] = []
         last: int | None = None  # the number of the line that was copied last
         between = 0  # new lines since then
         for text in new:
@@ -73,11 +73,11 @@ class LineOrigins:
             if number is None and last is not None and texts[last + 1 : last + 2] == [text]:
                 number = last + 1  # goes on as the original does, though other lines say the same
             if number is None:
-                found.append(None if last is None else starts[last])
+                origins.append(None if last is None else starts[last])
                 between += 1
                 continue
             if last is not None and number > last + 1 and between:
-                found[-between:] = [starts[last + 1]] * between
-            found.append(starts[number])
+                origins[-between:] = [starts[last + 1]] * between
+            origins.append(starts[number])
             last, between = number, 0
-        return found
+        return origins

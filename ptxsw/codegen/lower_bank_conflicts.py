@@ -52,14 +52,14 @@ class PermutedBanks(Struct, frozen=True):
 
 def _told(access: SharedAccess, line: Line) -> dict[str, Any]:
     """The wavefronts of an access, and of one that is changed its banks."""
-    told = {
+    facts = {
         "line": line(access.at),
         "wavefronts": round(access.before, 2),
         "wavefronts_after": round(access.after, 2),
     }
     if access.before == access.after:
-        return told
-    return told | {"banks": list(access.banks), "banks_after": list(access.banks_after)}
+        return facts
+    return facts | {"banks": list(access.banks), "banks_after": list(access.banks_after)}
 
 
 def lower(builder: Builder, cfg: Cfg, text: str, changes: Iterable[Change]) -> tuple[Edit, ...]:

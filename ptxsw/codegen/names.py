@@ -55,9 +55,9 @@ class Names(Struct):
     def once(self, stem: str, kind: str, lines: Iterable[str]) -> str:
         """A register set at the entry of the body by `lines`, in which `$` stands for it."""
         name = self.prefix + stem
-        known = self.registers.setdefault(kind, [])
-        if name not in known:
-            known.append(name)
+        names = self.registers.setdefault(kind, [])
+        if name not in names:
+            names.append(name)
             self.entry.extend(line.replace("$", name) for line in lines)
         return name
 

@@ -82,16 +82,16 @@ class Rematerializer(Struct):
 
     def _copy(self, position: int, now: dict[Reg, str]) -> dict[Reg, str]:
         instruction = self.plan.instructions[position]
-        made: dict[Reg, str] = {}
+        copies: dict[Reg, str] = {}
         for reg in isa.defs(instruction):
             declared = self.plan.function.body.declaration(reg)
             assert declared is not None, reg
-            made[reg] = self.names.new("ahead", declared.type.removeprefix("."))
+            copies[reg] = self.names.new("ahead", declared.type.removeprefix("."))
         text = blank_comments(self.text[instruction.start : instruction.end])
         behind = operand_spans(Source(self.text), instruction)[0].end - instruction.start
         read = {r.name: now[r] for r in isa.uses(instruction) if isinstance(r, Reg) and r in now}
-        written = {reg.name: name for reg, name in made.items()}
+        written = {reg.name: name for reg, name in copies.items()}
         dest = _WORD.sub(lambda word: written.get(word[0], word[0]), text[:behind])
         rest = _WORD.sub(lambda word: read.get(word[0], word[0]), text[behind:])
         self.lines.put_before(self.at, dest + rest)
-        return made
+        return copies

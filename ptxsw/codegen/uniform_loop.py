@@ -102,23 +102,23 @@ class Uniform(Struct, dict=True):
 
     def _begun(self, loop: UniformLoop, branch: Instruction, enters: bool) -> Iterator[str]:
         """In place of the branch that takes lanes past the loop."""
-        mine = self._in[loop.header]
+        predicate = self._in[loop.header]
         assert branch.guard is not None, branch
-        yield _taken(mine, branch.guard, enters)
+        yield _taken(predicate, branch.guard, enters)
         if loop.outer is not None:
-            yield f"and.pred {mine}, {mine}, {self._in[loop.outer]};"
+            yield f"and.pred {predicate}, {predicate}, {self._in[loop.outer]};"
         yield from self._vote(loop, branch, enters)
 
     def _left(self, loop: UniformLoop, branch: Instruction) -> Iterator[str]:
         """In place of the branch by which lanes leave the loop."""
-        mine = self._in[loop.header]
+        predicate = self._in[loop.header]
         assert branch.guard is not None, branch
         if branch.guard.negated == loop.stays:
             stay = self.names.new("stay", "pred")
             yield _taken(stay, branch.guard, loop.stays)
         else:
             stay = branch.guard.reg.name
-        yield f"and.pred {mine}, {mine}, {stay};"
+        yield f"and.pred {predicate}, {predicate}, {stay};"
         yield from self._vote(loop, branch, loop.stays)
 
     def _vote(self, loop: UniformLoop, branch: Instruction, into: bool) -> Iterator[str]:
@@ -152,17 +152,17 @@ class Uniform(Struct, dict=True):
 
     # ------------------------------------------------------------ guards
 
-    def _guard(self, lines: Insertions, index: int, mine: str) -> None:
+    def _guard(self, lines: Insertions, index: int, predicate: str) -> None:
         instruction = self.plan.instructions[index]
         if instruction.guard is None:
-            lines.guards[index] = mine
+            lines.guards[index] = predicate
             return
         both = self.names.new("both", "pred")
         own = instruction.guard.reg.name
         if instruction.guard.negated:
             lines.put_before(index, f"not.pred {both}, {own};")
             own = both
-        lines.put_before(index, f"and.pred {both}, {own}, {mine};")
+        lines.put_before(index, f"and.pred {both}, {own}, {predicate};")
         text = blank_comments(self.text[instruction.start : instruction.end])
         lines.replace(index, f"@{both} {_GUARD.sub('', text, count=1)}")
 

@@ -39,8 +39,8 @@ class Lane(Struct):
         """True where a row of the block may wrap inside a warp: the block has more than one
         row, and its width is no multiple of 32."""
         x, y, z = (self.names.prefix + name for name in ("x", "y", "z"))
-        known = self.names.registers.setdefault("b32", [])
-        known += [name for name in (x, y, z) if name not in known]
+        names = self.names.registers.setdefault("b32", [])
+        names += [name for name in (x, y, z) if name not in names]
         return self.names.once(
             "rows",
             "pred",

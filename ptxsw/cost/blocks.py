@@ -83,8 +83,8 @@ class _Stretch(NamedTuple):
 def _routine(name: str, stretch: _Stretch) -> Routine:
     leaders, targets, unresolved = {stretch.start}, dict[int, list[int]](), set[int]()
     for number in range(stretch.start, stretch.end):
-        to, known = stretch.successors(number)
-        if not known:
+        to, is_known = stretch.successors(number)
+        if not is_known:
             unresolved.add(number)
         if to == [number + 1] and not _ends_block(stretch.listing[number]):
             continue

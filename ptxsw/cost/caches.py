@@ -171,14 +171,14 @@ def _characteristic_time(gaps: Array, rate: float, capacity: float) -> float:
 def _shares(touches: Touches, misses: Array) -> dict[int, float]:
     """By instruction, the share of its touches that miss."""
     most = int(touches.number.max()) + 1
-    made = np.bincount(touches.number, minlength=most)
+    counts = np.bincount(touches.number, minlength=most)
     lost = np.bincount(touches.number, weights=misses, minlength=most)
-    return {int(n): float(lost[n] / made[n]) for n in np.flatnonzero(made)}
+    return {int(n): float(lost[n] / counts[n]) for n in np.flatnonzero(counts)}
 
 
 def _spread_shares(touches: Touches, behind: Touches, misses: Array) -> dict[int, float]:
     """The same of all touches, where only those behind the first-level cache can miss."""
     most = int(touches.number.max()) + 1
-    made = np.bincount(touches.number, minlength=most)
+    counts = np.bincount(touches.number, minlength=most)
     lost = np.bincount(behind.number, weights=misses, minlength=most)
-    return {int(n): float(lost[n] / made[n]) for n in np.flatnonzero(made)}
+    return {int(n): float(lost[n] / counts[n]) for n in np.flatnonzero(counts)}

@@ -102,4 +102,4 @@ def _company(question: Question) -> tuple[str, str, str] | None:
 
 def _code(text: str) -> str:
     """A text without comments, blanks made one."""
-    return _NO_CODE.sub(lambda found: found[1] or " ", text).strip()
+    return _NO_CODE.sub(lambda match: match[1] or " ", text).strip()

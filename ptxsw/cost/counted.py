@@ -128,14 +128,14 @@ def answers(questions: Sequence[Question], programs: Tools) -> list[Answered]:
     entries = [_entry(question, programs) for question in questions]
     by_number: dict[int, Answered] = {}
     for number, entry in enumerate(entries):
-        known = store.get(entry) if store is not None else None
-        if known is not None and known.report:
-            by_number[number] = msgspec.json.decode(known.report, type=tuple[Counted, ...])
+        stored = store.get(entry) if store is not None else None
+        if stored is not None and stored.report:
+            by_number[number] = msgspec.json.decode(stored.report, type=tuple[Counted, ...])
     missing = [number for number in range(len(questions)) if number not in by_number]
     for group in together([questions[number] for number in missing]):
         asked = [missing[at] for at in group]
-        made = _asked([questions[number] for number in asked], programs)
-        for number, one in zip(asked, made, strict=True):
+        fresh = _asked([questions[number] for number in asked], programs)
+        for number, one in zip(asked, fresh, strict=True):
             by_number[number] = one
             if store is not None and not isinstance(one, NotCounted):
                 answer = Answer(None, msgspec.json.encode(one))
@@ -157,7 +157,7 @@ def _asked(questions: Sequence[Question], programs: Tools) -> list[Answered]:
 def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Counted, ...]]:
     whole = combined(questions)
     try:
-        made = sass.read(
+        machine_code = sass.read(
             whole.text, questions[0].arch, compared=False, briefly=True, ptxas=programs.ptxas,
             disassembler=programs.nvdisasm, timeout=_PATIENCE,
         )  # fmt: skip
@@ -170,17 +170,17 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
         raise RefusedByPtxas(f"{program} took more than {_PATIENCE:.0f} s for its code") from error
     except (OSError, ValueError) as error:
         raise NotCounted(f"ptxas could not be run: {error}") from error
-    if made.note:
+    if machine_code.note:
         if programs.nvdisasm is None:
             raise NotCounted(_NEEDED)
-        raise RefusedByPtxas(made.note)
+        raise RefusedByPtxas(machine_code.note)
     functions = {function.name: function for function in parse(whole.text).kernels}
     for names in whole.names:
-        yield tuple(_counted(made, functions[name]) for name in names)
+        yield tuple(_counted(machine_code, functions[name]) for name in names)
 
 
-def _counted(made: sass.Sass, function: Function) -> Counted:
-    kernel = made.kernel(function.name)
+def _counted(machine_code: sass.Sass, function: Function) -> Counted:
+    kernel = machine_code.kernel(function.name)
     cfg = build(function.body)
     times = executions(kernel, cfg, TRIPS)
     at = {instruction.start: number for number, instruction in enumerate(cfg.instructions)}
@@ -199,14 +199,14 @@ def _counted(made: sass.Sass, function: Function) -> Counted:
         if instruction.root in ("LDL", "STL") and not _is_local(cfg, index):
             spilled += often * LANES * (width or 4) / _LINE
     return Counted(
-        made.arch,
+        machine_code.arch,
         kernel.registers,
         (kernel.spill_stores or 0) + (kernel.spill_loads or 0),
         kernel.shared,
         dict(pipes),
         tuple(uses),
         spilled,
-        _waits(made.arch, kernel, times),
+        _waits(machine_code.arch, kernel, times),
     )
 
 

@@ -40,25 +40,25 @@ _ONE_EACH: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def executions(made: MachineKernel, cfg: Cfg, trips: float) -> tuple[float, ...]:
-    """For each instruction of `made` how often a warp executes it on average; `cfg` is the flow
+def executions(code: MachineKernel, cfg: Cfg, trips: float) -> tuple[float, ...]:
+    """For each instruction of `code` how often a warp executes it on average; `cfg` is the flow
     graph of the PTX it was made from, and the lines have to be known.
 
     Code that is reached only where a test of ours fails counts 0, unless ptxas put it under
     predicates beside other code: then it is issued all the same. What ptxas adds counts as the
     block that it stands in, a routine as often as it is called.
     """
-    if not made.routines:
+    if not code.routines:
         return ()
-    scene = _scene(made, cfg, trips)
-    counts = [0.0] * len(made.instructions)
-    for block in made.routines[0].flow.blocks:
+    scene = _scene(code, cfg, trips)
+    counts = [0.0] * len(code.instructions)
+    for block in code.routines[0].flow.blocks:
         counts[block.start : block.end] = _of_block(scene, block)
     calls: defaultdict[str, float] = defaultdict(float)
-    for instruction, times in zip(made.instructions, counts, strict=True):
+    for instruction, times in zip(code.instructions, counts, strict=True):
         if instruction.root == "CALL":
             calls[instruction.operands.strip("`()")] += times
-    for routine in made.routines[1:]:
+    for routine in code.routines[1:]:
         for block in routine.flow.blocks:
             counts[block.start : block.end] = [calls[routine.name]] * (block.end - block.start)
     return tuple(counts)
@@ -94,16 +94,16 @@ class _Scene(Struct, frozen=True):
     trips: float
 
 
-def _scene(made: MachineKernel, cfg: Cfg, trips: float) -> _Scene:
+def _scene(code: MachineKernel, cfg: Cfg, trips: float) -> _Scene:
     at = {ins.start: number for number, ins in enumerate(cfg.instructions)}
-    places = [None if i.ptx is None else at.get(i.ptx) for i in made.instructions]
+    places = [None if i.ptx is None else at.get(i.ptx) for i in code.instructions]
     origins = tuple(None if p is None else cfg.block_of[p] for p in places)
     fallback = fallback_blocks(cfg)
-    flow = made.routines[0].flow
+    flow = code.routines[0].flow
     cold = frozenset(
         block.number
         for block in flow.blocks
-        if _is_cold(made.of_block(block), origins[block.start : block.end], fallback)
+        if _is_cold(code.of_block(block), origins[block.start : block.end], fallback)
     )
     depths = [0] * len(places)
     hot = [False] * len(places)
@@ -119,7 +119,7 @@ def _scene(made: MachineKernel, cfg: Cfg, trips: float) -> _Scene:
         place if origin is not None and counts and depth == deepest[origin] else None
         for place, origin, depth, counts in zip(places, origins, depths, hot, strict=True)
     ]
-    times = _per_copy(cfg, _copies(made.instructions, inner, cfg), trips)
+    times = _per_copy(cfg, _copies(code.instructions, inner, cfg), trips)
     loops = [len(cfg.loops_around(block.number)) for block in cfg.blocks]
     return _Scene(origins, tuple(depths), loops, deepest, times, cold, fallback, trips)
 
@@ -138,8 +138,8 @@ def _is_cold(
     ]
     if ours:
         return any(ours)
-    known = [origin in fallback for origin in origins if origin is not None]
-    return any(known) and sum(known) * 2 > len(known)
+    cold = [origin in fallback for origin in origins if origin is not None]
+    return any(cold) and sum(cold) * 2 > len(cold)
 
 
 def _copies(
@@ -191,6 +191,6 @@ def _of_block(scene: _Scene, block: Block) -> list[float]:
             counts.append(scene.trips ** scene.depths[number])
         else:
             counts.append(scene.times[origin])
-    known = [times for times in counts if times is not None]
-    shared = sum(known) / len(known) if known else 1.0
+    certain = [times for times in counts if times is not None]
+    shared = sum(certain) / len(certain) if certain else 1.0
     return [shared if times is None else times for times in counts]

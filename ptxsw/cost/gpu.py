@@ -121,8 +121,8 @@ def find(name: str) -> Gpu:
     for gpu in gpus().values():
         if _plain(gpu.name) == wanted:
             return gpu
-    known = ", ".join(sorted(path.stem for path in _HOME.glob("*.toml")))
-    raise UnknownGpu(f"no GPU {name!r} is described; there are {known}")
+    names = ", ".join(sorted(path.stem for path in _HOME.glob("*.toml")))
+    raise UnknownGpu(f"no GPU {name!r} is described; there are {names}")
 
 
 @lru_cache(maxsize=8)
@@ -135,9 +135,9 @@ def of_target(target: str | None) -> Gpu:
             gpu = _read(path)
             if name in gpu.architectures:
                 return gpu.as_architecture(name)
-    known = sorted((a for gpu in gpus().values() for a in gpu.architectures), key=_number)
+    architectures = sorted((a for gpu in gpus().values() for a in gpu.architectures), key=_number)
     raise UnknownGpu(
-        f"no GPU of {target or 'this target'} is described; there are {', '.join(known)}"
+        f"no GPU of {target or 'this target'} is described; there are {', '.join(architectures)}"
     )
 
 

@@ -51,8 +51,10 @@ def of_machine_code(kernel: MachineKernel, executed: Mapping[int, float]) -> Mix
     for routine in kernel.routines:
         for block in routine.flow.blocks:
             inside = kernel.of_block(block)
-            known = [executed[i.ptx] for i in inside if i.ptx is not None and i.ptx in executed]
-            usual = sorted(known)[len(known) // 2] if known else 0.0
+            executions = [
+                executed[i.ptx] for i in inside if i.ptx is not None and i.ptx in executed
+            ]
+            usual = sorted(executions)[len(executions) // 2] if executions else 0.0
             for instruction in inside:
                 at = instruction.ptx
                 times = executed[at] if at is not None and at in executed else usual

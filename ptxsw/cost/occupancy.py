@@ -106,11 +106,11 @@ class _Need(Struct, frozen=True):
 
 def limits(target: str) -> Limits:
     """The limits of a target such as "sm_80" or "sm_90a". Raises UnknownTarget."""
-    known = _all_limits()
+    table = _all_limits()
     name = plain_name(target)
-    if name is None or name not in known:
-        raise UnknownTarget(f"no limits are known for {target!r}; known are {', '.join(known)}")
-    return known[name]
+    if name is None or name not in table:
+        raise UnknownTarget(f"no limits are known for {target!r}; known are {', '.join(table)}")
+    return table[name]
 
 
 def targets() -> tuple[str, ...]:

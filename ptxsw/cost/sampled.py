@@ -200,11 +200,11 @@ class _Counting:
         """What each instruction asked for; what was looked at stands for all."""
         return {number: self._scaled(number, found) for number, found in self._asked.items()}
 
-    def _scaled(self, number: int, found: Asked) -> Asked:
+    def _scaled(self, number: int, asked: Asked) -> Asked:
         times = self._visits[number] / self._looked[number]
         return Asked(
-            found.lanes * times, found.sectors * times, found.passes * times,
-            found.distinct * times, found.write, found.cached,
+            asked.lanes * times, asked.sectors * times, asked.passes * times,
+            asked.distinct * times, asked.write, asked.cached,
         )  # fmt: skip
 
 

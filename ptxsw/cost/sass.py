@@ -200,8 +200,8 @@ def read(
     marking = (*options, "-lineinfo") if "-lineinfo" not in options else options
     alone = lines and not compared
     text, given = (places.copy, marking) if alone else (ptx, options)
-    made = assemble(text, arch, ptxas=ptxas, options=given, name=name, timeout=timeout)
-    plain = cubin.read(made.cubin)
+    result = assemble(text, arch, ptxas=ptxas, options=given, name=name, timeout=timeout)
+    plain = cubin.read(result.cubin)
     if lines and compared:
         copy = assemble(places.copy, arch, ptxas=ptxas, options=marking, name=name, timeout=timeout)
         marked = cubin.read(copy.cubin)
@@ -209,11 +209,11 @@ def read(
             plain = marked
         else:
             problem = "ptxas makes other code with -lineinfo: PTX lines are not known"
-    resources = {r.kernel: r for r in made.resources}
+    resources = {r.kernel: r for r in result.resources}
     counts = {f.name: Counter(i.name for i in f.body.instructions) for f in module.kernels}
     listing, note = (_decoded(plain) if briefly else None), ""
     if listing is None:
-        listing, note = _disassembled(plain, made.cubin, disassembler, timeout)
+        listing, note = _disassembled(plain, result.cubin, disassembler, timeout)
     sass = _sass(plain, listing, note, places if lines else None)
     kernels = (_completed(k, resources.get(k.name), counts.get(k.name, {})) for k in sass.kernels)
     return Sass(sass.arch, tuple(kernels), "; ".join(filter(None, (sass.note, problem))))
@@ -224,12 +224,12 @@ def read_cubin(
 ) -> Sass:
     """The kernels of a cubin. PTX lines are those that `ptxas -lineinfo` wrote into it; without
     the text, no instruction of the PTX is known. Raises BadCubin, or subprocess.TimeoutExpired."""
-    made = cubin.read(data)
-    return _sass(made, *_disassembled(made, data, disassembler, timeout), None)
+    parsed = cubin.read(data)
+    return _sass(parsed, *_disassembled(parsed, data, disassembler, timeout), None)
 
 
-def _codes(made: cubin.Cubin) -> dict[str, bytes]:
-    return {function.name: function.code for function in made.functions}
+def _codes(parsed: cubin.Cubin) -> dict[str, bytes]:
+    return {function.name: function.code for function in parsed.functions}
 
 
 def _completed(
@@ -245,33 +245,33 @@ Listing = Mapping[str, list[nvdisasm.DisassembledLine]]
 """Instructions, padding included, by the name of their function."""
 
 
-def _sass(made: cubin.Cubin, listing: Listing, note: str, places: _Places | None) -> Sass:
+def _sass(parsed: cubin.Cubin, listing: Listing, note: str, places: _Places | None) -> Sass:
     kernels = (
-        _kernel(made.arch, code, listing.get(code.name, []), places)
-        for code in made.functions
+        _kernel(parsed.arch, code, listing.get(code.name, []), places)
+        for code in parsed.functions
         if code.entry
     )
-    return Sass(made.arch, tuple(kernels), note)
+    return Sass(parsed.arch, tuple(kernels), note)
 
 
 def _disassembled(
-    made: cubin.Cubin, data: bytes, disassembler: str | None, timeout: float | None
+    parsed: cubin.Cubin, data: bytes, disassembler: str | None, timeout: float | None
 ) -> tuple[Listing, str]:
     """What nvdisasm says of a cubin, or why nothing is known."""
-    if made.arch < _FIRST_ARCH:
-        return {}, f"machine code of sm_{made.arch} is not read: registers and PTX counts alone"
+    if parsed.arch < _FIRST_ARCH:
+        return {}, f"machine code of sm_{parsed.arch} is not read: registers and PTX counts alone"
     try:
         return nvdisasm.disassemble(data, disassembler, timeout=timeout), ""
     except nvdisasm.NoNvdisasm as error:
         return {}, f"registers and PTX counts alone: {error}"
 
 
-def _decoded(made: cubin.Cubin) -> Listing | None:
+def _decoded(parsed: cubin.Cubin) -> Listing | None:
     """The kernels of a cubin without nvdisasm; None where that cannot read all of them."""
     listing = {}
-    for code in made.functions:
+    for code in parsed.functions:
         if code.entry:
-            lines = decoded(code, made.arch)
+            lines = decoded(code, parsed.arch)
             if lines is None:
                 return None
             listing[code.name] = lines

@@ -41,14 +41,16 @@ def read(
             if len(texts) == 1:
                 return [error], ""
     each = [read([text], name, arch, timeout=timeout) for text in texts]
-    return [made for kernels, _ in each for made in kernels], next((n for _, n in each if n), "")
+    return [kernel for kernels, _ in each for kernel in kernels], next(
+        (n for _, n in each if n), ""
+    )
 
 
 def _read(
     texts: Sequence[Module], name: str, arch: str, timeout: float | None
 ) -> tuple[list[Made], str]:
     whole = combined([Question(tuple(texts), name, arch)])
-    made = sass.read(whole.text, arch, compared=False, briefly=True, timeout=timeout)
+    machine_code = sass.read(whole.text, arch, compared=False, briefly=True, timeout=timeout)
     module = parse(whole.text)
     (names,) = whole.names
     kernels: list[Made] = []
@@ -57,8 +59,8 @@ def _read(
             module.kernel(own).body.instructions, text.kernel(name).body.instructions, strict=True
         )
         places = {new.start: old.start for new, old in pairs}
-        kernels.append(_placed(made.kernel(own), text, name, places))
-    return kernels, made.note
+        kernels.append(_placed(machine_code.kernel(own), text, name, places))
+    return kernels, machine_code.note
 
 
 def _placed(

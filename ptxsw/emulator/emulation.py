@@ -362,18 +362,18 @@ class Emulation:
             reached.append((successor, State(env, conditions, state.epochs)))
         return reached
 
-    def _impossible(self, condition: Term, known: tuple[Term, ...], loops_back: bool) -> bool:
+    def _impossible(self, condition: Term, given: tuple[Term, ...], loops_back: bool) -> bool:
         """Does the path contradict itself? Looks first, asks the solver last, and not at the end
         of a loop, where both sides are nearly always possible."""
         if condition.kind == "const":
             return not condition.value
-        if condition in known or self.apart is not None:
+        if condition in given or self.apart is not None:
             return False
-        if self.terms.not_(condition) in known:
+        if self.terms.not_(condition) in given:
             return True
-        if loops_back or not self.recording or not known:
+        if loops_back or not self.recording or not given:
             return False
-        return self.solver.contradicts(condition, known)
+        return self.solver.contradicts(condition, given)
 
     def _blunt(self, number: int, state: State) -> State:
         """Irreducible flow: whatever any block may write is unknown here, and no earlier

@@ -12,21 +12,21 @@ Column = tuple[int, ...]
 
 def evaluate(term: Term, values: Mapping[Term, int]) -> int:
     """The unsigned value of a term whose atoms, loads and floating-point results are given."""
-    known: dict[Term, int] = {}
-    for node in bottom_up(known, lambda n: () if n in values else n.args, term):
+    results: dict[Term, int] = {}
+    for node in bottom_up(results, lambda n: () if n in values else n.args, term):
         if node in values:
-            known[node] = values[node] & ((1 << node.width) - 1)
+            results[node] = values[node] & ((1 << node.width) - 1)
         else:
-            known[node] = value_of(node, [known[a] for a in node.args])
-    return known[term]
+            results[node] = value_of(node, [results[a] for a in node.args])
+    return results[term]
 
 
-def columns(term: Term, known: dict[Term, Column], threads: int) -> Sequence[int]:
-    """The unsigned value of a term for each thread. `known` has the columns of its atoms, loads and
-    floating-point results, and gets those of all that it is made of."""
-    for node in bottom_up(known, arguments, term):
-        known[node] = _column(node, [known[a] for a in node.args], threads)
-    column = known[term]
+def columns(term: Term, values: dict[Term, Column], threads: int) -> Sequence[int]:
+    """The unsigned value of a term for each thread. `values` has the columns of its atoms, loads
+    and floating-point results, and gets those of all that it is made of."""
+    for node in bottom_up(values, arguments, term):
+        values[node] = _column(node, [values[a] for a in node.args], threads)
+    column = values[term]
     return column * threads if len(column) == 1 else column
 
 

@@ -53,12 +53,12 @@ class Joins:
         distinct: dict[tuple[Term | None, ...], State] = {}
         for state in states:
             key = tuple(state.env.get(reg) for reg in live)
-            known = distinct.get(key)
-            if known is None:
+            twin = distinct.get(key)
+            if twin is None:
                 distinct[key] = state
             else:
                 self.merged += 1
-                distinct[key] = self._common(number, known, state, known.env)
+                distinct[key] = self._common(number, twin, state, twin.env)
         if len(distinct) <= limit:
             return list(distinct.values())
         self.widened += 1
@@ -80,9 +80,9 @@ class Joins:
             if all(v is values[0] for v in values):
                 env[reg] = values[0]
                 continue
-            told = self._chosen(states, values)
-            if told is not None:
-                env[reg] = told
+            chosen = self._chosen(states, values)
+            if chosen is not None:
+                env[reg] = chosen
                 continue
             if controls is None:
                 controls = self.controlling_predicates(number)

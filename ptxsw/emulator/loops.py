@@ -148,9 +148,9 @@ def enter(
     for state in states:
         atoms.update(dict.fromkeys(_begin(facts, state, count, level, terms)))
     uniform = apart is Variance.UNIFORM and all(_uniform(facts, s, terms) for s in states)
-    known = {atom: turns[atom] for atom in atoms if atom in turns}
+    counts = {atom: turns[atom] for atom in atoms if atom in turns}
     left = {a: a if uniform else terms.behind(a) for a in atoms}
-    return Entered(left, uniform, known, count, again)
+    return Entered(left, uniform, counts, count, again)
 
 
 def _again(facts: LoopFacts, before: Mapping[Reg, Term], count: Term, terms: Terms) -> Term:

@@ -102,13 +102,13 @@ def _joined(a: History, b: History, mark: int) -> History:
         other = places.get(a[at].mark)
         if other is None:
             continue
-        known = _shared(a[: at + 1], b[: other + 1])
+        shared = _shared(a[: at + 1], b[: other + 1])
         since = _union(s for e in (*a[at + 1 :], *b[other + 1 :]) for s in e.stores)
         if at == len(a) - 1 and other == len(b) - 1:
-            return known
+            return shared
         if len(since) > _MAX_STORES:
             break
-        return (*known, Epoch(mark, since))[-_MAX_EPOCHS:]
+        return (*shared, Epoch(mark, since))[-_MAX_EPOCHS:]
     return (Epoch(mark),)
 
 
@@ -130,9 +130,9 @@ def _union(stores: Iterable[Store]) -> tuple[Store, ...]:
     union: dict[tuple[str, Term, int], Store] = {}
     for store in stores:
         key = (store.space, store.address, store.bytes)
-        known = union.get(key)
-        if known is not None and known.given != store.given:
-            store = Store(*key, tuple(c for c in known.given if c in store.given))
+        earlier = union.get(key)
+        if earlier is not None and earlier.given != store.given:
+            store = Store(*key, tuple(c for c in earlier.given if c in store.given))
         union[key] = store
     return tuple(union.values())
 

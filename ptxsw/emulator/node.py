@@ -83,13 +83,13 @@ def positive(term: Term) -> bool:
 
 def ones(term: Term) -> int:
     """Mask of the bits that may be set; as a number, an upper bound of the unsigned value."""
-    known = term._ones
-    if known is None:
+    mask = term._ones
+    if mask is None:
         for node in bottom_up(_BOUNDED, _bounding, term):
             node._ones = _possible_ones(node)
-        known = term._ones
-        assert known is not None
-    return known
+        mask = term._ones
+        assert mask is not None
+    return mask
 
 
 class _Bounded(Container[Term]):

@@ -91,10 +91,10 @@ class Record:
 
     def branch(self, index: int, values: tuple[Term, ...]) -> None:
         """A branch was run; `values` decided where it went."""
-        known = self._decided.setdefault(index, set())
-        known.add(values)
+        decided = self._decided.setdefault(index, set())
+        decided.add(values)
         seen = max(self.branches.get(index, Variance.UNIFORM), *(v.variance for v in values))
-        if len(known) > 1 and seen < Variance.LANE:
+        if len(decided) > 1 and seen < Variance.LANE:
             seen = max(seen, self._ways(self._cfg.block_of[index]))
         self.branches[index] = seen
 
@@ -163,5 +163,5 @@ def _values(
 def _note(seen: dict[_Key, frozenset[Term]], key: _Key, state: State) -> None:
     """Add what a state shows; of states that show the same the common conditions are kept."""
     facts = frozenset(state.conditions)
-    known = seen.get(key)
-    seen[key] = facts if known is None else known & facts
+    entry = seen.get(key)
+    seen[key] = facts if entry is None else entry & facts

@@ -64,13 +64,13 @@ class Samples:
 
     def value(self, term: Term, number: int) -> int:
         """The unsigned value of a term in a sample."""
-        known = self._values[number]
-        for node in walk_until(known, term):
+        values = self._values[number]
+        for node in walk_until(values, term):
             if node.kind in OPAQUE:
-                known[node] = _drawn(node, number % len(_SHAPES))
+                values[node] = _drawn(node, number % len(_SHAPES))
             else:
-                known[node] = value_of(node, [known[a] for a in node.args])
-        return known[term]
+                values[node] = value_of(node, [values[a] for a in node.args])
+        return values[term]
 
 
 _COUNTED = frozenset(Origin) - POINTERS - {Origin.COMPUTED, Origin.SPECIAL}

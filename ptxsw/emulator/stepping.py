@@ -100,14 +100,14 @@ def _step(
 ) -> SymbolicStep:
     source, span = module.source, instruction.span
     text = " ".join(source.slice(span).split())
-    known = {
+    held = {
         reg.name: term
         for reg, term in sorted(state.env.items(), key=lambda item: item[0].scope)
         if reg is not CARRY
     }
     written = {reg.name: state.env[reg] for reg in defs(instruction) if reg in state.env}
     return SymbolicStep(
-        index, source.line(span.start), instruction, text, known, written, state.conditions, access,
+        index, source.line(span.start), instruction, text, held, written, state.conditions, access,
     )  # fmt: skip
 
 

@@ -381,12 +381,12 @@ class SymbolicMachine:
 
 def _launch_bounds(function: Function) -> dict[str, int]:
     """Block dimensions that `.reqntid` fixes, and the thread indices that they make zero."""
-    known: dict[str, int] = {}
+    bounds: dict[str, int] = {}
     for axis, size in zip("xyz", function.block_shape or (), strict=False):
-        known[f"%ntid.{axis}"] = size
+        bounds[f"%ntid.{axis}"] = size
         if size == 1:
-            known[f"%tid.{axis}"] = 0
-    return known
+            bounds[f"%tid.{axis}"] = 0
+    return bounds
 
 
 def _named_outside_loads(body: Body) -> frozenset[str]:

@@ -269,35 +269,35 @@ class Terms(TermTable):
         """Bits of a term, of which the fields that they are made of are known."""
         if width == a.width:
             return a
-        known = [self._fields[part] for part in field_parts((a, low, width))]
+        fields = [self._fields[part] for part in field_parts((a, low, width))]
         match a.kind:
             case "const":
                 return self.const(a.value >> low, width)
-            case "sum" if known:
-                return self._field_of_sum(a, known, low, width)
-            case "mul" if known:
+            case "sum" if fields:
+                return self._field_of_sum(a, fields, low, width)
+            case "mul" if fields:
                 product = self.const(1, width)
-                for factor in known:
+                for factor in fields:
                     product = self.mul(product, factor)
                 return product
             case "and" | "or" | "xor":
-                x, y = known
+                x, y = fields
                 return {"and": self.and_, "or": self.or_, "xor": self.xor}[a.kind](x, y)
-            case "zext" if not known:
+            case "zext" if not fields:
                 return self.const(0, width)
             case "zext" | "sext":
                 extend = self.zext if a.kind == "zext" else self.sext
-                return extend(known[0], width)
+                return extend(fields[0], width)
             case "ite":
-                return self.ite(a.args[0], *known)
-            case "extract" | "concat" if known:
-                return known[0]
+                return self.ite(a.args[0], *fields)
+            case "extract" | "concat" if fields:
+                return fields[0]
         return self._node("extract", width, (a,), low)
 
-    def _field_of_sum(self, a: Term, known: Sequence[Term], low: int, width: int) -> Term:
+    def _field_of_sum(self, a: Term, fields: Sequence[Term], low: int, width: int) -> Term:
         constant, coefficients = a.value
         total = self.const(constant >> low, width)
-        for atom, coefficient in zip(known, coefficients, strict=True):
+        for atom, coefficient in zip(fields, coefficients, strict=True):
             part = self.scale(atom, coefficient >> low)
             total = self.add(total, part) if width > 1 else self.xor(total, part)
         return total

@@ -75,8 +75,8 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def named(names: Collection[str]) -> frozenset[str]:
     """Names of rules, which may be given without `ptxsw-`. Raises ValueError for one nobody
     knows."""
-    known = {rule.name for rule in RULES}
+    rules = {rule.name for rule in RULES}
     full = {name if name.startswith("ptxsw-") else f"ptxsw-{name}" for name in names}
-    if unknown := sorted(full - known):
-        raise ValueError(f"there is no rule {unknown[0]}; known are {', '.join(sorted(known))}")
+    if unknown := sorted(full - rules):
+        raise ValueError(f"there is no rule {unknown[0]}; known are {', '.join(sorted(rules))}")
     return frozenset(full)

@@ -43,8 +43,8 @@ def _finding(scene: Scene, sites: list[Site]) -> Finding:
 def _extra(site: Site) -> float:
     """Passes that conflicts add; where the stride changes from turn to turn, on average."""
     wide = max(1, (site.shown.bytes or 4) // 4)
-    known = [turn.bank_conflicts for turn in site.shown.turns if turn.bank_conflicts]
-    ways = sum(known) / len(known) if known else site.shown.bank_conflicts or 1
+    conflicts = [turn.bank_conflicts for turn in site.shown.turns if turn.bank_conflicts]
+    ways = sum(conflicts) / len(conflicts) if conflicts else site.shown.bank_conflicts or 1
     return (ways - 1) * wide
 
 

@@ -105,12 +105,12 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
 
     def trips(self, header: int) -> int:
         """How often a loop's body is run."""
-        known = self._trips.get(header)
-        if known is None:
+        count = self._trips.get(header)
+        if count is None:
             loop = self.trace.cfg.loops[header]
             counted = turns(self.trace, loop) if _ends_at_number(self.trace.cfg, loop) else None
-            known = self._trips[header] = counted or TRIPS
-        return known
+            count = self._trips[header] = counted or TRIPS
+        return count
 
     def times(self, index: int) -> float:
         """How often a warp that runs once through the kernel makes an instruction: as counted in a

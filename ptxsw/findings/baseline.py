@@ -48,9 +48,9 @@ def written(findings: Iterable[Located], resources: Mapping[str, Usage]) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def new(findings: Iterable[Located], known: Baseline) -> tuple[Located, ...]:
+def new(findings: Iterable[Located], pinned: Baseline) -> tuple[Located, ...]:
     """The findings beyond those that the baseline counts."""
-    left = Counter(known.findings)
+    left = Counter(pinned.findings)
     fresh = []
     for each in findings:
         if left[each.key] > 0:

@@ -71,9 +71,9 @@ def _weights(scene: Scene) -> Iterator[tuple[int, float]]:
 
 
 def _totals(sites: Sequence[Site], weights: Mapping[int, float]) -> model.Totals:
-    known = [site for site in sites if site.index in weights]
+    weighed = [site for site in sites if site.index in weights]
     return model.Totals(
-        round(sum((s.shown.bytes or 0) * LANES * s.times for s in known if s.is_global)),
-        round(sum((s.shown.sectors or 0) * s.times for s in known if s.shown.space != "shared")),
-        round(sum((passes(s) or 0) * s.times for s in known if s.shown.space == "shared")),
+        round(sum((s.shown.bytes or 0) * LANES * s.times for s in weighed if s.is_global)),
+        round(sum((s.shown.sectors or 0) * s.times for s in weighed if s.shown.space != "shared")),
+        round(sum((passes(s) or 0) * s.times for s in weighed if s.shown.space == "shared")),
     )

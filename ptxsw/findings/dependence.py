@@ -90,24 +90,24 @@ def _differs(site: Site) -> bool | None:
     shown = site.shown
     if shown.uniform or shown.lane_stride == 0:
         return False
-    known = shown.lane_stride or shown.lanes or shown.lane_step not in (None, "0")
-    return True if known else None
+    step = shown.lane_stride or shown.lanes or shown.lane_step not in (None, "0")
+    return True if step else None
 
 
 def _reads_place(read: Iterable[Reg | Special]) -> bool:
     return any(isinstance(one, Special) and one.name.startswith(_LANES) for one in read)
 
 
-def said(scene: Scene, found: Dependence) -> str:
+def said(scene: Scene, cause: Dependence) -> str:
     """ "the value of the load at line 61 of the PTX", "the index of the thread"."""
     parts = []
-    if found.loads:
-        lines = sorted({site.shown.line for site in found.loads})
+    if cause.loads:
+        lines = sorted({site.shown.line for site in cause.loads})
         several = "s" * (len(lines) > 1)
         parts.append(
             f"the value{several} of the load{several} at line{several} {_listed(lines)} of the PTX"
         )
-    if found.thread or not parts:
+    if cause.thread or not parts:
         parts.append("the index of the thread")
     return " and on ".join(parts)
 

@@ -25,7 +25,7 @@ def find(scene: Scene) -> Iterator[Finding]:
                 break
 
 
-def _finding(scene: Scene, loop: Loop, branch: int, found: Dependence) -> Finding:
+def _finding(scene: Scene, loop: Loop, branch: int, cause: Dependence) -> Finding:
     cfg = scene.trace.cfg
     body = sum(
         (cfg.blocks[n].end - cfg.blocks[n].start) * scene.times(cfg.blocks[n].start)
@@ -33,9 +33,9 @@ def _finding(scene: Scene, loop: Loop, branch: int, found: Dependence) -> Findin
         if cfg.blocks[n].end > cfg.blocks[n].start
     )
     return scene.finding(
-        NAME, "warning", [branch, *(site.index for site in found.loads)],
+        NAME, "warning", [branch, *(site.index for site in cause.loads)],
         measure="as many iterations as the longest lane",
-        what=f"The number of iterations of a lane depends on {said(scene, found)}. The warp "
+        what=f"The number of iterations of a lane depends on {said(scene, cause)}. The warp "
         "continues until its last lane is done, and the other lanes idle.",
         advice="Give each item to a whole warp, whose lanes share its iterations; or sort the "
         "items by length, so that the lanes of a warp have items of equal length.",

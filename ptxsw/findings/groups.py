@@ -47,8 +47,8 @@ class Group(Struct, frozen=True, dict=True):
         """Sectors that a warp brings into the L1 cache each time it makes all accesses. What the
         turn of a loop before has brought does not count."""
         if self.stride is None:
-            known = [site.shown.sectors or 0 for site in self.sites]
-            alone = max(known, default=0)
+            counts = [site.shown.sectors or 0 for site in self.sites]
+            alone = max(counts, default=0)
             own = len(self._touched(SECTOR))
             return self._new(alone * own if self.step is not None else alone)
         phase = self.sites[0].shown.phase or 0

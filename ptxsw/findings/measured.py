@@ -48,8 +48,8 @@ def _without_bounds(text: str, start: int, body: Span) -> tuple[Edit, ...]:
 
 
 def _assembled(text: str, arch: str) -> dict[str, KernelResources]:
-    made = assemble(text, arch)
-    shared = {code.name: code.shared for code in cubin.read(made.cubin).functions}
+    result = assemble(text, arch)
+    shared = {code.name: code.shared for code in cubin.read(result.cubin).functions}
     return {
         each.kernel: KernelResources(
             each.registers,
@@ -58,5 +58,5 @@ def _assembled(text: str, arch: str) -> dict[str, KernelResources]:
             each.spill_loads,
             shared.get(each.kernel, 0),
         )
-        for each in made.resources
+        for each in result.resources
     }

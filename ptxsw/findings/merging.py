@@ -26,8 +26,8 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     has the lines and the weight of all. Where the source line is not known, nothing is merged."""
     groups: dict[Hashable, list[Finding]] = {}
     for number, each in enumerate(findings):
-        known = each.file is not None and each.source_line is not None
-        place = (each.file, each.source_line) if known else number
+        is_placed = each.file is not None and each.source_line is not None
+        place = (each.file, each.source_line) if is_placed else number
         groups.setdefault((each.rule, each.level, each.kernel, place), []).append(each)
     return [_one(sorted(group, key=lambda f: -f.weight)) for group in groups.values()]
 

@@ -38,30 +38,31 @@ def _static(scene: Scene) -> int:
     return sum(v.size for v in variables if v.space == "shared" and v.name in body)
 
 
-def _impossible(scene: Scene, threads: int, found: Occupancy, shared: int) -> Finding:
+def _impossible(scene: Scene, threads: int, occupancy: Occupancy, shared: int) -> Finding:
     return scene.finding(
         NAME, "error", (),
         measure="cannot be launched",
         what=f"No block of {threads} threads fits a multiprocessor of {scene.arch}: it needs more "
-        f"{_noun(found.limiter)} than there is.",
+        f"{_noun(occupancy.limiter)} than there is.",
         advice="Make the block smaller, or let it need less of that resource.",
         weight=scene.executed, threads=threads, shared=shared,
     )  # fmt: skip
 
 
-def _low(scene: Scene, threads: int, found: Occupancy) -> Finding:
+def _low(scene: Scene, threads: int, occupancy: Occupancy) -> Finding:
     assert scene.arch is not None
     most = limits(scene.arch).warps
     return scene.finding(
-        NAME, "warning" if found.fraction < _LOW else "note", (),
-        measure=f"{found.warps} of {most} warps",
+        NAME, "warning" if occupancy.fraction < _LOW else "note", (),
+        measure=f"{occupancy.warps} of {most} warps",
         what=f"With blocks of {threads} threads a multiprocessor of {scene.arch} holds "
-        f"{found.blocks} at a time, {found.warps} of {most} warps: {_noun(found.limiter)} "
-        f"{'run' if found.limiter != 'shared' else 'runs'} out first. Fewer warps hide less "
-        "latency.",
-        advice=_advice(found),
-        weight=scene.executed * (_HALF - found.fraction),
-        warps=found.warps, blocks=found.blocks, limiter=found.limiter, fraction=found.fraction,
+        f"{occupancy.blocks} at a time, {occupancy.warps} of {most} warps: "
+        f"{_noun(occupancy.limiter)} {'run' if occupancy.limiter != 'shared' else 'runs'} "
+        "out first. Fewer warps hide less latency.",
+        advice=_advice(occupancy),
+        weight=scene.executed * (_HALF - occupancy.fraction),
+        warps=occupancy.warps, blocks=occupancy.blocks,
+        limiter=occupancy.limiter, fraction=occupancy.fraction,
     )  # fmt: skip
 
 
@@ -69,13 +70,17 @@ def _noun(limiter: str) -> str:
     return {"shared": "shared memory", "barriers": "barriers"}.get(limiter, limiter)
 
 
-def _advice(found: Occupancy) -> str:
-    if found.limiter == "blocks":
+def _advice(occupancy: Occupancy) -> str:
+    if occupancy.limiter == "blocks":
         return "Make the blocks larger: their number is limited, whatever their size."
-    if found.limiter == "warps":
+    if occupancy.limiter == "warps":
         return "Choose a block whose warps divide those of a multiprocessor."
     step = next(
-        (s for s in found.next_steps if s.resource == found.limiter and s.blocks > found.blocks),
+        (
+            s
+            for s in occupancy.next_steps
+            if s.resource == occupancy.limiter and s.blocks > occupancy.blocks
+        ),
         None,
     )
     if step is None:

@@ -43,11 +43,11 @@ def usages(cubins: Iterable[bytes], threads: int | None) -> dict[str, Usage]:
     BadCubin."""
     by_kernel: dict[str, Usage] = {}
     for data in cubins:
-        made = cubin.read(data)
-        for code in made.functions:
+        parsed = cubin.read(data)
+        for code in parsed.functions:
             if code.entry:
-                by_kernel[free(f"sm_{made.arch} {code.name}", by_kernel)] = _usage(
-                    made, code, threads
+                by_kernel[free(f"sm_{parsed.arch} {code.name}", by_kernel)] = _usage(
+                    parsed, code, threads
                 )
     return by_kernel
 
@@ -60,14 +60,14 @@ def free(name: str, taken: Collection[str]) -> str:
     return full
 
 
-def _usage(made: cubin.Cubin, code: cubin.FunctionCode, threads: int | None) -> Usage:
+def _usage(parsed: cubin.Cubin, code: cubin.FunctionCode, threads: int | None) -> Usage:
     block = threads or (prod(code.block) if code.block else _THREADS)
     try:
-        held = occupancy(f"sm_{made.arch}", block, code.registers, code.shared)
+        held = occupancy(f"sm_{parsed.arch}", block, code.registers, code.shared)
         warps: int | None = held.warps
     except UnknownTarget:
         warps = None
-    stores, loads = _local(made.arch, code.code)
+    stores, loads = _local(parsed.arch, code.code)
     return Usage(code.registers, code.stack, stores, loads, code.shared, block, warps)
 
 

@@ -285,8 +285,8 @@ def _targets(
         return fall
     symbols = [o for o in last.operands if isinstance(o, Symbol)]
     if last.opcode == "brx":
-        known = [n for s in symbols for names in tables.get(s.name, ()) for n in names]
-        named = dict.fromkeys(known or (name for name, _ in label_at))
+        targets = [n for s in symbols for names in tables.get(s.name, ()) for n in names]
+        named = dict.fromkeys(targets or (name for name, _ in label_at))
         return [at for n in named for (name, _), at in label_at.items() if name == n] + fall
     keys = [(s.name, s.scope) for s in symbols]
     return [label_at[key] for key in keys if key in label_at] + fall
@@ -301,11 +301,11 @@ def _table(
     has two meanings."""
     if not run or run[-1].opcode != "brx":
         return []
-    known = [t for o in run[-1].operands if isinstance(o, Symbol) for t in tables.get(o.name, ())]
-    places = {n: [at for (name, _), at in label_at.items() if name == n] for t in known for n in t}
-    if len(known) != 1 or any(len(ats) != 1 for ats in places.values()):
+    listed = [t for o in run[-1].operands if isinstance(o, Symbol) for t in tables.get(o.name, ())]
+    places = {n: [at for (name, _), at in label_at.items() if name == n] for t in listed for n in t}
+    if len(listed) != 1 or any(len(ats) != 1 for ats in places.values()):
         return []
-    return [places[name][0] for name in known[0]]
+    return [places[name][0] for name in listed[0]]
 
 
 def _reached(
@@ -360,9 +360,9 @@ def dominators(
     while changed:
         changed = False
         for number in order[1:]:
-            known = [p for p in predecessors[number] if p in idom]
-            new = known[0]
-            for other in known[1:]:
+            settled = [p for p in predecessors[number] if p in idom]
+            new = settled[0]
+            for other in settled[1:]:
                 new = meet(new, other)
             if idom.get(number) != new:
                 idom[number] = new

@@ -55,9 +55,9 @@ def pointer_spaces(cfg: Cfg, parameters: frozenset[str], size: int = 64) -> Mapp
         for index in range(block.start, block.end):
             _step(cfg.instructions[index], state, parameters, size)
         for successor in block.successors:
-            known = at.get(successor)
-            joined = dict(state) if known is None else _joined(known, state)
-            if joined != known:
+            before = at.get(successor)
+            joined = dict(state) if before is None else _joined(before, state)
+            if joined != before:
                 at[successor] = joined
                 work.append(successor)
     return at

@@ -68,9 +68,9 @@ class _Cuda:
             raise GpuError(f"{doing}: {error}") from error
 
     def load(self, text: str, kernel: str, arch: str) -> LoadedKernel:
-        made = image(text, arch)
+        binary = image(text, arch)
         with self._errors(f"loading {kernel}"):
-            module = self._cuda.module_from_buffer(made)
+            module = self._cuda.module_from_buffer(binary)
             function = module.get_function(kernel)
             return _Kernel(
                 function, function.num_regs, function.local_size_bytes,
@@ -79,9 +79,9 @@ class _Cuda:
 
     def allocate(self, size: int) -> int:
         with self._errors(f"allocating {size} bytes"):
-            made = self._cuda.mem_alloc(size)
-        self._allocated[int(made)] = made
-        return int(made)
+            allocation = self._cuda.mem_alloc(size)
+        self._allocated[int(allocation)] = allocation
+        return int(allocation)
 
     def free(self, address: int) -> None:
         with self._errors("freeing memory"):
@@ -129,9 +129,9 @@ class _Cuda:
         if self._closed:
             return
         self._closed = True
-        for made in self._allocated.values():
+        for allocation in self._allocated.values():
             with suppress(self._cuda.Error):
-                made.free()
+                allocation.free()
         self._allocated.clear()
         for step in (self._context.pop, self._context.detach):
             with suppress(self._cuda.Error):
@@ -152,9 +152,9 @@ def image(text: str, arch: str) -> bytes:
 
 def _describe(cuda: Any, device: Any, number: int) -> Device:
     def attribute(name: str) -> int:
-        known = getattr(cuda.device_attribute, name, None)
+        number = getattr(cuda.device_attribute, name, None)
         try:
-            return int(device.get_attribute(known)) if known is not None else 0
+            return int(device.get_attribute(number)) if number is not None else 0
         except cuda.Error:
             return 0
 

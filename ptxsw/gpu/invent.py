@@ -35,12 +35,12 @@ class NoLaunch(Exception):
 def invent(trace: Trace, device: Device, blocks: Sequence[Shape] = BLOCKS) -> list[Launch]:
     """A launch for each shape of block, or the one that `.reqntid` asks for. The smallest takes
     twice the second-level cache, where the sizes are the kernel's to choose. Raises NoLaunch."""
-    known = parameters(trace)
+    inferred = parameters(trace)
     fixed = trace.function.block_shape
     launches: list[Launch] = []
     why = ""
     for block in [fixed] if fixed else blocks:
-        launch = _launch(trace, known, device, block)
+        launch = _launch(trace, inferred, device, block)
         try:
             launches.append(_in_bounds(trace, launch))
         except NoLaunch as error:
@@ -50,9 +50,9 @@ def invent(trace: Trace, device: Device, blocks: Sequence[Shape] = BLOCKS) -> li
     return launches
 
 
-def _launch(trace: Trace, known: Sequence[Parameter], device: Device, block: Shape) -> Launch:
-    dims = min(max(sum(map(_is_size, known)), 1), 3)
-    pointers = [p for p in _flat(known) if p.pointee is not None]
+def _launch(trace: Trace, inferred: Sequence[Parameter], device: Device, block: Shape) -> Launch:
+    dims = min(max(sum(map(_is_size, inferred)), 1), 3)
+    pointers = [p for p in _flat(inferred) if p.pointee is not None]
     width = max((type_width(p.pointee or "b32") // 8 for p in pointers), default=4)
     sizes = list(SIZES[dims])
     while (
@@ -61,12 +61,12 @@ def _launch(trace: Trace, known: Sequence[Parameter], device: Device, block: Sha
         sizes[sizes.index(min(sizes))] *= 2
     plane = prod(sizes) // sizes[-1] if dims > 1 else 1 << 10
     count = prod(sizes) + 8 * plane + (1 << 12)
-    values = arguments(known, sizes, count, 4 * plane + (1 << 10))
+    values = arguments(inferred, sizes, count, 4 * plane + (1 << 10))
     return Launch(_grid(trace, sizes, block, device), block, values, fuzz=False)
 
 
-def _flat(known: Sequence[Parameter]) -> Iterator[Parameter]:
-    for parameter in known:
+def _flat(inferred: Sequence[Parameter]) -> Iterator[Parameter]:
+    for parameter in inferred:
         if parameter.fields:
             yield from _flat([inner for _, inner in parameter.fields])
         else:

@@ -167,9 +167,9 @@ def _fits(kernel: LoadedKernel, problem: PreparedLaunch) -> None:
         raise Unfit(f"it needs too many registers for {threads} threads a block")
 
 
-def _same(expected: Sequence[Array], found: Sequence[Array]) -> str | None:
+def _same(expected: Sequence[Array], results: Sequence[Array]) -> str | None:
     """None where all bytes are equal, else the first that is not."""
-    for number, (one, other) in enumerate(zip(expected, found, strict=True)):
+    for number, (one, other) in enumerate(zip(expected, results, strict=True)):
         apart = np.flatnonzero(one != other)
         if apart.size:
             at = int(apart[0])

@@ -169,13 +169,13 @@ def _pack(params: Sequence[Variable], values: Sequence[Value], places: Sequence[
 
 
 def _structure(value: Structure, size: int, addresses: Any) -> bytes:
-    made = bytearray(size)
+    content = bytearray(size)
     for at, type_, inner in value.fields:
         data = _scalar(inner, type_, addresses)
         if at + len(data) > size:
             raise ValueError(f"a field at {at} leaves its structure of {size} bytes")
-        made[at : at + len(data)] = data
-    return bytes(made)
+        content[at : at + len(data)] = data
+    return bytes(content)
 
 
 def _scalar(value: int | float | DeviceArray | Structure, type_: str, addresses: Any) -> bytes:

@@ -76,7 +76,7 @@ def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[
     all of these that change it together, those that mode auto would keep, and each candidate of
     `registers`. Equal texts once. A rewrite stands in place of the scheme, several with "+"
     between; there is no form then. Raises ParseError."""
-    made = [Variant(ORIGINAL, "", text)]
+    candidates = [Variant(ORIGINAL, "", text)]
     texts = {text}
 
     def add(scheme: str, form: str, asked: pipeline.Options) -> bool:
@@ -84,7 +84,7 @@ def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[
         is_new = result.text not in texts
         if is_new:
             texts.add(result.text)
-            made.append(Variant(scheme, form, result.text))
+            candidates.append(Variant(scheme, form, result.text))
         return is_new
 
     for scheme, form in combinations():
@@ -103,14 +103,14 @@ def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[
     alone = replace(options, mode="force", rewrites=(Registers.name,))
     for limit in _register_limits(text, alone, name):
         add(f"{Registers.name}={limit}", "", replace(alone, register_limit=limit))
-    return made
+    return candidates
 
 
 def _kept_by_auto(text: str, options: pipeline.Options, name: str) -> tuple[str, ...]:
     """The rewrites that mode auto makes of the kernel where nothing was measured."""
     weighed = replace(options, mode="auto", rewrites=named(["all"]))
-    made = {one.rewrite for one in _report(text, weighed, name).rewrites or ()}
-    return tuple(one.name for one in every() if one.name in made)
+    names = {one.rewrite for one in _report(text, weighed, name).rewrites or ()}
+    return tuple(one.name for one in every() if one.name in names)
 
 
 def _report(text: str, options: pipeline.Options, name: str) -> model.Kernel:
@@ -139,13 +139,13 @@ def bounds(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[Va
     """Texts that compute nonsense, to see what could be gained at most: `noload` with nothing in
     the place of the loads that would be shuffled, `nocorner` without the loads at the edges of a
     warp. None where nothing would be shuffled. Raises ParseError."""
-    made = []
+    candidates = []
     asked = replace(options, mode="force", scheme="paper", form="keep")
     for bound in upper_bound.BOUNDS:
         result = upper_bound.optimize(text, asked, bound, name)
         if result.text != text:
-            made.append(Variant(bound, "", result.text, bound=True))
-    return made
+            candidates.append(Variant(bound, "", result.text, bound=True))
+    return candidates
 
 
 def runs_on(arch: str, device_arch: str) -> bool:
@@ -193,7 +193,7 @@ def _block(request: TuneRequest) -> Shape | None:
 
 
 def _tune_one(
-    made: Sequence[Variant],
+    candidates: Sequence[Variant],
     module: Module,
     function: Function,
     driver: Driver,
@@ -201,7 +201,7 @@ def _tune_one(
     arch: str,
     step: Callable[[str], None],
 ) -> TunedKernel:
-    if len(made) == 1:
+    if len(candidates) == 1:
         return TunedKernel(function.name, problem="no scheme and no rewrite changes it")
     try:
         problems = _problems(module, function, driver, request)
@@ -212,7 +212,7 @@ def _tune_one(
     for problem in problems:
         try:
             rows += measure(
-                driver, function, made, problem, arch=arch, effort=request.effort,
+                driver, function, candidates, problem, arch=arch, effort=request.effort,
                 step=lambda variant: step(f"{function.name} {variant}"),
             )  # fmt: skip
         except (Unfit, AssemblyError) as error:

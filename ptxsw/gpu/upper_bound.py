@@ -66,12 +66,12 @@ class _Emitter(Emitter):
         lines = self._lines(rewrite)
         mask = self._stretches.mask(lines, rewrite.dest, self._plan.segments[rewrite.dest])
         registers = self._values.registers(rewrite.dest)
-        made: list[str] = []
+        code: list[str] = []
         for part, (register, width) in zip(rewrite.parts, registers, strict=True):
             if self._bound == "noload":
                 part = replace(part, delta=0, mirror=False)
-            made.extend(self._shuffled.element(self._home, part, register, width, mask))
-        lines.replace(rewrite.dest, *made)
+            code.extend(self._shuffled.element(self._home, part, register, width, mask))
+        lines.replace(rewrite.dest, *code)
 
 
 def optimize(

@@ -190,17 +190,17 @@ class Operands(dict[str, Operand]):
             if octal or not digits.isdecimal() or len(digits) > 18:
                 return None
             offset = int(digits)
-        known = self.get(base)
-        if known is None:
+        operand = self.get(base)
+        if operand is None:
             base = base.strip(" ")
             if is_name(base) is None:
                 return None
-            known = self[base]
-        elif type(known) not in _NAMED:
+            operand = self[base]
+        elif type(operand) not in _NAMED:
             return None
-        if type(known) is Vec or type(known) is Special:
+        if type(operand) is Vec or type(operand) is Special:
             raise Unreadable(text)
-        return make_mem(known, offset)
+        return make_mem(operand, offset)
 
     def add_family(self, stem: str, count: int) -> None:
         """Know `%r0` to `%r4` of `%r<5>` beforehand."""
@@ -217,10 +217,10 @@ class Operands(dict[str, Operand]):
         if integer is not None:
             return Int(int(integer, 0))
         if base is not None:
-            known = resolve(base)
-            if type(known) is Vec or type(known) is Special:
+            operand = resolve(base)
+            if type(operand) is Vec or type(operand) is Special:
                 raise Unreadable(base)
-            return Mem(known, int(offset, 0) if offset is not None else 0)
+            return Mem(operand, int(offset, 0) if offset is not None else 0)
         if single is not None:
             return Float(int(single, 16), 32)
         if double is not None:

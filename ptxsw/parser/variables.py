@@ -138,8 +138,8 @@ _PLAIN = frozenset({".param", ".reg"})
 
 def is_plain(space: str, kind: str, name: str) -> bool:
     """Are these words a declaration such as `.param .b64 name` or `.reg .u32 name`?"""
-    known = space in _PLAIN and kind[0] == "." and kind[1:].isalnum()
-    return known and not kind[1:].startswith("v") and _is_name(name) is not None
+    is_named = space in _PLAIN and kind[0] == "." and kind[1:].isalnum()
+    return is_named and not kind[1:].startswith("v") and _is_name(name) is not None
 
 
 def usual_declaration(text: str) -> tuple[tuple[Declared, bool], ...] | BadDeclaration | None:

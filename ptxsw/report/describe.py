@@ -168,10 +168,12 @@ def _outlooks(kernel: model.Kernel) -> dict[int, model.Outlook]:
     return outlooks
 
 
-def _outlook(access: Access, line: int, known: Mapping[int, model.Outlook]) -> model.Outlook | None:
+def _outlook(
+    access: Access, line: int, outlooks: Mapping[int, model.Outlook]
+) -> model.Outlook | None:
     if access.kind != "load" or access.space not in ("global", "generic"):
         return None
-    return known.get(line) or model.Outlook("keep", None, None, None, None)
+    return outlooks.get(line) or model.Outlook("keep", None, None, None, None)
 
 
 class SourcePlace(Struct, frozen=True):

@@ -59,8 +59,8 @@ def _located(finding: Finding, ptx: str, own: str, directory: str) -> Located:
     path = resolved(finding.file, directory)
     line, text = finding.source_line, ""
     if path is not None:
-        known = _lines(path)
-        text = known[line - 1] if line <= len(known) else ""
+        lines = _lines(path)
+        text = lines[line - 1] if line <= len(lines) else ""
     return Located(
         finding, seen_from_here(path or finding.file), line, finding.source_column or 1, text, ptx
     )

@@ -40,7 +40,7 @@ def machine_code(text: str, target: str | None) -> MachineCode:
     problem = ""
     for one in dict.fromkeys((arch, _OLDEST)):
         try:
-            made = sass.read(text, one, timeout=_SECONDS)
+            code = sass.read(text, one, timeout=_SECONDS)
         except AssemblyError as error:
             problem = problem or f"ptxas refuses this text: {_first_line(error)}"
         except NoPtxas:
@@ -50,11 +50,11 @@ def machine_code(text: str, target: str | None) -> MachineCode:
         except subprocess.TimeoutExpired:
             return MachineCode(None, (), f"ptxas took more than {_SECONDS:.0f} s.")
         else:
-            return MachineCode(one, tuple(_lines(made)), made.note)
+            return MachineCode(one, tuple(_lines(code)), code.note)
     return MachineCode(None, (), problem)
 
 
-def _lines(made: sass.Sass) -> list[MachineLine]:
+def _lines(code: sass.Sass) -> list[MachineLine]:
     return [
         MachineLine(
             kernel.name,
@@ -63,7 +63,7 @@ def _lines(made: sass.Sass) -> list[MachineLine]:
             instruction.line,
             instruction.root in _REACHES_MEMORY or instruction.width is not None,
         )
-        for kernel in made.kernels
+        for kernel in code.kernels
         for instruction in kernel.instructions
         if instruction.root != "NOP"
     ]

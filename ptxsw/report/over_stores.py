@@ -22,13 +22,13 @@ def concerned(trace: Trace) -> bool:
     accesses = [
         a for a in trace.accesses if a.space in _SPACES and cfg.block_of[a.index] in cfg.rank
     ]
-    known: set[Term] = set()
+    seen: set[Term] = set()
     for access in accesses:
         places = {variant.address for variant in access.variants}
         looped = cfg.loops_around(cfg.block_of[access.index])
-        if access.kind == "load" and (looped or not known.isdisjoint(places)):
+        if access.kind == "load" and (looped or not seen.isdisjoint(places)):
             return True
-        known |= places
+        seen |= places
     return False
 
 
@@ -49,14 +49,14 @@ def over_stores(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
     sentences |= {line: _constant(rewrite) for line, rewrite in constant.items()}
     for rewrite in rewrites:
         if rewrite.rewrite == _IN_REGISTERS:
-            for line, told in _kept(rewrite.line, rewrite.detail).items():
+            for line, text in _kept(rewrite.line, rewrite.detail).items():
                 tested = rewrite.detail.get("tested")
                 if line in constant:
                     tested = constant[line].detail.get("tested")
-                sentences[line] = f"{told}, behind a test" if tested else told
+                sentences[line] = f"{text}, behind a test" if tested else text
         elif rewrite.rewrite == _KEPT and "tested" in rewrite.detail:
-            told = f"register of {rewrite.detail['source_line']}"
-            sentences[rewrite.line] = f"{told}, behind a test" if rewrite.detail["tested"] else told
+            text = f"register of {rewrite.detail['source_line']}"
+            sentences[rewrite.line] = f"{text}, behind a test" if rewrite.detail["tested"] else text
     return sentences
 
 

@@ -119,5 +119,5 @@ class Prediction(Struct, frozen=True):
 
 def to_json(prediction: Prediction) -> dict[str, Any]:
     """Objects and lists of the same fields."""
-    found: dict[str, Any] = to_builtins(prediction)
-    return found
+    data: dict[str, Any] = to_builtins(prediction)
+    return data

@@ -45,18 +45,18 @@ def _row(load: Load, most: float, stretch: Stretch) -> tuple[str, ...]:
     return (load.name, bar(load, most), *ends, load.busy_with)
 
 
-def _occupancy(found: Occupancy) -> Table:
+def _occupancy(occupancy: Occupancy) -> Table:
     """The kernel as it is, then its next steps."""
     now = (
-        f"{found.registers} registers, {found.shared} {_SHARED}",
-        str(found.blocks), f"{100 * found.fraction:.0f} %",
+        f"{occupancy.registers} registers, {occupancy.shared} {_SHARED}",
+        str(occupancy.blocks), f"{100 * occupancy.fraction:.0f} %",
     )  # fmt: skip
     steps = (
         (
             f"{step.at} {step.resource if step.resource == 'registers' else _SHARED}",
             str(step.blocks), f"{100 * step.fraction:.0f} %",
         )
-        for step in found.next_steps
+        for step in occupancy.next_steps
     )  # fmt: skip
-    header = ("with", f"blocks of {found.threads}", "warps")
+    header = ("with", f"blocks of {occupancy.threads}", "warps")
     return Table(header, (now, *steps), frozenset(header[1:]))

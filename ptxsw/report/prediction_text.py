@@ -36,8 +36,8 @@ def _kernel(kernel: Kernel) -> Iterator[str]:
     for other in kernel.against:
         yield "  the other text"
         yield from _stretch(other)
-    for mine, other in zip(kernel.stretches, kernel.against, strict=False):
-        yield f"  {_compared(mine, other)}"
+    for own, other in zip(kernel.stretches, kernel.against, strict=False):
+        yield f"  {_compared(own, other)}"
     if kernel.occupancy is not None:
         yield from _occupancy(kernel.occupancy)
     if kernel.effects:
@@ -98,16 +98,16 @@ def shown_time(value: float, unit: str) -> str:
     return f"{value * 1e6:.3g} us"
 
 
-def _compared(mine: Stretch, other: Stretch) -> str:
+def _compared(stretch: Stretch, other: Stretch) -> str:
     """In words; what is not known may be the same for both, which the bounds do not use."""
-    ratio = _one(other) / (_one(mine) or 1.0)
-    if other.time.high < mine.time.low:
+    ratio = _one(other) / (_one(stretch) or 1.0)
+    if other.time.high < stretch.time.low:
         verdict = "the other is faster"
-    elif mine.time.high < other.time.low:
+    elif stretch.time.high < other.time.low:
         verdict = "the other is slower"
     else:
         verdict = "the bounds overlap"
-    what = "expected" if mine.expected is not None else "middle of the bounds"
+    what = "expected" if stretch.expected is not None else "middle of the bounds"
     return f"the other text takes {ratio:.2f} times as long ({what}): {verdict}"
 
 
@@ -117,13 +117,14 @@ def _one(stretch: Stretch) -> float:
     return middle if stretch.expected is None else stretch.expected
 
 
-def _occupancy(found: Occupancy) -> Iterator[str]:
+def _occupancy(occupancy: Occupancy) -> Iterator[str]:
     yield (
-        f"  occupancy {100 * found.fraction:.0f} %: {found.blocks} blocks of {found.threads} "
-        f"threads, limited by {found.limiter} ({found.registers} registers a thread, "
-        f"{found.shared} bytes of shared memory a block)"
+        f"  occupancy {100 * occupancy.fraction:.0f} %: {occupancy.blocks} blocks of "
+        f"{occupancy.threads} threads, limited by {occupancy.limiter} "
+        f"({occupancy.registers} registers a thread, "
+        f"{occupancy.shared} bytes of shared memory a block)"
     )
-    for step in found.next_steps:
+    for step in occupancy.next_steps:
         what = "registers" if step.resource == "registers" else "bytes of shared memory"
         yield f"    with {step.at} {what}: {step.blocks} blocks, {100 * step.fraction:.0f} %"
 

@@ -321,10 +321,10 @@ class Stable(Struct, frozen=True):
     def holds(self, term: Term) -> bool:
         if term.origin is Origin.ITERATION:
             return True
-        known = self._known.get(term)
-        if known is None:
-            known = self._known[term] = all(self._keeps(node) for node in walk(term))
-        return known
+        answer = self._known.get(term)
+        if answer is None:
+            answer = self._known[term] = all(self._keeps(node) for node in walk(term))
+        return answer
 
     def _keeps(self, node: Term) -> bool:
         if node.kind == "apply":  # memory that may be written, a choice between paths

@@ -61,9 +61,9 @@ class ChangedLine(Struct, frozen=True):
     after: tuple[str, ...]
 
 
-def changes(report: Report, source: Source, found: Iterable[Stretch]) -> Iterator[ChangedLine]:
+def changes(report: Report, source: Source, parts: Iterable[Stretch]) -> Iterator[ChangedLine]:
     """A change for each rewrite of the report."""
-    edited = list(found)
+    edited = list(parts)
     begin = 0
     for kernel in sorted(report.kernels, key=_last_line):
         end = _last_line(kernel)

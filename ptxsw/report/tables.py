@@ -177,9 +177,11 @@ def carried_text(access: Access, carried: Carried) -> str:
 
 def _outlook(access: Access) -> str:
     """As in "shuffle from 70 lane -1, guarded", "load: read-only, behind a test"."""
-    outlook, told = access.optimizer, access.over_stores
-    if told is not None and (outlook is None or (outlook.action, outlook.reason) == ("keep", None)):
-        return f"{access.kind}: {told}"
+    outlook, over_stores = access.optimizer, access.over_stores
+    if over_stores is not None and (
+        outlook is None or (outlook.action, outlook.reason) == ("keep", None)
+    ):
+        return f"{access.kind}: {over_stores}"
     if outlook is None:
         return ""
     if outlook.action in ("shuffle", "copy"):

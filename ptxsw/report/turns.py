@@ -55,11 +55,11 @@ def turns(trace: Trace, access: Access, warps: Warps) -> Turning | None:
     return Turning(name, figures, worst)
 
 
-def _values(known: Turns, warps: Warps) -> Iterator[int]:
+def _values(counted: Turns, warps: Warps) -> Iterator[int]:
     """The register's values, as long as another turn may follow; none where they or their number
     depend on what only the run knows."""
     values: list[int] = []
-    for turn in known:
+    for turn in counted:
         value, again = _number(turn.value, warps), _number(turn.again, warps)
         if value is None:
             return
@@ -93,5 +93,5 @@ def _figures(asked: Traffic, value: int) -> model.Turn:
 
 
 def _most(counts: list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return max(known) if len(known) == len(counts) else None
+    certain = [count for count in counts if count is not None]
+    return max(certain) if len(certain) == len(counts) else None

@@ -97,7 +97,7 @@ class Bypasses:
         if ways is None or len(ways) > _MOST_WAYS:
             return None
         views = [v.conditions for v in dest.variants] if other is not None else [frozenset[Term]()]
-        answers = [self._contradicted(way, known, other) for way in ways for known in views]
+        answers = [self._contradicted(way, given, other) for way in ways for given in views]
         proofs = [one for one in answers if one is not None]
         if len(proofs) < len(answers):
             return None
@@ -116,12 +116,12 @@ class Bypasses:
         return self._ways[key]
 
     def _contradicted(
-        self, way: Conditions, known: frozenset[Term], other: ShiftedLane | None
+        self, way: Conditions, given: frozenset[Term], other: ShiftedLane | None
     ) -> Closed | None:
-        """The proof that no lane comes this way while `known` holds in the lane that asks: first
+        """The proof that no lane comes this way while `given` holds in the lane that asks: first
         without what was read from memory, which other threads may change meanwhile."""
         usable = [c for c in way[-_NEWEST:] if self._is_usable(c)]
-        own = frozenset(filter(self._is_usable, known))
+        own = frozenset(filter(self._is_usable, given))
         firm = [c for c in usable if not self._is_loaded(c)]
         rows = other is not None and needs_rows(*usable, *own)
         proved = self._contrary(firm, frozenset(c for c in own if not self._is_loaded(c)), other)
@@ -131,32 +131,32 @@ class Bypasses:
         return None if proved is None else Closed((proved,), rows, loads=True)
 
     def _is_usable(self, condition: Term) -> bool:
-        known = self._usable.get(condition)
-        if known is None:
-            known = condition.size <= _LARGEST and not _is_undefined(condition)
-            self._usable[condition] = known
-        return known
+        answer = self._usable.get(condition)
+        if answer is None:
+            answer = condition.size <= _LARGEST and not _is_undefined(condition)
+            self._usable[condition] = answer
+        return answer
 
     def _is_loaded(self, condition: Term) -> bool:
         """Does it speak of memory that may be written while the kernel runs?"""
-        known = self._loaded.get(condition)
-        if known is None:
-            known = self._loaded[condition] = any(
+        answer = self._loaded.get(condition)
+        if answer is None:
+            answer = self._loaded[condition] = any(
                 n.kind == "apply" and n.value[0][0] == "load" and n.value[1] is Variance.LANE
                 for n in walk(condition)
             )
-        return known
+        return answer
 
     def _contrary(
-        self, way: list[Term], known: frozenset[Term], other: ShiftedLane | None
+        self, way: list[Term], given: frozenset[Term], other: ShiftedLane | None
     ) -> Obligation | None:
         """Do the conditions of a way, as the lane that asks sees the other one, contradict what
         it knows, or each other?"""
         terms, moved = self._terms, way
         if other is not None:
             moved = [other(c) for c in way]
-            known |= other.exists(*way, *known)
-        facts = known.union(moved)
+            given |= other.exists(*way, *given)
+        facts = given.union(moved)
         for fact in moved:
             contrary = terms.not_(fact)
             if contrary in facts or (contrary.kind == "const" and contrary.value):
@@ -164,8 +164,8 @@ class Bypasses:
         if not moved or self._failures >= _FAILURES:
             return None
         claim = terms.not_(reduce(terms.and_, moved))
-        if isinstance(self._solver.prove(claim, known), Proved):
-            return Obligation(claim, known)
+        if isinstance(self._solver.prove(claim, given), Proved):
+            return Obligation(claim, given)
         self._failures += 1
         return None
 

@@ -58,7 +58,7 @@ def draft(
     the source. Without `shuffles` only copies are made, and `why_not` is the reason for the rest.
     `judge` is asked no more than needed; when its time for planning is over, all that was not
     looked at stays. `found`: the candidates for `max_delta`, where they are known."""
-    made = _Drafting(trace, judge, scheme, form, max_delta, hoist)
+    drafting = _Drafting(trace, judge, scheme, form, max_delta, hoist)
     with no_collection():
         found = find(trace, max_delta, judge.budget) if found is None else found
         if shuffles and (hoist or scheme == "halo"):
@@ -66,21 +66,21 @@ def draft(
             for row in rows(trace, judge):
                 if judge.budget.spent(PLANNING):
                     break
-                made.row(row, starting)
-        made.others(found, shuffles, why_not)
+                drafting.row(row, starting)
+        drafting.others(found, shuffles, why_not)
         for access in global_loads(trace)[len(found) :]:
-            made.kept.append(RefusedLoad(access, None, OUT_OF_TIME))
-    made.rewrites.sort(key=lambda rewrite: rewrite.dest)
-    used = {part.source for rewrite in made.rewrites for part in rewrite.parts}
+            drafting.kept.append(RefusedLoad(access, None, OUT_OF_TIME))
+    drafting.rewrites.sort(key=lambda rewrite: rewrite.dest)
+    used = {part.source for rewrite in drafting.rewrites for part in rewrite.parts}
     plan = Plan(
         trace.function,
         trace.cfg.instructions,
-        tuple(made.rewrites),
+        tuple(drafting.rewrites),
         judge.segments,
-        tuple(h for h in made.hoists if h.load in used),
-        tuple(made.halos),
+        tuple(h for h in drafting.hoists if h.load in used),
+        tuple(drafting.halos),
     )
-    return CandidatePlan(scheme, form, plan, tuple(made.kept))
+    return CandidatePlan(scheme, form, plan, tuple(drafting.kept))
 
 
 def find(trace: Trace, max_delta: int, budget: Budget) -> Found:
@@ -209,11 +209,13 @@ class _Drafting(Struct):
         self, dest: Access, sources: list[Candidate]
     ) -> list[tuple[Candidate, int | None]]:
         """The sources of an element, nearest lanes first, those that were moved up among them."""
-        known: list[tuple[Candidate, int | None]] = [(source, None) for source in sources]
+        reachable: list[tuple[Candidate, int | None]] = [(source, None) for source in sources]
         moved = self.moved.get(dest.index, [])
-        known += [(Candidate(dest, s, delta), at) for s, delta, at in moved]
+        reachable += [(Candidate(dest, s, delta), at) for s, delta, at in moved]
         return (
-            sorted(known, key=lambda pair: (pair[0].mirror, abs(pair[0].delta))) if moved else known
+            sorted(reachable, key=lambda pair: (pair[0].mirror, abs(pair[0].delta)))
+            if moved
+            else reachable
         )
 
     def _nearest(

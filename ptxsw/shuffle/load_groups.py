@@ -42,14 +42,17 @@ class LoadGroup(Struct, frozen=True):
         between = trace.cfg.instructions[first.index : load.index]
         if base is not None and not any(base in isa.defs(i) for i in between):
             return HoistedLoad(load.index, first.index, base, offset)
-        known = _address(first)
-        if known is None or len(load.variants) != 1 or len(first.variants) != 1:
+        address = _address(first)
+        if address is None or len(load.variants) != 1 or len(first.variants) != 1:
             return None
         distance = trace.terms.sub(load.variants[0].address, first.variants[0].address)
         if distance.kind != "const":
             return None
         return HoistedLoad(
-            load.index, first.index, known[0], known[1] + wrapped(distance.value, distance.width)
+            load.index,
+            first.index,
+            address[0],
+            address[1] + wrapped(distance.value, distance.width),
         )
 
 

@@ -58,9 +58,9 @@ class MemoryBetween:
     ) -> Refused | None:
         if read_only(source) and read_only(dest):
             return None
-        known = self._barred(dest, at)
-        if known is not None:
-            return known
+        barred = self._barred(dest, at)
+        if barred is not None:
+            return barred
         for span in spans:
             for index in within(self._orders, span):
                 refused = Refused(f"{self._named(index)} stands between the two loads")
@@ -108,8 +108,10 @@ class MemoryBetween:
             proofs: list[Obligation | None] = [None]
             if store is not None:
                 proofs = [
-                    prove_disjoint(self._terms, self._solver, mine, store.bytes, other, load.bytes)
-                    for mine in store.variants
+                    prove_disjoint(
+                        self._terms, self._solver, variant, store.bytes, other, load.bytes
+                    )
+                    for variant in store.variants
                     for other in load.variants
                 ]
             proved = [p for p in proofs if p is not None]
@@ -130,7 +132,7 @@ class MemoryBetween:
         if read_only(source) and read_only(dest):
             return []
         assumed: list[str] = []
-        mine = pointers(source)
+        sources = pointers(source)
         for others, index in self._earlier.reaching(at):
             named = self._named(index)
             if others == ORDER:
@@ -139,7 +141,7 @@ class MemoryBetween:
                 assumed = [NO_RACE]
                 continue
             assert not isinstance(others, str)
-            if not unrelated(mine, others):
+            if not unrelated(sources, others):
                 return Refused(f"{named} before the source may write the same array")
             if NO_RACE not in self._assume:
                 return Refused(f"{named} before the source may write what is loaded")

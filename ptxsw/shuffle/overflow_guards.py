@@ -30,12 +30,12 @@ class OverflowGuards:
             for key in dict.fromkeys(map(_class, widening.terms)):
                 self._by_class.setdefault(key, []).append(widening)
 
-    def place(self, need: NoOverflow, known: frozenset[Term], before: int) -> WrapGuard | None:
-        """The test for `need`, in a lane that knows `known`, at a place that dominates
+    def place(self, need: NoOverflow, given: frozenset[Term], before: int) -> WrapGuard | None:
+        """The test for `need`, in a lane that knows `given`, at a place that dominates
         instruction `before`: in the fewest loops, and of those the newest."""
         best: tuple[int, int, WrapGuard] | None = None
         for widening in self._by_class.get(_class(need.value), []):
-            values = widening.on_paths(known, self._trace.terms)
+            values = widening.on_paths(given, self._trace.terms)
             if len(values) != 1 or _class(values[0]) != _class(need.value):
                 continue
             width = need.value.width
@@ -63,21 +63,21 @@ class OverflowGuards:
         ):
             yield end
 
-    def held(self, known: frozenset[Term], before: int) -> tuple[HeldValue, ...]:
+    def held(self, given: frozenset[Term], before: int) -> tuple[HeldValue, ...]:
         """The registers that hold digits of a flat index at instruction `before`, in a lane that
-        knows `known`; those that tell most first."""
-        digits = self._held(self._trace.quotients, known, before)
+        knows `given`; those that tell most first."""
+        digits = self._held(self._trace.quotients, given, before)
         return tuple(sorted(digits, key=lambda one: -len(digits_in(one.value))))
 
-    def pointers(self, known: frozenset[Term], before: int) -> tuple[HeldValue, ...]:
+    def pointers(self, given: frozenset[Term], before: int) -> tuple[HeldValue, ...]:
         """The registers that hold pointers that were loaded, likewise."""
-        return tuple(self._held(self._trace.pointers, known, before))
+        return tuple(self._held(self._trace.pointers, given, before))
 
     def _held(
-        self, values_held: Iterable[RegisterValue], known: frozenset[Term], before: int
+        self, values_held: Iterable[RegisterValue], given: frozenset[Term], before: int
     ) -> Iterator[HeldValue]:
         for one in values_held:
-            values = one.on_paths(known, self._trace.terms)
+            values = one.on_paths(given, self._trace.terms)
             stays = self._sole_writers.get(one.reg) == one.index
             named = self._trace.function.body.means(one.reg, before)
             if len(values) == 1 and stays and named and self.in_time(one.index, before):

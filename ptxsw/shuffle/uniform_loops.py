@@ -68,7 +68,7 @@ class _Finder:
         cfg = self._cfg
         outer_first = sorted(cfg.loops.values(), key=lambda lp: (lp.depth, cfg.rank[lp.header]))
         varying = [lp for lp in outer_first if lp.header not in self._trace.uniform_loops]
-        made: list[UniformLoop] = []
+        uniform: list[UniformLoop] = []
         kept: list[RefusedLoop] = []
         settled: set[int] = set()
         unfit = self._unfit()
@@ -85,9 +85,9 @@ class _Finder:
             except RefusedNest as refused:
                 kept.append(RefusedLoop(cfg.blocks[loop.header].start, str(refused)))
                 continue
-            made.extend(plans)
+            uniform.extend(plans)
             settled.update(lp.header for lp in varying if lp.header in loop.blocks)
-        return LoopChoices(tuple(made), tuple(kept))
+        return LoopChoices(tuple(uniform), tuple(kept))
 
     def _unfit(self) -> str | None:
         """Why no loop of the kernel can become uniform."""

@@ -26,7 +26,7 @@ def nest_plans(code: NestCode, nest: LoopNest, in_step: InStep) -> Iterator[Unif
             lasting.setdefault(header, set()).add(index)
     gathered = _gathered(code, nest, in_step)
     for header, shape in nest.shapes.items():
-        mine = frozenset(inside[header])
+        inner = frozenset(inside[header])
         lasts = frozenset(lasting.get(header, ()))
         outer = _outer(code, shape, nest)
         yield UniformLoop(
@@ -35,10 +35,10 @@ def nest_plans(code: NestCode, nest: LoopNest, in_step: InStep) -> Iterator[Unif
             shape.enters,
             code.cfg.blocks[shape.leave].end - 1,
             shape.stays,
-            mine,
-            lasts | {i for i in mine if code.is_access(i)},
+            inner,
+            lasts | {i for i in inner if code.is_access(i)},
             lasts,
-            mine & gathered,
+            inner & gathered,
             None if outer is None else code.cfg.blocks[outer].start,
             _cleared(code, nest) if outer is None else (),
             frozenset(

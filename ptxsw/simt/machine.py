@@ -151,10 +151,10 @@ class Machine(Threads):
         groups: dict[tuple[int, str], tuple[Fragment, list[Index]]] = {}
         for fragment, idx, what in stuck:
             groups.setdefault((fragment.pc, what), (fragment, []))[1].append(idx)
-        told = [(fragment, union(pieces), key[1]) for key, (fragment, pieces) in groups.items()]
-        told.sort(key=lambda entry: int(entry[1][0]))
-        text = "; ".join(self._where(*entry) for entry in told[:8])
-        fragment, idx, _ = told[0]
+        waiting = [(fragment, union(pieces), key[1]) for key, (fragment, pieces) in groups.items()]
+        waiting.sort(key=lambda entry: int(entry[1][0]))
+        text = "; ".join(self._where(*entry) for entry in waiting[:8])
+        fragment, idx, _ = waiting[0]
         return self.error(Deadlock, fragment, int(idx[0]), f"waits forever: {text}")
 
     def _where(self, fragment: Fragment, idx: Index, what: str) -> str:

@@ -141,10 +141,10 @@ class Arena:
                 return (addresses + np.uint64(delta)).view(np.int64), None
         first, length, start, writable = self._table
         owner = np.searchsorted(first, addresses, side="right") - 1
-        known = owner >= 0
-        owner = np.where(known, owner, 0)
+        owned = owner >= 0
+        owner = np.where(owned, owner, 0)
         within = addresses - first[owner]
-        bad = ~known | (length[owner] < size) | (within > length[owner] - np.uint64(size))
+        bad = ~owned | (length[owner] < size) | (within > length[owner] - np.uint64(size))
         if write:
             bad |= ~writable[owner]
         return (within + start[owner]).view(np.int64), bad if bad.any() else None

@@ -108,10 +108,10 @@ def code_tag(
         return ()
     cfg = code.cfg
     source, block = cfg.block_of[pc], cfg.block_of[target]
-    known = dict(tag)
+    attributes = dict(tag)
     counts = []
     for header in reversed(cfg.loops_around(block)):
-        count = known.get(header, 0)
+        count = attributes.get(header, 0)
         if (
             header == block
             and target == cfg.blocks[block].start

@@ -120,14 +120,14 @@ class Job:
             tell(cache.encode(self._optimize(call, tell)))
 
         try:
-            told = subprocess_guard.call(work, self._settings.timeout)
+            reply = subprocess_guard.call(work, self._settings.timeout)
         finally:
             jobs.end()
-        if not told.in_time:
+        if not reply.in_time:
             from ptxsw.toolchain.partial import compose
 
-            return compose(text, told.pieces, self._settings.timeout)
-        answer = cache.decode(told.pieces[-1])
+            return compose(text, reply.pieces, self._settings.timeout)
+        answer = cache.decode(reply.pieces[-1])
         if answer is None:
             raise subprocess_guard.Lost("the answer was damaged")
         return answer
@@ -166,9 +166,9 @@ class Job:
         """Runs ptxas on the changed texts, unless it is known to refuse them, and ends. `fault`
         is why less was changed than could be, or empty."""
         name = self._refusal(changed)
-        known = self._store.get(name) if self._store is not None else None
-        if known is not None:
-            self._fall_back(known.fault, answers)
+        stored = self._store.get(name) if self._store is not None else None
+        if stored is not None:
+            self._fall_back(stored.fault, answers)
             self._target.replace_us()
         values = self._values(changed)
         arguments = [self._target.called, *self._line.replace(values)]

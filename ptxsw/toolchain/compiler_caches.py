@@ -32,17 +32,17 @@ _MARK = "ptxsw-"
 def variables(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
     """The variables that tell both caches, with what the user has in them. The file for ccache
     is written into `directory`, where it stays. Raises OSError."""
-    told = _state(environ)
-    path = directory / _digest(told)
+    state = _state(environ)
+    path = directory / _digest(state)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         private = path.with_name(f".{path.name}.{os.getpid()}")
-        private.write_text(told)
+        private.write_text(state)
         private.replace(path)
-    theirs = [file for file in _extra_files(environ) if not _is_ours(file, directory)]
+    others = [file for file in _extra_files(environ) if not _is_ours(file, directory)]
     words = [word for word in environ.get(BUSTER, "").split() if not word.startswith(_MARK)]
     return {
-        EXTRA_FILES: os.pathsep.join([*theirs, str(path)]),
+        EXTRA_FILES: os.pathsep.join([*others, str(path)]),
         BUSTER: " ".join([*words, _MARK + path.name]),
     }
 

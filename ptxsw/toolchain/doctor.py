@@ -103,11 +103,11 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:
     """Variables of ours that nobody reads, and values that make no sense, a sentence for each."""
-    known = {name.removeprefix(_PREFIX): name for name in VARIABLES}
+    names = {name.removeprefix(_PREFIX): name for name in VARIABLES}
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in (*VARIABLES, find.TRIED):
-            near = get_close_matches(name.removeprefix(_PREFIX), known, 1)
-            meant = f"; did you mean {known[near[0]]}?" if near else ""
+            near = get_close_matches(name.removeprefix(_PREFIX), names, 1)
+            meant = f"; did you mean {names[near[0]]}?" if near else ""
             yield f"{name} is not a variable of ptxsw{meant}"
     try:
         Settings(environ)

@@ -66,8 +66,8 @@ def ptx_of(path: str, arch: str | None = None, options: Sequence[str] = ()) -> t
     if _is_cubin(data):
         raise UnreadableInput(f"{path}: a cubin holds no PTX; --resources can check it")
     texts = [
-        Ptx(f"{path}:{name}", _decoded(name, made), directory)
-        for name, made in _extracted(path, "-xptx", ".ptx")
+        Ptx(f"{path}:{name}", _decoded(name, content), directory)
+        for name, content in _extracted(path, "-xptx", ".ptx")
     ]
     if not texts:
         raise UnreadableInput(
@@ -86,7 +86,8 @@ def cubins_of(path: str) -> tuple[MachineCode, ...]:
     if _is_cubin(data):
         return (MachineCode(path, data),)
     return tuple(
-        MachineCode(f"{path}:{name}", made) for name, made in _extracted(path, "-xelf", ".cubin")
+        MachineCode(f"{path}:{name}", content)
+        for name, content in _extracted(path, "-xelf", ".cubin")
     )
 
 
@@ -182,13 +183,13 @@ def _dumped(
             cwd=directory, capture_output=True, text=True, errors="replace",
         )  # fmt: skip
         names = _LOST.findall(done.stdout)
-        made = sorted(Path(directory).glob(f"*{ending}"))
-        if done.returncode != 0 and not made and "does not contain device code" not in done.stderr:
+        paths = sorted(Path(directory).glob(f"*{ending}"))
+        if done.returncode != 0 and not paths and "does not contain device code" not in done.stderr:
             said = done.stderr.strip() or f"status {done.returncode}"
             raise UnreadableInput(f"{path}: cuobjdump could not read it: {said}")
-        files = [(each.name, each.read_bytes()) for each in made]
+        files = [(each.name, each.read_bytes()) for each in paths]
     lost = next((name for name in names if names.count(name) > 1), None)
-    return files, lost if len(names) > len(made) else None
+    return files, lost if len(names) > len(paths) else None
 
 
 def _containers(data: bytes) -> Iterator[bytes]:

@@ -10,8 +10,8 @@ def map_back(message: bytes, path: str, original_path: str, lines: LineMap) -> b
     """Replaces the path, and the line numbers that follow it."""
     place = re.compile(re.escape(path.encode()) + rb"(?!\d)(, line (\d+))?")
 
-    def original(found: re.Match[bytes]) -> bytes:
-        line = b"" if found[2] is None else b", line %d" % lines.original(int(found[2]))
+    def original(match: re.Match[bytes]) -> bytes:
+        line = b"" if match[2] is None else b", line %d" % lines.original(int(match[2]))
         return original_path.encode() + line
 
     return place.sub(original, message)

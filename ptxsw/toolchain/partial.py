@@ -42,11 +42,11 @@ def compose(text: bytes, pieces: Sequence[bytes], limit: float) -> Answer:
             done.add(piece["number"])
             edits += map(tuple, piece["edits"])
     fault = _fault(len(report.get("kernels", ())), len(done), limit)
-    made = _applied(text, sorted(edits, key=lambda edit: edit[:2])) if edits else None
+    composed = _applied(text, sorted(edits, key=lambda edit: edit[:2])) if edits else None
     if not report:  # the time was over before anything began
-        return Answer(made, b"", fault, limit)
-    told = report | {"seconds": limit, "warning": fault}
-    return Answer(made, json.dumps(told).encode(), fault, limit)
+        return Answer(composed, b"", fault, limit)
+    unfinished = report | {"seconds": limit, "warning": fault}
+    return Answer(composed, json.dumps(unfinished).encode(), fault, limit)
 
 
 def _fault(kernels: int, done: int, limit: float) -> str:

@@ -124,8 +124,8 @@ def parse_assume(text: str | None) -> frozenset[str]:
         return frozenset()
     unknown = names - KNOWN_ASSUME
     if unknown:
-        known = ", ".join(("none", *sorted(KNOWN_ASSUME)))
-        raise ValueError(f"unknown assumption {sorted(unknown)[0]!r}; known are {known}")
+        words = ", ".join(("none", *sorted(KNOWN_ASSUME)))
+        raise ValueError(f"unknown assumption {sorted(unknown)[0]!r}; known are {words}")
     return names
 
 

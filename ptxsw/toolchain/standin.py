@@ -208,8 +208,8 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
     if tool == "gcc":
         return _gcc_advice(environ)
     if tool not in _WITH_TOOLKIT:
-        known = ", ".join(sorted((*_WITH_TOOLKIT, "ccache", "gcc", "nvcc", "sccache", "triton")))
-        raise ValueError(f"no advice for {tool!r}; there is some for {known}")
+        names = ", ".join(sorted((*_WITH_TOOLKIT, "ccache", "gcc", "nvcc", "sccache", "triton")))
+        raise ValueError(f"no advice for {tool!r}; there is some for {names}")
     cuda = shadow(environ)
     if cuda is None:
         raise ToolkitError("no CUDA toolkit found: set CUDA_HOME")
@@ -218,8 +218,8 @@ def advice(tool: str, environ: Mapping[str, str]) -> str:
 
 
 def _caches_advice(environ: Mapping[str, str]) -> str:
-    told = compiler_caches.variables(environ, settings_directory(environ))
-    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in told.items())
+    variables = compiler_caches.variables(environ, settings_directory(environ))
+    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
     return (
         "# This tells ccache and sccache the settings PTXSW_*; repeat it after changing one.\n"
         + "".join(exports)

@@ -109,10 +109,10 @@ def digest(function_text: str) -> str:
     """
     labels: dict[str, str] = {}
 
-    def plain(found: re.Match[str]) -> str:
-        if found["label"]:
-            return labels.setdefault(found["label"], f"${len(labels)}")
-        return " " if found["nothing"] else found[0]
+    def plain(match: re.Match[str]) -> str:
+        if match["label"]:
+            return labels.setdefault(match["label"], f"${len(labels)}")
+        return " " if match["nothing"] else match[0]
 
     text = " ".join(_PIECES.sub(plain, function_text).split())
     # Where a comment touches a sign there is a space more than without it.
@@ -197,12 +197,12 @@ def _loaded(path: str, mtime: int, size: int, inode: int) -> Mapping[str, Tuned]
 
 def _tuned(given: Any) -> Tuned:
     """Unknown keys are left out: a later version may have written them."""
-    known = {name: given[name] for name in Tuned.__struct_fields__ if name in given}
+    fields = {name: given[name] for name in Tuned.__struct_fields__ if name in given}
     timings = tuple(
         Timing(**{**{k: t[k] for k in Timing.__struct_fields__}, "block": tuple(t["block"])})
-        for t in known.pop("timings", ())
+        for t in fields.pop("timings", ())
     )
-    tuned = Tuned(**known, timings=timings)
+    tuned = Tuned(**fields, timings=timings)
     if not isinstance(tuned.speedup, (int, float)) or not all(
         isinstance(word, str) for word in (tuned.scheme, tuned.form, tuned.device, tuned.date)
     ):

@@ -226,10 +226,10 @@ class _Aligner:
         return any(self._fresh(reg) for reg in registers(instruction))
 
     def _fresh(self, reg: Reg) -> bool:
-        found = self._own.get(reg)
-        if found is None:
-            found = self._own[reg] = self._first.declaration(reg) is None
-        return found
+        twin = self._own.get(reg)
+        if twin is None:
+            twin = self._own[reg] = self._first.declaration(reg) is None
+        return twin
 
 
 def _kept_over(stretch: Sequence[Statement]) -> Reg | None:

@@ -92,9 +92,9 @@ def _array(data: Data) -> Array:
 
 def parse_argument(text: str) -> Argument:
     """The argument a word stands for. Raises ValueError with a message for the user."""
-    found = _DATA.fullmatch(text)
-    if found is not None:
-        kind, count, type_, seed, first = found.groups()
+    match = _DATA.fullmatch(text)
+    if match is not None:
+        kind, count, type_, seed, first = match.groups()
         if type_ is not None and type_ not in _DTYPES:
             raise ValueError(f"{text}: no type {type_!r}; there are {', '.join(_DTYPES)}")
         return Data(kind, int(count), type_ or "f32", int(seed or 0), int(first or 0))

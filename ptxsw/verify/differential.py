@@ -89,12 +89,12 @@ def run(
         )  # fmt: skip
     except RunError as error:
         return Outcome(error=error)
-    found = [(names[at], array) for at, array in sorted(result.memory.items())]
-    found += sorted(result.variables.items())
+    buffers = [(names[at], array) for at, array in sorted(result.memory.items())]
+    buffers += sorted(result.variables.items())
     idle = not result.printed and all(
         result.memory[at].tobytes() == array.tobytes() for at, array in memory.items()
     )
-    return Outcome(tuple(found), tuple(result.printed), None, idle)
+    return Outcome(tuple(buffers), tuple(result.printed), None, idle)
 
 
 def placed(
@@ -167,30 +167,32 @@ def compare(
 
     Raises Unsupported for what the interpreter does not model.
     """
-    found = Comparison()
+    comparison = Comparison()
     compared: list[tuple[Launch, Outcome]] = []
     for proposed in launches:
         launch, first = cleaned(a, kernel, proposed, amend)
-        found.runs += 1
+        comparison.runs += 1
         if first.error is not None:
-            found.skipped.append(first.error.message)
+            comparison.skipped.append(first.error.message)
             continue
         second = run(b, kernel, launch)
-        found.runs += 1
+        comparison.runs += 1
         if second.same(first) and first.idle:
-            found.skipped.append("the first kernel does nothing that can be seen")
+            comparison.skipped.append("the first kernel does nothing that can be seen")
         elif second.same(first):
-            found.launches += 1
+            comparison.launches += 1
             compared.append((launch, first))
-        elif _steady(found, a, kernel, launch, first, seeds):
+        elif _steady(comparison, a, kernel, launch, first, seeds):
             what = _described(b, kernel, launch, None, first, second)
-            found.difference = _smaller(a, b, kernel, Difference(launch, None, what))
-            return found
+            comparison.difference = _smaller(a, b, kernel, Difference(launch, None, what))
+            return comparison
     for launch, first in compared:
-        found.difference = _fuzzed(found, a, b, kernel, launch, first, seeds, merge_iterations)
-        if found.difference is not None:
-            return found
-    return found
+        comparison.difference = _fuzzed(
+            comparison, a, b, kernel, launch, first, seeds, merge_iterations
+        )
+        if comparison.difference is not None:
+            return comparison
+    return comparison
 
 
 def cleaned(a: Module, kernel: str, launch: Launch, amend: bool = True) -> tuple[Launch, Outcome]:
@@ -207,7 +209,12 @@ def cleaned(a: Module, kernel: str, launch: Launch, amend: bool = True) -> tuple
 
 
 def _steady(
-    found: Comparison, a: Module, kernel: str, launch: Launch, first: Outcome, seeds: Sequence[int]
+    comparison: Comparison,
+    a: Module,
+    kernel: str,
+    launch: Launch,
+    first: Outcome,
+    seeds: Sequence[int],
 ) -> bool:
     """Does the first kernel do the same however its threads are scheduled? Asked only once the
     second differs. Blocks are run one after the other, and under more schedules; under many if
@@ -217,21 +224,21 @@ def _steady(
     more = (*seeds, *range(1, 33 if racing else 6)) if launch.fuzz else ()
     if same and all(run(a, kernel, launch, seed).same(first) for seed in dict.fromkeys(more)):
         return True
-    found.skipped.append("the results of the first kernel depend on the schedule")
+    comparison.skipped.append("the results of the first kernel depend on the schedule")
     return False
 
 
 def _fuzzed(
-    found: Comparison, a: Module, b: Module, kernel: str, launch: Launch, first: Outcome,
+    comparison: Comparison, a: Module, b: Module, kernel: str, launch: Launch, first: Outcome,
     seeds: Sequence[int], merge: bool,
 ) -> Difference | None:  # fmt: skip
     for seed in seeds if launch.fuzz else ():
         outcome = run(b, kernel, launch, seed, merge_iterations=merge)
-        found.runs += 1
+        comparison.runs += 1
         if outcome.same(first):
             continue
-        if not _steady(found, a, kernel, launch, first, (seed, *seeds)):
-            found.launches -= 1
+        if not _steady(comparison, a, kernel, launch, first, (seed, *seeds)):
+            comparison.launches -= 1
             return None
         return Difference(launch, seed, _described(b, kernel, launch, seed, first, outcome))
     return None
@@ -290,7 +297,7 @@ def _writer(
 ) -> str:
     """Who stores the element: the kernel is run without its bytes, and the fault tells."""
     values, memory, names = placed(b, kernel, launch)
-    start = next((at for at, known in names.items() if known == name), None)
+    start = next((at for at, called in names.items() if called == name), None)
     if start is None:
         return ""
     array = memory.pop(start).reshape(-1)

@@ -66,9 +66,9 @@ class Lanes:
 
     def at(self, term: Term, lane: int) -> Term:
         """The term in a lane."""
-        known = self._memo[lane].get(term)
-        if known is not None:
-            return known
+        value = self._memo[lane].get(term)
+        if value is not None:
+            return value
         for shuffle, where in bottom_up(self._moved, self._sources, *self._shuffled(term, lane)):
             self._memo[where][shuffle] = self._move(shuffle, where)
             self._moved.add((shuffle, where))
@@ -80,22 +80,22 @@ class Lanes:
 
     def _shuffled(self, term: Term, lane: int) -> list[_Place]:
         """The shuffles in a term, as a lane sees them."""
-        found = self._inside.get(term)
-        if found is None:
-            found = tuple(node for node in walk(term) if node in self.shuffles)
-            self._inside[term] = found
-        return [(shuffle, lane) for shuffle in found]
+        shuffles = self._inside.get(term)
+        if shuffles is None:
+            shuffles = tuple(node for node in walk(term) if node in self.shuffles)
+            self._inside[term] = shuffles
+        return [(shuffle, lane) for shuffle in shuffles]
 
     def _sources(self, place: _Place) -> list[_Place]:
         """The shuffles that have to be known to know what one gives a lane."""
         term, lane = place
         shuffle = self.shuffles[term]
-        found = [*self._shuffled(shuffle.lane, lane), *self._shuffled(shuffle.clamp, lane)]
-        if all(one in self._moved for one in found):
+        shuffles = [*self._shuffled(shuffle.lane, lane), *self._shuffled(shuffle.clamp, lane)]
+        if all(one in self._moved for one in shuffles):
             other = self._other(term, lane)
             if other is not None:
-                found += self._shuffled(shuffle.source, other)
-        return found
+                shuffles += self._shuffled(shuffle.source, other)
+        return shuffles
 
     def _other(self, term: Term, lane: int) -> int | None:
         """The lane from which a shuffle takes what it gives `lane`, where that is known."""
@@ -128,8 +128,10 @@ class Lanes:
         pattern do the same, as far from each other as the lanes are. Values that are `fixed`
         tell their lane."""
         for place in bottom_up(self._patterns, self._chosen, (term, lane)):
-            found = tuple(self._distinct(part, place[1], fixed) for part in self._varying(place[0]))
-            self._patterns[place] = self._numbers.setdefault(found, len(self._numbers))
+            values = tuple(
+                self._distinct(part, place[1], fixed) for part in self._varying(place[0])
+            )
+            self._patterns[place] = self._numbers.setdefault(values, len(self._numbers))
         return self._patterns[term, lane]
 
     def _chosen(self, place: _Place) -> list[_Place]:
@@ -163,9 +165,9 @@ class Lanes:
     def _varying(self, term: Term) -> tuple[Term, ...]:
         """The largest parts of a term that follow from the lane's number alone, choices that do,
         shuffles, and other unknowns."""
-        known = self._parts.get(term)
-        if known is None:
-            found: dict[Term, None] = {}
+        parts = self._parts.get(term)
+        if parts is None:
+            varying: dict[Term, None] = {}
             seen: set[Term] = set()
             stack = [term]
             while stack:
@@ -175,11 +177,11 @@ class Lanes:
                 seen.add(node)
                 chosen = node.kind == "ite" and self._by_lane(node.args[0])
                 if node in self.shuffles or not node.args or chosen or self._by_lane(node):
-                    found[node] = None
+                    varying[node] = None
                 else:
                     stack.extend(node.args)
-            known = self._parts[term] = tuple(found)
-        return known
+            parts = self._parts[term] = tuple(varying)
+        return parts
 
     def _by_lane(self, node: Term) -> bool:
         """Does its value follow from the lane's number alone?"""

@@ -51,15 +51,15 @@ class Launch(Struct, frozen=True):
 
     def json(self) -> dict[str, Any]:
         """The launch as `--launch` takes it."""
-        found: dict[str, Any] = {"grid": list(self.grid), "block": list(self.block)}
-        found["args"] = [_to_json(a) for a in self.args]
+        fields: dict[str, Any] = {"grid": list(self.grid), "block": list(self.block)}
+        fields["args"] = [_to_json(a) for a in self.args]
         if self.shared:
-            found["shared"] = self.shared
+            fields["shared"] = self.shared
         if self.memory:
-            found["memory"] = {f"{at:#x}": str(data) for at, data in self.memory}
+            fields["memory"] = {f"{at:#x}": str(data) for at, data in self.memory}
         if self.only is not None:
-            found["only"] = list(self.only)
-        return found
+            fields["only"] = list(self.only)
+        return fields
 
     def __str__(self) -> str:
         return json.dumps(self.json())
@@ -224,16 +224,16 @@ def parameters(trace: Trace) -> tuple[Parameter, ...]:
 def _pointees(trace: Trace) -> Mapping[str, str]:
     """The type of element behind each parameter that is the base of an address; atoms of
     parameters are named after them, with the offset of the field."""
-    found: dict[str, str] = {}
+    pointees: dict[str, str] = {}
     for access in trace.accesses:
         if access.space == "param":
             continue
         type_ = next((m for m in reversed(access.instruction.modifiers) if type_width(m) > 1), "b8")
         for variant in access.variants:
             for name in _bases(variant.address):
-                if found.setdefault(name, type_) != type_ and type_[0] == "f":
-                    found[name] = type_
-    return found
+                if pointees.setdefault(name, type_) != type_ and type_[0] == "f":
+                    pointees[name] = type_
+    return pointees
 
 
 def _bases(address: Term) -> Iterator[str]:
@@ -280,7 +280,7 @@ def _read_fields(variable: Variable, trace: Trace) -> Iterator[tuple[int, str]]:
 
 def invent(trace: Trace, *, small: bool = True, wide: bool = True) -> Iterator[Launch]:
     """Launches of a kernel, the smallest first; whether they stay in bounds is yet to be seen."""
-    known = parameters(trace)
+    inferred = parameters(trace)
     required = _required(trace)
     for given, fuzz in ((_SMALL if small else (), True), (_WIDE if wide else (), False)):
         seen: set[tuple[Shape, Shape]] = set()
@@ -289,7 +289,7 @@ def invent(trace: Trace, *, small: bool = True, wide: bool = True) -> Iterator[L
             if (grid, block) not in seen:
                 seen.add((grid, block))
                 small_enough = fuzz and block[0] * block[1] * block[2] <= 128
-                yield Launch(grid, block, arguments(known, sizes), fuzz=small_enough)
+                yield Launch(grid, block, arguments(inferred, sizes), fuzz=small_enough)
 
 
 def _required(trace: Trace) -> Shape | None:
@@ -298,7 +298,7 @@ def _required(trace: Trace) -> Shape | None:
 
 
 def arguments(
-    known: Sequence[Parameter], sizes: Sequence[int], count: int = _COUNT, before: int = _BEFORE
+    inferred: Sequence[Parameter], sizes: Sequence[int], count: int = _COUNT, before: int = _BEFORE
 ) -> tuple[Argument | Fields, ...]:
     """Values for the parameters: integers get `sizes` in turn, pointers buffers of `count`
     elements, of which `before` lie before the pointer."""
@@ -317,7 +317,7 @@ def arguments(
         Fields(tuple((at, inner.type, value(inner)) for at, inner in p.fields))
         if p.fields
         else value(p)
-        for p in known
+        for p in inferred
     )
 
 
@@ -329,10 +329,10 @@ _FAULT = re.compile(r" at (0x[0-9a-f]+): ")
 def amended(launch: Launch, message: str) -> Launch | None:
     """The launch with the buffer longer that a memory fault was nearest to, or with smaller
     sizes; None where nothing more can be tried."""
-    found = _FAULT.search(message)
-    if found is None:
+    match = _FAULT.search(message)
+    if match is None:
         return None
-    address = int(found[1], 16)
+    address = int(match[1], 16)
     number, distance = divmod(address - BASE, STEP)
     if distance > STEP * 3 // 4:  # before the next one
         number, distance = number + 1, distance - STEP

@@ -53,15 +53,15 @@ def renumbered(first: Body, second: Function) -> Function | None:
 def _numbers(first: Body, second: Body) -> Iterator[tuple[int, int]]:
     """For each scope of `second` the number that it has in `first`: scopes come in the same
     order, and at the label to which an added branch goes the count is that at the branch."""
-    known = [s.scope for s in first.statements if isinstance(s, Open)]
+    opened = [s.scope for s in first.statements if isinstance(s, Open)]
     labels = {s.name for s in first.statements if isinstance(s, Label)}
     counts: dict[str, int] = {}  # of scopes begun where a branch stands, by its label
     begun = 0
     for statement in second.statements:
         match statement:
             case Open(scope):
-                surplus = max(known, default=0) + scope
-                yield scope, known[begun] if begun < len(known) else surplus
+                surplus = max(opened, default=0) + scope
+                yield scope, opened[begun] if begun < len(opened) else surplus
                 begun += 1
             case Instruction(opcode="bra", guard=Guard()):
                 target = statement.operands[-1]

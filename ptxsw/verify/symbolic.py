@@ -88,8 +88,8 @@ def _function(module: Module, name: str) -> Function:
 
 def _directives(module: Module, function: Function) -> list[str]:
     """Pragmas, branch targets, prototypes, as written."""
-    found = [s for s in function.body.statements if isinstance(s, Directive)]
-    return [module.source.slice(directive.span) for directive in found]
+    directives = [s for s in function.body.statements if isinstance(s, Directive)]
+    return [module.source.slice(directive.span) for directive in directives]
 
 
 def _line(module: Module, instruction: Instruction) -> int:

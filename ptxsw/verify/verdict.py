@@ -93,7 +93,7 @@ def verify(
         there = ", ".join(f.name for f in first.kernels)
         which = "with a body" if kernel is None else f"{kernel!r} with a body"
         raise ValueError(f"{names[0]}: no kernel {which}{there and f'; there are: {there}'}")
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     for function in kernels:
         if function.name not in {f.name for f in second.kernels}:
             return Different(function.name, None, "the second text does not have it")
@@ -101,8 +101,8 @@ def verify(
         verdict = _one(first, second, function, launches, seeds, symbolic)
         if isinstance(verdict, Different):
             return verdict
-        found.append(verdict)
-    return _together(found)
+        verdicts.append(verdict)
+    return _together(verdicts)
 
 
 def _one(
@@ -128,11 +128,11 @@ def _one(
     return Equal(True, compared.launches, compared.runs, proof.assumptions)
 
 
-def _together(found: Sequence[Verdict]) -> Verdict:
-    open_ones = [v for v in found if isinstance(v, Undecided)]
+def _together(verdicts: Sequence[Verdict]) -> Verdict:
+    open_ones = [v for v in verdicts if isinstance(v, Undecided)]
     if open_ones:
         return open_ones[0]
-    equal = [v for v in found if isinstance(v, Equal)]
+    equal = [v for v in verdicts if isinstance(v, Equal)]
     return Equal(
         all(v.proved for v in equal),
         sum(v.launches for v in equal),
