@@ -44,7 +44,7 @@ def around(module: Module, name: str) -> tuple[str, str]:
     return text[: span.start], text[span.end :]
 
 
-def can_be_told_apart(texts: Sequence[Module], name: str) -> bool:
+def differ_in_one_kernel(texts: Sequence[Module], name: str) -> bool:
     """Do these texts differ in this kernel alone, so that one run serves all?"""
     return len({around(module, name) for module in texts}) == 1
 

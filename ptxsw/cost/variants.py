@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ptxsw.cost import sass
-from ptxsw.cost.combined import Question, can_be_told_apart, combined
+from ptxsw.cost.combined import Question, combined, differ_in_one_kernel
 from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError
@@ -34,7 +34,7 @@ def read(
     subprocess.TimeoutExpired."""
     if not texts:
         return [], ""
-    if can_be_told_apart(texts, name):
+    if differ_in_one_kernel(texts, name):
         try:
             return _read(texts, name, arch, timeout)
         except AssemblyError as error:

@@ -147,7 +147,7 @@ class Record:
     def _apart(self, index: int, variants: Sequence[frozenset[Term]]) -> Variance:
         """How much it varies over lanes which of several variants is theirs, of each of which the
         conditions are given."""
-        if len(variants) < 2 or self._machine.told_apart(variants):
+        if len(variants) < 2 or self._machine.mutually_exclusive(variants):
             return Variance.UNIFORM
         return self._ways(self._cfg.block_of[index])
 

@@ -283,7 +283,7 @@ class SymbolicMachine:
 
     # ------------------------------------------------------------ operands
 
-    def told_apart(self, ways: Sequence[frozenset[Term]]) -> bool:
+    def mutually_exclusive(self, ways: Sequence[frozenset[Term]]) -> bool:
         """Do all lanes of a warp go the same one of several ways? So it is where of each two there
         is a condition that all lanes share, and that holds on one and not on the other."""
         shared = [frozenset(c for c in way if c.variance is Variance.UNIFORM) for way in ways]

@@ -113,7 +113,7 @@ class Scales:
     def _ask(self, texts: Sequence[WeighedText], base: int) -> Generator[Question, Answered, None]:
         """Learns what ptxas makes of all these texts; where they differ in more than the kernel,
         of the first and the last."""
-        from ptxsw.cost.combined import Question, can_be_told_apart
+        from ptxsw.cost.combined import Question, differ_in_one_kernel
         from ptxsw.cost.counted import NotCounted
 
         arch = self._arch or ""
@@ -122,7 +122,7 @@ class Scales:
         numbers = [number for number in wanted if number not in self._known]
         if not numbers:
             return
-        if can_be_told_apart([texts[n].module for n in numbers], self._name):
+        if differ_in_one_kernel([texts[n].module for n in numbers], self._name):
             groups = [numbers]
         else:
             groups = [[n] for n in dict.fromkeys((numbers[0], numbers[-1]))]

@@ -72,7 +72,7 @@ class Carried:
 
     def _told(self, ways: Sequence[Way], holding: frozenset[Term], name: str) -> Term | None:
         """The value for several ways."""
-        told = told_apart(self._terms, ways, name) if len(ways) <= _MAX_WAYS else None
+        told = chosen_by_condition(self._terms, ways, name) if len(ways) <= _MAX_WAYS else None
         if not holding:
             return told
         held = min(holding, key=lambda word: word.id)
@@ -87,7 +87,7 @@ def unknown_at(pair: Pair, reg: Reg) -> str:
     return f"unknown {pair} {reg.name}@{reg.scope}"
 
 
-def told_apart(terms: Terms, ways: Sequence[Way], name: str) -> Term | None:
+def chosen_by_condition(terms: Terms, ways: Sequence[Way], name: str) -> Term | None:
     """One value for several ways, told apart by what holds on them; `name` is for what is not
     known."""
     (decided, value), *others = ways
@@ -98,7 +98,7 @@ def told_apart(terms: Terms, ways: Sequence[Way], name: str) -> Term | None:
         there = [way for way in ways if condition in way[0]]
         elsewhere = [way for way in ways if never in way[0]]
         if elsewhere and len(there) + len(elsewhere) == len(ways):
-            sides = [told_apart(terms, side, name) for side in (there, elsewhere)]
+            sides = [chosen_by_condition(terms, side, name) for side in (there, elsewhere)]
             width = next((s.width for s in sides if s is not None), 0)
             if not width:
                 return None

@@ -18,9 +18,9 @@ from ptxsw.validate.path import End, Event, Path, Touch
 from ptxsw.validate.stores import StoreComparison
 from ptxsw.validate.touches import TouchesBySum
 
-PutOff = tuple[Sequence[Store], Sequence[Store]]
+StoreDifference = tuple[Sequence[Store], Sequence[Store]]
 """Stores by which the first text's memory, and the second's, differs from a common one."""
-NOTHING: PutOff = ((), ())
+NOTHING: StoreDifference = ((), ())
 _MAX_FACTS = 32
 _QUOTIENTS = frozenset({"sdiv", "srem", "udiv", "urem"})
 _MAX_VECTOR = 32  # bytes
@@ -60,7 +60,7 @@ class PathComparison:
         old: Path,
         new: Path,
         given: Sequence[Term],
-        pending: PutOff = NOTHING,
+        pending: StoreDifference = NOTHING,
     ) -> None:
         """`pending` is by what the memories of the two texts differ behind the paths."""
         self._terms, self._memory, self._equality = terms, memory, equality

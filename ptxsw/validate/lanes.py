@@ -21,7 +21,7 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Instruction, Reg
-from ptxsw.validate.carried import told_apart
+from ptxsw.validate.carried import chosen_by_condition
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.gathered import Gathered, names_all
@@ -131,7 +131,7 @@ class KernelLanes:
             held = [state.env.get(reg) for state in states]
             values = [value and self._told(value) for value in held]
             if None not in values:
-                value = told_apart(self.terms, [*zip(told, values, strict=True)], "")
+                value = chosen_by_condition(self.terms, [*zip(told, values, strict=True)], "")
                 if value is not None and value.size <= MAX_KNOWN:
                     choices[reg] = value
         return choices

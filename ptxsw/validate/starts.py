@@ -18,7 +18,7 @@ from ptxsw.flow.dataflow import uses
 from ptxsw.ir import Reg
 from ptxsw.validate.carried import Carried, unknown_at
 from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
-from ptxsw.validate.compare import NOTHING, PutOff
+from ptxsw.validate.compare import NOTHING, StoreDifference
 from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.equality import Equality, assumed
@@ -189,7 +189,7 @@ class Starts:
         claims = at_label(self._claims, self.old.labels(position))
         return any(claim.claim.about_memory for claim in claims)
 
-    def put_off(self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]) -> PutOff:
+    def put_off(self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]) -> StoreDifference:
         """By what the memories differ behind two paths, as claims say."""
         assert old.end is not None
         if old.end.kind != "cut":

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.scale import many_kernels
 from ptxsw.cost import counted, nvdisasm, sass
-from ptxsw.cost.combined import Question, can_be_told_apart, together
+from ptxsw.cost.combined import Question, differ_in_one_kernel, together
 from ptxsw.cost.counted import Counted, NotCounted, Use
 from ptxsw.cost.decide import Case, ResourceUse, decide, figures
 from ptxsw.cost.dominance import Ends, gains
@@ -391,13 +391,13 @@ def test_one_run_serves_texts_that_differ_in_the_kernel(programs: None) -> None:
     """And gives what runs of their own give, the names of the copies aside."""
     other = LOOP.replace("mul.f32 %f3, %f1, %f2;", "add.f32 %f3, %f1, %f2;")
     modules = [parse(LOOP), parse(other)]
-    assert can_be_told_apart(modules, "k")
+    assert differ_in_one_kernel(modules, "k")
     tools = counted.tools("sm_80")
     at_once = counted.count(Question(tuple(modules), "k", "sm_80"), tools)
     alone = (counted.count(Question((module,), "k", "sm_80"), tools) for module in modules)
     assert at_once == tuple(each for (each,) in alone)
     moved = parse(LOOP.replace(".visible", ".shared .b32 x[4];\n.visible"))
-    assert not can_be_told_apart([modules[0], moved], "k")
+    assert not differ_in_one_kernel([modules[0], moved], "k")
 
 
 # ---------------------------------------------------------------- several kernels
