@@ -16,6 +16,7 @@ from ptxsw.validate.path import Path, Runner, Touch
 
 _MAX_STEPS = 2000  # instructions of all paths
 _MAX_PATHS = 32
+_MAX_TURNS = 4  # jumps back on one path: what is read for the first time later than that is rare
 
 
 class Ahead:
@@ -37,19 +38,22 @@ class Ahead:
         self, runner: Runner, old: Path, touch: Touch, given: Sequence[Term], *, closely: bool
     ) -> bool:
         assert old.end is not None
-        start = Path(old.get, tuple(given), old.end.position, forked=True)
+        start = Path(old.get, tuple(given), old.end.position, forked=True, ahead=True)
         work, steps, paths = [start], 0, 0
         while work:
             path = work.pop()
             paths += 1
+            turns = 0
             while not self._reached(path, touch, closely=closely):
                 steps += 1
                 at_end = path.position >= len(runner.cfg.instructions)
                 if path.end is not None or path.events or at_end:
                     return False
-                if steps > _MAX_STEPS or paths + len(work) > _MAX_PATHS:
+                if steps > _MAX_STEPS or paths + len(work) > _MAX_PATHS or turns > _MAX_TURNS:
                     return False
+                before = path.position
                 fork = runner.step(path)
+                turns += path.position <= before
                 if fork is not None:
                     if not self._goes_nowhere(fork, given):
                         work.append(fork)

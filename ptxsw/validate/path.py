@@ -92,6 +92,7 @@ class Path(Struct):
     forked: bool = False  # has a condition decided where it goes?
     parted: bool = False  # may lanes of a warp have decided differently?
     mask: Term | None = None  # which lanes were here at the last question, if they still are
+    ahead: bool = False  # run only to see which bytes are read: what stores leave is not looked at
 
     def get(self, reg: Reg) -> Term:
         """The value of a register here."""
@@ -105,6 +106,7 @@ class Path(Struct):
         return Path(
             self.base, conditions, self.position, dict(self.written), stores,
             list(self.touches), list(self.events), self.end, self.forked, self.parted, self.mask,
+            self.ahead,
         )  # fmt: skip
 
 
@@ -333,7 +335,8 @@ class Runner:
         written, fresh = [], False
         for part, dest, (epoch, _) in zip(parts, dests, epochs, strict=True):
             stores = path.stores[-1] if epoch >= 0 else ()
-            value = self.memory.load(stores, epoch, part, given)
+            load = self.memory.unread if path.ahead and stores else self.memory.load
+            value = load(stores, epoch, part, given)
             fresh = fresh or holds_first(value)
             if isinstance(dest, Reg):
                 written.append((dest, self._filled(value, type_name, self.evaluator.width(dest))))

@@ -11,11 +11,15 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.ir import Function, Instruction, Module
 from ptxsw.validate import Outcome, Proved, validate
 from ptxsw.verify import symbolic
 from ptxsw.verify.inferred_layout import layouts
 from ptxsw.verify.symbolic import Unproved
+
+SECONDS = 60.0
+"""CPU time of a proof: real kernels take a few seconds, and past a minute few proofs succeed."""
 
 
 class Proof(Struct, frozen=True):
@@ -31,10 +35,13 @@ class Proof(Struct, frozen=True):
 def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
     """Is a kernel of `second` equal to that of `first`? Raises ParseError."""
     old, new = _kernel(first, name), _kernel(second, name)
-    for outcome in _outcomes((first, old), (second, new)):
-        if isinstance(outcome, Proved):
-            same = [*map(_said, old.body.instructions)] == [*map(_said, new.body.instructions)]
-            return Proof(outcome.assumptions, unchanged=same, loops=outcome.loops)
+    try:
+        for outcome in _outcomes((first, old), (second, new)):
+            if isinstance(outcome, Proved):
+                same = [*map(_said, old.body.instructions)] == [*map(_said, new.body.instructions)]
+                return Proof(outcome.assumptions, unchanged=same, loops=outcome.loops)
+    except OutOfTime:
+        return Unproved(f"a proof would take more than {SECONDS:.0f} s")
     proof = symbolic.prove(first, second, name)
     if isinstance(proof, Unproved):
         return proof
@@ -43,8 +50,9 @@ def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
 
 def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Iterator[Outcome]:
     """What the two texts alone tell, and what they tell of shared memory that was permuted."""
-    for layout in (None, *layouts(new[0], old[1], new[1])):
-        yield validate(old, new, shared_layout=layout)
+    with Budget(SECONDS) as budget:
+        for layout in (None, *layouts(new[0], old[1], new[1])):
+            yield validate(old, new, shared_layout=layout, budget=budget)
 
 
 def _kernel(module: Module, name: str) -> Function:

@@ -3,13 +3,18 @@ left alone."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ptxsw import checking
 from ptxsw.emulator.budget import OUT_OF_TIME, Budget, OutOfTime
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
-from ptxsw.validate import Proved, validate
+from ptxsw.validate import Mismatch, Proved, validate
+from ptxsw.validate.memory import Memory
+from ptxsw.verify import proving
+from ptxsw.verify.verdict import Equal, verify
 
 PAIR = """.version 8.0
 .target sm_80
@@ -50,3 +55,47 @@ def test_what_is_not_checked_in_time_is_left_alone(monkeypatch: pytest.MonkeyPat
     assert result.text == PAIR
     (kernel,) = result.report.kernels
     assert kernel.refusals and {refusal.reason for refusal in kernel.refusals} == {OUT_OF_TIME}
+
+
+LOOP = """
+	ld.param.u64 %rd1, [a];
+	ld.param.u64 %rd2, [b];
+	mov.u32 %r1, 0;
+ROUND:
+	ld.global.u64 %rd3, [%rd1];
+	ld.global.u64 %rd4, [%rd3+8];
+	st.global.u64 [%rd2], %rd4;
+	st.global.u64 [%rd4], %rd3;
+	mov.u64 %rd1, %rd4;
+	add.s32 %r1, %r1, 1;
+	setp.lt.u32 %p1, %r1, 1000;
+	@%p1 bra ROUND;
+	ret;
+}
+"""
+
+
+def test_a_look_ahead_does_not_go_round_and_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that the first text never reads are not sought in all turns of its loop, and what
+    the stores of these turns leave is not asked."""
+    start = PAIR[: PAIR.index("\tld.param")].replace("{", "{\n\t.reg .pred %p<2>;", 1)
+    old = parse(start + LOOP)
+    new = parse(start + LOOP.replace("ROUND:", "ld.global.u64 %rd5, [%rd1+64];\nROUND:"))
+    asked, apart = [], Memory.apart
+
+    def counted(*given: Any) -> bool:
+        asked.append(given)
+        return apart(*given)
+
+    monkeypatch.setattr(Memory, "apart", counted)
+    refused = validate((old, old.kernels[0]), (new, new.kernels[0]))
+    assert isinstance(refused, Mismatch) and "does not read here" in refused.reason
+    assert len(asked) < 200, len(asked)
+
+
+def test_verify_says_that_a_proof_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proving, "SECONDS", 0.0)
+    new = optimize(PAIR, VECTORS).text
+    verdict = verify(PAIR, new)
+    assert isinstance(verdict, Equal) and not verdict.proved
+    assert "a proof would take more than 0 s" in str(verdict)
