@@ -33,10 +33,12 @@ class Origin(Enum):
 NUMBERED = frozenset({Origin.UNKNOWN, Origin.MERGED, Origin.VOLATILE, Origin.OTHER_LANE})
 """Made anew for each occurrence: equal to nothing that is made elsewhere."""
 
-_OF_REGISTERS = frozenset({
+OF_LOOPS = frozenset({
     Origin.ITERATION, Origin.LAST_ITERATION, Origin.LOOP_VALUE, Origin.LAST_LOOP_VALUE,
-    Origin.ENTRY, Origin.MERGED, Origin.UNDEFINED,
 })  # fmt: skip
+"""Of some turn of a loop, which is the last one until the loop is gone round again."""
+
+_OF_REGISTERS = OF_LOOPS | {Origin.ENTRY, Origin.MERGED, Origin.UNDEFINED}
 
 POINTERS = frozenset(Origin) - _OF_REGISTERS - {Origin.COMPUTED, Origin.SPECIAL, Origin.WINDOW}
 """What may be a pointer, as far as its origin tells."""

@@ -27,6 +27,7 @@ from ptxsw.validate.outcome import (
     Unproved,
 )
 from ptxsw.validate.proof import Validation
+from ptxsw.validate.scopes import renumbered
 from ptxsw.validate.surroundings import difference
 
 __all__ = [
@@ -56,33 +57,50 @@ def validate(
     if not allowed <= ASSUMPTIONS.keys():
         raise ValueError(f"unknown assumption: {', '.join(sorted(allowed - ASSUMPTIONS.keys()))}")
     (first, kernel), (second, other) = old, new
+    other = renumbered(kernel.body, other) or other
+    new = second, other
     differs = difference(first, second, kernel, other, permuted=shared_layout is not None)
     if differs is not None:
         return Unproved(differs)
     read = [read_claim(claim, first, kernel) for claim in claims]
     edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
-    with no_collection():
-        return _answer(
-            lambda: Validation(old, new, edits, read, allowed, shared_layout, budget or Budget())
+
+    def begin(thorough: bool) -> Validation:
+        return Validation(
+            old, new, edits, read, allowed, shared_layout, budget or Budget(), thorough=thorough
         )
 
+    with no_collection():
+        return _answer(begin)
 
-def _answer(begin: Callable[[], Validation]) -> Outcome:
+
+def _answer(begin: Callable[[bool], Validation]) -> Outcome:
+    """The outcome; where a register's value was lost on the way, of a thorough proof."""
+    outcome, lost = _once(begin, thorough=False)
+    if isinstance(outcome, Proved) or not lost:
+        return outcome
+    thorough, _ = _once(begin, thorough=True)
+    return thorough if isinstance(thorough, Proved) else outcome
+
+
+def _once(begin: Callable[[bool], Validation], *, thorough: bool) -> tuple[Outcome, bool]:
+    """The outcome of one proof, and whether a thorough one may tell more."""
     validation: Validation | None = None
     try:
-        validation = begin()
+        validation = begin(thorough)
         validation.run()
     except GiveUp as reason:
-        return Unproved(str(reason))
+        return Unproved(str(reason)), False
     except Differ as differ:
         assert validation is not None
         texts = (validation.old, differ.old), (validation.new, differ.new)
         lines = [_line(t.module, t.cfg.instructions, index) for t, index in texts]
-        return Mismatch(differ.reason, lines[0], lines[1], differ.example)
+        lost = validation.may_tell_more
+        return Mismatch(differ.reason, lines[0], lines[1], differ.example), lost
     finally:
         if validation is not None:
             validation.solver.rest()
-    return Proved(tuple(validation.assumptions), validation.waiting.loops)
+    return Proved(tuple(validation.assumptions), validation.waiting.loops), False
 
 
 def _line(module: Module, instructions: Sequence[Instruction], index: int | None) -> int | None:

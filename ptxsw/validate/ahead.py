@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ptxsw.emulator.node import Term
 from ptxsw.validate.equality import Equality
+from ptxsw.validate.kinds import passes
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Path, Runner, Touch
 
@@ -47,7 +48,8 @@ class Ahead:
             while not self._reached(path, touch, closely=closely):
                 steps += 1
                 at_end = path.position >= len(runner.cfg.instructions)
-                if path.end is not None or path.events or at_end:
+                stays = any(not passes(event.instruction) for event in path.events)
+                if path.end is not None or stays or at_end:
                     return False
                 if steps > _MAX_STEPS or paths + len(work) > _MAX_PATHS or turns > _MAX_TURNS:
                     return False

@@ -37,6 +37,11 @@ class Carried:
         self._known: dict[Pair, dict[Reg, Term | None]] = {}
         self.registers: dict[Term, Reg] = {}  # of the first text, by unknowns in the values
 
+    @property
+    def lost(self) -> bool:
+        """Is nothing known of a register that control has come with?"""
+        return any(None in known.values() for known in self._known.values())
+
     def at(self, pair: Pair) -> Mapping[Reg, Term | None]:
         """The registers that control has come with; None where nothing is known of one."""
         return self._known.get(pair, {})

@@ -72,6 +72,17 @@ class PathComparison:
 
     def compare(self) -> Sequence[tuple[Event, Event]]:
         """The events of the two paths, one of each. Raises Differ."""
+        self._equality.unwritten = frozenset(
+            (t.target.space, t.target.place, t.target.size)
+            for t in self._old.touches
+            if t.nc and self._is_sure(t, self._given)
+        )
+        try:
+            return self._compare()
+        finally:
+            self._equality.unwritten = frozenset()
+
+    def _compare(self) -> Sequence[tuple[Event, Event]]:
         self._ends()
         met = self._events()
         stores = StoreComparison(self._memory, self._equality, self._given)

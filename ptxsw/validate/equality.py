@@ -15,6 +15,7 @@ from ptxsw.emulator.substitution import rebuild, substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.extensions import vanishes, written_out
 from ptxsw.validate.known import Known
+from ptxsw.validate.memory import is_constant_load, is_load
 from ptxsw.validate.numbers import Numbers
 from ptxsw.validate.steady import compared_places, steady
 
@@ -55,7 +56,8 @@ class Equality:
     """Compares terms of one table. `example` holds values for which the last terms that were
     compared differ, where the solver found some. `exact`: read values as whole numbers, too, as
     claims about inequalities want it. `unwraps`, where that may be assumed, notes that signed sums
-    do not overflow. `alike` tells more of sums, while it is set.
+    do not overflow. `alike` tells more of sums, while it is set, and `unwritten` names bytes that
+    nobody writes: the space, the first one's place, and how many.
     `check` is called before each comparison, and may raise."""
 
     def __init__(
@@ -73,6 +75,8 @@ class Equality:
         self._facts: dict[tuple[Term, ...], Known] = {}
         self._spoken: dict[tuple[Term, ...], frozenset[Term]] = {}
         self._unknowns: dict[Term, frozenset[Term]] = {}
+        self._choices: dict[Term, frozenset[Term]] = {}
+        self._settled: dict[tuple[Term, ...], tuple[Term, ...]] = {}
         self._exact, self._unwraps = exact, unwraps
         self._check = check
         self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
@@ -85,6 +89,7 @@ class Equality:
         self._whole: tuple[Term, ...] = ()  # what holds in all cases of a comparison
         self.example: Mapping[str, int] = {}
         self.alike: Exact | None = None
+        self.unwritten: frozenset[tuple[str, Term, int]] = frozenset()
 
     def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
         """Are the values equal wherever all of `given` hold? A no may mean that it is not known."""
@@ -206,9 +211,9 @@ class Equality:
             return True
         if a.width != b.width:
             return False
-        if self._known.get((a, b, self._whole, self.alike)):
+        if self._known.get((a, b, self._whole, self.alike, self.unwritten)):
             return True  # in all cases
-        key = (a, b, given, self.alike)
+        key = (a, b, given, self.alike, self.unwritten)
         answer = self._known.get(key)
         if answer is None:
             answer = self._known[key] = self._compared(a, b, given, depth)
@@ -228,6 +233,8 @@ class Equality:
             pairs = zip(a.args, b.args, strict=True)
             if all(self._same(x, y, given, depth + 1) for x, y in pairs):
                 return True
+        if self.unwritten and self._lasting(a, b, given, depth):
+            return True
         places = compared_places(self._terms, a, b)
         if places is not None and self._same(*places, given, depth + 1):
             return True
@@ -256,6 +263,25 @@ class Equality:
         if self._exact and self._numbers_of(given).same(a, b):
             return True
         return parted is None and self._proved(self._terms.eq(a, b), given)
+
+    def _lasting(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
+        """Is one side what memory holds that nobody writes, and the other what it holds there at
+        some time?"""
+        for lasting, other in ((a, b), (b, a)):
+            if is_constant_load(lasting) and is_load(other) and depth < _MAX_DEPTH:
+                (_, space, *_), size = lasting.value[0], lasting.width // 8
+                same_kind = other.value[0][1] == space and other.width == lasting.width
+                if same_kind and self._is_unwritten(space, lasting.args[0], size):
+                    return self._same(lasting.args[0], other.args[0], given, depth + 1)
+        return False
+
+    def _is_unwritten(self, space: str, place: Term, size: int) -> bool:
+        for whose, begin, count in self.unwritten:
+            if whose == space and begin.width == place.width:
+                distance = self._terms.sub(place, begin)
+                if distance.kind == "const" and distance.value <= count - size:
+                    return True
+        return False
 
     def _equated(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
         """Are two values the same because two lanes' registers are, as a comparison has shown?"""
@@ -380,12 +406,40 @@ class Equality:
             a, b = b, a
         condition, yes, no = a.args
         for arm, case in ((yes, condition), (no, self._terms.not_(condition))):
-            more = assumed(given, case, self._terms)
+            more = self.settled(assumed(given, case, self._terms))
             if self.known(more).impossible or self._same(arm, b, more, depth + 1):
                 continue
             if not self._proved(self._terms.not_(case), given):
                 return False
         return True
+
+    def settled(self, given: tuple[Term, ...]) -> tuple[Term, ...]:
+        """Conditions, and what those come to in which the others decide a choice: that an index
+        does not wrap may mean something else on each of two ways."""
+        more = self._settled.get(given)
+        if more is None:
+            more, known = given, self.known(given)
+            for condition in given:
+                truths = {choice: known.truth(choice) for choice in self._choices_in(condition)}
+                sides = {
+                    choice: self._terms.const(int(truth), 1)
+                    for choice, truth in truths.items()
+                    if truth is not None
+                }
+                if sides:
+                    told = substitute(self._terms, condition, sides.get, {})
+                    more = assumed(more, told, self._terms)
+            self._settled[given] = more
+        return more
+
+    def _choices_in(self, condition: Term) -> frozenset[Term]:
+        """By what values are chosen in a condition."""
+        choices = self._choices.get(condition)
+        if choices is None:
+            nodes = walk(condition) if condition.size <= _MAX_SIZE else ()
+            choices = frozenset(n.args[0] for n in nodes if n.kind == "ite" and n.width > 1)
+            self._choices[condition] = choices
+        return choices
 
     def _split(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool | None:
         """Compare a concatenation part by part; None where neither side is one, or the parts say

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, bottom_up, split
+from ptxsw.emulator.origin import OF_LOOPS
 from ptxsw.emulator.substitution import rebuild
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
@@ -29,8 +30,9 @@ _Items = tuple[int, tuple[tuple[Term, int], ...]]
 
 
 class Handover:
-    """What holds where a path of the first text ends, said at the place where it ends. `steady`:
-    may memory be told at all, or do the texts differ in it?"""
+    """What holds where a path of the first text ends, said at the place where it ends. `loops` are
+    those that may have gone on in some lane. `steady`: may memory be told at all, or do the texts
+    differ in it?"""
 
     def __init__(
         self,
@@ -40,9 +42,12 @@ class Handover:
         live: Iterable[Reg],
         given: Sequence[Term],
         *,
+        loops: frozenset[str] | None,
         steady: bool,
     ) -> None:
+        """`loops`: None where it is not known which ones may have gone on."""
         self._memory, self._text, self._old = memory, text, old
+        self._loops = loops
         self._terms: Terms = memory.terms
         self._given, self._steady = given, steady
         self._last = len(old.stores) - 1
@@ -76,7 +81,7 @@ class Handover:
         if node.kind == "const":
             return node
         if node.kind == "atom":
-            return node if self._text.lasts(node) else self._word(node)
+            return node if self._lasts(node) else self._word(node)
         args = [self._said[arg] for arg in node.args]
         if None not in args:
             parts = tuple(arg for arg in args if arg is not None)
@@ -85,6 +90,13 @@ class Handover:
             if value is not None:
                 return value
         return self._word(node)
+
+    def _lasts(self, node: Term) -> bool:
+        """Does an unknown mean the same at the next place? How often a loop was gone round, and
+        what a register held in its last turn, stays so until the loop is gone round again."""
+        if node.origin in OF_LOOPS:
+            return self._loops is not None and node.of[0] not in self._loops
+        return self._text.lasts(node)
 
     def _word(self, node: Term) -> Term | None:
         """The register that holds a value, or another one that is some number away."""

@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 from ptxsw import isa
 from ptxsw.emulator.specials import SPECIALS
-from ptxsw.flow.convergence import waits_for
+from ptxsw.flow.convergence import waits, waits_for
 from ptxsw.flow.dataflow import CARRY, defs, uses, writers
 from ptxsw.ir import Float, Instruction, Int, Mem, Reg, Special, Symbol, type_width
 from ptxsw.isa import Trait
@@ -127,6 +127,12 @@ def may_part(instruction: Instruction) -> bool:
         return True
     whom = waits_for(instruction)
     return whom is not None and not isinstance(whom, Int)
+
+
+def passes(instruction: Instruction) -> bool:
+    """Does a thread that comes to an event surely go on, whatever all others do? It does at fences
+    and atomics, which wait for nobody."""
+    return not waits(instruction)
 
 
 def asks_convergence(instruction: Instruction) -> bool:

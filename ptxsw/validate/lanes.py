@@ -54,7 +54,10 @@ class KernelLanes:
         images: Mapping[int, frozenset[int]],
         allowed: frozenset[str],
         solver: Solver,
+        *,
+        thorough: bool = False,
     ) -> None:
+        self._thorough = thorough
         self.terms, self.declared, self.solver = terms, declared, solver
         self.old, self.new = texts
         self.images, self.allowed = images, allowed
@@ -65,6 +68,11 @@ class KernelLanes:
     def _shuffles(self) -> bool:
         """Does the second text ask other lanes what the first does not?"""
         return any(map(self.asks, self.new.cfg.instructions))
+
+    @property
+    def looks(self) -> bool:
+        """Does what a symbolic run of the first text knows count at each place?"""
+        return self._thorough or self._shuffles
 
     def asks(self, instruction: Instruction) -> bool:
         """Is it a question to other lanes with a register that only the second text uses?"""
@@ -95,7 +103,7 @@ class KernelLanes:
         return {} if trace.statistics.timed_out else states
 
     def _at(self, position: int, whole: bool) -> tuple[State, ...]:
-        if not (whole or self._shuffles) or not self.old.begins(position):
+        if not (whole or self.looks) or not self.old.begins(position):
             return ()
         return self._states.get(self.old.block(position), ())
 

@@ -80,14 +80,35 @@ def uncovered(
     return rest
 
 
+def stores_before(value: Term) -> frozenset[Bytes]:
+    """Those stores that may have hit whatever a loaded value has of memory: each part of it is
+    told by what they have left there."""
+    behind: frozenset[Bytes] | None = None
+    seen: set[Term] = set()
+    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, value):
+        seen.add(node)
+        if node.kind in OPAQUE:
+            kinds = node.value[0][3] if is_load(node) else ()
+            stores = zip(kinds, node.args[1::3], strict=True) if kinds else ()
+            targets = frozenset(Bytes(space, place, size) for (space, size), place in stores)
+            behind = targets if behind is None else behind & targets
+    return behind or frozenset()
+
+
+def is_load(node: Term) -> bool:
+    """Is it what memory held at some time, behind some stores or none?"""
+    name: Any = node.value[0] if node.kind == "apply" else ()
+    return len(name) == 4 and name[0] == "load"
+
+
 def is_constant_load(node: Term) -> bool:
     """Is it what memory holds that nobody writes?"""
-    return _is_load(node, CONSTANT)
+    return _is_first(node, CONSTANT)
 
 
 def is_first_load(node: Term) -> bool:
     """Is it what memory held where the comparison began?"""
-    return _is_load(node, 0)
+    return _is_first(node, 0)
 
 
 def holds_first(value: Term) -> bool:
@@ -102,10 +123,9 @@ def holds_first(value: Term) -> bool:
     return False
 
 
-def _is_load(node: Term, epoch: int) -> bool:
+def _is_first(node: Term, epoch: int) -> bool:
     """Is it a load of memory in an epoch, before any store of it?"""
-    name: Any = node.value[0] if node.kind == "apply" else ()
-    return len(name) == 4 and name[0] == "load" and name[2] == epoch and not name[3]
+    return is_load(node) and node.value[0][2] == epoch and not node.value[0][3]
 
 
 class Memory:

@@ -177,6 +177,14 @@ def lane_number(terms: Terms) -> Term:
     return terms.atom("%laneid", 32, *SPECIALS["%laneid"])
 
 
+def in_step(terms: Terms) -> Term:
+    """The condition that a lane's number is what `%tid.x` is behind whole warps: so it is where
+    lanes follow each other along `%tid.x`."""
+    column = terms.atom("%tid.x", 32, *SPECIALS["%tid.x"])
+    low = terms.extract(column, 0, _LANE_BITS)
+    return terms.eq(terms.zext(low, 32), lane_number(terms))
+
+
 def neighbours(terms: Terms) -> Term:
     """The condition that lanes of a warp follow each other along `%tid.x`: rows hold whole warps,
     or there is one row. No size is 0, so one row is where no bit above the lowest is set in

@@ -24,7 +24,7 @@ from ptxsw.validate.evaluate import (
     shape,
 )
 from ptxsw.validate.kinds import SPACE_WORDS, Kind, clobbers, kind, may_part
-from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store, holds_first
+from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store, holds_first, stores_before
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.windows import Windows
 
@@ -41,7 +41,7 @@ class Touch(Struct, frozen=True):
     """A plain load or store. `before` is how many events the path had seen; `nc`: a load that
     says that nobody writes these bytes; `parted`: lanes of a warp may have gone other ways before;
     `mask`: which lanes are here, if that has been asked. `fresh`: may a load give some of what
-    memory held when the epoch began?"""
+    memory held when the epoch began? `behind`: the stores that may have hit all that it gives."""
 
     target: Bytes
     guard: Term
@@ -52,6 +52,7 @@ class Touch(Struct, frozen=True):
     parted: bool = False
     mask: Term | None = None
     fresh: bool = True
+    behind: frozenset[Bytes] = frozenset()
 
 
 class Event(Struct, frozen=True):
@@ -333,15 +334,20 @@ class Runner:
         parts = [self.memory.part(whole, at * size, size) for at in range(len(dests))]
         epochs = self._epochs(path, [replace(touch, target=part) for part in parts], given)
         written, fresh = [], False
+        behind: frozenset[Bytes] | None = None
         for part, dest, (epoch, _) in zip(parts, dests, epochs, strict=True):
             stores = path.stores[-1] if epoch >= 0 else ()
             load = self.memory.unread if path.ahead and stores else self.memory.load
             value = load(stores, epoch, part, given)
             fresh = fresh or holds_first(value)
+            if self._witness and stores:
+                told = stores_before(value)
+                behind = told if behind is None else behind & told
             if isinstance(dest, Reg):
                 written.append((dest, self._filled(value, type_name, self.evaluator.width(dest))))
         claims = any(claims for _, claims in epochs)
-        path.touches.append(replace(touch, nc=claims, fresh=fresh))
+        told_by = behind or frozenset()
+        path.touches.append(replace(touch, nc=claims, fresh=fresh, behind=told_by))
         return written
 
     def _epochs(

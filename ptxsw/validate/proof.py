@@ -14,7 +14,7 @@ from itertools import product
 from math import inf
 
 from ptxsw.emulator.budget import Budget
-from ptxsw.emulator.node import Term
+from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.dataflow import defs, uses
@@ -64,7 +64,10 @@ class Validation:
         assume: frozenset[str],
         permutation: Permutation | None,
         budget: Budget,
+        *,
+        thorough: bool = False,
     ) -> None:
+        """With `thorough`, what a symbolic run of the first kernel knows counts everywhere."""
         self._budget = budget
         self.terms = Terms()
         self.solver = Solver(inf, units=MOST_WORK)
@@ -87,7 +90,9 @@ class Validation:
             self.layout.check((*self.old.cfg.instructions, *self.new.cfg.instructions))
         declared, texts = Declared(self.terms, self.memory, self.old), (self.old, self.new)
         images = self.images
-        self.lanes = KernelLanes(self.terms, texts, declared, images.places, assume, self.solver)
+        self.lanes = KernelLanes(
+            self.terms, texts, declared, images.places, assume, self.solver, thorough=thorough
+        )
         self.starts = Starts(
             self.equality, self.memory, texts, declared, self.lanes, claims, self.layout, assume,
             self.assumptions,
@@ -122,6 +127,12 @@ class Validation:
                 self._segment(pair)
         self.waiting.check(self.done)
         self.meetings.check(self.old.cfg.instructions.__getitem__)
+
+    @property
+    def may_tell_more(self) -> bool:
+        """Might a thorough proof say what a register of the second text alone holds, where this
+        one could not?"""
+        return self.starts.carried.lost and not self.lanes.looks
 
     def _check_questions(self) -> None:
         """Which lanes are together is not followed: where the first text asks, branches must be
@@ -335,7 +346,8 @@ class Validation:
             own = ((t.target, t.guard) for t in path.touches if t.nc)
             if not uncovered(load.target, own, distance, (true, *given).__contains__):
                 return True
-            lent = self.questions.others_read(cut, path, load, given) if load.nc else None
+            asks = load.nc or (self._has_nc and load.mask is not None)
+            lent = self.questions.others_read(cut, path, load, given) if asks else None
             if lent is not None and lent.nc:
                 return True
             return load.nc and self._has_nc and self._later(cut, path, load, given)
@@ -465,13 +477,12 @@ class Validation:
         return bool(joint) and self.equality.holds(self.terms.not_(joint[-1]), joint[:-1])
 
     def _opposed(self, cut: Cut, old: Path, new: Path) -> bool:
-        """Have the two texts decided the same, one this way and one that way? Of what is computed
-        with floating-point numbers the solver knows nothing."""
+        """Have the two texts decided the same, one this way and one that way? Of floating-point
+        numbers, and of what memory holds at an address, the solver knows nothing."""
         both = _together(old.conditions, new.conditions)
         for condition in new.conditions:
             never = self.terms.not_(condition)
-            asked = never if condition.kind == "not" else condition
-            if condition in cut.conditions or asked.kind not in ("float", "apply"):
+            if condition in cut.conditions or not _is_opaque(condition):
                 continue
             for other in old.conditions:
                 if other.kind == never.kind and other not in cut.conditions:
@@ -489,6 +500,11 @@ class Validation:
             self._come_to(pair)
         for pair in zip(old.end.targets, new.end.targets, strict=True):
             self._come_to(pair)
+
+
+def _is_opaque(condition: Term) -> bool:
+    """Is it about values of which the solver knows nothing?"""
+    return any(node.kind in ("float", "apply") for node in walk(condition))
 
 
 def _together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, ...]:

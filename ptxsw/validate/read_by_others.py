@@ -17,7 +17,7 @@ from ptxsw.emulator.node import Term, unknowns, walk
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.equality import Equality, assumed
-from ptxsw.validate.kinds import may_part
+from ptxsw.validate.kinds import may_part, passes
 from ptxsw.validate.memory import Bytes, Memory
 from ptxsw.validate.other_lane import LANES, Place, neighbours
 from ptxsw.validate.path import Event, Path, Touch
@@ -47,6 +47,7 @@ class ReadByOthers:
         if mask is None or known.truth(self._view.whole(mask)) is not True:
             return None
         near = [t for t in old.touches if _surely_comes(old.events[touch.before : t.before])]
+        near.sort(key=lambda t: not t.nc)  # these tell more: that nobody writes the bytes
         read: Touch | None = None
         for target, case in self._cases(touch.target, tuple(given), 0):
             read = next((t for t in near if self._covers(t, touch, target, case)), None)
@@ -76,8 +77,8 @@ class ReadByOthers:
             return False
         if source.space != target.space or source.size != target.size:
             return False
-        stride = self._stride(source.place)
-        distance = self._distance(target.place, source.place)
+        read = self._equality.simplified(source.place, given)
+        stride, distance = self._stride(read), self._distance(target.place, read)
         if (
             not stride
             or distance is None
@@ -91,7 +92,7 @@ class ReadByOthers:
         other = self._view.other(place)
         there, made = other.value(source.place), other.value(old.guard)
         assert new.mask is not None
-        given = (*given, *self._view.told(other, new.mask))
+        given = self._equality.settled((*given, *self._view.told(other, new.mask)))
         if not self._equality.same(there, target.place, given):
             return False
         if not self._equality.holds(made, given):
@@ -134,11 +135,14 @@ class ReadByOthers:
 
 def _surely_comes(events: Sequence[Event]) -> bool:
     """Do all lanes of a whole warp that come together to some events come past them, whatever
-    other threads do? Votes and shuffles wait for these lanes alone."""
+    other threads do? Votes and shuffles wait for these lanes alone, fences and atomics for none."""
     return all(
-        event.guard.kind == "const"
-        and event.instruction.opcode in _MASKED
-        and "sync" in event.instruction.modifiers
-        and not may_part(event.instruction)
+        passes(event.instruction)
+        or (
+            event.guard.kind == "const"
+            and event.instruction.opcode in _MASKED
+            and "sync" in event.instruction.modifiers
+            and not may_part(event.instruction)
+        )
         for event in events
     )

@@ -14,7 +14,7 @@ step. So these stores must not be, whichever thread makes them:
   that may be to the same array. A store through another pointer could hit the bytes only in a race;
 - one of the epoch itself, before the load that lane i makes in the first text, that may hit the
   bytes. Of stores through other pointers those are left out that both lanes have made before they
-  load.
+  load; and a load of lane i behind a store that may have hit all of it gives something else.
 """
 
 from __future__ import annotations
@@ -169,6 +169,8 @@ class SharedViews:
                     stores.append(touch)
             elif not touch.fresh and not read.stores:
                 continue  # what it gives is told from what memory held before the stores
+            elif any(store.target in touch.behind for store in stores):
+                continue  # it gives something else: what that store has left
             elif stores and self._may_be(touch.target, read):
                 few = len(stores) <= _MAX_STORES
                 if not few or not all(self._misses(s.target, read) for s in stores):

@@ -306,7 +306,8 @@ class Starts:
             return
         live = self.old.live(pair[0])
         steady = not cut.stores and not self.puts_off(pair[0])
-        there = Handover(self._memory, self.old, old, live, joint, steady=steady)
+        loops = self.old.loops_gone_on(cut.old_position, pair[0], self._lanes.images)
+        there = Handover(self._memory, self.old, old, live, joint, loops=loops, steady=steady)
         self.carried.registers.update(there.registers)
 
         def given() -> frozenset[Term]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
@@ -57,6 +57,34 @@ class Text:
     @cached_property
     def _parameters(self) -> frozenset[str]:
         return frozenset(p.name for p in self.function.params)
+
+    def loops_gone_on(self, start: int, end: int, stops: Collection[int]) -> frozenset[str] | None:
+        """The names of the loops whose last turn may be another one behind a path, in some lane of
+        those that are together there. It leads from one place, where a block begins, to the next
+        one of some stops; None where it may be in other blocks between.
+
+        These are the loops in which it is, and what lies in a loop that it leaves or goes round
+        once more: lanes may have left that one in other turns, or not have been in the inner one
+        in this turn."""
+        cfg = self.cfg
+        if not (self.begins(start) and self.begins(end)):
+            return None
+        first, last = self.block(start), self.block(end)
+        successors = cfg.blocks[first].successors
+        if any(cfg.blocks[number].start not in stops for number in successors):
+            return None
+        if last != first and last not in successors:
+            return None
+        over = [
+            loop.blocks
+            for header, loop in cfg.loops.items()
+            if first in loop.blocks and (last not in loop.blocks or last == header)
+        ]
+        return frozenset(
+            cfg.name(header)
+            for header, loop in cfg.loops.items()
+            if not loop.blocks.isdisjoint({first, last}) or any(loop.blocks <= o for o in over)
+        )
 
     def labels(self, position: int) -> tuple[str, ...]:
         """What the block that begins at a position is called: its labels, and its name."""

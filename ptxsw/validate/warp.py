@@ -28,7 +28,15 @@ from ptxsw.validate.equality import assumed
 from ptxsw.validate.evaluate import Get
 from ptxsw.validate.gathered import ALL, Gathered, names_all
 from ptxsw.validate.memory import Memory
-from ptxsw.validate.other_lane import LANES, MovedTerms, OtherLane, Place, lane_number, neighbours
+from ptxsw.validate.other_lane import (
+    LANES,
+    MovedTerms,
+    OtherLane,
+    Place,
+    in_step,
+    lane_number,
+    neighbours,
+)
 from ptxsw.validate.outcome import LOCKSTEP, GiveUp
 from ptxsw.validate.path import Path, decided
 from ptxsw.validate.shared_views import Read
@@ -205,10 +213,15 @@ class WarpView:
             held = path.get(register)
             taken = other.value(held)
             there = [other.value(condition) for condition in self._helpful(held)]
+            if any(node.kind == "ite" for node in walk(held)):
+                there += self.told(other, path.mask)  # it may have come from a third lane
             self.rest_on(other)
             sure = terms.and_(self.whole(path.mask), place.exists(terms))
             if other.in_row:
-                sure = terms.and_(sure, neighbours(terms))
+                rows = neighbours(terms)
+                sure = terms.and_(sure, rows)
+                step = terms.or_(terms.not_(rows), in_step(terms))
+                path.conditions = assumed(path.conditions, step, terms)
             for condition in there:
                 more = terms.or_(terms.not_(sure), condition)
                 path.conditions = assumed(path.conditions, more, terms)

@@ -7,7 +7,7 @@ registers other instructions set. A stretch may be there twice, under one added 
     @%p bra slow;  FIRST COPY  bra done;  slow:  SECOND COPY  done:
 
 Both copies are then compared with the same stretch of the original. Scopes must have the numbers
-that they have in the first body (`ptxsw.verify.scopes`).
+that they have in the first body (`ptxsw.validate.scopes`).
 """
 
 from __future__ import annotations

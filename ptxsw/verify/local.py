@@ -25,9 +25,9 @@ from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.substitution import substitute
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 from ptxsw.plan import ElementSource, Halo, LaneStep, Plan, ServedLoad, WrapGuard
+from ptxsw.validate.scopes import renumbered
 from ptxsw.verify.align import COPIES_DIFFER, Aligned, Divergence, align
 from ptxsw.verify.lanes import WARP, Facts, Pattern
-from ptxsw.verify.scopes import renumbered
 from ptxsw.verify.segment_runner import Extra, Loaded, Mismatch, SegmentRunner
 
 

@@ -79,6 +79,25 @@ def test_what_nobody_writes_is_the_same_at_all_times(reads: str, right: bool) ->
 
 
 @pytest.mark.parametrize(
+    ("reads", "right"),
+    [
+        ("ld.global.nc.f32 %f3, [%rd6];", True),
+        ("ld.global.nc.v2.f32 {%f3, %f6}, [%rd6];", True),
+        ("ld.global.nc.f32 %f3, [%rd6+4];", False),
+        ("@%p2 ld.global.nc.f32 %f3, [%rd6];", False),
+        ("ld.global.f32 %f3, [%rd6];", False),
+    ],
+)
+def test_what_was_read_before_is_what_nobody_writes(reads: str, right: bool) -> None:
+    """A plain load has given what one by .nc gives behind a store."""
+    before = f"{HEAD}{START}setp.lt.u32 %p2, %r2, 5;\n"
+    end = f"add.f32 %f4, %f1, %f3;\n{END}"
+    old = f"{before}{LOAD}\n{WRITES}\n{reads}\n{end}"
+    new = f"{before}{WRITES}\n{reads}\nmov.f32 %f1, %f3;\n{end}"
+    assert isinstance(judged(old, new), Proved) == right
+
+
+@pytest.mark.parametrize(
     ("old", "new", "right"),
     [
         ("xor.b32 %r6, %r2, %r3; xor.b32 %r6, %r6, %r7;",

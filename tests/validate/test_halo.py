@@ -134,3 +134,54 @@ def test_columns_in_reverse_need_rows_of_whole_warps() -> None:
     assert not isinstance(judged(before, after), Proved)
     before, after = turned("lane")
     assert judged(before, after.replace("%sw_mask, -1, %sw_rows", "%sw_mask, -1, %p1")) == Proved()
+
+
+# ---------------------------------------------------------------- between the loads
+
+PASSED = ("membar.cta;", "fence.acq_rel.gpu;", "red.relaxed.gpu.global.add.u32 [%rd7+4096], 1;",
+          "ld.volatile.global.u32 %r9, [%rd7];")  # fmt: skip
+WAITING = ("bar.sync 0;", "barrier.sync 1, %r1;", "cp.async.wait_all;", "griddepcontrol.wait;")
+
+
+def parted(between: str) -> tuple[str, str]:
+    """Before and after, with a line between the loads of the first text."""
+    first, second = LOADS.split("[%rd6];")
+    full = "ld.global.nc.f32 %f1, [%rd6];\n"
+    before = BEFORE.replace(LOADS, f"{first}[%rd6];\n{between}{second}")
+    return before, AFTER.replace(full, f"{full}{between}\n")
+
+
+@pytest.mark.parametrize("between", [*PASSED, *WAITING])
+def test_what_another_lane_surely_comes_to_read(between: str) -> None:
+    """Past a fence every lane comes. At a barrier it may wait for ever for those who have left,
+    and never read."""
+    before, after = parted(between)
+    assert isinstance(judged(before, after), Proved) == (between in PASSED)
+
+
+@pytest.mark.parametrize(
+    ("reads", "right"),
+    [
+        ("ld.global.f32 %f5, [%rd6+4];\nld.global.nc.f32 %f2, [%rd6+4];", True),
+        ("ld.global.nc.f32 %f2, [%rd6+4];\nld.global.f32 %f5, [%rd6+4];", True),
+        ("ld.global.f32 %f2, [%rd6+4];", False),
+    ],
+)
+def test_what_some_lane_reads_by_nc(reads: str, right: bool) -> None:
+    """The far element may be read by `.nc` if a lane of the first text reads it so, beside what
+    others do. The kernel writes: so a plain load alone says nothing."""
+    second = "ld.global.nc.f32 %f2, [%rd6+4];"
+    before = BEFORE.replace(second, reads)
+    after = AFTER.replace(f"@%sw_part {second}", f"@%sw_part ld.global{reads.split('global')[-1]}")
+    if "%f5" in reads:
+        after = AFTER.replace("selp", "ld.global.f32 %f5, [%rd6+4];\nselp")
+    assert isinstance(judged(before, after), Proved) == right
+
+
+def test_a_load_is_made_before_a_fence_or_not_at_all() -> None:
+    before = HEAD + MORE + WIDE + "BLOCK:\nHERE\n" + LOADS + END
+    moved = "ld.global.nc.f32 %f1, [%rd6];\n"
+    after = before.replace("BLOCK:", f"{moved}BLOCK:").replace(LOADS, LOADS.replace(moved, ""))
+    for line in (*PASSED, *WAITING):
+        judgement = judged(before.replace("HERE", line), after.replace("HERE", line))
+        assert isinstance(judgement, Proved) == (line in PASSED), line

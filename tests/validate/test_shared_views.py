@@ -103,3 +103,29 @@ def test_a_store_before_the_bytes_are_read_again(
         after = after.replace("ld.global.f32 %f6, [%rd6+4];", "mov.f32 %f6, %f2;")
     found = judged(before, after)
     assert found == answer if answer is not None else not isinstance(found, Proved)
+
+
+@pytest.mark.parametrize(
+    ("store", "stands", "answer"),
+    [
+        ("st.global.f32 [%rd7+128], %f5;\n", True, RACE),
+        ("st.global.f32 [%rd7+128], %f5;\n", False, NEVER),
+        ("st.global.f32 [%rd7+64], %f5;\n", False, NEVER),
+        (f"st.global.f32 [%rd6+{FAR}], %f5;\n", False, RACE),
+        ("st.global.f32 [%rd6+-64], %f5;\n", False, NEVER),
+        ("st.global.f32 [%rd6+-64], %f5;\n", True, NEVER),  # behind another lane's, it is another
+        ("st.global.u8 [%rd6+5], %r9;\n", True, NEVER),
+    ],
+)
+def test_a_store_behind_one_that_both_lanes_have_made(
+    store: str, stands: bool, answer: Proved | None
+) -> None:
+    """Both have stored through another pointer before they load, as rows of a stencil do. What
+    the lane reads again behind a second store is told by that, too."""
+    above = "st.global.f32 [%rd7+64], %f5;"
+    texts = [with_line(text, above, between=False) for text in PLAIN]
+    before, after = (t.replace("sub.f32", AGAIN.replace("{0}", store) + "sub.f32") for t in texts)
+    if not stands:
+        after = after.replace("ld.global.f32 %f6, [%rd6+4];", "mov.f32 %f6, %f2;")
+    found = judged(before, after)
+    assert found == answer if answer is not None else not isinstance(found, Proved)

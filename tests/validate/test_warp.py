@@ -137,9 +137,9 @@ def test_a_shuffle_of_what_may_be_written() -> None:
 
 
 def test_in_a_loop_lanes_have_to_be_in_the_same_turn() -> None:
-    def looping(text: str) -> str:
+    def looping(text: str, step: int = 127) -> str:
         text = text.replace("mul.wide.u32 %rd5", "mov.u32 %r5, 0;\nLOOP:\nmul.wide.u32 %rd5")
-        again = "add.u32 %r5, %r5, 1;\nadd.u32 %r4, %r4, 128;\nsetp.lt.u32 %p2, %r5, %r1;\n"
+        again = f"add.u32 %r5, %r5, 1;\nadd.u32 %r4, %r4, {step};\nsetp.lt.u32 %p2, %r5, %r1;\n"
         text = text.replace("END:", again + "@%p2 bra LOOP;\nEND:")
         return text.replace(
             "mad.lo.u32 %r4, %r3, 64", "and.b32 %r3, %r3, 7;\nmad.lo.u32 %r4, %r3, 64"
@@ -152,6 +152,8 @@ def test_in_a_loop_lanes_have_to_be_in_the_same_turn() -> None:
     )
     assert judged(looping(BEFORE), guarded) == Proved(("lockstep-iterations",))
     assert not isinstance(judged(looping(BEFORE), looping(AFTER)), Proved)
+    # The index of a whole warp's first lane stays a multiple of 32: it does not wrap in the warp.
+    assert isinstance(judged(looping(BEFORE, 128), looping(AFTER, 128)), Proved)
 
 
 @pytest.mark.parametrize("of", TWINS, ids=lambda t: t.name)

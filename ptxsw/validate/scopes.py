@@ -3,16 +3,18 @@
 A stretch that is there twice repeats the `{ }` in it, and so all scopes behind get other numbers.
 Here both copies of a scope get that of the original's, and stand for the same registers. That is
 right only where no copy can find what another has left: each declares the same names, has no
-labels (`renumbered` sees to both), and sets its registers before it reads them
-(`ptxsw.verify.align`).
+labels, and sets its registers before it reads them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from ptxsw.flow.cfg import build
+from ptxsw.flow.dataflow import liveness
 from ptxsw.ir import (
     Args,
     Body,
@@ -34,6 +36,7 @@ from ptxsw.ir import (
     Variable,
     Vec,
 )
+from ptxsw.validate.cuts import live_at
 
 Numbers = Mapping[int, int]
 
@@ -43,7 +46,7 @@ def renumbered(first: Body, second: Function) -> Function | None:
     numbers = dict(_numbers(first, second.body))
     if all(old == new for old, new in numbers.items()):
         return second
-    if not _alike(second.body, numbers):
+    if not _alike(second.body, numbers) or not _set_first(second.body, numbers):
         return None
     statements = tuple(_statement(s, numbers) for s in second.body.statements)
     body = Body(statements, second.body.span, second.body.parameters)
@@ -85,6 +88,25 @@ def _alike(body: Body, numbers: Numbers) -> bool:
         other = first.setdefault(number, scope)
         if other != scope and (declared[other] != declared[scope] or labelled & {other, scope}):
             return False
+    return True
+
+
+def _set_first(body: Body, numbers: Numbers) -> bool:
+    """Does each of several scopes that get one number set its registers before it reads them?"""
+    times = Counter(numbers.values())
+    several = {scope for scope, number in numbers.items() if times[number] > 1}
+    if not several:
+        return True
+    cfg = build(body)
+    live = liveness(cfg)
+    before = 0
+    for statement in body.statements:
+        if isinstance(statement, Instruction):
+            before += 1
+        elif isinstance(statement, Open) and statement.scope in several:
+            at = live_at(cfg, lambda number: live.get(number, frozenset()), before)
+            if any(reg.scope == statement.scope for reg in at):
+                return False
     return True
 
 
