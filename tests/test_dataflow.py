@@ -43,9 +43,10 @@ def test_a_guarded_write_kills_nothing() -> None:
 
 
 def test_uses_that_do_not_count() -> None:
-    live = liveness(cfg(), lambda ins: ins.opcode != "st")
+    code = cfg().instructions
+    live = liveness(cfg(), lambda at: code[at].opcode != "st")
     assert "%r3" in names(live[2])
-    assert names(liveness(cfg(), lambda ins: ins.opcode == "mov")[2]) == set()
+    assert names(liveness(cfg(), lambda at: code[at].opcode == "mov")[2]) == set()
 
 
 def test_slice_of_an_address() -> None:

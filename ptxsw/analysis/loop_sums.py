@@ -19,7 +19,7 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import CARRY, closure, defs, in_order, read_first, sole_writers, uses
+from ptxsw.flow.dataflow import CARRY, closure, in_order, read_first, sole_writers
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 _SUMS = frozenset({"add", "cvt", "mad", "mov", "mul", "neg", "or", "shl", "sub"})
@@ -48,8 +48,9 @@ class LoopSums:
         self._cfg, self._loop = cfg, loop
         self._blocks = sorted(loop.blocks, key=lambda number: cfg.rank[number])
         self._machine = SymbolicMachine(module, function, self.terms)
-        self._set_inside = {r for n in self._blocks for i in self._of(n) for r in defs(i)}
-        self._needed = closure([i for n in self._blocks for i in self._of(n)], _roots)
+        inside = [at for n in self._blocks for at in range(cfg.blocks[n].start, cfg.blocks[n].end)]
+        self._set_inside = {reg for at in inside for reg in cfg.written[at]}
+        self._needed = closure(cfg, inside, _roots)
         self._known: dict[Reg, Term] = {}
         self._ends: dict[int, State] = {}
         for number in self._blocks:
@@ -131,9 +132,9 @@ class LoopSums:
 
     def _step(self, instruction: Instruction, index: int, state: State) -> None:
         """Run what computes; of what else is written nothing is known."""
-        if self._needed.isdisjoint(defs(instruction)):
+        if self._needed.isdisjoint(self._cfg.written[index]):
             return
-        written = [r for r in defs(instruction) if r is not CARRY]
+        written = [r for r in self._cfg.written[index] if r is not CARRY]
         pure = not isa.effects(instruction.opcode, instruction.modifiers)
         if pure and isa.space(instruction) is None and isa.known(instruction):
             step = self._machine.prepare(instruction, self._needed)
@@ -187,11 +188,11 @@ class LoopSums:
         if index is None or depth > _MAX_DEPTH:
             return None
         instruction = self._cfg.instructions[index]
-        if instruction.opcode not in _SUMS or len(defs(instruction)) != 1:
+        if instruction.opcode not in _SUMS or len(self._cfg.written[index]) != 1:
             return None
-        if not all(read in self._only_set for read in uses(instruction)):
+        if not all(read in self._only_set for read in self._cfg.read[index]):
             return None
-        read = in_order(uses(instruction))  # sums are in the order in which their atoms are made
+        read = in_order(set(self._cfg.read[index]))  # sums are in the order that atoms are made in
         state = State({reg: self._entering(reg, depth + 1) for reg in read})
         step = self._machine.prepare(instruction, frozenset({reg}))
         if step is None:

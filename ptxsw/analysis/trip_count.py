@@ -46,8 +46,8 @@ def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:
     assert branch.guard is not None
     asked = (branch.guard.reg,)
     blocks = (cfg.blocks[number] for number in loop.blocks)
-    inside = (ins for block in blocks for ins in cfg.instructions[block.start : block.end])
-    return closure(inside, lambda ins: asked if ins is branch else ())
+    inside = (at for block in blocks for at in range(block.start, block.end))
+    return closure(cfg, inside, lambda ins: asked if ins is branch else ())
 
 
 def _each_turn(cfg: Cfg, loop: Loop, leave: int, wanted: Facts) -> list[tuple[int, bool]] | None:

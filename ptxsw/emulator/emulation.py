@@ -27,7 +27,7 @@ from ptxsw.emulator.node import Term, Variance, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.record import Record
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.state import MemoryAccess, State, Step
+from ptxsw.emulator.state import MemoryAccess, State, Step, reach
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics, Trace
@@ -77,7 +77,10 @@ class Emulation:
         self.followed = _followed(self.cfg, follow)
         self.tracked = slice_registers(self.cfg, partial(_roots, follow))
         self.steps: list[Step | None] = [
-            self.machine.prepare(ins, self.tracked) for ins in self.cfg.instructions
+            None
+            if self.tracked.isdisjoint(written) and not reach(ins.opcode, ins.modifiers).touches
+            else self.machine.prepare(ins, self.tracked)
+            for ins, written in zip(self.cfg.instructions, self.cfg.written, strict=True)
         ]
         self.live = self._live_registers()
         self.facts: dict[int, LoopFacts] = {}
@@ -174,12 +177,15 @@ class Emulation:
         )
 
     def _live_registers(self) -> Mapping[int, tuple[Reg, ...]]:
-        def wanted(ins: Instruction) -> bool:
-            if any(r in self.tracked for r in defs(ins)):
+        cfg, tracked = self.cfg, self.tracked
+
+        def wanted(at: int) -> bool:
+            if not tracked.isdisjoint(cfg.written[at]):
                 return True
+            ins = cfg.instructions[at]
             return bool(isa.effects(ins.opcode, ins.modifiers))
 
-        facts = liveness(self.cfg, wanted)
+        facts = liveness(cfg, wanted)
         return {
             number: tuple(sorted(live & self.tracked, key=lambda r: (r.name, r.scope)))
             for number, live in facts.items()

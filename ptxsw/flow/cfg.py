@@ -13,7 +13,8 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.ir import Body, Directive, Instruction, Label, Symbol
+from ptxsw.flow.def_use import defs, read
+from ptxsw.ir import Body, Directive, Instruction, Label, Reg, Symbol
 from ptxsw.isa import Trait
 
 _EXITS = isa.opcodes(Trait.LEAVE)
@@ -218,6 +219,22 @@ class Cfg(FlowGraph, frozen=True, dict=True):
         for block in self.blocks:
             owner[block.start : block.end] = [block.number] * (block.end - block.start)
         return tuple(owner)
+
+    @cached_property
+    def written(self) -> tuple[tuple[Reg, ...], ...]:
+        """The registers that each instruction writes, or may write."""
+        return tuple(map(defs, self.instructions))
+
+    @cached_property
+    def surely_written(self) -> tuple[tuple[Reg, ...], ...]:
+        """Those that it overwrites for certain: a guarded write may not happen."""
+        pairs = zip(self.instructions, self.written, strict=True)
+        return tuple([written if ins.guard is None else () for ins, written in pairs])
+
+    @cached_property
+    def read(self) -> tuple[tuple[Reg, ...], ...]:
+        """The registers that each instruction reads."""
+        return tuple(map(read, self.instructions))
 
 
 def build(body: Body) -> Cfg:

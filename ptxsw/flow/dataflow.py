@@ -5,37 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from ptxsw import isa
 from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.def_use import CARRY, defs, uses
 from ptxsw.ir import Instruction, Reg
+
+__all__ = [
+    "CARRY", "Facts", "closure", "defs", "forward", "in_order", "liveness", "read_first",
+    "slice_registers", "sole_writers", "uses", "writers",
+]  # fmt: skip
 
 Facts = frozenset[Reg]
 _Held = TypeVar("_Held")
-
-CARRY = Reg("%cc", -1)
-"""The carry bit of the condition code register, which `add.cc` writes and `addc` reads (manual
-9.7.2). It has no name in PTX, so that no instruction names it among its operands."""
-
-_CARRIES_IN = frozenset({"addc", "subc", "madc"})
-
-
-def defs(instruction: Instruction) -> tuple[Reg, ...]:
-    """Registers written, the carry bit included: calls do not preserve it."""
-    written = isa.defs(instruction)
-    if _writes_carry(instruction.opcode, instruction.modifiers):
-        return (*written, CARRY)
-    return written
-
-
-@isa.by_name
-def _writes_carry(opcode: str, modifiers: tuple[str, ...]) -> bool:
-    return "cc" in modifiers or opcode == "call" or isa.row(opcode, modifiers) is None
-
-
-def uses(instruction: Instruction) -> frozenset[Reg]:
-    """Registers read, the carry bit included, special registers left out."""
-    read = frozenset([r for r in isa.uses(instruction) if type(r) is Reg])
-    return read | {CARRY} if instruction.opcode in _CARRIES_IN else read
 
 
 def in_order(registers: Iterable[Reg]) -> list[Reg]:
@@ -87,14 +67,15 @@ def forward(
     return entry
 
 
-def liveness(cfg: Cfg, wanted: Callable[[Instruction], bool] | None = None) -> Mapping[int, Facts]:
-    """Registers live at the start of each block. Only instructions for which `wanted` holds
-    count as uses (all, where it is None)."""
+def liveness(cfg: Cfg, wanted: Callable[[int], bool] | None = None) -> Mapping[int, Facts]:
+    """Registers live at the start of each block. Only instructions for whose positions `wanted`
+    holds count as uses (all, where it is None)."""
+    kills = cfg.surely_written
     steps = {
         number: [
-            (_kills(ins), uses(ins))
-            for ins in reversed(cfg.instructions[block.start : block.end])
-            if wanted is None or wanted(ins)
+            (kills[at], cfg.read[at])
+            for at in range(block.end - 1, block.start - 1, -1)
+            if wanted is None or wanted(at)
         ]
         for number, block in enumerate(cfg.blocks)
     }
@@ -107,8 +88,8 @@ def liveness(cfg: Cfg, wanted: Callable[[Instruction], bool] | None = None) -> M
         nothing: Facts = frozenset()
         now = set(nothing.union(*(live.get(n, nothing) for n in cfg.blocks[number].successors)))
         for killed, read in steps[number]:
-            now -= killed
-            now |= read
+            now.difference_update(killed)
+            now.update(read)
         if number not in live or now != live[number]:
             live[number] = frozenset(now)
             work.update(dict.fromkeys(n for n in cfg.predecessors[number] if n in cfg.rank))
@@ -132,22 +113,19 @@ def read_first(instructions: Iterable[Instruction]) -> Facts:
 
 def slice_registers(cfg: Cfg, roots: Callable[[Instruction], tuple[Reg, ...]]) -> Facts:
     """Registers that `roots` of any instruction depend on, through data, flow-insensitively."""
-    return closure(cfg.instructions, roots)
+    return closure(cfg, range(len(cfg.instructions)), roots)
 
 
 def closure(
-    instructions: Iterable[Instruction], roots: Callable[[Instruction], tuple[Reg, ...]]
+    cfg: Cfg, positions: Iterable[int], roots: Callable[[Instruction], tuple[Reg, ...]]
 ) -> Facts:
     """The same of some instructions alone."""
     feeds: dict[Reg, set[Reg]] = {}
     work: list[Reg] = []
-    for ins in instructions:
-        work.extend(roots(ins))
-        written = defs(ins)
-        if written:
-            used = uses(ins)
-            for reg in written:
-                feeds.setdefault(reg, set()).update(used)
+    for at in positions:
+        work.extend(roots(cfg.instructions[at]))
+        for reg in cfg.written[at]:
+            feeds.setdefault(reg, set()).update(cfg.read[at])
     needed: set[Reg] = set()
     while work:
         reg = work.pop()

@@ -40,7 +40,7 @@ then, counted as SASS, is less than before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from ptxsw.analysis.loop_sums import LoopSums
@@ -59,7 +59,8 @@ from ptxsw.codegen.lower_strength_reduction import (
 )
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit
-from ptxsw.flow.cfg import Loop
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.dataflow import Facts, liveness
 from ptxsw.ir import Instruction
 from ptxsw.plan import Proof
 from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases
@@ -90,12 +91,16 @@ class StrengthReduction:
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Innermost loops whose addresses can be made with less."""
         cfg = kernel.trace.cfg
+        live: Mapping[int, Facts] = {}
         found = pointers = 0
         for header in sorted(cfg.loops):
             loop = cfg.loops[header]
             if any(inner.parent == header for inner in cfg.loops.values()):
                 continue
-            outcome = _Search(kernel, loop, found + 1, pointers).change()
+            if not _is_worth_a_look(cfg, loop):
+                continue
+            live = live or liveness(cfg)
+            outcome = _Search(kernel, loop, live, found + 1, pointers).change()
             if isinstance(outcome, Change):
                 assert isinstance(outcome.detail, ReducedLoop)
                 found, pointers = found + 1, pointers + len(outcome.detail.pointers)
@@ -110,23 +115,36 @@ class StrengthReduction:
         return lower(builder, kernel.text, changes)
 
 
+def _is_worth_a_look(cfg: Cfg, loop: Loop) -> bool:
+    """Are there accesses, and indices that are extended or multiplied?"""
+    if cfg.irreducible & loop.blocks or len(loop.blocks) > _MOST_BLOCKS:
+        return False
+    blocks = (cfg.blocks[n] for n in loop.blocks)
+    body = [i for block in blocks for i in cfg.instructions[block.start : block.end]]
+    accesses = sum(i.opcode in ACCESSES for i in body)
+    if any(i.opcode == "mul" and "lo" in i.modifiers and _is_wide(i) for i in body):
+        return accesses > 0
+    return accesses > 1 and any("wide" in i.modifiers or _extends(i) for i in body)
+
+
 class _Search:
     """What can be made of one loop: the change of this number, of a kernel whose loops before it
     carry so many pointers."""
 
-    def __init__(self, kernel: Kernel, loop: Loop, number: int, pointers: int) -> None:
+    def __init__(
+        self, kernel: Kernel, loop: Loop, live: Mapping[int, Facts], number: int, pointers: int
+    ) -> None:
         self.kernel, self.loop = kernel, loop
         self.number, self.pointers = number, pointers
         self.cfg = kernel.trace.cfg
+        self.cost = TurnCost(self.cfg, loop, live)
         self.header = self.cfg.blocks[loop.header]
 
     def change(self) -> Change | Refusal | None:
         """The change, why there is none, or nothing where there is nothing to gain."""
-        if not self._worth_a_look():
-            return None
         sums = LoopSums(self.kernel.module, self.kernel.function, self.cfg, self.loop)
         counting = Counting(sums, self.cfg, self.loop)
-        addresses = Addresses(sums, counting, self.cfg, TurnCost(self.cfg, self.loop))
+        addresses = Addresses(sums, counting, self.cfg, self.cost)
         found = addresses.bases()
         reason: UncountedLoop | None = None
         changes: list[Change | None] = []
@@ -141,21 +159,6 @@ class _Search:
         if reason is None or not found.bases or found.gain <= 0:
             return None
         return Refusal("strength-reduction", min(found.moved), str(reason))
-
-    def _worth_a_look(self) -> bool:
-        """Are there accesses, and indices that are extended or multiplied?"""
-        blocks = self.loop.blocks
-        if self.cfg.irreducible & blocks or len(blocks) > _MOST_BLOCKS:
-            return False
-        body = [i for n in blocks for i in self._of(n)]
-        accesses = sum(i.opcode in ACCESSES for i in body)
-        if any(i.opcode == "mul" and "lo" in i.modifiers and _is_wide(i) for i in body):
-            return accesses > 0
-        return accesses > 1 and any("wide" in i.modifiers or _extends(i) for i in body)
-
-    def _of(self, number: int) -> tuple[Instruction, ...]:
-        block = self.cfg.blocks[number]
-        return self.cfg.instructions[block.start : block.end]
 
     # ------------------------------------------------------------ the change
 
@@ -216,8 +219,7 @@ class _Search:
         """The loop's test without a sum that nothing else needs any more."""
         small = frozenset(index.carried for index in found.indices)
         kept = frozenset(base.index for base in found.bases)
-        cost = TurnCost(self.cfg, self.loop)
-        return LoopTest(self.cfg, self.loop, sums, small, cost, found.moved, kept).shifted()
+        return LoopTest(self.cfg, self.loop, sums, small, self.cost, found.moved, kept).shifted()
 
     def _claims(self, detail: ReducedLoop) -> Iterator[Claim]:
         """What the test has found remains true, and what the pointers are where it has."""

@@ -6,10 +6,10 @@ in another way falls away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import defs, liveness, uses, writers
+from ptxsw.flow.dataflow import Facts, writers
 from ptxsw.ir import Instruction, Mem, Reg
 from ptxsw.validate.kinds import Kind, kind
 
@@ -17,22 +17,25 @@ _PRODUCT = 4.0  # a product of 64 bits: IMAD.WIDE, two IMAD, and a sum
 
 
 class TurnCost:
-    """The cost of one loop's turns."""
+    """The cost of one loop's turns. `live` are the registers live at the start of each block."""
 
-    def __init__(self, cfg: Cfg, loop: Loop) -> None:
+    def __init__(self, cfg: Cfg, loop: Loop, live: Mapping[int, Facts]) -> None:
         blocks = [cfg.blocks[n] for n in sorted(loop.blocks, key=lambda n: cfg.rank[n])]
-        self._code = [(at, cfg.instructions[at]) for b in blocks for at in range(b.start, b.end)]
-        self._uses = {at: uses(instruction) for at, instruction in self._code}
-        self._computes = frozenset(at for at, i in self._code if kind(i) is Kind.COMPUTE)
-        live = liveness(cfg)
+        self._code = {at: cfg.instructions[at] for b in blocks for at in range(b.start, b.end)}
+        self._uses = {at: frozenset(cfg.read[at]) for at in self._code}
+        self._defs = {at: cfg.written[at] for at in self._code}
+        self._computes = frozenset(at for at, i in self._code.items() if kind(i) is Kind.COMPUTE)
         self._live_out = frozenset().union(*(live[target] for _, target in loop.exits))
-        self._writers = writers(cfg.instructions, [at for at, _ in self._code])
+        self._writers = writers(cfg.instructions, self._code)
         self._products = frozenset(
-            r for _, i in self._code
+            r for at, i in self._code.items()
             if "wide" in i.modifiers or (i.opcode == "shl" and "b64" in i.modifiers)
-            for r in defs(i)
+            for r in self._defs[at]
         )  # fmt: skip
-        self._shifted = frozenset(r for _, i in self._code if i.opcode == "shl" for r in defs(i))
+        self._shifted = frozenset(
+            r for at, i in self._code.items() if i.opcode == "shl" for r in self._defs[at]
+        )
+        self._costs: dict[tuple[frozenset[int], frozenset[int], frozenset[str]], float] = {}
 
     def of(
         self,
@@ -43,10 +46,17 @@ class TurnCost:
         """Instructions of a turn, if the accesses `moved` need no registers for their addresses,
         the results of the instructions `given` come from elsewhere, and the registers `kept` are
         needed besides."""
+        key = (moved, given, kept)
+        cost = self._costs.get(key)
+        if cost is None:
+            cost = self._costs[key] = self._counted(moved, given, kept)
+        return cost
+
+    def _counted(self, moved: frozenset[int], given: frozenset[int], kept: frozenset[str]) -> float:
         needed = self._needed(moved, given, kept)
         fused: set[Reg] = set()
         total = 0.0
-        for at, instruction in reversed(self._code):
+        for at, instruction in reversed(self._code.items()):
             if at in needed and at not in given and at in self._computes:
                 total += self._weight(at, instruction, fused)
         return total
@@ -59,36 +69,30 @@ class TurnCost:
         the loop."""
         if register in self._live_out or register.name in kept:
             return None
-        code, needed = dict(self._code), self._needed(moved, frozenset(), kept)
-        return frozenset(
-            at for at in needed if register in self._read(at, code[at], moved, frozenset())
-        )
+        needed = self._needed(moved, frozenset(), kept)
+        return frozenset(at for at in needed if register in self._read(at, moved, frozenset()))
 
     def _needed(
         self, moved: frozenset[int], given: frozenset[int], kept: frozenset[str]
     ) -> set[int]:
-        code = dict(self._code)
-        roots = [at for at in code if at not in self._computes]
+        work = [at for at in self._code if at not in self._computes]
         alive = self._live_out | {reg for reg in self._writers if reg.name in kept}
-        roots += [at for reg in alive for at in self._writers.get(reg, ())]
+        work += [at for reg in alive for at in self._writers.get(reg, ())]
         needed: set[int] = set()
-        work = roots
         while work:
             at = work.pop()
-            if at in needed:
-                continue
-            needed.add(at)
-            work += [m for reg in self._read(at, code[at], moved, given)
-                     for m in self._writers.get(reg, ())]  # fmt: skip
+            if at not in needed:
+                needed.add(at)
+                read = self._read(at, moved, given)
+                work += [m for reg in read for m in self._writers.get(reg, ())]
         return needed
 
-    def _read(
-        self, at: int, instruction: Instruction, moved: frozenset[int], given: frozenset[int]
-    ) -> Iterator[Reg]:
+    def _read(self, at: int, moved: frozenset[int], given: frozenset[int]) -> frozenset[Reg]:
         if at in given:
-            return
-        apart = _address_registers(instruction) if at in moved else frozenset()
-        yield from self._uses[at] - apart
+            return frozenset()
+        if at in moved:
+            return self._uses[at] - _address_registers(self._code[at])
+        return self._uses[at]
 
     def _weight(self, at: int, instruction: Instruction, fused: set[Reg]) -> float:
         """What ptxas makes of an instruction. The sum behind a product or shift is one with it."""
@@ -101,7 +105,7 @@ class TurnCost:
             return 1.0 if products else 2.0
         if not wide and "wide" not in instruction.modifiers:
             return 1.0
-        if set(defs(instruction)) <= fused:
+        if fused.issuperset(self._defs[at]):
             return 0.0
         if name in ("mul", "mad") and wide and "wide" not in instruction.modifiers:
             return _PRODUCT

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from ptxsw import isa
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Loop
-from ptxsw.flow.dataflow import Facts, defs, liveness, uses
+from ptxsw.flow.dataflow import Facts, liveness
 from ptxsw.ir import Instruction, Mem, Reg, Symbol
 
 ACCESSES = frozenset({
@@ -64,7 +64,6 @@ class NestCode:
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.cfg = trace, trace.cfg
-        self._written: dict[int, tuple[Reg, ...]] = {}
         self._read: dict[int, frozenset[Reg]] = {}
 
     @cached_property
@@ -79,15 +78,12 @@ class NestCode:
         return self.cfg.instructions[self.cfg.blocks[number].end - 1]
 
     def sets(self, index: int) -> tuple[Reg, ...]:
-        registers = self._written.get(index)
-        if registers is None:
-            registers = self._written[index] = defs(self.cfg.instructions[index])
-        return registers
+        return self.cfg.written[index]
 
     def reads(self, index: int) -> frozenset[Reg]:
         registers = self._read.get(index)
         if registers is None:
-            registers = self._read[index] = uses(self.cfg.instructions[index])
+            registers = self._read[index] = frozenset(self.cfg.read[index])
         return registers
 
     def line(self, index: int) -> int:

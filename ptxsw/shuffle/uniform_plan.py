@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from ptxsw.flow.cfg import Loop
 from ptxsw.flow.dataflow import closure, in_order
 from ptxsw.flow.loop_exits import executes_every_iteration
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ir import Reg
 from ptxsw.plan import UniformLoop
 from ptxsw.shuffle.loop_nest import LoopNest, LoopShape, NestCode, RefusedNest
 
@@ -52,13 +52,13 @@ def nest_plans(code: NestCode, nest: LoopNest, in_step: InStep) -> Iterator[Unif
 def _cleared(code: NestCode, nest: LoopNest) -> tuple[Reg, ...]:
     """Registers that only lanes in a loop set, but that branches and guards of the nest
     depend on in every lane. Those that have a value before it keep that."""
-    inside: list[Instruction] = []
+    inside: list[int] = []
     under: set[Reg] = set()
     for index, _, live in code.reads_behind(nest):
-        inside.append(code.cfg.instructions[index])
+        inside.append(index)
         if code.is_access(index) or not live.isdisjoint(code.sets(index)):
             under.update(code.sets(index))
-    wanted = closure(inside, lambda ins: () if ins.guard is None else (ins.guard.reg,))
+    wanted = closure(code.cfg, inside, lambda i: () if i.guard is None else (i.guard.reg,))
     root = next(iter(nest.shapes.values()))
     behind = code.cfg.blocks[root.start].successors
     live_before = frozenset[Reg]().union(*(code.live[number] for number in behind))
