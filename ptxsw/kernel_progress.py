@@ -88,6 +88,14 @@ class Progress(Struct):
             self.since, self.module, self.function = (), self.excerpt.module, self.excerpt.function
             self.trace = self.original
 
+    def forget_weighed(self, begun: bool) -> None:
+        """Forget what was weighed of texts that were taken back; all of it where weighing had not
+        `begun` before these."""
+        if not begun:
+            self.scales = None
+        elif self.scales is not None:
+            self.scales.forget(len(self.states))
+
 
 def rewritten(source: Source, edits: tuple[Edit, ...]) -> Source:
     """The text that edits make, with the lines of the one it was made from."""

@@ -1,9 +1,9 @@
 """A kernel goes through the rewrites, one after the other.
 
 A kernel that a rewrite has changed is read and run again for the next one. What was written is
-checked before anything else is made of it; where the check fails the kernel stays as it was. In
-mode auto what the last rewrite makes is weighed first: most of it does not pay, and a check costs
-more than a question to ptxas.
+checked before it is handed out; where the check fails the kernel stays as it was, and what others
+have built on it is made anew. In mode auto what rewrites make is weighed first: most of it does not
+pay, and a check costs more than a question to ptxas.
 Each kernel is taken out of its module first: kernels know nothing of each other.
 """
 
@@ -81,7 +81,6 @@ class Passes:
         self._names = frozenset(one.name for one in self._rewrites)
         auto = options.mode == "auto"
         self._last_unsure = _last_built_on(self._rewrites) if auto else None
-        self._checked_late = _last_weighed(self._rewrites) if auto else None
 
     def run(self, excerpt: Excerpt) -> Progress:
         """One kernel, and what was made of it. Raises ParseError."""
@@ -130,27 +129,40 @@ class Passes:
             if trace is None:
                 trace = emulate(module, function, budget_s=budget.seconds, solver=solver)
             each = Progress(trace, excerpt, module, function, trace, solver, budget)
-            auto = self._options.mode == "auto"
-            for one in rewrites:
-                if auto and one.name == Registers.name:  # for the text that is kept
-                    yield from self._weigh(each)
-                made = self._find(one, each)
-                if made is not None:
-                    each.made.append(made)
-                if made is not None and made.changes:
-                    self._write(one, each, made)
-                    if one.requires.shorter_code and not auto:
-                        yield from self._keep_shorter(each)
-                # Shuffles stand in the way of later rewrites; if ptxas was asked before, they stay
-                # to the end, since it is asked twice at most.
-                shuffled = auto and each.scales is None and _shuffled(each)
-                if one is self._last_unsure or shuffled:
-                    yield from self._weigh(each)
-            if auto:
-                yield from self._weigh(each)
+            wrong = yield from self._send_through(rewrites, each, None)
+            while wrong is not None:
+                behind = [one.name for one in rewrites].index(wrong)
+                wrong = yield from self._send_through(rewrites[behind:], each, wrong)
             assert all(state.checked for state in each.states)
             each.rest()
         return each
+
+    def _send_through(
+        self, rewrites: tuple[Rewrite, ...], each: Progress, given_up: str | None
+    ) -> Generator[Question, Answered, str | None]:
+        """Some rewrites, one after the other, but for what one of them makes that was given up. The
+        name of one that wrote what is not right, where that comes out: it is taken back, with what
+        others have found behind it."""
+        auto = self._options.mode == "auto"
+        for one in rewrites:
+            wrong = None
+            if auto and one.name == Registers.name:  # for the text that is kept
+                wrong = yield from self._weigh(each)
+            made = None if wrong or one.name == given_up else self._find(one, each)
+            if made is not None:
+                each.made.append(made)
+            if made is not None and made.changes:
+                self._write(one, each, made)
+                if one.requires.shorter_code and not auto:
+                    yield from self._keep_shorter(each)
+            # Shuffles stand in the way of later rewrites; if ptxas was asked before, they stay
+            # to the end, since it is asked twice at most.
+            shuffled = auto and each.scales is None and _shuffled(each)
+            if wrong is None and (one is self._last_unsure or shuffled):
+                wrong = yield from self._weigh(each)
+            if wrong is not None:
+                return wrong
+        return (yield from self._weigh(each)) if auto else None
 
     # ------------------------------------------------------------ finding
 
@@ -213,8 +225,7 @@ class Passes:
         """Splice what a rewrite wrote, and check it. Of a kernel whose time runs out meanwhile the
         changes are kept that were checked by then."""
         each.rest()
-        # What stands behind shuffles that a measurement has chosen is not weighed at all.
-        late_check = one is self._checked_late and not each.is_measured
+        late_check = self._is_weighed(one)
         for share in (CHECKING, 1.0):
             since = each.composed(one.lower(made.kernel, made.changes))
             module = parse(rewritten(each.excerpt.module.source, since))
@@ -261,13 +272,20 @@ class Passes:
         reason = cannot_count(self._arch)
         return None if reason is None else f"its cost in registers is not known: {reason}"
 
-    def _weigh(self, each: Progress) -> Generator[Question, Answered, None]:
-        """Keep what certainly pays. What was measured stays; what is kept of earlier rewrites is
-        not weighed again."""
+    def _is_weighed(self, one: Rewrite) -> bool:
+        """Is what a rewrite makes weighed before it is checked? What is planned together is
+        checked at once: where it fails, less of it may be right."""
+        alone = one.name not in joint.TOGETHER and one.name != Registers.name
+        return self._options.mode == "auto" and alone
+
+    def _weigh(self, each: Progress) -> Generator[Question, Answered, str | None]:
+        """Keep what certainly pays, and is right. What was measured stays; what is kept of earlier
+        rewrites is not weighed again. The name of a rewrite whose text is not right."""
         each.rest()
         new = each.states[each.weighed :]
         if {each.made[s.number].rewrite for s in new} <= {Registers.name} or each.is_measured:
-            return
+            return self._take_back_wrong(each, len(each.states))
+        begun = each.scales is not None
         if each.scales is None:
             block = each.excerpt.function.block_shape or self._options.block or self._block
             least = self._options.min_gain
@@ -279,12 +297,10 @@ class Passes:
             sure = unsure.isdisjoint(c.rewrite for c in each.made[state.number].changes)
             texts.append(WeighedText(state.module, partial(self._trace, state), sure))
         weighed = yield from _unhurried(each.scales.choose(texts, each.weighed), each.budget)
-        wrong = self._late_problem(each) if weighed.kept == len(each.states) else None
+        wrong = self._take_back_wrong(each, weighed.kept)
         if wrong is not None:
-            self._give_up(each, each.states[-1].number, wrong)
-            each.return_to(len(each.states) - 1)
-            yield from self._weigh(each)
-            return
+            each.forget_weighed(begun)
+            return wrong
         if weighed.kept or each.decision is None:
             each.decision = weighed.decision
         for number in range(weighed.kept + 1, len(texts)):
@@ -292,12 +308,24 @@ class Passes:
         if weighed.kept < len(each.states):
             each.return_to(weighed.kept)
         each.weighed = len(each.states)
+        return None
 
-    def _late_problem(self, each: Progress) -> str | None:
-        """Why the last text is not right, if that has not been asked before."""
-        state = each.states[-1]
-        if state.checked:
-            return None
+    def _take_back_wrong(self, each: Progress, kept: int) -> str | None:
+        """Check those of the first `kept` texts that were not checked before. One that is not right
+        is taken back with all behind it; the name of its rewrite."""
+        for number, state in enumerate(each.states[:kept]):
+            reason = None if state.checked else self._late_problem(each, state)
+            if reason is None:
+                continue
+            name = each.made[state.number].rewrite
+            self._give_up(each, state.number, reason)
+            each.return_to(number)
+            del each.made[state.number + 1 :]
+            return name
+        return None
+
+    def _late_problem(self, each: Progress, state: RewrittenState) -> str | None:
+        """Why a text is not right that was not checked when it was written."""
         made = each.made[state.number]
         try:
             problem = self._problem(made, state.module, 1.0)
@@ -358,12 +386,6 @@ def _last_built_on(rewrites: Sequence[Rewrite]) -> Rewrite | None:
         behind = any(not o.needs_ptxas and o.name != Registers.name for o in rewrites[number + 1 :])
         base = one if one.needs_ptxas and behind else base
     return base
-
-
-def _last_weighed(rewrites: Sequence[Rewrite]) -> Rewrite | None:
-    """The rewrite behind which all is weighed, with nothing made of its text before."""
-    last = next((one for one in reversed(rewrites) if one.name != Registers.name), None)
-    return None if last is None or last.name in joint.TOGETHER else last
 
 
 def _unhurried(asking: Asking, budget: Budget) -> Asking:

@@ -94,6 +94,10 @@ class Scales:
         why = f"its cost in registers is not known: {reason}"
         return Weighed(kept, dict.fromkeys(rest, why), Decision(kept > 0, COUNTS, said))
 
+    def forget(self, kept: int) -> None:
+        """Forget what is known of texts behind number `kept`."""
+        self._known = {number: use for number, use in self._known.items() if number <= kept}
+
     def _counted(self, texts: Sequence[WeighedText], base: int) -> Asking:
         """The same by what ptxas makes of them: each that dominates the one kept before it. Raises
         NotCounted, UnknownTarget."""
@@ -107,7 +111,7 @@ class Scales:
         last = len(texts) - 1
         why = {n: reasons.get(n, reasons[last]) for n in range(base + 1, len(texts))}
         decision = decide(self._known[0], self._known[kept or last], self._falls)
-        self._known = {n: known for n, known in self._known.items() if n <= kept}
+        self.forget(kept)
         return Weighed(kept, why, decision)
 
     def _ask(self, texts: Sequence[WeighedText], base: int) -> Generator[Question, Answered, None]:

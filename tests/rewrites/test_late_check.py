@@ -1,4 +1,4 @@
-"""Mode auto weighs what the last rewrite makes, and checks it only where it pays."""
+"""Mode auto weighs what rewrites make, and checks it only where it pays."""
 
 from __future__ import annotations
 
@@ -161,3 +161,38 @@ def test_what_was_made_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {r.rewrite for r in kernel.rewrites or ()} == set(before)
     assert kernel.decision is not None and kernel.decision.kept
     assert any("no reason" in reason for reason in reasons(kernel, "strength-reduction"))
+
+
+def test_what_is_built_on_is_not_checked_where_nothing_pays(checks: Counter[str]) -> None:
+    """Vectors of an operator, with what others find behind them: weighing gives all of it up."""
+    path = BENCHMARKS / "kernelgen" / "ptx" / "matvec.ptx"
+    text, kernel = auto(path, "vectorize", "strength-reduction")
+    assert text == path.read_text()
+    assert any("not certainly pay" in reason for reason in reasons(kernel, "vectorize"))
+    assert not checks
+
+
+@pytest.mark.parametrize("wrong", [1, 2, 3])
+def test_what_was_built_on_a_wrong_text_is_made_anew(
+    wrong: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the rewrite that wrote it had found nothing: what comes behind sees the text before."""
+    path = BENCHMARKS / "programs" / "ptx" / "box-nvcc-rolled.ptx"
+    names = ("read-only-loads", "scalar-replacement", "strength-reduction")
+    calls = 0
+
+    def one_fails(*kernels: Any, **more: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return Unproved("no reason") if calls == wrong else validate(*kernels, **more)
+
+    monkeypatch.setattr(checking, "validate", one_fails)
+    text, kernel = auto(path, *names)
+    failed = names[wrong - 1]
+    assert any("no reason" in reason for reason in reasons(kernel, failed))
+    monkeypatch.undo()
+    monkeypatch.setenv("PTXSW_CACHE", "off")
+    expected, without = auto(path, *(name for name in names if name != failed))
+    assert text == expected
+    assert kernel.decision == without.decision
+    assert (kernel.rewrites or ()) == (without.rewrites or ())
