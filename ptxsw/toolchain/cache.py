@@ -7,15 +7,19 @@ only if it is ours alone.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
-from hashlib import blake2b
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from hashlib import blake2b
     from typing import Final
+else:
+    try:
+        from _blake2 import blake2b  # hashlib's own; hashlib imports OpenSSL besides
+    except ImportError:
+        from hashlib import blake2b
 
 MAX_BYTES = 256 << 20
 COUNTED = "counted-"  # before the names of entries that tell what ptxas makes of texts
@@ -119,11 +123,13 @@ class Cache:
         except OSError:
             return None
         answer = decode(data)
-        with contextlib.suppress(OSError):
+        try:  # without `contextlib`, which takes longer than all else here
             if answer is None:
                 os.unlink(path)
             else:
                 os.utime(path)  # the least recently used go first
+        except OSError:
+            pass
         return answer
 
     def put(self, name: str, answer: Answer, *, trim: bool = True) -> None:
@@ -136,8 +142,7 @@ class Cache:
                 file.write(encode(answer))
             os.replace(private, self._path(name))
         except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(private)
+            _remove(private)
             raise
         if trim:
             self._trim()
@@ -146,16 +151,17 @@ class Cache:
         """Counts the entries; of each only the head is read."""
         answers = kernels = refused = unfinished = size = 0
         for entry in self._entries():
-            with contextlib.suppress(OSError), open(entry.path, "rb") as file:
-                limit, fault = _told(file.read(_HEAD).partition(b"\n")[2])
-                is_refusal = fault and not limit
-                is_kernel = entry.name.startswith(KERNEL)
-                is_answer = not entry.name.startswith((KERNEL, COUNTED))
-                answers += not is_refusal and is_answer
-                kernels += is_kernel
-                refused += is_refusal
-                unfinished += limit > 0
-                size += os.fstat(file.fileno()).st_size
+            try:
+                with open(entry.path, "rb") as file:
+                    limit, fault = _told(file.read(_HEAD).partition(b"\n")[2])
+                    size += os.fstat(file.fileno()).st_size
+            except OSError:
+                continue
+            is_refusal = fault and not limit
+            answers += not is_refusal and not entry.name.startswith((KERNEL, COUNTED))
+            kernels += entry.name.startswith(KERNEL)
+            refused += bool(is_refusal)
+            unfinished += limit > 0
         return Tally(answers, kernels, refused, unfinished, size)
 
     def clear(self) -> int:
@@ -183,16 +189,25 @@ class Cache:
         """Removes what was not used for longest until the rest is within the limit."""
         aged = []
         for entry in self._entries():
-            with contextlib.suppress(OSError):  # another process may have removed it
+            try:
                 status = entry.stat()
-                aged.append((status.st_mtime_ns, status.st_size, entry.path))
+            except OSError:  # another process may have removed it
+                continue
+            aged.append((status.st_mtime_ns, status.st_size, entry.path))
         total = sum(size for _, size, _ in aged)
         for _, size, path in sorted(aged):
             if total <= self._limit:
                 return
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            _remove(path)
             total -= size
+
+
+def _remove(path: str) -> None:
+    """Removes a file, if that is possible."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -4,13 +4,15 @@ know that it is wanted, signals passed on."""
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Mapping, Sequence
     from typing import Final, NoReturn
+else:
+    import _signal as signal  # without the enums of `signal`, which take longer than all else here
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _PR_SET_PDEATHSIG = 1
@@ -105,10 +107,12 @@ def end_with_parent(parent: int) -> None:
     """Has the kernel kill this process when `parent` is gone, however that ends; for 0 nothing
     is asked for. (Linux only.)"""
     if sys.platform.startswith("linux"):
-        import ctypes
+        import _ctypes  # `ctypes` takes longer to import than all else here
 
         if parent:
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            here = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # this program itself
+            prctl = _ctypes.dlsym(here, "prctl")
+            _ctypes.call_function(prctl, (_PR_SET_PDEATHSIG, signal.SIGKILL))
             if os.getppid() != parent:
                 os._exit(1)
 

@@ -42,7 +42,8 @@ class Target:
 
     def replace_us(self) -> NoReturn:
         """Becomes the real ptxas with the arguments it was given."""
-        import signal
+        # without the enums of `signal`, which take longer than all else here
+        import _signal as signal  # type: ignore[import-not-found]
 
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, ptxas must not
             signal.signal(number, signal.SIG_DFL)
