@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from ptxsw import isa
+from ptxsw import isa, opcodes
 from ptxsw.ir import Instruction, Reg, Special
 from ptxsw.isa import Effect, Trait
 from ptxsw.parser import parse
@@ -192,7 +192,7 @@ def test_effects(name: str) -> None:
 
 def test_every_trait_is_of_opcodes_that_have_rows() -> None:
     words = {name.partition(".")[0] for name in isa.OPS}
-    for trait, named in isa._TRAITS.items():
+    for trait, named in opcodes._TRAITS.items():
         assert set(named.split()) <= words
         assert isa.opcodes(trait) == set(named.split()), trait
 
