@@ -106,6 +106,7 @@ def find_steps(
         value = values.pop() if len(values) == 1 else None
         if value is None:
             continue
+        # Terms of one bit are no sums: what a turn makes of a predicate is kept as it is.
         step = terms.sub(value, entry[reg]) if value.width > 1 else value
         if value.width > 1 and invariant(step, changing):
             steps[reg] = step
@@ -181,6 +182,8 @@ def _begin(
             atoms.append(followed)
         state.env[reg] = followed
     if facts.writes:
+        # The turns before this one have written. The mark is negative, as no instruction's is:
+        # memory at the header is another time than behind any store of the body.
         state.epochs = ended(state.epochs, facts.writes, -1 - facts.header)
     if facts.again is not None:
         # A rotated loop tests at its end what its guard tested before the first turn: a condition
@@ -241,6 +244,8 @@ class _Turn:
     ) -> None:
         self._facts, self._before, self._count, self._terms = facts, before, count, terms
         self._unstable = {facts.entry[r] for r in facts.modified if r not in facts.steps}
+        # A term taken behind a turn speaks of the entry atoms of that turn. So what it was before
+        # the loop is its value behind the turn before the first, were there one: a step back.
         self._first: dict[Term, Term] = {}  # the turn before the first
         self._last: dict[Term, Term] = {}  # the turn before this one
         self._now: dict[Term, Term] = {}
@@ -275,6 +280,7 @@ class _Turn:
         made the same function of them in every turn: `i - 2` kept beside `i`."""
         after = self._facts.after.get(reg)
         sides = None if after is None else self.before_and_now(after)
+        # By induction: the first turn has to begin with the value that all others are left with.
         if sides is None or sides[0] is not self._before[reg]:
             return None
         return sides[1]
@@ -285,6 +291,7 @@ def _variances(facts: LoopFacts, before: Mapping[Reg, Term]) -> dict[Reg, Varian
     first value and all that one turn mixes in`."""
     by_atom = {atom: reg for reg, atom in facts.entry.items()}
     level = {reg: before[reg].variance for reg in facts.modified}
+    # Registers may mix each other in, round and round: so it starts low, and only rises.
     mixes: dict[Reg, list[Reg]] = {}
     for reg in facts.modified:
         value = facts.steps.get(reg) or facts.after.get(reg)

@@ -113,7 +113,10 @@ class Validation:
     # ------------------------------------------------------------ the whole
 
     def run(self) -> None:
-        """Prove all pairs of places that control comes to."""
+        """Prove all pairs of places that control comes to. A segment's proof takes for true what
+        is known of its first pair, and shows the same of the pairs at its ends: all together are
+        an induction over the segments that a thread runs. Where an end knows less than its pair
+        was proved with, that pair is open again."""
         self._check_questions()
         self._begin()
         while self.work:
