@@ -2,10 +2,10 @@
 
 Only places where blocks of the first text begin matter. A label stands for itself where both texts
 have it; behind a branch that both texts have, control is at the same place in both. Branches are
-found by aligning what decides the flow: labels, branches and exits. Code that stands twice in the
-second text is aligned in a second round, where the labels of scopes count by name: with what stands
-beside it, if it is that, or else with anything. A wrong map proves nothing wrong: it only makes the
-proof fail.
+found by aligning what decides the flow: labels outside scopes, then all between them. Code that
+stands twice in the second text is aligned in a second round, where the labels of scopes count by
+name: with what stands beside it, if it is that, or else with anything. A wrong map proves nothing
+wrong: it only makes the proof fail.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -42,7 +43,7 @@ class EditMap(Struct, frozen=True, dict=True):
 def infer(old: Body, new: Body, more: Iterable[tuple[int, int]] = ()) -> EditMap:
     """The map that the two texts suggest, and `more` places that somebody knows."""
     first, second = _skeleton(old), _skeleton(new)
-    both = dict(_aligned([k for k, _ in second], [k for k, _ in first]))
+    both = dict(_between_labels([k for k, _ in second], [k for k, _ in first]))
     pairs = list(both.items())
     anywhere: list[int] = []
     for run in _runs(both, len(second)):
@@ -82,8 +83,25 @@ def _by_name(
 
 def _same_labels(first: _Skeleton, second: _Skeleton) -> set[tuple[int | None, int | None]]:
     """The places of labels outside scopes, which both texts have."""
-    labels = {key: at for key, at in second if key[0] == "label" and not key[2]}
+    labels = {key: at for key, at in second if _is_outside(key)}
     return {(at, labels[key]) for key, at in first if key in labels}
+
+
+def _between_labels(second: Sequence[_Key], first: Sequence[_Key]) -> Iterator[tuple[int, int]]:
+    """Positions that correspond. Labels outside scopes, each of which stands once, are found first:
+    a copy in a scope could be aligned with one far away, across what stands between."""
+    places = [[at for at, key in enumerate(keys) if _is_outside(key)] for keys in (second, first)]
+    names = [[keys[at] for at in own] for keys, own in zip((second, first), places, strict=True)]
+    anchors = [(places[0][b], places[1][a]) for b, a in _aligned(*names)]
+    for (b, a), (c, d) in pairwise([(-1, -1), *anchors, (len(second), len(first))]):
+        if b >= 0:
+            yield b, a
+        for at, other in _aligned(second[b + 1 : c], first[a + 1 : d]):
+            yield b + 1 + at, a + 1 + other
+
+
+def _is_outside(key: _Key) -> bool:
+    return key[0] == "label" and not key[2]
 
 
 def _aligned(first: Sequence[_Key], second: Sequence[_Key]) -> Iterator[tuple[int, int]]:
