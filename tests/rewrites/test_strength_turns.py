@@ -44,9 +44,7 @@ def test_a_turn_takes_less(tools: Tools, name: str, before: float, after: float)
     check(name, "sm_80", before, after)
 
 
-@pytest.mark.parametrize(
-    "name", ["neighbours-nvcc", "edges-nvcc", "edges-clang-O3", "column-nvcc"]
-)
+@pytest.mark.parametrize("name", ["neighbours-nvcc", "edges-nvcc", "edges-clang-O3", "column-nvcc"])
 def test_both_copies_of_a_kernel_have_it(name: str) -> None:
     """`read-only-loads` goes first: the loop stands in two scopes then, under one label."""
     options = Options("force", rewrites=("read-only-loads", REWRITE))
