@@ -52,6 +52,7 @@ class Counter:
         self._accesses = {
             a.index: a for a in trace.accesses if a.space in ("global", "generic") and a.variants
         }
+        self._requests: dict[int, CacheRequest] = {}
 
     @property
     def text(self) -> str:
@@ -100,6 +101,11 @@ class Counter:
 
     def _request(self, access: Access) -> CacheRequest:
         """A full warp's request."""
+        if access.index not in self._requests:
+            self._requests[access.index] = self._asked(access)
+        return self._requests[access.index]
+
+    def _asked(self, access: Access) -> CacheRequest:
         stride = lane_stride(self._affine, access)
         if stride is None:
             return CacheRequest(access.bytes, WARP, WARP, WARP)
@@ -221,6 +227,7 @@ def issue_slots(name: str) -> int:
     return _SHORT.get(opcode, 1)
 
 
+@lru_cache(maxsize=4096)
 def slots(text: str) -> int:
     """Warp instructions of a piece of text on the way that a whole warp takes: branches under a
     predicate are not taken, others are."""

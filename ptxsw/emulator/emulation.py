@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from ptxsw import isa
 from ptxsw.emulator.budget import Budget, OutOfTime
+from ptxsw.emulator.few_values import contradict
 from ptxsw.emulator.garbage import no_collection
 from ptxsw.emulator.joins import Joins
 from ptxsw.emulator.loops import (
@@ -379,7 +380,7 @@ class Emulation:
             return True
         if loops_back or not self.recording or not given:
             return False
-        return self.solver.contradicts(condition, given)
+        return contradict((condition, *given)) or self.solver.contradicts(condition, given)
 
     def _blunt(self, number: int, state: State) -> State:
         """Irreducible flow: whatever any block may write is unknown here, and no earlier

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from ptxsw import isa
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up
 from ptxsw.emulator.origin import Origin
@@ -35,7 +37,7 @@ from ptxsw.ir import (
     flatten,
     type_width,
 )
-from ptxsw.semantics import meaning
+from ptxsw.semantics import Meaning, meaning
 from ptxsw.validate.outcome import GiveUp
 
 Get = Callable[[Reg], Term]
@@ -52,6 +54,20 @@ BY_ZERO = "by zero"
 """The name of what a division by zero gives."""
 
 
+class _Form(Struct, frozen=True):
+    """What an instruction that computes is, whatever its sources hold. `registers`: how many it
+    writes; `widths` are those of its destinations, 0 for a sink."""
+
+    instruction: Instruction
+    sense: Meaning | None
+    dests: tuple[Operand, ...]
+    widths: tuple[int, ...]
+    registers: int
+    sources: tuple[Operand, ...]
+    stays_small: bool
+    divides: bool
+
+
 class Evaluator:
     """Reads operands and computes results for the instructions of one function."""
 
@@ -62,6 +78,7 @@ class Evaluator:
         self._address_size = module.address_size
         self._widths: dict[Reg, int] = {CARRY: 1}
         self._sizes: dict[Term, int] = {}
+        self._forms: dict[int, _Form] = {}  # by the instruction's identity
         self._params = {p.name for p in function.params}
 
     def width(self, reg: Reg) -> int:
@@ -124,30 +141,45 @@ class Evaluator:
         """What an instruction that computes writes, its guard left out of account."""
         if instruction.opcode == "cvta":
             return self._converted(instruction, get)
-        count = isa.destinations(instruction)
-        dests = list(flatten(instruction.operands[:count]))
-        sense = meaning(instruction.opcode, instruction.modifiers)
-        if sense is None or any(isinstance(o, Part) for o in flatten(instruction.operands)):
+        form = self._forms.get(id(instruction))
+        if form is None or form.instruction is not instruction:
+            form = self._forms[id(instruction)] = self._form_of(instruction)
+        sense = form.sense
+        if sense is None:
             return self._uninterpreted(instruction, get)
-        sources = [self.read(o, get) for o in flatten(instruction.operands[count:])]
-        if not _stays_small(instruction) and any(map(self._is_large, sources)):
+        sources = [self.read(o, get) for o in form.sources]
+        if not form.stays_small and any(map(self._is_large, sources)):
             return self._uninterpreted(instruction, get)
-        widths = [self.width(d) if isinstance(d, Reg) else 0 for d in dests]
         carry = get(CARRY) if sense.reads_carry else None
         try:
-            values = sense.run(self.terms, sources, widths, carry)
+            values = sense.run(self.terms, sources, form.widths, carry)
         except ValueError:
             return self._uninterpreted(instruction, get)
         written = [
-            (reg, value)
-            for reg, value in zip(dests, values, strict=False)
-            if isinstance(reg, Reg) and value.width == self.width(reg)
+            (dest, value)
+            for dest, width, value in zip(form.dests, form.widths, values, strict=False)
+            if isinstance(dest, Reg) and value.width == width
         ]
-        if len(written) != sum(isinstance(d, Reg) for d in dests):
+        if len(written) != form.registers:
             return self._uninterpreted(instruction, get)
-        if is_integer_division(instruction):
+        if form.divides:
             return self._divided(instruction, written, sources)
         return [*written, (CARRY, values[-1])] if sense.writes_carry else written
+
+    def _form_of(self, instruction: Instruction) -> _Form:
+        count = isa.destinations(instruction)
+        dests = tuple(flatten(instruction.operands[:count]))
+        parts = any(isinstance(o, Part) for o in flatten(instruction.operands))
+        return _Form(
+            instruction,
+            None if parts else meaning(instruction.opcode, instruction.modifiers),
+            dests,
+            tuple(self.width(d) if isinstance(d, Reg) else 0 for d in dests),
+            sum(isinstance(d, Reg) for d in dests),
+            tuple(flatten(instruction.operands[count:])),
+            _stays_small(instruction),
+            is_integer_division(instruction),
+        )
 
     def _divided(
         self, instruction: Instruction, written: list[tuple[Reg, Term]], sources: list[Term | int]

@@ -193,8 +193,9 @@ class Runner:
         that it takes nowhere."""
         index = path.position
         instruction = self.cfg.instructions[index]
-        if kind(instruction) is not Kind.CONTROL:
-            self.run(path, instruction, index)
+        is_a = kind(instruction)
+        if is_a is not Kind.CONTROL:
+            self._run(path, instruction, index, is_a)
             path.position += 1
             return None
         return self._control(path, instruction, index)
@@ -270,12 +271,15 @@ class Runner:
 
     def run(self, path: Path, instruction: Instruction, index: int) -> None:
         """Run one instruction that does not decide where the path goes."""
+        self._run(path, instruction, index, kind(instruction))
+
+    def _run(self, path: Path, instruction: Instruction, index: int, is_a: Kind) -> None:
         guard = self.guard(path, instruction)
         if decided(self._terms, guard, path.conditions) is False:
             return
         if guard in path.conditions:
             guard = self._true
-        match kind(instruction):
+        match is_a:
             case Kind.COMPUTE:
                 self._note_conversion(path, instruction, guard)
                 written = self.evaluator.compute(instruction, path.get)

@@ -45,6 +45,7 @@ from ptxsw.validate.path import Constant, End, Event, Path, Runner, Touch
 from ptxsw.validate.questions import Questions
 from ptxsw.validate.starts import Pair, Starts
 from ptxsw.validate.text import Text
+from ptxsw.validate.touches import TouchesBySum
 from ptxsw.validate.versions import Versions
 from ptxsw.validate.waiting import Waiting
 
@@ -345,9 +346,13 @@ class Validation:
         def distance(a: Bytes, b: Bytes) -> int | None:
             return self.memory.distance(a.place, b.place) if a.space == b.space else None
 
+        # Only what lies at a known distance counts, which is what has the same sum in its address.
+        by_sum = {id(path): TouchesBySum(t for t in path.touches if t.nc) for path in olds}
+
         def read(path: Path, load: Touch, given: Sequence[Term]) -> bool:
-            own = ((t.target, t.guard) for t in path.touches if t.nc)
-            if not uncovered(load.target, own, distance, (true, *given).__contains__):
+            near = by_sum[id(path)].overlapping(load.target)
+            own = ((t.target, t.guard) for t in near)
+            if near and not uncovered(load.target, own, distance, (true, *given).__contains__):
                 return True
             asks = load.nc or (self._has_nc and load.mask is not None)
             lent = self.questions.others_read(cut, path, load, given) if asks else None

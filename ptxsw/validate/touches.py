@@ -49,15 +49,19 @@ class TouchesBySum:
 
     def meeting(self, touch: Touch) -> list[Touch]:
         """Those by the time of another access that are known to have bytes in common with it."""
-        group, at = _parted(touch.target)
-        starts, top = self._starts.get(group, {}), 1 << touch.target.place.width
-        found = [
+        return [t for t in self.overlapping(touch.target) if t.before <= touch.before]
+
+    def overlapping(self, target: Bytes) -> list[Touch]:
+        """Those that are known to have bytes in common with some, at any time."""
+        group, at = _parted(target)
+        starts, top = self._starts.get(group, {}), 1 << target.place.width
+        numbered = [
             (number, t)
-            for distance in range(1 - self._longest, touch.target.size)
+            for distance in range(1 - self._longest, target.size)
             for number, t in starts.get((at + distance) % top, ())
-            if -distance < t.target.size and t.before <= touch.before
+            if -distance < t.target.size
         ]
-        return [t for _, t in sorted(found, key=itemgetter(0))]
+        return [t for _, t in sorted(numbered, key=itemgetter(0))]
 
 
 def _parted(target: Bytes) -> tuple[_Sum, int]:
