@@ -37,7 +37,8 @@ class Term:
     """
 
     __slots__ = (
-        "_ones", "args", "id", "kind", "of", "origin", "size", "value", "variance", "width",
+        "_items", "_ones", "args", "id", "kind", "of", "origin", "size", "value", "variance",
+        "width",
     )  # fmt: skip
 
     id: int
@@ -50,6 +51,7 @@ class Term:
     of: tuple[str, ...]
     size: int  # nodes, counted as a tree and capped
     _ones: int | None
+    _items: tuple[tuple[Term, int], ...] | None  # of a sum, once it has been split
 
     def __repr__(self) -> str:
         """Short: a term shares its parts, so written out it may be longer than memory is large.
@@ -61,7 +63,10 @@ def split(term: Term) -> tuple[int, tuple[tuple[Term, int], ...]]:
     """A term as `constant + Σ coefficient·atom`, all modulo 2^width."""
     if term.kind == "sum":
         constant, coefficients = term.value
-        return constant, tuple(zip(term.args, coefficients, strict=True))
+        items = term._items
+        if items is None:
+            items = term._items = tuple(zip(term.args, coefficients, strict=True))
+        return constant, items
     if term.kind == "const":
         return term.value, ()
     return 0, ((term, 1),)
@@ -207,7 +212,17 @@ def walk_until(done: Container[Term], *terms: Term) -> Iterator[Term]:
 def walk(*terms: Term) -> Iterator[Term]:
     """Every subterm once, arguments before the terms that hold them."""
     seen: set[Term] = set()
-    for node in walk_until(seen, *terms):
+    stack = list(terms)
+    while stack:  # as `bottom_up`, in fewer steps
+        node = stack[-1]
+        if node in seen:
+            stack.pop()
+            continue
+        missing = [arg for arg in node.args if arg not in seen]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
         seen.add(node)
         yield node
 

@@ -48,22 +48,24 @@ def substitute(
     """Replace every subterm for which `leaf` gives another term, outermost first. `memo`
     carries results from one call to the next under the same `leaf`."""
     done: dict[Term, Term] = {} if memo is None else memo
-    stack = [term]
+    stack, opened = [term], set[Term]()
     while stack:
         node = stack[-1]
         if node in done:
             stack.pop()
             continue
-        new = leaf(node)
-        if new is not None:
-            done[node] = new
-            continue
-        missing = [a for a in node.args if a not in done]
-        if missing:
-            stack.extend(missing)
-            continue
-        args = tuple(done[a] for a in node.args)
-        same = all(x is y for x, y in zip(args, node.args, strict=True))
-        done[node] = node if same else rebuild(terms, node, args)
+        if node not in opened:
+            new = leaf(node)
+            if new is not None or not node.args:
+                done[node] = node if new is None else new
+                stack.pop()
+                continue
+            opened.add(node)
+            missing = [a for a in node.args if a not in done]
+            if missing:
+                stack += missing
+                continue
+        args = tuple([done[a] for a in node.args])
+        done[node] = node if args == node.args else rebuild(terms, node, args)
         stack.pop()
     return done[term]

@@ -45,7 +45,7 @@ class TermTable:
         term.origin = Origin.COMPUTED
         term.of = ()
         term.size = min(1 + sum(a.size for a in args), 1 << 30)
-        term._ones = None
+        term._ones = term._items = None
         self._table[key] = term
         return term
 

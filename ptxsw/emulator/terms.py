@@ -27,6 +27,7 @@ from ptxsw.emulator.table import TermTable
 # Beyond these the normal form costs more than it tells: the product stays one opaque atom.
 _MAX_PRODUCTS = 64
 _MAX_DEGREE = 6
+_CONTRARY = {"ult": "ule", "ule": "ult", "slt": "sle", "sle": "slt"}  # of the sides in turn
 
 
 class Terms(TermTable):
@@ -226,7 +227,7 @@ class Terms(TermTable):
             return self.const(1 - a.value, 1)
         if a.kind == "not":
             return a.args[0]
-        flip = {"ult": "ule", "ule": "ult", "slt": "sle", "sle": "slt"}.get(a.kind)
+        flip = _CONTRARY.get(a.kind)
         if flip is not None:
             return self._node(flip, 1, (a.args[1], a.args[0]))
         return self._node("not", 1, (a,))
