@@ -22,7 +22,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from ptxsw.cost.gpu import Gpu, UnknownGpu, of_target
-from ptxsw.cost.occupancy import limits
+from ptxsw.cost.occupancy import UnknownTarget, limits
 
 WARP = 32  # lanes
 _SECTOR = 32  # bytes
@@ -143,8 +143,9 @@ def scale(gpu: Gpu) -> Scale:
 
 @lru_cache(maxsize=8)
 def of_arch(arch: str | None) -> Scale | None:
-    """That of the GPU that stands for an architecture; None where none does. Raises BadGpu."""
+    """That of the GPU that stands for an architecture; None where none does, or where its limits
+    are not known, as of sm_30. Raises BadGpu."""
     try:
         return scale(of_target(arch))
-    except UnknownGpu:
+    except (UnknownGpu, UnknownTarget):
         return None

@@ -17,18 +17,28 @@ from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.options import Options
 from ptxsw.parser import parse
+from ptxsw.pipeline import optimize
 from ptxsw.rewrites import planning
 from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.candidate_plan import find
 from ptxsw.shuffle.combine import groups
 from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.uniform_loops import LoopChoices
+from tests.real import FIXTURES, text_of
 
 PTX = Path(operators.__file__).parent / "ptx"
 
 
 def test_no_gpu_stands_for_it() -> None:
     assert of_arch("sm_999") is None and of_arch(None) is None and of_arch("x") is None
+
+
+def test_a_target_without_limits_is_rewritten_without_a_model() -> None:
+    """Clang's OpenCL names sm_30, of which no occupancy limits are written down."""
+    assert of_arch("sm_30") is None
+    text = text_of(FIXTURES[0].parent / "clang_opencl_O2_sm_60.ptx")
+    old = text.replace(".target sm_60", ".target sm_30")
+    assert old != text and optimize(old, Options()).report.kernels
 
 
 def test_only_the_file_that_is_asked_for_is_read() -> None:
