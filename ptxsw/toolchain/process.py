@@ -9,7 +9,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Final, NoReturn
 else:
     import _signal as signal  # without the enums of `signal`, which take longer than all else here
@@ -107,14 +107,26 @@ def end_with_parent(parent: int) -> None:
     """Has the kernel kill this process when `parent` is gone, however that ends; for 0 nothing
     is asked for. (Linux only.)"""
     if sys.platform.startswith("linux"):
-        import _ctypes  # `ctypes` takes longer to import than all else here
-
+        kill_with_parent = _prctl()
         if parent:
-            here = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # this program itself
-            prctl = _ctypes.dlsym(here, "prctl")
-            _ctypes.call_function(prctl, (_PR_SET_PDEATHSIG, signal.SIGKILL))
+            kill_with_parent(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(1)
+
+
+def _prctl() -> Callable[[int, int], object]:
+    """The C library's function. `ctypes` takes longer to import than all else here, so that what
+    it is made of is asked first; a Python may have it under other names."""
+    try:
+        import _ctypes
+
+        place = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+        return lambda option, value: _ctypes.call_function(place, (option, value))
+    except (ImportError, AttributeError):
+        import ctypes
+
+        prctl: Callable[[int, int], object] = ctypes.CDLL(None).prctl
+        return prctl
 
 
 def end_by(number: int) -> None:
