@@ -25,7 +25,6 @@ from ptxsw.rewrites.planning import PlanDecision, decide
 from ptxsw.shuffle.candidate_plan import CandidatePlan, RefusedLoad
 from ptxsw.shuffle.combine import without
 from ptxsw.shuffle.legality import Legality
-from ptxsw.verify.local import check as check_lines
 
 LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE = "load-elimination", "uniform-loops", "shuffle"
 TOGETHER = (LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE)
@@ -131,6 +130,8 @@ def lower(kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
 def check(kernel: Kernel, changes: Sequence[Change], rewritten: Module, share: float) -> str | None:
     """Where the written text is not what the changes say; None where it is. Raises OutOfTime where
     this share of the kernel's time is spent before the end."""
+    from ptxsw.verify.local import check as check_lines
+
     plan = as_plan(kernel.function, kernel.trace.cfg, changes)
     problem = check_lines(plan, rewritten, kernel.budget, share)
     return None if problem is None else str(problem)

@@ -8,6 +8,7 @@ they do. Imports nothing of what rewrites kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ptxsw.claim import Claim
 from ptxsw.emulator.budget import Budget
@@ -26,9 +27,11 @@ from ptxsw.validate.outcome import (
     Proved,
     Unproved,
 )
-from ptxsw.validate.proof import Validation
 from ptxsw.validate.scopes import renumbered
 from ptxsw.validate.surroundings import difference
+
+if TYPE_CHECKING:
+    from ptxsw.validate.proof import Validation
 
 __all__ = [
     "ASSUMPTIONS", "DEFAULT", "Claim", "EditMap", "Mismatch", "Outcome", "Proved", "Unproved",
@@ -64,6 +67,9 @@ def validate(
         return Unproved(differs)
     read = [read_claim(claim, first, kernel) for claim in claims]
     edits = edit_map if edit_map is not None else infer(kernel.body, other.body)
+
+    # Here, since kernels of which nothing is made need no proof.
+    from ptxsw.validate.proof import Validation
 
     def begin(thorough: bool) -> Validation:
         return Validation(
