@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import combinations, permutations
 from math import prod
 
 from msgspec import Struct
@@ -162,6 +163,8 @@ class NoOverflowView:
         return largest[term]
 
 
+_NEAR = 1 << 20  # how far apart a sum and its parts may be
+
 _HUGE = 1 << 256
 """More than any term holds. A product of products may be as many bits longer as it is deep."""
 
@@ -194,7 +197,16 @@ def _pair_up(terms: Terms, difference: Term, address: Term, halves: SplitTid) ->
             return None
         partner = _partner(term, coefficient, open_items, mask)
         if partner is None:
-            return None
+            parted = _parted(terms, term, coefficient, open_items, mask)
+            if parted is None:
+                return None
+            total += parted.total
+            general = terms.add(general, parted.general)
+            needs += (NoOverflow(halves.before(n.value), n.step, True) for n in parted.needs)
+            given |= parted.given
+            for part in parted.items:
+                open_items.remove(part)
+            continue
         open_items.remove((partner, (-coefficient) & mask))
         # Lane i's own index is the one whose extension stands in its own address.
         ours, theirs = (term, partner) if _occurs(term, address) else (partner, term)
@@ -213,6 +225,70 @@ def _pair_up(terms: Terms, difference: Term, address: Term, halves: SplitTid) ->
         return None
     claim = terms.eq(general, terms.const(0, width))
     return Same(Obligation(claim, frozenset(given)), tuple(needs))
+
+
+class _Parted(Struct, frozen=True):
+    """An extended sum, and the extended parts of another that is a constant apart: the `items` of
+    the difference that these are, what they add up to if no sum overflows, and the same said of
+    unknowns in place of the parts."""
+
+    items: tuple[tuple[Term, int], ...]
+    total: int
+    general: Term
+    needs: tuple[NoOverflow, ...]
+    given: frozenset[Term]
+
+
+def _parted(
+    terms: Terms, term: Term, coefficient: int, items: Sequence[tuple[Term, int]], mask: int
+) -> _Parted | None:
+    """Read `sext(a + b + c) - sext(a) - sext(b)` as `c`, which it is where `a` and `b` are small:
+    the sum itself may be in no register that could be tested. Clang extends some sums by parts.
+    The whole may come first, or one of its parts."""
+    if term.kind != "sext":
+        return None
+    same = [i for i in items if i[0].kind == "sext" and i[0].args[0].width == term.args[0].width]
+    first = term, coefficient
+    whole_first = [(first, a, b) for a, b in combinations(same, 2)]
+    part_first = [(whole, first, b) for whole, b in permutations(same, 2)]
+    for whole, a, b in (*whole_first, *part_first):
+        if a[1] != b[1] or (whole[1] + a[1]) & mask:
+            continue
+        inner = [t.args[0] for t, _ in (whole, a, b)]
+        apart = terms.sub(inner[0], terms.add(inner[1], inner[2]))
+        if apart.kind == "const" and abs(signed(apart)) < _NEAR:
+            used = tuple(i for i in (whole, a, b) if i[0] is not term)
+            return _of_parts(terms, whole, (inner[1], inner[2]), signed(apart), used)
+    return None
+
+
+def _of_parts(
+    terms: Terms,
+    whole: tuple[Term, int],
+    parts: tuple[Term, Term],
+    apart: int,
+    used: tuple[tuple[Term, int], ...],
+) -> _Parted:
+    """The sum of two parts that are less than a quarter of their type, and a number."""
+    extended, coefficient = whole
+    inner, width = extended.args[0].width, extended.width
+    most = (1 << inner - 2) + abs(apart)
+    unknowns = [terms.fresh("part", inner) for _ in parts]
+    together = terms.add(terms.add(*unknowns), terms.const(apart, inner))
+    difference = terms.sext(together, width)
+    for unknown in unknowns:
+        difference = terms.sub(difference, terms.sext(unknown, width))
+    return _Parted(
+        used,
+        coefficient * apart,
+        terms.scale(difference, coefficient),
+        tuple(NoOverflow(part, step, True) for part in parts for step in (-most, most)),
+        frozenset(
+            no_overflow(terms, NoOverflow(unknown, step, True))
+            for unknown in unknowns
+            for step in (-most, most)
+        ),
+    )
 
 
 def _partner(

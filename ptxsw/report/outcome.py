@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Change, Refusal
 from ptxsw.cost.decide import Decision, ResourceUse
 from ptxsw.ir import Function, Module
 from ptxsw.kernel_progress import Progress
-from ptxsw.plan import Proof, ServedLoad, UniformLoop
+from ptxsw.plan import Proof, ServedLoad, UniformLoop, WrapGuard
 from ptxsw.report import model
 from ptxsw.rewrites.base import Made
 from ptxsw.rewrites.joint import RefusedSource
@@ -133,11 +135,18 @@ def _served(made: Made, change: Change, rewrite: ServedLoad) -> model.Rewrite:
     )
 
 
+def _sums(made: Made, guards: Sequence[WrapGuard]) -> Iterator[tuple[str, int]]:
+    """The sums that are tested, with their lines; what is added and taken away is said at once."""
+    for guard in guards:
+        moved = f"{guard.reg.name}{_added(guard.addend)}"
+        if replace(guard, step=-guard.step) not in guards:
+            yield f"{moved}{_added(guard.step)}", made.line(guard.index)
+        elif guard.step > 0:
+            yield f"{moved} ± {guard.step}", made.line(guard.index)
+
+
 def _proof(made: Made, proof: Proof) -> model.Proof:
-    guards = [
-        f"{g.reg.name}{_added(g.addend)}{_added(g.step)} does not wrap (line {made.line(g.index)})"
-        for g in proof.guards
-    ]
+    guards = [f"{moved} does not wrap (line {line})" for moved, line in _sums(made, proof.guards)]
     if proof.block_shape:
         guards.append("no row of the block wraps inside a warp")
     guards += [

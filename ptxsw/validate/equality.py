@@ -332,8 +332,9 @@ class Equality:
 
     def _extended(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
         difference = self._terms.sub(a, b)
+        span = self.known(given).signed_span
         return vanishes(
-            self._terms, difference, lambda claim, index: self._fits(claim, index, given)
+            self._terms, difference, lambda claim, index: self._fits(claim, index, given), span
         )
 
     def numbers(self, given: tuple[Term, ...]) -> Callable[[Term], Term] | None:

@@ -4,6 +4,8 @@
 difference of two such sums has `sext(i)` and `sext(i + 1)` with opposite coefficients: one is
 written as the other plus 1, and the test of the overflow is a small question of its own.
 
+`sext(i + j)` is `sext(i) + sext(j)` where the ranges of both, added, stay within the type.
+
 Products cannot be told apart so. `sext(i + 1)·sext(n)` and `zext(i + 1)·zext(n)` are both
 `(zext(i) + 1)·zext(n)` where `i` and `n` are no negative numbers.
 """
@@ -11,6 +13,7 @@ Products cannot be told apart so. `sext(i + 1)·sext(n)` and `zext(i + 1)·zext(
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import combinations
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
@@ -21,26 +24,57 @@ _MAX_ITEMS = 12
 _MAX_SIZE = 200
 
 
-def vanishes(terms: Terms, difference: Term, holds: Callable[[Term, Term], bool]) -> bool:
-    """Is a difference zero, as far as pairs of extended indices tell? `holds` is asked for what
-    that takes: a condition, and the index that it is about."""
+Span = Callable[[Term], tuple[int, int] | None]
+"""The least and the most that an index may be, read as a signed number."""
+
+
+def vanishes(
+    terms: Terms, difference: Term, holds: Callable[[Term, Term], bool], span: Span
+) -> bool:
+    """Is a difference zero, as far as pairs of extended indices tell, and sums with their extended
+    parts? `holds` is asked for what pairs take: a condition, and the index that it is about."""
     while True:
         constant, items = split(difference)
         if not items:
             return constant == 0
         if len(items) > _MAX_ITEMS:
             return False
-        smaller = next(
-            (
-                terms.sub(difference, change)
-                for change, needed, index in _pairs(terms, difference)
-                if holds(needed, index)
-            ),
-            None,
-        )
-        if smaller is None:
+        change = next(_changes(terms, difference, holds, span), None)
+        if change is None:
             return False
-        difference = smaller
+        difference = terms.sub(difference, change)
+
+
+def _changes(
+    terms: Terms, difference: Term, holds: Callable[[Term, Term], bool], span: Span
+) -> Iterator[Term]:
+    """Parts of a sum that are known to be zero."""
+    yield from _parted(terms, difference, span)
+    for change, needed, index in _pairs(terms, difference):
+        if holds(needed, index):
+            yield change
+
+
+def _parted(terms: Terms, difference: Term, span: Span) -> Iterator[Term]:
+    """Parts `k·(sext(a + b + c) - sext(a) - sext(b) - c)` of a sum that are 0."""
+    width = difference.width
+    items = [(t, k) for t, k in split(difference)[1] if t.kind == "sext"]
+    for whole, factor in items:
+        parts = [t for t, k in items if (k + factor) % (1 << width) == 0 and _alike(t, whole)]
+        for a, b in combinations(parts, 2):
+            more = terms.sub(whole.args[0], terms.add(a.args[0], b.args[0]))
+            if more.kind == "const" and _stays(more, span(a.args[0]), span(b.args[0])):
+                left = terms.sub(terms.sub(whole, a), b)
+                by = terms.const(wrapped(more.value, more.width), width)
+                yield terms.scale(terms.sub(left, by), factor)
+
+
+def _stays(more: Term, a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
+    """Does the sum of two indices and a number not overflow?"""
+    if a is None or b is None:
+        return False
+    by, half = wrapped(more.value, more.width), 1 << more.width - 1
+    return -half <= a[0] + b[0] + by and a[1] + b[1] + by < half
 
 
 def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, Term, Term]]:

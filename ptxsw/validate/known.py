@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, bottom_up, ones, split
 from ptxsw.emulator.terms import Terms
 
@@ -129,6 +130,20 @@ class Known:
     def truth(self, condition: Term) -> bool | None:
         """Is a condition true or false where the others hold? None where that is not seen."""
         return self._truth(condition, 0)
+
+    def signed_span(self, value: Term) -> tuple[int, int] | None:
+        """The least and the most that a value may be, read as a signed number; None where it may
+        be the largest and the smallest, too."""
+        constant, items = split(value)
+        width = value.width
+        negative = bool(items) and items[0][1] >> (width - 1) == 1
+        if negative:
+            items = tuple((part, (1 << width) - factor) for part, factor in items)
+        here = self._range((width, items))
+        here = (here.mirrored() if negative else here).moved(constant)
+        least = wrapped(here.low, width)
+        most = least + here.count - 1
+        return (least, most) if least <= most < 1 << (width - 1) else None
 
     # ------------------------------------------------------------ learning
 

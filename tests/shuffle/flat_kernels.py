@@ -58,6 +58,18 @@ _BY_NUMBER = {
 }
 
 
+def _in_parts(to: int, quotient: bool) -> list[str]:
+    """A row and a column that are extended one by one, as clang does."""
+    row = [] if quotient else ["mul.lo.s32 %r16, %r11, %r2;"]
+    return [
+        *row,
+        f"cvt.s64.s32 %rd{to + 20}, {'%r11' if quotient else '%r16'};",
+        f"cvt.s64.s32 %rd{to + 25}, %r12;",
+        f"add.s64 %rd{to + 25}, %rd{to + 20}, %rd{to + 25};",
+        f"shl.b64 %rd{to}, %rd{to + 25}, 2;",
+    ]
+
+
 def kernel(seed: int) -> str:
     """One kernel; everything follows from the seed."""
     pick = random.Random(seed)
@@ -76,8 +88,12 @@ def kernel(seed: int) -> str:
         rest = f"mul.lo.s32 %r13, %r11, {divisor};\nsub.s32 %r12, %r10, %r13;"
     lines += [rest, "mad.lo.s32 %r14, %r11, %r2, %r12;", "add.s32 %r15, %r11, %r12;"]
     for base, index in enumerate(("%r14", "%r12", "%r15")):
-        widen = pick.choice(("mul.wide.s32", "mul.wide.u32"))
-        lines.append(f"{widen} %rd{20 + base}, {index}, {pick.choice((4, 4, 8))};")
+        widen = pick.choice(("mul.wide.s32", "mul.wide.u32", "parts"))
+        if widen == "parts" and base != 1:
+            lines += _in_parts(20 + base, base != 0)
+        else:
+            kind = "mul.wide.s32" if widen == "parts" else widen
+            lines.append(f"{kind} %rd{20 + base}, {index}, {pick.choice((4, 4, 8))};")
         lines.append(f"add.s64 %rd{30 + base}, %rd1, %rd{20 + base};")
     for at in range(pick.randint(2, 6)):
         if pick.random() < 0.15:

@@ -18,6 +18,7 @@ from ptxsw.verify.proving import Proof, prove
 
 FOUND = {
     "collapsed-nvcc": (-2,),
+    "collapsed-clang": (2,),
     "wavelet-nvcc": (-1,),
     "wavelet-clang": (1,),
     "wavelet-nvcc-constant": (-1,),
@@ -64,15 +65,41 @@ def test_neighbours_in_a_row_become_shuffles(name: str) -> None:
         assert isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
 
 
-def test_indices_that_clang_extends_in_parts_need_the_users_word() -> None:
+def test_of_indices_that_clang_extends_in_parts_each_part_is_tested() -> None:
     """`sext(row) + sext(column)` is `sext(row + column)` only if that does not overflow."""
     _, kernel = rewritten("collapsed-clang")
-    assert not kernel.rewrites
-    (reason,) = [r.reason for r in kernel.refusals or ()]
-    assert reason == "the index may wrap, and no test is possible here (--assume no-index-wrap)"
+    (made,) = kernel.rewrites or ()
+    small = [guard for guard in made.proof.guards if "±" in guard]
+    assert small == [
+        "%r14 ± 1073741826 does not wrap (line 48)",
+        "%r12 ± 1073741826 does not wrap (line 49)",
+    ]
     text, kernel = rewritten("collapsed-clang", assume=True)
-    assert [r.delta for r in kernel.rewrites or ()] == [2]
+    (made,) = kernel.rewrites or ()
+    assert made.delta == 2
+    assert "no-index-wrap" in made.proof.assumptions
+    assert not any("±" in guard for guard in made.proof.guards)
     assert not wrong("collapsed-clang", text)
+
+
+@pytest.mark.parametrize("part", (1, 2))
+@pytest.mark.parametrize("wider", (("1073741822", "0"), ("2147483643", "2147483647")))
+def test_a_part_that_is_not_tested_narrowly_enough_is_caught(
+    part: int, wider: tuple[str, str]
+) -> None:
+    """By both proofs, whichever of the parts it is. No launch of a test has so large an array."""
+    text, _ = rewritten("collapsed-clang")
+    at = text.index(wider[0], text.index(f"%sw_idx{part},"))
+    mutant = text[:at] + wider[1] + text[at + len(wider[0]) :]
+    old, new = parse(FLAT["collapsed-clang"].path.read_text()), parse(mutant)
+    assert not isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
+    assert not isinstance(prove(old, new, "collapsed"), Proof)
+
+
+def test_parts_without_a_sign_still_may_wrap() -> None:
+    text = FLAT["collapsed-clang"].path.read_text().replace("cvt.s64.s32", "cvt.u64.u32")
+    (kernel,) = optimize(text, Options("force", rewrites=("shuffle",))).report.kernels
+    assert not kernel.rewrites
 
 
 NOT_USED = ("or.pred %sw_own3, %sw_own2, %sw_jump1;", "mov.pred %sw_own3, %sw_own2;")

@@ -102,14 +102,29 @@ PARTS = """	add.s32 %r7, %r1, %r3;
 	add.s64 %rd8, %rd7, %rd6;
 	ld.global.nc.f32 %f2, [%rd8+4];
 """
+THREE = """mul.wide.s32 %rd10, %r1, 4;
+	mul.wide.s32 %rd11, %r3, 4;
+	add.s64 %rd5, %rd10, %rd11;"""
 
 
 def test_sums_that_are_extended_in_parts() -> None:
-    assert judged(PARTS).legal() == {}
-    assert UNPROVED in judged(PARTS).reasons()
+    """Each part is tested to be less than a quarter of its type, or the user's word is taken."""
+    tested = judged(PARTS)
+    steps = {(1 << 30) + 1, -(1 << 30) - 1}
+    legal = {c.delta: p for c, p in tested.legal().items()}
+    assert set(legal) == {1}
+    parts = {(g.reg.name, g.step) for g in legal[1].guards}
+    assert parts == {(name, step) for name in ("%r7", "%r2") for step in steps}
     allowed = judged(PARTS, assume=NO_WRAP).legal()
     assert {c.delta for c in allowed} == {1}
     assert all(p.assumptions == ("no-index-wrap",) for p in allowed.values())
+
+
+def test_three_parts_need_the_users_word() -> None:
+    body = PARTS.replace("mul.wide.s32 %rd5, %r7, 4;", THREE)
+    assert not judged(body).legal()
+    assert UNPROVED in judged(body).reasons()
+    assert judged(body, assume=NO_WRAP).legal()
 
 
 def test_an_unsigned_sum_may_wrap_whatever_is_assumed() -> None:

@@ -9,6 +9,7 @@ import pytest
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
+from ptxsw.validate.extensions import vanishes
 from ptxsw.validate.known import Known, Range
 
 WIDTH = 4
@@ -158,3 +159,34 @@ def test_a_bitwise_or_that_is_zero_tells_of_both_sides() -> None:
     assert known.truth(terms.eq(terms.add(x, y), terms.const(0, WIDTH))) is None
     other = Known(terms, [terms.eq(both, terms.const(3, 32))])
     assert other.truth(terms.eq(x, terms.const(0, WIDTH))) is None
+
+
+def test_signed_spans_and_the_sums_that_they_allow() -> None:
+    """`sext(i + j + c)` is `sext(i) + sext(j) + c` as far as the ranges of both reach, no further."""
+    terms = Terms()
+    i, j = (terms.atom(name, 32, Variance.LANE) for name in "ij")
+    half = 1 << 31
+
+    def equal(low: int, high: int, c: int) -> bool:
+        known = Known(
+            terms,
+            [
+                terms.sle(terms.const(low, 32), i),
+                terms.sle(i, terms.const(high, 32)),
+                terms.ult(j, terms.const(100, 32)),
+            ],
+        )
+        assert known.signed_span(i) == (low, high)
+        assert known.signed_span(terms.neg(i)) == (-high, -low)
+        assert known.signed_span(j) == (0, 99)
+        number = terms.const(c, 32)
+        whole = terms.sext(terms.sum(32, c, [(i, 1), (j, 1)]), 64)
+        parts = terms.add(terms.sext(i, 64), terms.sext(j, 64))
+        difference = terms.sub(whole, terms.add(parts, terms.sext(number, 64)))
+        scaled = terms.scale(difference, 4)
+        return vanishes(terms, scaled, lambda claim, index: False, known.signed_span)
+
+    assert equal(-5, 7, 3)
+    assert equal(-half + 1, half - 100, 0) and not equal(-half + 1, half - 99, 0)
+    assert equal(-half + 3, -half + 8, -3) and not equal(-half + 2, -half + 8, -3)
+    assert Known(terms, []).signed_span(i) is None
