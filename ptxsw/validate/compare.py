@@ -177,13 +177,13 @@ class PathComparison:
         if self._memory.is_parameter(touch.target.place):
             return
         if any(self._twin(other, touch) for other in self._by_sum.beginning_with(touch)):
-            self._check_nc(touch)
+            self._check_nc(touch, given)
             return
         lent = self._rules.others_read(self._old, touch, given) if touch.loads else None
         if lent is None:
             self._reads_own(touch, given)
         if lent is None or not lent.nc:
-            self._check_nc(touch)
+            self._check_nc(touch, given)
 
     def _reads_own(self, touch: Touch, given: Sequence[Term]) -> None:
         near = [t for t in self._old.touches if t.before <= touch.before]
@@ -200,27 +200,33 @@ class PathComparison:
         """The same access in the first text?"""
         return old.target == new.target and (old.guard is new.guard or old.guard.kind == "const")
 
-    def _check_nc(self, touch: Touch) -> None:
-        if touch.nc and not self._rules.read_only(self._old, touch, self._given):
-            reason = ".nc reads bytes that may be written"
-            raise Differ(reason, None, touch.index)
+    def _check_nc(self, touch: Touch, given: Sequence[Term]) -> None:
+        """A load by `.nc` reads what nobody writes, or what the first text reads by `.nc`, too."""
+        if not touch.nc or self._rules.read_only(self._old, touch, self._given):
+            return
+        others = [other for other in self._old.touches if other.nc]
+        if not others or self._uncovered(touch, others, given):
+            raise Differ(".nc reads bytes that may be written", None, touch.index)
 
     def _mapped(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
         """Can all bytes of a load be read, since the first text reads them? Only for those that no
         access at a known distance covers are all the others compared."""
         target = touch.target
-
-        def left(others: Iterable[Touch]) -> frozenset[int]:
-            return uncovered(
-                target,
-                ((other.target, other.guard) for other in others),
-                self._distance,
-                lambda guard: self._equality.holds(guard, given),
-            )
-
-        rest = left(self._by_sum.meeting(touch)) and left(near)
+        left = self._uncovered(touch, self._by_sum.meeting(touch), given)
+        rest = left and self._uncovered(touch, near, given)
         some = len(rest) < target.size <= _MAX_VECTOR
         return not rest or (some and target.space == "global" and self._rules.beside())
+
+    def _uncovered(
+        self, touch: Touch, others: Iterable[Touch], given: Sequence[Term]
+    ) -> frozenset[int]:
+        """The bytes of an access that none of the others surely touches."""
+        return uncovered(
+            touch.target,
+            ((other.target, other.guard) for other in others),
+            self._distance,
+            lambda guard: self._equality.holds(guard, given),
+        )
 
     def _distance(self, a: Bytes, b: Bytes) -> int | None:
         if a.space != b.space:

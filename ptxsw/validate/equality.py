@@ -332,7 +332,7 @@ class Equality:
 
     def _extended(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
         difference = self._terms.sub(a, b)
-        span = self.known(given).signed_span
+        span = self.known(given).span
         return vanishes(
             self._terms, difference, lambda claim, index: self._fits(claim, index, given), span
         )

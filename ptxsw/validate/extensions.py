@@ -4,7 +4,7 @@
 difference of two such sums has `sext(i)` and `sext(i + 1)` with opposite coefficients: one is
 written as the other plus 1, and the test of the overflow is a small question of its own.
 
-`sext(i + j)` is `sext(i) + sext(j)` where the ranges of both, added, stay within the type.
+`sext(i + 2·j)` is `sext(i) + 2·sext(j)` where the ranges of both, added, stay within the type.
 
 Products cannot be told apart so. `sext(i + 1)·sext(n)` and `zext(i + 1)·zext(n)` are both
 `(zext(i) + 1)·zext(n)` where `i` and `n` are no negative numbers.
@@ -12,7 +12,7 @@ Products cannot be told apart so. `sext(i + 1)·sext(n)` and `zext(i + 1)·zext(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from ptxsw.bits import wrapped
@@ -22,10 +22,11 @@ from ptxsw.emulator.terms import Terms
 
 _MAX_ITEMS = 12
 _MAX_SIZE = 200
+_TIMES = (1, -1, 2, -2, 3, -3, 4, -4)  # how often a part may stand in a sum
 
 
 Span = Callable[[Term], tuple[int, int] | None]
-"""The least and the most that an index may be, read as a signed number."""
+"""The least and the most that an extended index is, as far as that is known."""
 
 
 def vanishes(
@@ -56,25 +57,39 @@ def _changes(
 
 
 def _parted(terms: Terms, difference: Term, span: Span) -> Iterator[Term]:
-    """Parts `k·(sext(a + b + c) - sext(a) - sext(b) - c)` of a sum that are 0."""
+    """Parts `k·(ext(m·a + n·b + c) - m·ext(a) - n·ext(b) - c)` of a sum that are 0."""
     width = difference.width
-    items = [(t, k) for t, k in split(difference)[1] if t.kind == "sext"]
+    items = [(t, k) for t, k in split(difference)[1] if t.kind in ("sext", "zext")]
     for whole, factor in items:
-        parts = [t for t, k in items if (k + factor) % (1 << width) == 0 and _alike(t, whole)]
-        for a, b in combinations(parts, 2):
-            more = terms.sub(whole.args[0], terms.add(a.args[0], b.args[0]))
-            if more.kind == "const" and _stays(more, span(a.args[0]), span(b.args[0])):
-                left = terms.sub(terms.sub(whole, a), b)
-                by = terms.const(wrapped(more.value, more.width), width)
+        parts = [
+            (part, times)
+            for part, k in items
+            for times in _TIMES
+            if part is not whole and _alike(part, whole) and (k + times * factor) % (1 << width) == 0
+        ]
+        for used in (*((one,) for one in parts), *combinations(parts, 2)):
+            left, inner = whole, whole.args[0]
+            for part, times in used:
+                left = terms.sub(left, terms.scale(part, times))
+                inner = terms.sub(inner, terms.scale(part.args[0], times))
+            if inner.kind == "const" and _stays(whole, inner, [(span(p), m) for p, m in used]):
+                by = terms.const(wrapped(inner.value, inner.width), width)
                 yield terms.scale(terms.sub(left, by), factor)
 
 
-def _stays(more: Term, a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
-    """Does the sum of two indices and a number not overflow?"""
-    if a is None or b is None:
-        return False
-    by, half = wrapped(more.value, more.width), 1 << more.width - 1
-    return -half <= a[0] + b[0] + by and a[1] + b[1] + by < half
+def _stays(
+    whole: Term, more: Term, parts: Sequence[tuple[tuple[int, int] | None, int]]
+) -> bool:
+    """Does a sum of indices and a number not overflow, read as the whole is?"""
+    size = 1 << more.width
+    least = -size // 2 if whole.kind == "sext" else 0
+    low = high = wrapped(more.value, more.width)
+    for span, times in parts:
+        if span is None:
+            return False
+        ends = sorted(times * end for end in span)
+        low, high = low + ends[0], high + ends[1]
+    return least <= low and high < least + size
 
 
 def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, Term, Term]]:
@@ -107,9 +122,10 @@ def written_out(
         (inner,) = node.args
         if node.kind == "sext" and holds(terms.sle(terms.const(0, inner.width), inner)):
             node = terms.zext(inner, node.width)
-        if inner.kind != "sum":
-            return node
         constant, items = split(inner)
+        grows = all(wrapped(f, inner.width) >= 0 for f in (constant, *(f for _, f in items)))
+        if inner.kind != "sum" or (node.kind == "sext" and grows):
+            return node  # what only adds extended parts up is not negative
         total = terms.const(wrapped(constant, inner.width), node.width)
         for part, factor in items:
             extended = terms.zext(part, node.width)

@@ -131,9 +131,10 @@ class Known:
         """Is a condition true or false where the others hold? None where that is not seen."""
         return self._truth(condition, 0)
 
-    def signed_span(self, value: Term) -> tuple[int, int] | None:
-        """The least and the most that a value may be, read as a signed number; None where it may
-        be the largest and the smallest, too."""
+    def span(self, extended: Term) -> tuple[int, int] | None:
+        """The least and the most that an extended value may be; None where it may be the largest
+        and the smallest of its type, too."""
+        (value,) = extended.args
         constant, items = split(value)
         width = value.width
         negative = bool(items) and items[0][1] >> (width - 1) == 1
@@ -141,9 +142,12 @@ class Known:
             items = tuple((part, (1 << width) - factor) for part, factor in items)
         here = self._range((width, items))
         here = (here.mirrored() if negative else here).moved(constant)
-        least = wrapped(here.low, width)
+        end = 1 << width
+        least = here.low
+        if extended.kind == "sext":
+            least, end = wrapped(least, width), end // 2
         most = least + here.count - 1
-        return (least, most) if least <= most < 1 << (width - 1) else None
+        return (least, most) if least <= most < end else None
 
     # ------------------------------------------------------------ learning
 

@@ -161,32 +161,38 @@ def test_a_bitwise_or_that_is_zero_tells_of_both_sides() -> None:
     assert other.truth(terms.eq(x, terms.const(0, WIDTH))) is None
 
 
-def test_signed_spans_and_the_sums_that_they_allow() -> None:
-    """`sext(i + j + c)` is `sext(i) + sext(j) + c` as far as the ranges of both reach, no further."""
+def test_spans_and_the_sums_that_they_allow() -> None:
+    """`sext(i + j + c)` is `sext(i) + zext(j) + c` as far as the ranges of both reach, no further."""
     terms = Terms()
     i, j = (terms.atom(name, 32, Variance.LANE) for name in "ij")
     half = 1 << 31
 
-    def equal(low: int, high: int, c: int) -> bool:
-        known = Known(
-            terms,
-            [
-                terms.sle(terms.const(low, 32), i),
-                terms.sle(i, terms.const(high, 32)),
-                terms.ult(j, terms.const(100, 32)),
-            ],
-        )
-        assert known.signed_span(i) == (low, high)
-        assert known.signed_span(terms.neg(i)) == (-high, -low)
-        assert known.signed_span(j) == (0, 99)
-        number = terms.const(c, 32)
-        whole = terms.sext(terms.sum(32, c, [(i, 1), (j, 1)]), 64)
-        parts = terms.add(terms.sext(i, 64), terms.sext(j, 64))
-        difference = terms.sub(whole, terms.add(parts, terms.sext(number, 64)))
-        scaled = terms.scale(difference, 4)
-        return vanishes(terms, scaled, lambda claim, index: False, known.signed_span)
+    def known(low: int, high: int) -> Known:
+        least = terms.sle(terms.const(low, 32), i)
+        most = terms.sle(i, terms.const(high, 32))
+        return Known(terms, [least, most, terms.ult(j, terms.const(100, 32))])
 
-    assert equal(-5, 7, 3)
-    assert equal(-half + 1, half - 100, 0) and not equal(-half + 1, half - 99, 0)
-    assert equal(-half + 3, -half + 8, -3) and not equal(-half + 2, -half + 8, -3)
-    assert Known(terms, []).signed_span(i) is None
+    def equal(kind: str, low: int, high: int, c: int) -> bool:
+        extend = terms.sext if kind == "s" else terms.zext
+        whole = extend(terms.sum(32, c, [(i, 1), (j, 1)]), 64)
+        parts = terms.add(terms.sext(i, 64), terms.zext(j, 64))
+        difference = terms.sub(whole, terms.add(parts, terms.const(c, 64)))
+        told = known(low, high)
+        return vanishes(terms, terms.scale(difference, 4), lambda claim, index: False, told.span)
+
+    told = known(-5, 7)
+    assert told.span(terms.sext(i, 64)) == (-5, 7)
+    assert told.span(terms.sext(terms.neg(i), 64)) == (-7, 5)
+    assert told.span(terms.zext(j, 64)) == told.span(terms.sext(j, 64)) == (0, 99)
+    assert told.span(terms.zext(i, 64)) is None
+    assert Known(terms, []).span(terms.sext(i, 64)) is None
+    assert equal("s", -5, 7, 3)
+    assert equal("s", -half + 1, half - 100, 0) and not equal("s", -half + 1, half - 99, 0)
+    assert equal("s", -half + 3, -half + 8, -3) and not equal("s", -half + 2, -half + 8, -3)
+    assert equal("u", -3, 7, 3) and not equal("u", -4, 7, 3)
+    double = terms.sext(terms.sum(32, 1, [(i, -1), (j, 2)]), 64)
+    parts = terms.sub(terms.scale(terms.zext(j, 64), 2), terms.sext(i, 64))
+    difference = terms.sub(double, terms.add(parts, terms.const(1, 64)))
+    for low, zero in ((-half + 199, False), (-half + 200, True)):
+        told = known(low, half - 1)
+        assert vanishes(terms, difference, lambda claim, index: False, told.span) is zero
