@@ -64,8 +64,9 @@ def _parted(terms: Terms, difference: Term, span: Span) -> Iterator[Term]:
         parts = [
             (part, times)
             for part, k in items
+            if part is not whole and _alike(part, whole)
             for times in _TIMES
-            if part is not whole and _alike(part, whole) and (k + times * factor) % (1 << width) == 0
+            if (k + times * factor) % (1 << width) == 0
         ]
         for used in (*((one,) for one in parts), *combinations(parts, 2)):
             left, inner = whole, whole.args[0]
@@ -77,9 +78,7 @@ def _parted(terms: Terms, difference: Term, span: Span) -> Iterator[Term]:
                 yield terms.scale(terms.sub(left, by), factor)
 
 
-def _stays(
-    whole: Term, more: Term, parts: Sequence[tuple[tuple[int, int] | None, int]]
-) -> bool:
+def _stays(whole: Term, more: Term, parts: Sequence[tuple[tuple[int, int] | None, int]]) -> bool:
     """Does a sum of indices and a number not overflow, read as the whole is?"""
     size = 1 << more.width
     least = -size // 2 if whole.kind == "sext" else 0

@@ -162,7 +162,7 @@ def test_a_bitwise_or_that_is_zero_tells_of_both_sides() -> None:
 
 
 def test_spans_and_the_sums_that_they_allow() -> None:
-    """`sext(i + j + c)` is `sext(i) + zext(j) + c` as far as the ranges of both reach, no further."""
+    """`sext(i + j + c)` is `sext(i) + zext(j) + c` as far as the ranges of both reach."""
     terms = Terms()
     i, j = (terms.atom(name, 32, Variance.LANE) for name in "ij")
     half = 1 << 31
