@@ -58,6 +58,7 @@ def emulate_blocks(
         solver = Solver()
         emulation = Emulation(module, function, budget, solver, follow, terms)
         emulation.entries = {}
+        emulation.machine.broadcasts.places = frozenset(broadcasts(emulation.cfg))
         trace = emulation.trace()
         solver.rest()
         return trace, {n: tuple(e) for n, e in emulation.entries.items()}

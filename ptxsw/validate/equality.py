@@ -285,13 +285,17 @@ class Equality:
 
     def _equated(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
         """Are two values the same because two lanes' registers are, as a comparison has shown?"""
-        if given not in self._equations:
-            self._equations[given] = tuple(self._solved(given))
-        x, y = a, b
-        for equation in self._equations[given]:
-            x, y = equation(x), equation(y)
+        x, y = self._by_equations(a, given), self._by_equations(b, given)
         changed = x is not a or y is not b
         return changed and self._same(x, y, given, depth + 1)
+
+    def _by_equations(self, term: Term, given: tuple[Term, ...]) -> Term:
+        """A term with what conditions tell to be equal put in its place."""
+        if given not in self._equations:
+            self._equations[given] = tuple(self._solved(given))
+        for equation in self._equations[given]:
+            term = equation(term)
+        return term
 
     def _solved(self, given: tuple[Term, ...]) -> Iterator[Solved]:
         """The equations among some conditions, solved for a term each."""
@@ -493,7 +497,10 @@ class Equality:
         return kinds and bool(a.args) and [x.width for x in a.args] == [x.width for x in b.args]
 
     def _proved(self, claim: Term, given: Sequence[Term]) -> bool:
-        told = self.known(tuple(given)).truth(claim)
+        known = self.known(tuple(given))
+        told = known.truth(claim)
+        if told is None and claim.kind != "eq" and claim.size <= _MAX_SIZE:
+            told = known.truth(self._by_equations(claim, tuple(given)))
         if told is not None:
             return told
         if claim.size > _MAX_SIZE:

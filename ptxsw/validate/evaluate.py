@@ -52,6 +52,8 @@ _WINDOWS = ("shared", "local", "const")
 
 BY_ZERO = "by zero"
 """The name of what a division by zero gives."""
+IN_SPACE = "isspacep"
+"""The name of whether a generic address lies in a space."""
 
 
 class _Form(Struct, frozen=True):
@@ -141,6 +143,8 @@ class Evaluator:
         """What an instruction that computes writes, its guard left out of account."""
         if instruction.opcode == "cvta":
             return self._converted(instruction, get)
+        if instruction.opcode == "isspacep":
+            return self._located(instruction, get)
         form = self._forms.get(id(instruction))
         if form is None or form.instruction is not instruction:
             form = self._forms[id(instruction)] = self._form_of(instruction)
@@ -227,6 +231,14 @@ class Evaluator:
             value = (self.terms.sub if to_space else self.terms.add)(value, window)
         return [(dest, value)]
 
+    def _located(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
+        """Whether a generic address lies in a space."""
+        dest, source = instruction.operands
+        space = ".".join(instruction.modifiers)
+        if not isinstance(dest, Reg):
+            return self._uninterpreted(instruction, get)
+        return [(dest, lies_in(self.terms, space, self._term(source, get)))]
+
     def window(self, space: str, width: int) -> Term:
         """Where a space begins among generic addresses."""
         return self.terms.atom(
@@ -254,6 +266,12 @@ class Evaluator:
     def _term(self, operand: Operand, get: Get) -> Term:
         held = self.read(operand, get)
         return self.terms.const(held, 64) if isinstance(held, int) else held
+
+
+def lies_in(terms: Terms, space: str, address: Term) -> Term:
+    """The condition that a generic address lies in a state space: `isspacep`. The windows of spaces
+    are where they are for all threads of a block."""
+    return terms.apply((IN_SPACE, space), 1, (address,), Variance.LANE)
 
 
 def is_integer_division(instruction: Instruction) -> bool:

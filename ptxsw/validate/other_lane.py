@@ -3,6 +3,10 @@
 A term becomes the other lane's by putting its numbers for `%laneid` and `%tid.x`; what is the same
 for the whole warp stays, and so does memory that nobody writes. Every other value that may differ
 between lanes becomes an unknown of which nothing is known.
+
+At a generic address another lane finds what this lane finds there unless the address lies in local
+memory, of which each lane has its own. So such a value holds where a test says that the pointer on
+which the other lane's address is built does not.
 """
 
 from __future__ import annotations
@@ -11,15 +15,17 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.node import Term, Variance, split
+from ptxsw.emulator.spaces import may_hold_pointer
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
-from ptxsw.validate.evaluate import BY_ZERO
+from ptxsw.validate.evaluate import BY_ZERO, IN_SPACE, lies_in
 from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store
 from ptxsw.validate.shared_views import Read
 
 LANES = 32
+_SHARED = ("global", "generic")
 _LANE_BITS = 5
 
 
@@ -54,6 +60,7 @@ class _Moved(Struct, frozen=True):
     term: Term
     in_row: bool
     assumed: frozenset[str]
+    tests: frozenset[Term]
 
 
 MovedTerms = dict[tuple[Place, Term], _Moved]
@@ -63,7 +70,8 @@ class OtherLane:
     """Terms as the lane at a place has them, where there is one. `shared` tells which addresses
     are the same for all lanes, `found` what has to be assumed so that both lanes find the same
     bytes in memory, or None. `assumed` collects that; `in_row` tells whether the values hold only
-    where a warp lies in one row of the block. `moved` keeps values, from one lane to the next."""
+    where a warp lies in one row of the block, and `tests` are conditions without which they may not
+    hold. `moved` keeps values, from one lane to the next."""
 
     def __init__(
         self,
@@ -79,6 +87,7 @@ class OtherLane:
         self._shared, self._found = shared, found
         self.assumed: frozenset[str] = frozenset()
         self.in_row = False
+        self.tests: frozenset[Term] = frozenset()
         self._lane = lane_number(terms)
         self._column = terms.atom("%tid.x", 32, *SPECIALS["%tid.x"])
         high = terms.extract(self._column, _LANE_BITS, 32 - _LANE_BITS)
@@ -89,14 +98,15 @@ class OtherLane:
         """The value of a term in the other lane, said in this lane's words."""
         moved = self._moved.get((self._place, term))
         if moved is None:
-            before = self.in_row, self.assumed
-            self.in_row, self.assumed = False, frozenset()
+            before = self.in_row, self.assumed, self.tests
+            self.in_row, self.assumed, self.tests = False, frozenset(), frozenset()
             value = substitute(self._terms, term, self._leaf)
-            moved = _Moved(value, self.in_row, self.assumed)
+            moved = _Moved(value, self.in_row, self.assumed, self.tests)
             self._moved[self._place, term] = moved
-            self.in_row, self.assumed = before
+            self.in_row, self.assumed, self.tests = before
         self.in_row = self.in_row or moved.in_row
         self.assumed |= moved.assumed
+        self.tests |= moved.tests
         return moved.term
 
     def _leaf(self, node: Term) -> Term | None:
@@ -138,7 +148,7 @@ class OtherLane:
     def _same_function(self, node: Term) -> bool:
         """Do equal arguments give another lane the equal value?"""
         name = node.value[0]
-        if name[0] == BY_ZERO:
+        if name[0] in (BY_ZERO, IN_SPACE):
             return True
         if name[0] != "load" or name[1] not in ("global", "const", "param"):
             return False
@@ -151,7 +161,7 @@ class OtherLane:
         where it may find something else. Stores before it are this lane's own: behind them, both
         find the same."""
         name = node.value[0]
-        if len(name) != 4 or name[:2] != ("load", "global") or name[2] < 0:
+        if len(name) != 4 or name[0] != "load" or name[1] not in _SHARED or name[2] < 0:
             return None
         place, *written = node.args
         parts = zip(name[3], written[0::3], written[1::3], written[2::3], strict=True)
@@ -159,13 +169,26 @@ class OtherLane:
             Store(Bytes(space, at, size), value, guard, 0)
             for (space, size), at, value, guard in parts
         ]
-        here = Bytes("global", self.value(place), node.width // 8)
+        here = Bytes(name[1], self.value(place), node.width // 8)
+        pointer = _pointer(here.place) if here.space == "generic" else None
+        if here.space == "generic" and pointer is None:
+            return None
         targets = tuple(store.target for store in stores)
-        loaded = self._found(Read(name[2], here.place, here.size, targets))
+        own = Bytes(name[1], place, here.size)
+        loaded = self._found(Read(name[2], here, own, targets))
         if loaded is None:
             return None
         self.assumed |= loaded
+        if pointer is not None:
+            local = lies_in(self._terms, "local", pointer)
+            self.tests |= {self._terms.not_(local)}
         return self._memory.load(stores, name[2], here, ())
+
+
+def _pointer(place: Term) -> Term | None:
+    """The pointer on which a generic address is built, if nothing else in it may be one."""
+    pointers = [item for item in split(place)[1] if may_hold_pointer(item[0])]
+    return pointers[0][0] if len(pointers) == 1 and pointers[0][1] == 1 else None
 
 
 def _is_of_warp(node: Term, column: Term) -> bool:

@@ -97,6 +97,8 @@ class ReadByOthers:
             return False
         if not self._equality.holds(made, given):
             return False
+        if not all(self._equality.holds(test, given) for test in other.tests):
+            return False
         if other.in_row and not self._equality.holds(neighbours(self._terms), given):
             return False
         self._view.rest_on(other)

@@ -24,12 +24,14 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from ptxsw import isa
 from ptxsw.analysis.address_equality import prove_disjoint
 from ptxsw.analysis.pointers import Pointers, pointer_bases, pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores, is_barrier
 from ptxsw.bits import wrapped
+from ptxsw.emulator.digits import is_digit
 from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, split, unknowns
+from ptxsw.emulator.node import Term, Variance, split, unknowns, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.specials import SPECIALS
@@ -41,18 +43,19 @@ from ptxsw.validate.outcome import NO_RACE
 from ptxsw.validate.path import Path, Touch
 from ptxsw.validate.writers import PRIVATE, may_write, written_address
 
+_OF_GRID = ("global", "generic")
 _NAMED = frozenset({Origin.PARAMETER, Origin.SYMBOL})
 _MAX_CASES = 8
 _MAX_STORES = 64  # before one load
 
 
 class Read(Struct, frozen=True):
-    """Bytes of global memory that another lane has read in an epoch of a segment, at an address in
-    this lane's words; behind `stores` of its own, which may have hit them."""
+    """Bytes that another lane has read in an epoch of a segment, at an address in this lane's words
+    and in its `own`; behind `stores` of this lane, which may have hit them."""
 
     epoch: int
-    place: Term
-    size: int
+    target: Bytes
+    own: Bytes
     stores: tuple[Bytes, ...] = ()
 
 
@@ -70,8 +73,11 @@ class SharedViews:
     def rest_on(self, position: int, olds: Sequence[Path], read: Read) -> frozenset[str] | None:
         """What has to be assumed so that this lane finds the same bytes, in a segment that begins
         at a position and goes along one of some paths; None where it may find others."""
-        mine = self._bases(read.place)
-        if mine is None or self._trace.statistics.timed_out:
+        if self._trace.statistics.timed_out:
+            return None
+        declared = self._bases(read.own.place)
+        mine = declared or self._by_instruction(olds, read.own, loads=True)
+        if mine is None or (read.target.space == "generic" and self._writes_shared):
             return None
         assumed: frozenset[str] = frozenset()
         for others in self._before(position, olds, read.epoch):
@@ -79,10 +85,41 @@ class SharedViews:
                 return None
             assumed = frozenset({NO_RACE})
         for store in read.stores:
-            if store.space != "global" or not unrelated(mine, self._bases(store.place)):
+            theirs = self._bases(store.place)
+            if declared is None:
+                theirs = self._by_instruction(olds, store, loads=False)
+            if store.space not in _OF_GRID or not unrelated(mine, theirs):
                 return None
             assumed = frozenset({NO_RACE})
         return assumed if all(self._missed(old, read) for old in olds) else None
+
+    def _by_instruction(self, olds: Sequence[Path], target: Bytes, *, loads: bool) -> Pointers:
+        """The pointers on which an address is built, as the symbolic run has named them where the
+        first text loads or stores there."""
+        indices = {
+            touch.index
+            for old in olds
+            for touch in old.touches
+            if touch.loads == loads and self._covers(touch.target, target)
+        }
+        several = [self._pointers(index) for index in sorted(indices)]
+        if not several or None in several:
+            return None
+        return frozenset[Term]().union(*(one for one in several if one is not None))
+
+    def _covers(self, whole: Bytes, part: Bytes) -> bool:
+        if whole.space != part.space:
+            return False
+        distance = self._memory.distance(part.place, whole.place)
+        return distance is not None and 0 <= distance <= whole.size - part.size
+
+    @cached_property
+    def _writes_shared(self) -> bool:
+        """May anything be written to shared memory by its name? A generic address may lie there."""
+        return any(
+            isa.space(i) == "shared" and isa.effects(i.opcode, i.modifiers) & isa.Effect.WRITE
+            for i in self._trace.cfg.instructions
+        )
 
     def _bases(self, place: Term) -> frozenset[Term] | None:
         """The pointers of an address, if declarations name them all: what was read from memory has
@@ -180,12 +217,23 @@ class SharedViews:
 
     def _may_be(self, load: Bytes, read: Read) -> bool:
         """Is a load likely to be of these bytes? Where no index wraps, equal addresses are equal
-        for any numbers."""
-        if load.place.width != read.place.width:
+        for any numbers, unless they are so only where a comparison has shown two lanes' pointers or
+        quotients to be the same."""
+        place, size = read.target.place, read.target.size
+        if load.place.width != place.width or self._may_be_compared(read):
             return True
-        tried = zip(self._tried(load.place), self._tried(read.place), strict=True)
-        distances = (wrapped(x - y, load.place.width) for x, y in tried)
-        return any(-load.size < distance < read.size for distance in distances)
+        tried = zip(self._tried(load.place), self._tried(place), strict=True)
+        distances = (wrapped(x - y, place.width) for x, y in tried)
+        return any(-load.size < distance < size for distance in distances)
+
+    def _may_be_compared(self, read: Read) -> bool:
+        """Is there anything in an address of another lane that may be equal to this lane's by a
+        test alone?"""
+        place, own = read.target.place, unknowns(read.own.place)
+        new = (node for node in unknowns(place) if node not in own)
+        lanes = {self._terms.atom(n, 32, *SPECIALS[n]) for n in ("%tid.x", "%laneid")}
+        varying = (node for node in walk(place) if node.variance is Variance.LANE)
+        return any(node not in lanes for node in new) or any(map(is_digit, varying))
 
     def _tried(self, place: Term) -> tuple[int, ...]:
         """An address for some numbers."""
@@ -202,15 +250,16 @@ class SharedViews:
 
     def _misses(self, store: Bytes, read: Read) -> bool:
         """Does a store miss the bytes, whichever thread makes it?"""
-        if store.space != "global":
+        place, size = read.target.place, read.target.size
+        if store.space not in _OF_GRID:
             return False
-        key = (store, read.place, read.size)
+        key = (store, place, size)
         answer = self._apart.get(key)
         if answer is None:
             answer = self._apart[key] = all(
-                self._apart_anywhere(stored, store.size, loaded, read.size)
+                self._apart_anywhere(stored, store.size, loaded, size)
                 for stored in self._cases(store.place)
-                for loaded in self._cases(read.place)
+                for loaded in self._cases(place)
             )
         return answer
 

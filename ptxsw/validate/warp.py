@@ -217,6 +217,8 @@ class WarpView:
                 there += self.told(other, path.mask)  # it may have come from a third lane
             self.rest_on(other)
             sure = terms.and_(self.whole(path.mask), place.exists(terms))
+            for test in sorted(other.tests, key=lambda t: t.id):
+                sure = terms.and_(sure, test)
             if other.in_row:
                 rows = neighbours(terms)
                 sure = terms.and_(sure, rows)
