@@ -17,6 +17,7 @@ from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.codegen.lower_shuffle import lower as _lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.version_region import as_written
+from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import OUT_OF_TIME
 from ptxsw.ir import Module
 from ptxsw.plan import Plan, Proof
@@ -150,11 +151,29 @@ def reduced(made: Made, right: frozenset[int]) -> Made:
 
 def with_less(made: Made, reason: str) -> Made | None:
     """What was made, less the loads that were taken to other ways, or else the values that are
-    kept over stores: these are refused. None where there are none, or nothing else."""
+    kept over stores: these are refused. Where there are none, what is made without uniform loops.
+    None where that is nothing."""
     for kind in (JoinedLoad, KeptValue):
         less = tuple(change for change in made.changes if isinstance(change.detail, kind))
         others = tuple(change for change in made.changes if not isinstance(change.detail, kind))
         if less and others:
             refusals = tuple(Refusal(change.rewrite, change.at, reason) for change in less)
             return replace(made, changes=others, refusals=(*made.refusals, *refusals))
-    return None
+    return _without_loops(made, reason)
+
+
+def _without_loops(made: Made, reason: str) -> Made | None:
+    """What can be made where no loop becomes uniform: `validate` alone decides about such loops,
+    and does not follow all that the rules of shuffles tell."""
+    loops = [change for change in made.changes if change.rewrite == UNIFORM_LOOPS]
+    if not loops or SHUFFLE not in made.kernel.considered:
+        return None
+    kernel = replace(made.kernel, considered=made.kernel.considered - {UNIFORM_LOOPS})
+    outcomes = list(find(kernel))
+    changes = tuple(one for one in outcomes if isinstance(one, Change))
+    if not changes or made.kernel.options.form == "uniform":
+        return None
+    refusals = [one for one in outcomes if isinstance(one, Refusal)]
+    refusals += (Refusal(UNIFORM_LOOPS, loop.at, reason) for loop in loops)
+    choice = next((one for one in outcomes if isinstance(one, Choice)), None)
+    return Made(made.rewrite, kernel, changes, tuple(refusals), choice)
