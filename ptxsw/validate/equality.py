@@ -505,6 +505,7 @@ class Equality:
             return told
         if claim.size > _MAX_SIZE:
             return False
+        self._check()  # here, too: one comparison may ask many questions
         verdict = self._solver.prove(claim, [c for c in given if c.size <= _MAX_SIZE])
         if isinstance(verdict, Refuted):
             self.example = verdict.example

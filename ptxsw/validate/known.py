@@ -116,6 +116,7 @@ class Known:
             compared = self._compared(node)
             if compared is not None:
                 own.add(compared[0])
+                own.update(base for base, _, _ in _bits_of(compared[0]))
             if node.kind in ("and", "or"):
                 own.add(self._asked_choice(node))
             known[node] = frozenset(own).union(*(known[side] for side in _sides(node)))
@@ -235,10 +236,19 @@ class Known:
         if compared is None:
             return None
         base, asked = compared
-        here = self._range(base)
+        here = self._bits(base) or self._range(base)
         if here.within(asked):
             return True
         return False if here.within(asked.others()) else None
+
+    def _bits(self, base: _Base) -> Range | None:
+        """Some bits of a number that is known: sizes of a block often are."""
+        for whole, constant, low in _bits_of(base):
+            known, width = self._range(whole), base[0]
+            if known.count == 1:
+                value = (known.low + constant) % (1 << known.width)
+                return Range((value >> low) % (1 << width), 1, width)
+        return None
 
 
 _COMPARISONS = frozenset({"ult", "ule", "slt", "sle", "eq"})
@@ -248,6 +258,16 @@ _FOLLOWED = _COMPARISONS | {"and", "or"}
 def _sides(term: Term) -> tuple[Term, ...]:
     """The conditions that a condition is made of."""
     return term.args if term.kind in ("and", "or", "not") and term.width == 1 else ()
+
+
+def _bits_of(base: _Base) -> Iterator[tuple[_Base, int, int]]:
+    """Of what sum something is a few bits, what has to be added to it, and the lowest bit."""
+    _, items = base
+    if len(items) == 1 and items[0][1] == 1 and items[0][0].kind == "extract":
+        bits = items[0][0]
+        constant, parts = split(bits.args[0])
+        if parts:
+            yield (bits.args[0].width, parts), constant, int(bits.value)
 
 
 def _parts_of_zero(terms: Terms, term: Term) -> Iterator[Term]:

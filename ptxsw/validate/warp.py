@@ -112,6 +112,7 @@ class WarpView:
         self._terms = memory.terms
         self._gathered, self._waiting, self._asks = gathered, waiting, asks
         self._ballots: set[Term] = set()  # masks that are ballots of all lanes
+        self._taken: set[Term] = set()  # what shuffles give where no lane is known to hand it over
         self._shared, self._found, self._looping = shared, found, looping
         self._olds: Sequence[Path] = ()  # what the first text does in the segment
         self._moved: MovedTerms = {}  # with what they find in memory there
@@ -206,6 +207,7 @@ class WarpView:
         if not self._names(path, instruction.operands[4], index):
             raise GiveUp("the mask of a shuffle is not the mask of the active lanes")
         value = terms.atom(f"shuffled at {index}", 32, Variance.LANE)
+        self._taken.add(value)
         if path.mask is None or self._waiting:
             return dest, value
         for place in places:
@@ -213,8 +215,8 @@ class WarpView:
             held = path.get(register)
             taken = other.value(held)
             there = [other.value(condition) for condition in self._helpful(held)]
-            if any(node.kind == "ite" for node in walk(held)):
-                there += self.told(other, path.mask)  # it may have come from a third lane
+            if not self._taken.isdisjoint(walk(held)):  # it may have come from a third lane
+                there += self.told(other, path.mask)
             self.rest_on(other)
             sure = terms.and_(self.whole(path.mask), place.exists(terms))
             for test in sorted(other.tests, key=lambda t: t.id):

@@ -196,3 +196,29 @@ def test_spans_and_the_sums_that_they_allow() -> None:
     for low, zero in ((-half + 199, False), (-half + 200, True)):
         told = known(low, half - 1)
         assert vanishes(terms, difference, lambda claim, index: False, told.span) is zero
+
+
+def test_bits_of_a_number_that_is_known() -> None:
+    """A block of 256 threads a row has rows of whole warps."""
+    terms = Terms()
+    row = terms.atom("%ntid.x", 32, Variance.UNIFORM)
+    low = terms.extract(row, 0, 5)
+    whole = terms.eq(low, terms.const(0, 5))
+    for threads, truth in ((256, True), (48, False)):
+        known = Known(terms, [terms.eq(row, terms.const(threads, 32))])
+        assert known.truth(whole) is truth
+        assert known.truth(terms.or_(whole, terms.atom("p", 1, Variance.UNIFORM))) is (
+            truth or None
+        )
+    more = terms.add(row, terms.const(3, 32))
+    known = Known(terms, [terms.eq(row, terms.const(256, 32))])
+    assert known.truth(terms.eq(terms.extract(more, 0, 5), terms.const(3, 5))) is True
+    at_most = Known(terms, [terms.ule(row, terms.const(256, 32))])
+    assert at_most.truth(whole) is None
+    # What is learned later decides what was open before.
+    later = Known(
+        terms,
+        [terms.eq(row, terms.const(256, 32))],
+        Known(terms, [terms.or_(terms.not_(whole), terms.atom("q", 1, Variance.UNIFORM))]),
+    )
+    assert later.truth(terms.atom("q", 1, Variance.UNIFORM)) is True

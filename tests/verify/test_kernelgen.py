@@ -5,10 +5,14 @@ A sample of block shapes and one fuzzed schedule; all of it is `make verify-all`
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pytest
 
 from benchmarks.kernelgen.operators import OPERATORS
+from ptxsw import pipeline, validate
 from ptxsw.emulator.run import emulate
+from ptxsw.emulator.solver import Solver
 from ptxsw.parser import parse
 from ptxsw.verify import proving
 from ptxsw.verify.differential import compare
@@ -80,6 +84,24 @@ def test_uniform_loops_are_proved_equal(name: str, scheme: str, loops: int) -> N
     proof = proving.prove(first, second, OPERATORS[name].entry)
     assert isinstance(proof, proving.Proof)
     assert proof.alone and proof.loops == loops
+
+
+@pytest.mark.parametrize("name", ["gaussblur", "tricubic"])
+def test_proofs_of_whole_rows_need_no_solver(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That blocks of 256 threads have rows of whole warps is seen without it."""
+
+    def asked(*given: object) -> NoReturn:
+        raise AssertionError("the solver is asked")
+
+    text = original(name).replace(")\n{", ")\n.reqntid 256, 1, 1\n{", 1)
+    options = pipeline.Options(mode="force", scheme="halo", form="uniform")
+    result = pipeline.optimize(text, options)
+    (kernel,) = result.report.kernels
+    assert kernel.shuffles and kernel.loops
+    monkeypatch.setattr(Solver, "_answer", asked)
+    old, new = parse(text), parse(result.text)
+    outcome = validate.validate((old, old.kernels[0]), (new, new.kernels[0]))
+    assert isinstance(outcome, validate.Proved)
 
 
 @pytest.mark.parametrize("scheme", ["paper", "early"])
