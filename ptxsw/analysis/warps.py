@@ -12,13 +12,13 @@ from functools import cached_property
 from msgspec import Struct, field
 
 from ptxsw.analysis.coalescing import LANES
-from ptxsw.analysis.lane_values import LaneValues, aligned, small, usual
+from ptxsw.analysis.lane_values import SMALL, LaneValues, aligned, small, usual
 from ptxsw.emulator.node import Term, Variance, bottom_up, unknowns
 from ptxsw.emulator.origin import Origin
 
 LINE = 128  # bytes
 TRIALS = 3  # choices of what is known at run time only
-TESTS = (*(("small", trial) for trial in range(TRIALS)), ("usual", 0))
+TESTS = (*(("small", trial) for trial in range(len(SMALL))), ("usual", 0))
 """Choices under which lanes must point alike for it to depend on nothing else."""
 Offsets = tuple[int, ...]
 """Bytes for each lane of a warp: from lane 0's address, or from where a line begins."""
