@@ -40,9 +40,10 @@ then, counted as SASS, is less than before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
+from ptxsw import isa
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.claim import Claim
@@ -76,6 +77,10 @@ _TEST = 12.0  # instructions before a loop, about
 _START = 8.0  # the same for a pointer
 _MOST_BLOCKS = 24  # of a loop: the check follows each way through it
 
+_NO_LOOP = "it has no loop: each thread would gain only once"
+_NO_INDEX = "no index is extended or multiplied in the loop: its addresses are pointers already"
+_NO_SAVING = "no base or pointer would make the addresses of the loop with less"
+
 
 class StrengthReduction:
     """See above."""
@@ -91,22 +96,28 @@ class StrengthReduction:
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Innermost loops whose addresses can be made with less."""
         cfg = kernel.trace.cfg
+        told = kernel.options.rewrites is not None  # nearly every loop has a reason
         live: Mapping[int, Facts] = {}
         found = pointers = 0
+        if told and not cfg.loops:
+            yield from _refused(cfg, range(len(cfg.instructions)), _NO_LOOP)
         for header in sorted(cfg.loops):
             loop = cfg.loops[header]
             if any(inner.parent == header for inner in cfg.loops.values()):
                 continue
-            if not _is_worth_a_look(cfg, loop):
+            body = _body(cfg, loop)
+            reason = _not_worth_a_look(cfg, loop, body)
+            if reason is not None:
+                yield from _refused(cfg, body, reason) if told else ()
                 continue
             live = live or liveness(cfg)
             outcome = _Search(kernel, loop, live, found + 1, pointers).change()
             if isinstance(outcome, Change):
                 assert isinstance(outcome.detail, ReducedLoop)
                 found, pointers = found + 1, pointers + len(outcome.detail.pointers)
-            if isinstance(outcome, Refusal) and kernel.options.rewrites is None:
-                continue  # nearly every loop has one; they are told where it is asked for
-            if outcome is not None:
+            if outcome is None:
+                yield from _refused(cfg, body, _NO_SAVING) if told else ()
+            elif told or isinstance(outcome, Change):
                 yield outcome
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
@@ -115,16 +126,38 @@ class StrengthReduction:
         return lower(builder, kernel.text, changes)
 
 
-def _is_worth_a_look(cfg: Cfg, loop: Loop) -> bool:
-    """Are there accesses, and indices that are extended or multiplied?"""
+def _body(cfg: Cfg, loop: Loop) -> list[int]:
+    blocks = (cfg.blocks[n] for n in sorted(loop.blocks))
+    return [at for block in blocks for at in range(block.start, block.end)]
+
+
+def _not_worth_a_look(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:
+    """Why a loop surely stays as it is: there are no accesses, or no indices that are extended or
+    multiplied."""
     if cfg.irreducible & loop.blocks or len(loop.blocks) > _MOST_BLOCKS:
-        return False
-    blocks = (cfg.blocks[n] for n in loop.blocks)
-    body = [i for block in blocks for i in cfg.instructions[block.start : block.end]]
-    accesses = sum(i.opcode in ACCESSES for i in body)
-    if any(i.opcode == "mul" and "lo" in i.modifiers and _is_wide(i) for i in body):
-        return accesses > 0
-    return accesses > 1 and any("wide" in i.modifiers or _extends(i) for i in body)
+        return "the loop has too many blocks, or several entries"
+    code = [cfg.instructions[at] for at in body]
+    accesses = sum(i.opcode in ACCESSES for i in code)
+    if any(i.opcode == "mul" and "lo" in i.modifiers and _is_wide(i) for i in code):
+        return None if accesses else "the loop accesses no memory"
+    if not any("wide" in i.modifiers or _extends(i) for i in code):
+        return _NO_INDEX
+    return None if accesses > 1 else "the loop has one access only"
+
+
+def _accesses(cfg: Cfg, body: Iterable[int]) -> Iterator[int]:
+    """Where memory is accessed, but for arguments of calls."""
+    for at in body:
+        instruction = cfg.instructions[at]
+        if instruction.opcode in ACCESSES and isa.space(instruction) != "param":
+            yield at
+
+
+def _refused(cfg: Cfg, body: Iterable[int], reason: str) -> Iterator[Refusal]:
+    """The reason at the first access, where there is one."""
+    first = next(_accesses(cfg, body), None)
+    if first is not None:
+        yield Refusal("strength-reduction", first, reason)
 
 
 class _Search:

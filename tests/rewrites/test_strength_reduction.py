@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.programs.flat import FLAT
+from benchmarks.strength_reduction import operators
 from ptxsw.cost import sass
 from ptxsw.cost.sass import Sass
 from ptxsw.excerpt import Excerpts
@@ -20,6 +23,8 @@ from tests.cost.conftest import made, tools
 from tests.rewrites.pair import new_lines, reasons, rewritten
 
 __all__ = ["made", "tools"]  # fixtures
+
+NO_SAVING = "no base or pointer would make the addresses of the loop with less"
 
 # What nvcc 13.0 makes of, with unsigned i, n and m,
 #     for (; i < m; i += n) out[i] = a[i - 1] + a[i + 1];
@@ -350,7 +355,7 @@ def test_a_wide_index_at_each_end(text: str) -> None:
 )  # fmt: skip
 def test_a_wide_index_that_does_not_grow_by_the_same_stays(text: str) -> None:
     result = rewritten("strength-reduction", text)
-    assert (result.text, reasons(result)) == (text, [])
+    assert (result.text, reasons(result)) == (text, [NO_SAVING])
 
 
 @pytest.mark.parametrize(
@@ -414,11 +419,30 @@ def test_what_stays(text: str, reason: str) -> None:
     assert reasons(result) == [reason]
 
 
-def test_nothing_is_said_where_nothing_can_be_gained() -> None:
+def test_where_nothing_can_be_gained_it_is_said_to_who_asks() -> None:
     """Signed neighbours, as nvcc writes them: one address already."""
     text = loop(access("%r5", 1), "ld.global.f32 %f2, [%rd21+4];", store("%r5"))
     result = rewritten("strength-reduction", text)
-    assert (result.text, reasons(result)) == (text, [])
+    assert (result.text, reasons(result)) == (text, [NO_SAVING])
+    (kernel,) = optimize(text, Options("force")).report.kernels
+    assert NO_SAVING not in [refusal.reason for refusal in kernel.refusals or ()]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (
+            operators()["jacobi-gcc"].path,
+            "no index is extended or multiplied in the loop: its addresses are pointers already",
+        ),
+        (operators()["matvec-nvcc"].path, "the loop has one access only"),
+        (FLAT["collapsed-nvcc"].path, "it has no loop: each thread would gain only once"),
+    ],
+)
+def test_what_compilers_leave_nothing_of(path: Path, reason: str) -> None:
+    result = rewritten("strength-reduction", path.read_text())
+    assert result.text == path.read_text()
+    assert reason in reasons(result)
 
 
 # ---------------------------------------------------------------- bit for bit
