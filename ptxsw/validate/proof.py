@@ -125,6 +125,7 @@ class Validation:
             pair = next(reversed(self.work))
             del self.work[pair]
             self.done.add(pair)
+            self.starts.kept.begin(pair)
             if self.waiting.waits(pair):
                 self._wait(pair)
             elif not self._identical(pair):

@@ -14,7 +14,7 @@ from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
-from ptxsw.flow.dataflow import uses
+from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Reg
 from ptxsw.validate.carried import Carried, unknown_at
 from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
@@ -24,6 +24,7 @@ from ptxsw.validate.declared import Declared
 from ptxsw.validate.equality import Equality, assumed
 from ptxsw.validate.evaluate import Evaluator, Get
 from ptxsw.validate.handover import Handover
+from ptxsw.validate.kept import Kept
 from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
@@ -62,6 +63,7 @@ class Starts:
         self._allowed, self._assumptions = allowed, assumptions
         self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
         self.carried = Carried(self._terms)
+        self.kept = Kept()
         self._extra: dict[Pair, list[Reg]] = {}
         self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
@@ -109,6 +111,11 @@ class Starts:
             value = self._loaded(cut, index, reg)
             if value is not None:
                 told[reg] = value
+                new.values.pop(reg, None)
+        for reg in self._kept(pair):
+            pointer = self._lanes.pointer(p, reg)
+            if pointer is not None and self.kept.use(pair, reg):
+                old.values[reg] = told[reg] = pointer
                 new.values.pop(reg, None)
         if any(map(is_inequality, at_label(self._claims, self.old.labels(p)))):
             old_runner.written = new_runner.written = self._equality.numbers(cut.conditions)
@@ -297,6 +304,16 @@ class Starts:
                     self._lost.add((pair, reg))
                     yield pair
 
+    def _kept(self, pair: Pair) -> list[Reg]:
+        """Registers of the second text alone that the first has set, too, but does not need."""
+        widths = self.old.evaluator.width, self.new.evaluator.width
+        named = self._named
+        return [r for r in self.extra(pair) if r in named and widths[0](r) == widths[1](r)]
+
+    @cached_property
+    def _named(self) -> frozenset[Reg]:
+        return frozenset(r for i in self.old.cfg.instructions for r in defs(i))
+
     def _carry(
         self, pair: Pair, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
     ) -> Iterator[Pair]:
@@ -304,6 +321,10 @@ class Starts:
         extra = self.extra(pair)
         if not extra:
             return
+        source = cut.old_position, cut.new_position
+        for reg in self._kept(pair):
+            if self.kept.arrive(pair, source, reg, old.get(reg) is new.get(reg)):
+                yield pair
         live = self.old.live(pair[0])
         steady = not cut.stores and not self.puts_off(pair[0])
         loops = self.old.loops_gone_on(cut.old_position, pair[0], self._lanes.images)

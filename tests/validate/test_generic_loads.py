@@ -3,8 +3,11 @@ the pointer is the same and does not lead to local memory, refused where it test
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from benchmarks.kernelgen import operators
 from benchmarks.programs.program import HERE
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
@@ -72,6 +75,7 @@ SERVED = """activemask.b32 %sw_mask;
 	shfl.sync.down.b32 %f2, %f1, 1, 31, %sw_mask;
 	@%sw_own2 ld.f32 %f2, [%rd5+4];"""
 NEW = OLD.replace("ld.param.u64 %rd7, [args];", ADDED).replace("ld.f32 %f2, [%rd5+4];", SERVED)
+KERNELGEN = Path(operators.__file__).parent / "ptx"
 FAR = 1 << 20  # further than any thread of a block reaches
 
 NEVER, FREE, RACE = None, Proved(), Proved(("no-lane-race",))
@@ -166,6 +170,12 @@ FORMS = {
     ("collapsed-gcc", "paper", "uniform"): {"no-lane-race"},
     ("wavelet-gcc", "paper", "keep"): {"lockstep-iterations", "no-lane-race"},
     ("wavelet-gcc", "paper", "uniform"): {"no-lane-race"},
+    ("jacobi-gcc", "early", "keep"): {"lockstep-iterations", "no-lane-race"},
+    ("jacobi-gcc", "paper", "uniform"): {"no-lane-race"},
+    ("gameoflife", "paper", "keep"): {"lockstep-iterations", "no-lane-race"},
+    ("gaussblur", "early", "keep"): {"lockstep-iterations", "no-lane-race"},
+    ("jacobi", "paper", "versioned"): {"lockstep-iterations", "no-lane-race"},
+    ("whispering", "paper", "keep"): {"lockstep-iterations", "no-lane-race"},
 }
 DROPPED = (
     "or.pred %sw_own3, %sw_own2, %sw_jump1;",  # a quotient
@@ -181,7 +191,8 @@ def compared(before: str, after: str) -> Outcome:
 
 
 def shuffled(name: str, scheme: str, form: str) -> tuple[str, str]:
-    text = (HERE / "ptx" / f"{name}.ptx").read_text()
+    folder = HERE / "ptx" if name.endswith("-gcc") else KERNELGEN / "gcc"
+    text = (folder / f"{name}.ptx").read_text()
     options = Options("force", scheme=scheme, form=form, rewrites=("uniform-loops", "shuffle"))
     return text, optimize(text, options).text
 
@@ -222,3 +233,45 @@ def test_what_not_all_lanes_have_from_one(other: str) -> None:
     texts = shuffled("collapsed-gcc", "paper", "keep")
     assert all(BROADCAST in text for text in texts)
     assert not isinstance(compared(*(t.replace(BROADCAST, other) for t in texts)), Proved)
+
+
+# In the loop of `jacobi`, the first text needs the sums that are made of %r40, and not %r40 itself.
+LOADED = "ld.u64\t%r40, [%r130];"
+LOOP = "$L5:\n"
+STORED = "st.f32\t[%r101], %r172;"
+COUNTED = "add.u64\t%r101, %r101, 128;"
+SECOND_ONLY = {
+    "changed before the loop": (LOOP, f"add.u64 %r40, %r40, 128;\n{LOOP}"),
+    "changed in the loop": (COUNTED, f"add.u64 %r40, %r40, 128;\n{COUNTED}"),
+    "changed once it is tested": (STORED, f"{STORED}\nmov.u64 %r40, %r101;"),
+    "another address": (LOADED, "ld.u64\t%r40, [%r130+8];"),
+    "tested in another space": ("isspacep.local %sw_local1", "isspacep.shared %sw_local1"),
+    "another pointer is tested": ("%sw_local1, %r40;", "%sw_local1, %r117;"),
+    "a sum is tested": ("%sw_local1, %r40;", "%sw_local1, %r101;"),
+}
+ARRAY = "ld.u64\t%r140, [%r117+8];"
+BOTH = {
+    "nothing": (LOOP, LOOP, True),
+    "the array that is read is written": (ARRAY, "ld.u64\t%r140, [%r117];", False),
+    "a store before the loads": (LOOP, f"{LOOP}st.f32\t[%r66+-8], %r24;\n", False),
+    "a store to the other array": (LOOP, f"{LOOP}st.f32\t[%r101], %r24;\n", True),
+    "an inner store": ("add.f32\t%r153, %r154, %r155;", "st.f32 [%r66+4], %r24;", False),
+    "two writers": (LOOP, f"@%r179 add.u64 %r40, %r40, 8;\n{LOOP}", False),
+}
+
+
+@pytest.mark.parametrize("what", SECOND_ONLY)
+def test_a_register_that_the_first_text_no_longer_needs(what: str) -> None:
+    before, after = shuffled("jacobi", "paper", "keep")
+    right, wrong = SECOND_ONLY[what]
+    assert after.count(right) == 1
+    assert not isinstance(compared(before, after.replace(right, wrong)), Proved)
+
+
+@pytest.mark.parametrize("what", BOTH)
+def test_a_line_in_both_texts(what: str) -> None:
+    line, other, proved = BOTH[what]
+    texts = shuffled("jacobi", "paper", "keep")
+    assert all(text.count(line) == 1 for text in texts)
+    outcome = compared(*(text.replace(line, other) for text in texts))
+    assert isinstance(outcome, Proved) == proved

@@ -1,0 +1,52 @@
+"""Registers that the second text still needs where the first does not, and that both set alike.
+
+    ld.u64 %rd1, [%rd9];         the last use of %rd1 in the first text is the sum below
+    add.s64 %rd2, %rd1, %rd3;
+    LOOP:
+    ld.f32 %f1, [%rd2];
+    mov.b64 {%lo, %hi}, %rd1;    but the second compares it between lanes
+
+What %rd1 was loaded from may have changed since. But the first text's %rd1 holds what it held, used
+or not: so it tells what the second's holds, if control always comes with the same in both.
+"""
+
+from __future__ import annotations
+
+from ptxsw.ir import Reg
+
+Pair = tuple[int, int]
+_MOST_TURNS = 4  # so often what is told of a register at a pair changes, until nothing is told
+
+
+class Kept:
+    """From which places control comes to others with a register that holds the same in both."""
+
+    def __init__(self) -> None:
+        self._same: dict[tuple[Pair, Reg], dict[Pair, bool]] = {}
+        self._used: dict[tuple[Pair, Reg], bool] = {}
+        self._turns: dict[tuple[Pair, Reg], int] = {}
+
+    def begin(self, source: Pair) -> None:
+        """The comparison from a pair of places begins, or begins anew."""
+        for ways in self._same.values():
+            ways.pop(source, None)
+
+    def use(self, pair: Pair, reg: Reg) -> bool:
+        """May a comparison that begins at a pair take the register to be the same in both?"""
+        holds = self._holds(pair, reg) and self._turns.get((pair, reg), 0) < _MOST_TURNS
+        self._used[pair, reg] = holds
+        return holds
+
+    def arrive(self, pair: Pair, source: Pair, reg: Reg, same: bool) -> bool:
+        """Control comes to a pair. Has what was told of the register there to be told anew?"""
+        ways = self._same.setdefault((pair, reg), {})
+        ways[source] = ways.get(source, True) and same
+        used, holds = self._used.get((pair, reg)), self._holds(pair, reg)
+        if used is None or used is holds:
+            return False
+        turns = self._turns[pair, reg] = self._turns.get((pair, reg), 0) + 1
+        return used or turns < _MOST_TURNS
+
+    def _holds(self, pair: Pair, reg: Reg) -> bool:
+        ways = self._same.get((pair, reg), {})
+        return bool(ways) and all(ways.values())
