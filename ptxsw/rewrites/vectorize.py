@@ -30,8 +30,6 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
-from msgspec import Struct
-
 from ptxsw import isa
 from ptxsw.analysis.alignment import Alignment, Test
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
@@ -40,22 +38,27 @@ from ptxsw.bits import wrapped
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.loop_copy import LoopPlace
-from ptxsw.codegen.lower_vectorize import WideAccess, lower, moved_width
+from ptxsw.codegen.lower_vectorize import WideAccess, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.affine import Affine
-from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.segments import segments
-from ptxsw.ir import Directive, Float, Instruction, Int, Mem, Operand, Reg, Symbol
+from ptxsw.ir import Directive, Instruction, Reg
 from ptxsw.isa import Effect
 from ptxsw.options import NO_FAULT_IN_STRUCT
 from ptxsw.plan import Proof
+from ptxsw.rewrites.adjacent_accesses import (
+    SPACES,
+    AdjacentAccess,
+    adjacent_accesses,
+    by_offset,
+    cache_policy,
+)
 from ptxsw.rewrites.base import Found, Kernel, Requires
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
-from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
+from ptxsw.validate.kinds import asks_convergence, meets
 
-_SPACES = frozenset({"global", "shared", "local"})
 _ORDERS = Effect.FENCE | Effect.BARRIER | Effect.ASYNC | Effect.ATOMIC | Effect.CALL
 _LINE = 128  # bytes
 
@@ -71,19 +74,6 @@ _FOR_A_WAVEFRONT = 2
 _LONGEST_LOOP = 256
 """Instructions of a loop that is not worth writing twice."""
 
-_Key = tuple[object, ...]
-
-
-class _Member(Struct, frozen=True):
-    """A scalar access, and its bytes from the common part of its group's addresses."""
-
-    access: Access
-    offset: int
-
-    @property
-    def index(self) -> int:
-        return self.access.index
-
 
 class Vectorize:
     """See above."""
@@ -91,14 +81,14 @@ class Vectorize:
     name: ClassVar[str] = "vectorize"
     summary: ClassVar[str] = "Accesses of one thread to adjacent addresses become one of a vector."
     requires: ClassVar[Requires] = Requires(words=tuple(
-        f"{opcode}.{space}" for opcode in ("ld", "st") for space in sorted(_SPACES)
+        f"{opcode}.{space}" for opcode in ("ld", "st") for space in sorted(SPACES)
     ))  # fmt: skip
     needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Vectors that are aligned, or may be tested to be."""
-        groups = list(_groups(kernel))
+        groups = list(adjacent_accesses(kernel))
         if not groups:
             return
         search = _Search(kernel)
@@ -112,58 +102,7 @@ class Vectorize:
         return builder.edits()
 
 
-# ---------------------------------------------------------------- which accesses
-
-
-def _groups(kernel: Kernel) -> Iterator[list[_Member]]:
-    """Accesses of one segment that differ in a constant of their addresses alone."""
-    number = segments(kernel.trace.cfg)
-    groups: dict[_Key, list[_Member]] = {}
-    for access in kernel.trace.accesses:
-        if not _is_plain(access):
-            continue
-        address = access.variants[0].address
-        constant, items = split(address)
-        offset = wrapped(constant, address.width)
-        ins = access.instruction
-        key = (
-            number[access.index], ins.opcode, ins.modifiers, ins.guard, _policy(ins),
-            moved_width(kernel.function.body.width, ins), items, offset % access.bytes,
-        )  # fmt: skip
-        groups.setdefault(key, []).append(_Member(access, offset))
-    yield from (group for group in groups.values() if len(group) > 1)
-
-
-def _is_plain(access: Access) -> bool:
-    """Is it a weak scalar access of one known address and with a named space?"""
-    ins = access.instruction
-    return (
-        kind(ins) in (Kind.LOAD, Kind.STORE)
-        and isa.space(ins) in _SPACES
-        and access.elements == 1
-        and access.bits in (8, 16, 32, 64)
-        and len(access.variants) == 1
-        and all(isinstance(o, Reg | Int | Float | Mem) for o in ins.operands)
-        and isinstance(_address(ins).base, Reg | Symbol)
-    )
-
-
-def _address(instruction: Instruction) -> Mem:
-    return next(o for o in instruction.operands if isinstance(o, Mem))
-
-
-def _policy(instruction: Instruction) -> tuple[Operand, ...]:
-    """What `.L2::cache_hint` names."""
-    return instruction.operands[2:]
-
-
-def _places(group: Sequence[_Member]) -> dict[int, _Member]:
-    """The members by their offsets. Of loads at one address the first is taken, of stores none."""
-    at: dict[int, list[_Member]] = {}
-    for member in group:
-        at.setdefault(member.offset, []).append(member)
-    stores = group[0].access.kind == "store"
-    return {o: same[0] for o, same in sorted(at.items()) if len(same) == 1 or not stores}
+# ---------------------------------------------------------------- which vectors
 
 
 def _stretches(kernel: Kernel) -> list[int]:
@@ -181,9 +120,6 @@ def _stretches(kernel: Kernel) -> list[int]:
         elif not isinstance(statement, Directive) or statement.label:
             current += 1
     return lengths
-
-
-# ---------------------------------------------------------------- which vectors
 
 
 class _Search:
@@ -224,11 +160,11 @@ class _Search:
             return None
         return place if obstacle_to_loop_copy(self.kernel, place) is None else None
 
-    def cover(self, number: int, group: Sequence[_Member]) -> Iterator[Found]:
+    def cover(self, number: int, group: Sequence[AdjacentAccess]) -> Iterator[Found]:
         """The best vectors for the accesses of a group, and why others stay as they are."""
-        at = _places(group)
+        at = by_offset(group)
         lead = group[0].access
-        refused: list[tuple[list[_Member], Refusal]] = []
+        refused: list[tuple[list[AdjacentAccess], Refusal]] = []
 
         def candidates(place: int) -> Iterator[CandidateVector[Change]]:
             for start, count in self._ranges(lead, at, place):
@@ -252,7 +188,7 @@ class _Search:
                 yield refusal
 
     def _ranges(
-        self, lead: Access, at: dict[int, _Member], place: int
+        self, lead: Access, at: dict[int, AdjacentAccess], place: int
     ) -> Iterator[tuple[int, int]]:
         """Where vectors may begin of which a place is the first that is accessed, and how many
         elements they have."""
@@ -274,7 +210,7 @@ class _Search:
         return 32 if wide and isa.space(lead.instruction) == "global" else 16
 
     def _vector(
-        self, number: int, start: int, members: Sequence[_Member | None]
+        self, number: int, start: int, members: Sequence[AdjacentAccess | None]
     ) -> Change | Refusal | None:
         """The members as one vector that begins at an offset; None where it would not be
         aligned."""
@@ -315,7 +251,9 @@ class _Search:
         proof = Proof(tests=told, assumptions=assumptions)
         return Change("vectorize", at, frozenset(order), proof, detail, worth=worth)
 
-    def _tests(self, first: _Member, start: int, size: int) -> tuple[tuple[Test, ...] | None, bool]:
+    def _tests(
+        self, first: AdjacentAccess, start: int, size: int
+    ) -> tuple[tuple[Test, ...] | None, bool]:
         """What is to be tested on parameters, and whether each thread has to ask for itself;
         None where neither would tell."""
         terms = self.kernel.trace.terms
@@ -328,7 +266,7 @@ class _Search:
 
     # ------------------------------------------------------------ may they be joined?
 
-    def _never_twice(self, members: Sequence[_Member]) -> str | None:
+    def _never_twice(self, members: Sequence[AdjacentAccess]) -> str | None:
         """Why the code from the first member to the last may not stand twice under a branch."""
         if not self.may_branch:
             return "it would need a branch, and the kernel asks which lanes are active"
@@ -336,10 +274,10 @@ class _Search:
             return "the code in between cannot be duplicated"
         return None
 
-    def _obstacle(self, members: Sequence[_Member], at: int) -> str | None:
+    def _obstacle(self, members: Sequence[AdjacentAccess], at: int) -> str | None:
         """Why an access cannot be made together with the others."""
         first, last = min(m.index for m in members), max(m.index for m in members)
-        held = {r for r in (*_policy(self.instructions[at]),) if isinstance(r, Reg)}
+        held = {r for r in (*cache_policy(self.instructions[at]),) if isinstance(r, Reg)}
         guard = self.instructions[at].guard
         held |= {guard.reg} if guard is not None else set()
         for index in range(first, last):
@@ -356,7 +294,7 @@ class _Search:
                 return reason
         return None
 
-    def _in_the_way(self, index: int, members: Sequence[_Member], at: int) -> str | None:
+    def _in_the_way(self, index: int, members: Sequence[AdjacentAccess], at: int) -> str | None:
         """Why the members cannot change places with another access, where they would."""
         ins = self.instructions[index]
         effects = isa.effects(ins.opcode, ins.modifiers)
@@ -395,7 +333,7 @@ class _Search:
 
     # ------------------------------------------------------------ worth
 
-    def _worth(self, members: Sequence[_Member], size: int, more: int) -> Worth:
+    def _worth(self, members: Sequence[AdjacentAccess], size: int, more: int) -> Worth:
         """What joining adds for a warp: loops around it are taken 16 times."""
         cfg = self.kernel.trace.cfg
         times = times_in_loops(len(cfg.loops_around(cfg.block_of[members[0].index])))
