@@ -2,12 +2,15 @@
 
 Rule 3: nothing between the two loads may write their bytes or order memory. Rule 4: this thread
 has not stored to them before the source, since the other lane need not have seen that store.
+A generic load through a pointer that was loaded may read shared memory: for it stores to shared
+memory count as well.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from ptxsw import isa
 from ptxsw.analysis.address_equality import prove_disjoint
@@ -19,6 +22,7 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Instruction
 from ptxsw.isa import Effect
 from ptxsw.shuffle.assumptions import NO_RACE, Refused
+from ptxsw.shuffle.plain_loads import surely_global
 
 # Effects that order memory between threads or may write anything.
 _ORDERS = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC | Effect.CALL
@@ -35,9 +39,32 @@ class MemoryBetween:
         self._access_at = {a.index: a for a in trace.accesses}
         self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
         self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
-        self._earlier = ReachingStores(trace, isa.may_write_global, _orders)
+        self._shared_stores = [
+            i for i, ins in enumerate(self._cfg.instructions) if _may_write_shared(ins)
+        ]
         self._apart: dict[tuple[int, int], tuple[Obligation, ...]] = {}
         self._barring: dict[int, tuple[int, Refused]] = {}
+
+    @cached_property
+    def _earlier(self) -> ReachingStores:
+        return ReachingStores(self._trace, isa.may_write_global, _orders)
+
+    @cached_property
+    def _earlier_or_shared(self) -> ReachingStores:
+        return ReachingStores(self._trace, _may_write_either, _orders)
+
+    def _may_be_shared(self, *loads: Access) -> bool:
+        """May one of the loads read shared memory, and is any written?"""
+        return bool(self._shared_stores) and any(
+            load.space == "generic" and not surely_global(self._trace, load) for load in loads
+        )
+
+    def _shared_store(self, span: range, *loads: Access) -> int | None:
+        """A store to shared memory in a stretch, if one of the loads may read there. How far such
+        a store is from a generic address is not known."""
+        if not self._may_be_shared(*loads):
+            return None
+        return next(iter(within(self._shared_stores, span)), None)
 
     def can_hoist(self, load: Access, at: int) -> Refused | None:
         """May memory hold something else before instruction `at` of a load's segment?"""
@@ -45,6 +72,9 @@ class MemoryBetween:
         for index in within(self._orders, span):
             return Refused(f"{self._named(index)} prevents moving the load")
         if not read_only(load):
+            shared = self._shared_store(span, load)
+            if shared is not None:
+                return Refused(f"{self._named(shared)} may change what the moved load reads")
             stores = within(self._stores, span)
             if len(stores) > _STORES_COMPARED:
                 return Refused("too many stores would have to be compared to move the load")
@@ -65,6 +95,9 @@ class MemoryBetween:
             for index in within(self._orders, span):
                 refused = Refused(f"{self._named(index)} stands between the two loads")
                 return self._bar(dest, index, refused)
+            shared = self._shared_store(span, source, dest)
+            if shared is not None:
+                return Refused(f"{self._named(shared)} between the two loads may change it")
             stores = within(self._stores, span)
             if len(stores) > _STORES_COMPARED:
                 return Refused("too many stores stand between the two loads")
@@ -133,7 +166,8 @@ class MemoryBetween:
             return []
         assumed: list[str] = []
         sources = pointers(source)
-        for others, index in self._earlier.reaching(at):
+        either = self._may_be_shared(source, dest)
+        for others, index in (self._earlier_or_shared if either else self._earlier).reaching(at):
             named = self._named(index)
             if others == ORDER:
                 if NO_RACE not in self._assume:
@@ -165,6 +199,22 @@ def _orders_memory(opcode: str, modifiers: tuple[str, ...]) -> bool:
 def _stores(instruction: Instruction) -> bool:
     """An unordered write that may be to global memory."""
     return isa.may_write_global(instruction) and not _orders(instruction)
+
+
+@isa.by_name
+def _writes_shared(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    written = isa.effects(opcode, modifiers) & Effect.WRITE
+    return bool(written) and isa.space_named(opcode, modifiers) == "shared"
+
+
+def _may_write_shared(instruction: Instruction) -> bool:
+    """An unordered write to shared memory by name. One to a generic address may be to global
+    memory, too."""
+    return _writes_shared(instruction.opcode, instruction.modifiers) and not _orders(instruction)
+
+
+def _may_write_either(instruction: Instruction) -> bool:
+    return isa.may_write_global(instruction) or _may_write_shared(instruction)
 
 
 def within(ordered: list[int], span: range) -> list[int]:

@@ -135,3 +135,41 @@ def test_a_register_that_gets_another_value_is_not_compared() -> None:
     again = GENERIC.replace("ld.f32 %f2", "mov.u64 %rd5, 0;\n\tld.f32 %f2")
     (kernel,) = rewritten(again).report.kernels
     assert kernel.shuffles == 0
+
+
+# All have the pointer to one array in shared memory, and write it by its name between the loads.
+SHARED = """mov.u64 %rd11, tile;
+	cvta.shared.u64 %rd12, %rd11;
+	mul.wide.u32 %rd13, %r2, 8;
+	add.s64 %rd14, %rd1, %rd13;
+	st.global.u64 [%rd14], %rd12;
+	mov.u32 %r5, tile;
+	mad.lo.s32 %r6, %r2, 4, %r5;
+	st.shared.f32 [%r6], 0f3F800000;
+	bar.sync 0;"""
+BETWEEN = "st.shared.f32 [%r6], 0f40000000;\n\t"
+TILE = GENERIC.replace(".local .align 16", ".shared .align 4 .b8 tile[512];\n\t.local .align 16", 1)
+TILE = TILE.replace("and.b32 %r3", f"{SHARED}\n\tand.b32 %r3").replace(
+    "ld.f32 %f2", f"{BETWEEN}ld.f32 %f2"
+)
+
+
+@pytest.mark.parametrize("distance", [4, 0])
+def test_stores_to_shared_memory_count_for_generic_loads(distance: int) -> None:
+    """Of the next lane's array, and of this thread's own."""
+    text = TILE.replace("[%rd7+4]", f"[%rd7+{distance}]")
+    result = optimize(text, Options("force", rewrites=("load-elimination", "shuffle")))
+    assert result.text == text
+    reason = "st.shared.f32 (line 33) between the two loads may change it"
+    assert reason in {refusal.reason for refusal in result.report.kernels[0].refusals or ()}
+    harmless = text.replace(BETWEEN, "")
+    assert rewritten(harmless).report.kernels[0].shuffles == (distance > 0)
+    assert results(text, 31) != results(harmless, 31)
+
+
+def test_a_store_to_shared_memory_before_both_loads_may_be_unseen() -> None:
+    text = TILE.replace(BETWEEN, "").replace("ld.f32 %f1", f"{BETWEEN}ld.f32 %f1")
+    result = rewritten(text)
+    reason = "st.shared.f32 (line 32) before the source may write the same array"
+    assert [refusal.reason for refusal in result.report.kernels[0].refusals or ()] == [reason]
+    assert result.text == text
