@@ -114,7 +114,7 @@ MASKED = "asked before the branch"
 
 def judged(before: str, after: str, **options: Any) -> Outcome:
     first, second = parse(before), parse(after)
-    return validate((first, first.functions[0]), (second, second.functions[0]), **options)
+    return validate((first, first.kernels[0]), (second, second.functions[0]), **options)
 
 
 def twin(of: T, text: str = AFTER) -> str:
