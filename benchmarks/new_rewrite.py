@@ -22,7 +22,7 @@ from ptxsw.rewrites.joint import TOGETHER
 ROOT = Path(__file__).parents[1]
 HELPERS = {
     "bank-conflicts": ("rewrites/bank_choice.py",),
-    "vectorize": ("rewrites/vector_cover.py",),
+    "vectorize": ("rewrites/adjacent_accesses.py", "rewrites/vector_cover.py"),
     "scalar-replacement": ("rewrites/loop_streams.py",),
     "registers": ("rewrites/register_trials.py",),
     "strength-reduction": (

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in the background so, and the programs under test would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _LONGEST = (
     "cli/test_looking.py::test_kernels_by_either_name[_ZN3app",
