@@ -27,9 +27,9 @@ from ptxsw.ir import (
 from ptxsw.opcodes import ATOMIC, EVERYTHING, FENCE, OPS, Effect, Op, Trait
 
 __all__ = [
-    "EVERYTHING", "OPS", "WITHIN_BLOCK", "Effect", "Op", "Trait", "access_type", "by_name", "defs",
-    "destinations", "effects", "known", "may_write_global", "opcodes", "register", "row", "space",
-    "space_named", "uses",
+    "EVERYTHING", "OPS", "WITHIN_BLOCK", "Effect", "Op", "Trait", "access_type", "address",
+    "by_name", "defs", "destinations", "effects", "known", "may_write_global", "opcodes",
+    "register", "row", "space", "space_named", "uses",
 ]  # fmt: skip
 
 
@@ -201,6 +201,11 @@ def space_named(opcode: str, modifiers: tuple[str, ...]) -> str | None:
         if name in _SPACES:
             return name
     return "generic"
+
+
+def address(instruction: Instruction) -> Mem:
+    """Where an access goes to. Raises StopIteration of what has no address operand."""
+    return next(o for o in instruction.operands if isinstance(o, Mem))
 
 
 def access_type(instruction: Instruction) -> str | None:

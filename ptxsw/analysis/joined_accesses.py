@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from ptxsw import isa
 from ptxsw.analysis.shared_banks import BankTraffic
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.segments import segments
-from ptxsw.ir import Mem, Reg
+from ptxsw.ir import Reg
 
 _WIDTHS = (16, 8)  # bytes
 _WORD = 4  # what is smaller stays alone
@@ -30,7 +31,7 @@ def joined(
     number = segments(cfg)
     for one in traffic:
         instruction = one.access.instruction
-        address = next(o for o in instruction.operands if isinstance(o, Mem))
+        address = isa.address(instruction)
         plain = one.access.kind in ("load", "store") and instruction.guard is None
         if plain and one.access.index in aligned and isinstance(address.base, Reg):
             key = (number[one.access.index], instruction.name, address.base, one.size)

@@ -14,7 +14,7 @@ from ptxsw.emulator.node import Term, ones, split, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.dataflow import defs
-from ptxsw.ir import Mem, Reg
+from ptxsw.ir import Reg
 from ptxsw.permutation import ROW
 
 _MOST_ITEMS = 4  # of a sum behind whose permutation something is added
@@ -33,7 +33,7 @@ def in_rows(trace: Trace, rows: Collection[str]) -> frozenset[int]:
 def _in_row(
     trace: Trace, access: Access, written: Mapping[Reg, int], rows: Collection[str]
 ) -> bool:
-    address = next(o for o in access.instruction.operands if isinstance(o, Mem))
+    address = isa.address(access.instruction)
     if not address.offset:
         return True
     wholes = {variant.address for variant in access.variants}

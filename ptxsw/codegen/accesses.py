@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from ptxsw.ir import Instruction, Mem, Operand, Vec
+from ptxsw.ir import Instruction, Operand, Vec
 
 
 def elements(instruction: Instruction) -> tuple[Operand, ...]:
     """The registers that a load writes, or the values that a store writes, in order."""
     operand = instruction.operands[0 if instruction.opcode == "ld" else 1]
     return operand.elements if isinstance(operand, Vec) else (operand,)
-
-
-def address(instruction: Instruction) -> Mem:
-    """Where an access goes to."""
-    return next(o for o in instruction.operands if isinstance(o, Mem))

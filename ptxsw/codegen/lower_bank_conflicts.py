@@ -11,12 +11,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ptxsw import isa
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
-from ptxsw.ir import Mem, Reg, Symbol, Variable
+from ptxsw.ir import Reg, Symbol, Variable
 from ptxsw.permutation import ROW, Permutation
 
 
@@ -104,7 +105,7 @@ class PermutedAddresses(Struct, dict=True):
         """The lines before an access, and the access itself with its new address."""
         self._block = self.cfg.block_of[access.at]
         instruction = self.builder.instructions[access.at]
-        address = next(o for o in instruction.operands if isinstance(o, Mem))
+        address = isa.address(instruction)
         lines: list[str] = []
         base, offset = address.base, address.offset
         if isinstance(base, Symbol):

@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from ptxsw import isa
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder
-from ptxsw.ir import Instruction, Mem, Reg
+from ptxsw.ir import Instruction, Reg
 
 _BEFORE_SPACE = frozenset({
     "weak", "relaxed", "acquire", "release", "acq_rel", "sc", "cta", "cluster", "gpu", "sys",
@@ -59,6 +60,6 @@ def _named(instruction: Instruction, space: str) -> str:
 
 
 def _base(instruction: Instruction) -> str:
-    address = next(o for o in instruction.operands if isinstance(o, Mem))
+    address = isa.address(instruction)
     assert isinstance(address.base, Reg)
     return address.base.name

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from ptxsw import isa
 from ptxsw.change import Change, Line
 from ptxsw.claim import Claim, Relation
-from ptxsw.codegen.accesses import address, elements
+from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.codegen.entry_test import EntryTest, in_two_versions, write_test
 from ptxsw.codegen.splice import insert_lines
@@ -198,7 +198,7 @@ class Lowering:
         self, header: int, instruction: Instruction, computed: Iterable[int], held: Sequence[str]
     ) -> None:
         lines, place = self.copies.copy(
-            computed, address(instruction), lambda kind: self.builder.register("ahead", kind)
+            computed, isa.address(instruction), lambda kind: self.builder.register("ahead", kind)
         )
         dest = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
         in_front = self.front.setdefault(header, [])
@@ -282,7 +282,7 @@ class Lowering:
             self.builder.replace(at, *self._moves(elements(instructions[at]), held))
         last = instructions[detail.stores[-1]]
         value = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
-        store = f"{last.name} {_place(address(last))}, {value};"
+        store = f"{last.name} {_place(isa.address(last))}, {value};"
         loop = self.cfg.loops[detail.header]
         for source, target in loop.exits:
             end = self.cfg.blocks[source].end - 1
@@ -370,7 +370,7 @@ def _held(lowering: Lowering, detail: Carried, names: Sequence[str], where: str)
     instruction = lowering.cfg.instructions[detail.at]
     for number, name in enumerate(names):
         own = _Claims()
-        lines, place = lowering.copies.copy(detail.computed, address(instruction), own.new)
+        lines, place = lowering.copies.copy(detail.computed, isa.address(instruction), own.new)
         values = [own.new(lowering.builder.names.kind(other)) for other in names]
         dest = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
         code = "\n".join([*lines, f"{instruction.name} {dest}, {place};"])
@@ -386,7 +386,7 @@ def _stored(
     instruction = lowering.cfg.instructions[detail.stores[-1]]
     kind = isa.access_type(instruction) or ""
     space = isa.space(instruction)
-    target = address(instruction)
+    target = isa.address(instruction)
     relation: Relation = "stored" if detail.loaded else "overwritten"
     for number, name in enumerate(names):
         own = _Claims()

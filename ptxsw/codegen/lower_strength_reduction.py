@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from ptxsw import isa
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.loop_copy import LoopPlace, in_two_ways, put_before
 from ptxsw.codegen.splice import Edit
-from ptxsw.ir import Instruction, Mem
+from ptxsw.ir import Instruction
 from ptxsw.parser import operand_spans
 from ptxsw.source import Source
 
@@ -321,7 +322,7 @@ def _shifted(builder: Builder, text: str, test: ShiftedTest, ahead: list[str]) -
 
 def _relocated(text: str, access: Instruction, address: str, offset: int) -> str:
     """The text of an access, at another address."""
-    operand = next(o for o in access.operands if isinstance(o, Mem))
+    operand = isa.address(access)
     line = text[access.start : access.end]
     begin, end = line.index("["), line.index("]")
     assert "[" not in line[begin + 1 :], operand

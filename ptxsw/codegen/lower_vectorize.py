@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ptxsw import isa
 from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder, written
 from ptxsw.codegen.insertions import Insertions
@@ -202,7 +203,7 @@ class _Writer(Struct):
         if key in self.tested:
             return self.tested[key]
         builder = self.builder
-        address = _mem(builder.instructions[wide.at])
+        address = isa.address(builder.instructions[wide.at])
         width = builder.width(address.base) if isinstance(address.base, Reg) else 64
         total, rest = builder.register("place", f"b{width}"), builder.register("rest", f"b{width}")
         name = self.tested[key] = builder.register("misaligned", "pred")
@@ -281,11 +282,7 @@ def _base(address: Mem) -> str:
     return getattr(address.base, "name", None) or written(address.base)
 
 
-def _mem(instruction: Instruction) -> Mem:
-    return next(o for o in instruction.operands if isinstance(o, Mem))
-
-
 def _address(instruction: Instruction, offset: int) -> str:
-    address = _mem(instruction)
+    address = isa.address(instruction)
     total = address.offset + offset
     return f"[{_base(address)}{f'+{total}' if total else ''}]"

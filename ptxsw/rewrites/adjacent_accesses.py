@@ -61,12 +61,8 @@ def _is_plain(access: Access) -> bool:
         and access.bits in (8, 16, 32, 64)
         and len(access.variants) == 1
         and all(isinstance(o, Reg | Int | Float | Mem) for o in ins.operands)
-        and isinstance(address_of(ins).base, Reg | Symbol)
+        and isinstance(isa.address(ins).base, Reg | Symbol)
     )
-
-
-def address_of(instruction: Instruction) -> Mem:
-    return next(o for o in instruction.operands if isinstance(o, Mem))
 
 
 def cache_policy(instruction: Instruction) -> tuple[Operand, ...]:

@@ -16,7 +16,6 @@ from ptxsw.analysis.exact_sums import ExactSums
 from ptxsw.analysis.grid import FARTHEST, Unbounded
 from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, touched_ranges
-from ptxsw.codegen.accesses import address
 from ptxsw.codegen.rematerialize import computes
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.origin import Origin
@@ -185,7 +184,7 @@ class LoopStreams:
     def _computed(self, access: Access) -> tuple[int, ...] | None:
         """The instructions of a turn that make an address, in order; None where they do more than
         compute, or do not always stand before it."""
-        base = address(access.instruction).base
+        base = isa.address(access.instruction).base
         wanted = {base} if isinstance(base, Reg) else set()
         positions: list[int] = []
         at = bisect_left(self._turn, self._when(access.index), key=self._when)

@@ -135,7 +135,7 @@ def _conversion(kernel: Kernel, access: Access, known: dict[tuple[int, Reg], int
     """The access at which the address register is converted: an earlier one of the block if the
     register has not been written since."""
     cfg = kernel.trace.cfg
-    address = next(o for o in access.instruction.operands if isinstance(o, Mem))
+    address = isa.address(access.instruction)
     assert isinstance(address.base, Reg)
     key = (cfg.block_of[access.index], address.base)
     at = known.get(key)

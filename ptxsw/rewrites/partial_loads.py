@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ptxsw import isa
 from ptxsw.change import Change, Refusal
-from ptxsw.codegen.accesses import address
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, join_claims
 from ptxsw.emulator.budget import PLANNING
@@ -92,7 +92,7 @@ class _Joins:
         """Is the load made whenever control comes by these ways, in the same iteration, from an
         address that is known there?"""
         join = self.cfg.block_of[load.index]
-        base = address(load.instruction).base
+        base = isa.address(load.instruction).base
         before = self.cfg.instructions[self.cfg.blocks[join].start : load.index]
         loops = self.cfg.loops_around(join)
         return (

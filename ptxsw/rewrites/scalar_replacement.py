@@ -33,7 +33,7 @@ from msgspec.structs import replace
 from ptxsw import isa
 from ptxsw.analysis.lane_reuse import candidates
 from ptxsw.change import Change, Refusal
-from ptxsw.codegen.accesses import address, elements
+from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest
 from ptxsw.codegen.lower_scalar_replacement import (
@@ -332,7 +332,7 @@ class _InLoop(LoopStreams):
         computed = last.computed
         if loaded and loads[0].computed != last.computed:
             computed = loads[0].computed
-            if address(loads[0].access.instruction) != address(last.access.instruction):
+            if isa.address(loads[0].access.instruction) != isa.address(last.access.instruction):
                 self.reasons[last.index] = "its address is computed in several ways"
                 return None
         return DeferredStores(
@@ -359,7 +359,7 @@ class _InLoop(LoopStreams):
 
     def _leaving(self, store: Stream) -> str | None:
         """Why a store cannot be made where the loop is left."""
-        base = address(store.access.instruction).base
+        base = isa.address(store.access.instruction).base
         instructions = self.cfg.instructions
         blocks = [self.cfg.blocks[n] for n in self.loop.blocks]
         inside = [i for b in blocks for i in range(b.start, b.end)]

@@ -252,7 +252,7 @@ class Runner:
             return True
         if "nc" in instruction.modifiers:
             return self._witness
-        base = next(o.base for o in instruction.operands if isinstance(o, Mem))
+        base = isa.address(instruction).base
         return "param" in instruction.modifiers and (
             isinstance(base, Symbol)
             and self.memory.is_parameter(self.evaluator.symbol(base.name, base.scope))
@@ -305,7 +305,7 @@ class Runner:
             self.windows.shows(value, converted_space(instruction))
 
     def _target(self, path: Path, instruction: Instruction, size: int) -> Bytes:
-        operand = next(o for o in instruction.operands if isinstance(o, Mem))
+        operand = isa.address(instruction)
         address = self.evaluator.address(operand, path.get)
         space = isa.space(instruction) or "generic"
         if self._witness and instruction.guard is None and not path.forked:
