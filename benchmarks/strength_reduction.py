@@ -195,8 +195,12 @@ def _pair(before: str, after: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    asked = _parser().parse_args(argv)
+    parser = _parser()
+    asked = parser.parse_args(argv)
     names = asked.name or list(operators() if asked.operators else programs())
+    for name in asked.name:
+        if name not in (every := programs() | operators()):
+            parser.error(f"no such name: {name}; there are {', '.join(every)}")
     given = [asked.arch] * len(names), [asked.rewrites] * len(names), [asked.mode] * len(names)
     with ProcessPoolExecutor(asked.jobs) as pool:
         found = [row for part in pool.map(_all_rows, names, *given) for row in part]

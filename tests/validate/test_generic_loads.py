@@ -13,7 +13,7 @@ from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.validate import DEFAULT, Outcome, Proved, validate
 from tests.heads import head
-from tests.validate.test_warp import judged
+from tests.validate.test_warp import ROWS, judged
 
 # Two pointers from a block of arguments, as GCC passes them: one is read, one is written. Lanes may
 # have different blocks.
@@ -49,19 +49,14 @@ OLD = (
 }
 """
 )
-ADDED = """.reg .b32 %sw_mask, %sw_low, %sw_high, %sw_there1, %sw_there2, %sw_lane;
+ADDED = (
+    """.reg .b32 %sw_mask, %sw_low, %sw_high, %sw_there1, %sw_there2, %sw_lane;
 	.reg .b32 %sw_x, %sw_y, %sw_z;
 	.reg .pred %sw_rows, %sw_part, %sw_local, %sw_jump, %sw_own1, %sw_own2;
-	.reg .b64 %sw_other;
-	mov.u32 %sw_x, %ntid.x;
-	mov.u32 %sw_y, %ntid.y;
-	mov.u32 %sw_z, %ntid.z;
-	and.b32 %sw_x, %sw_x, 31;
-	or.b32 %sw_y, %sw_y, %sw_z;
-	setp.ne.u32 %sw_rows, %sw_x, 0;
-	setp.ne.and.u32 %sw_rows, %sw_y, 1, %sw_rows;
-	mov.u32 %sw_lane, %laneid;
-	ld.param.u64 %rd7, [args];"""
+	.reg .b64 %sw_other;"""
+    + ROWS
+    + "ld.param.u64 %rd7, [args];"
+)
 SERVED = """activemask.b32 %sw_mask;
 	setp.ne.or.b32 %sw_part, %sw_mask, -1, %sw_rows;
 	mov.b64 {%sw_low, %sw_high}, %rd3;
