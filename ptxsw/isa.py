@@ -17,8 +17,8 @@ from ptxsw.ir import (
     Mem,
     Operand,
     Pair,
-    Part,
     Reg,
+    RegisterPart,
     Special,
     Vec,
     leaves,
@@ -102,7 +102,7 @@ def _written(operand: Operand) -> Iterator[Reg]:
     match operand:
         case Reg():
             yield operand
-        case Part(base, _):
+        case RegisterPart(base, _):
             yield from _written(base)
         case Vec(elements) | Args(elements):
             for element in elements:
@@ -115,7 +115,7 @@ def _written(operand: Operand) -> Iterator[Reg]:
 def _kept(operand: Operand) -> Iterator[Reg | Special]:
     """Registers a destination reads: address bases, and what a partial write leaves alone."""
     match operand:
-        case Part():
+        case RegisterPart():
             yield from _registers((operand,))
         case Mem():
             yield from _registers((operand,))

@@ -78,7 +78,7 @@ class Sink(Struct, frozen=True):
     """`_`: a destination nobody wants."""
 
 
-class Part(Struct, frozen=True):
+class RegisterPart(Struct, frozen=True):
     """One part of a scalar register: `%r1.b0`, `%r1.h1` (video instructions)."""
 
     base: Operand
@@ -99,7 +99,7 @@ class Args(Struct, frozen=True):
 
 
 Operand: TypeAlias = (
-    Reg | Special | Symbol | Int | Float | Mem | Vec | Pair | Not | Sink | Part | Sum | Args
+    Reg | Special | Symbol | Int | Float | Mem | Vec | Pair | Not | Sink | RegisterPart | Sum | Args
 )
 
 
@@ -131,7 +131,7 @@ def leaves(operands: Iterable[Operand]) -> Iterator[Operand]:
                 yield from leaves((first, second))
             case Mem(base, _, extra):
                 yield from leaves((base, *extra))
-            case Not(inner) | Part(inner, _) | Sum(inner, _):
+            case Not(inner) | RegisterPart(inner, _) | Sum(inner, _):
                 yield from leaves((inner,))
             case _:
                 yield operand

@@ -247,7 +247,7 @@ class _Text:
 
     def effects(
         self, function: Function, block: tuple[int, int, int] | None, kernel: model.Kernel
-    ) -> tuple[model.Effect, ...]:
+    ) -> tuple[model.RewriteEffect, ...]:
         """What each rewrite would change of a kernel, of those that need not be asked for."""
         shape = function.block_shape or block
         threads = _threads(shape)
@@ -266,7 +266,7 @@ class _Text:
                 continue
             report = kernel_report(each)
             effects.append(
-                model.Effect(
+                model.RewriteEffect(
                     each.made[-1].rewrite, len(report.rewrites or ()) + len(report.loops or ()),
                     (before.time.low, after.time.low), (before.time.high, after.time.high),
                     (self._registers_of(function), None if code is None else code.registers),

@@ -32,13 +32,13 @@ class Same(Struct, frozen=True):
     needs: tuple[NoOverflow, ...] = ()
 
 
-class Different(Struct, frozen=True):
+class Unequal(Struct, frozen=True):
     """They may differ; why, in words."""
 
     reason: str
 
 
-UNPROVED = Different("the addresses are not provably equal")
+UNPROVED = Unequal("the addresses are not provably equal")
 
 
 def prove_equal(
@@ -49,7 +49,7 @@ def prove_equal(
     other: ShiftedLane | None,
     conditions: frozenset[Term],
     moved: Term | None = None,
-) -> Same | Different:
+) -> Same | Unequal:
     """Does the address `source` in the other lane (this one, where there is no other) equal
     the address `dest` in lane i, given what is known in lane i? Without a solver only sums that
     differ by what their extensions add are told to be equal. `moved` is the source as the other
@@ -60,7 +60,7 @@ def prove_equal(
     if moved is None:
         moved = source if other is None else other(source)
     if source.width != dest.width:
-        return Different("the addresses are of different widths")
+        return Unequal("the addresses are of different widths")
     halves = SplitTid(terms)
     if other is not None and other.mirror:
         moved, dest = halves(moved), halves(dest)
@@ -68,12 +68,12 @@ def prove_equal(
     claim = terms.eq(moved, dest)
     if difference.kind == "const":
         equal = difference.value == 0
-        return Same(Obligation(claim)) if equal else Different("the addresses differ")
+        return Same(Obligation(claim)) if equal else Unequal("the addresses differ")
     own = {t for t in walk(difference) if t.kind == "apply" and t.variance == Variance.LANE}
     if own or any(t.origin is Origin.OTHER_LANE for t in walk(difference)):
         unknown = own or (other.unknown if other is not None else ())
         names = ", ".join(sorted({show(t) for t in unknown})[:2])
-        return Different(f"the address depends on {names}, which differs from lane to lane")
+        return Unequal(f"the address depends on {names}, which differs from lane to lane")
     same = _pair_up(terms, difference, dest, halves)
     if same is not None:
         return same
@@ -82,7 +82,7 @@ def prove_equal(
     return UNPROVED
 
 
-def assume_no_overflow(terms: Terms, source: Term, dest: Term) -> Same | Different:
+def assume_no_overflow(terms: Terms, source: Term, dest: Term) -> Same | Unequal:
     """The same question where no signed index sum or product wraps and no loop goes through 2^31
     turns, which the user vouches for: an extended sum is then the sum of the extended parts."""
     unwrap = NoOverflowView(terms)

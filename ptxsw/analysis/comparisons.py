@@ -13,7 +13,7 @@ from ptxsw.emulator.terms import Terms
 MAX_SIZE = 2000  # nodes of an address or a condition
 
 
-class Comparison(Struct, frozen=True):
+class Inequality(Struct, frozen=True):
     """`a <= b`, or `a < b` where it is `strict`."""
 
     a: Term
@@ -22,16 +22,16 @@ class Comparison(Struct, frozen=True):
     signed: bool
 
 
-def comparisons(conditions: Iterable[Term], terms: Terms) -> Iterator[Comparison]:
+def comparisons(conditions: Iterable[Term], terms: Terms) -> Iterator[Inequality]:
     """What conditions say of the order of numbers."""
     for term in conjuncts(conditions, terms):
         if term.kind in ("slt", "sle", "ult", "ule"):
             a, b = term.args
-            yield Comparison(a, b, term.kind[1:] == "lt", term.kind[0] == "s")
+            yield Inequality(a, b, term.kind[1:] == "lt", term.kind[0] == "s")
         elif term.kind == "eq" and term.args[0].width > 1:
             a, b = term.args
-            yield Comparison(a, b, False, False)
-            yield Comparison(b, a, False, False)
+            yield Inequality(a, b, False, False)
+            yield Inequality(b, a, False, False)
 
 
 def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ptxsw.analysis.comparisons import Comparison, comparisons
+from ptxsw.analysis.comparisons import Inequality, comparisons
 from ptxsw.analysis.grid import Grid, Unbounded, per_thread
 from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.emulator.node import Term
@@ -93,7 +93,7 @@ def _at_entry(path: Path, count: Term, term: Term) -> Term:
     return substitute(path.terms, term, lambda node: zero if node is count else None)
 
 
-def _while_less(path: Path, count: Term, comparison: Comparison, *, guarded: bool) -> Polynomial:
+def _while_less(path: Path, count: Term, comparison: Inequality, *, guarded: bool) -> Polynomial:
     """A loop that goes on while `a < b`, one of which changes by a constant; `guarded` if that
     holds in the first turn, too. It never wraps if the last step before the end does not."""
     if not guarded:

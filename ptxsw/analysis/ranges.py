@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from ptxsw.analysis.comparisons import MAX_SIZE, Comparison, comparisons
+from ptxsw.analysis.comparisons import MAX_SIZE, Inequality, comparisons
 from ptxsw.analysis.grid import AXES, FARTHEST, Grid, PathFact, Unbounded, loop_counted, per_thread
 from ptxsw.analysis.iteration_bounds import line_in_loop, most_iterations
 from ptxsw.analysis.polynomial import Polynomial
@@ -329,7 +329,7 @@ class _Path:
                     decisions.append((side, value, tuple(inner.needs)))
         return decided
 
-    def decision(self, comparison: Comparison) -> tuple[Term, str, Polynomial] | None:
+    def decision(self, comparison: Inequality) -> tuple[Term, str, Polynomial] | None:
         """The one atom that threads differ in of which a comparison tells a bound."""
         a = self.number(comparison.a, signed=comparison.signed)
         b = self.number(comparison.b, signed=comparison.signed)

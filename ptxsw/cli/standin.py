@@ -15,7 +15,7 @@ from ptxsw.cli.files import CommandError
 
 if TYPE_CHECKING:
     from ptxsw.toolchain.cache import Cache
-    from ptxsw.toolchain.doctor import Finding
+    from ptxsw.toolchain.doctor import Diagnosis
 
 
 @app.command()
@@ -92,9 +92,9 @@ def doctor() -> None:
     typer.echo("Nothing is wrong.")
 
 
-def _unknown_to_pipeline() -> Iterator[Finding]:
+def _unknown_to_pipeline() -> Iterator[Diagnosis]:
     """What the variables may ask for, but this version cannot do."""
-    from ptxsw.toolchain.doctor import Finding
+    from ptxsw.toolchain.doctor import Diagnosis
     from ptxsw.toolchain.settings import Settings
 
     try:
@@ -106,7 +106,7 @@ def _unknown_to_pipeline() -> Iterator[Finding]:
     try:
         pipeline.Options(mode=settings.mode, scheme=settings.scheme)
     except ValueError as error:
-        yield Finding("settings", f"every file is left alone: {error}", good=False)
+        yield Diagnosis("settings", f"every file is left alone: {error}", good=False)
 
 
 cache_app = typer.Typer(

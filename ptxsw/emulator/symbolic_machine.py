@@ -35,8 +35,8 @@ from ptxsw.ir import (
     Module,
     Not,
     Operand,
-    Part,
     Reg,
+    RegisterPart,
     Special,
     Sum,
     Symbol,
@@ -105,7 +105,7 @@ class SymbolicMachine:
         dests = tuple(self._destination(o) for o in flatten(instruction.operands[:count]))
         address = next((o for o in instruction.operands if isinstance(o, Mem)), None)
         sources = tuple(flatten(instruction.operands[count:]))
-        partial = any(isinstance(o, Part) for o in flatten(instruction.operands[:count]))
+        partial = any(isinstance(o, RegisterPart) for o in flatten(instruction.operands[:count]))
         if partial or (sense is None and instruction.opcode != "ld"):
             sense = None
             # What an unmodelled instruction may write is every register that it names.
@@ -335,7 +335,7 @@ class SymbolicMachine:
                 if isinstance(held, int):
                     return held + offset
                 return self.terms.add(held, self.terms.const(offset, held.width))
-            case Part():
+            case RegisterPart():
                 return self.terms.fresh("part", 32)
             case _:
                 return self.terms.fresh("operand", 32)

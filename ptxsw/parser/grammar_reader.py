@@ -12,7 +12,7 @@ from ptxsw.parser.operand_trees import OperandBuilder
 from ptxsw.parser.operands import BLANKS, Misread
 from ptxsw.parser.scan import blank_comments
 from ptxsw.parser.scope import Scope
-from ptxsw.parser.variables import BadDeclaration, Declared
+from ptxsw.parser.variables import BadDeclaration, Declaration
 from ptxsw.parser.variables import declaration as quick
 from ptxsw.source import Source, Span
 
@@ -114,7 +114,7 @@ def _guard(reader: Reader, name: Token, negated: bool) -> Guard:
     return Guard(reg, negated)
 
 
-def declaration(text: str) -> tuple[tuple[Declared, bool], ...]:
+def declaration(text: str) -> tuple[tuple[Declaration, bool], ...]:
     """What a declaration of an unusual form, `;` included, declares, and whether initialised.
 
     Raises lark.exceptions.UnexpectedInput and BadDeclaration.
@@ -123,7 +123,7 @@ def declaration(text: str) -> tuple[tuple[Declared, bool], ...]:
     names: list[Any] = [child.children[0] for child in root.find_data("declarator")]
     starts = sorted(name.start_pos for name in names)
     head = text[: starts[0]]
-    variables: list[tuple[Declared, bool]] = []
+    variables: list[tuple[Declaration, bool]] = []
     for start, stop in zip(starts, [*starts[1:], len(text)], strict=True):
         declarator, equals, _ = text[start:stop].partition("=")
         variables += [(d, bool(equals)) for d in quick(head + declarator.rstrip(" \t\r\n,;"))]
@@ -132,7 +132,7 @@ def declaration(text: str) -> tuple[tuple[Declared, bool], ...]:
 
 def unusual_declaration(
     source: Source, text: str, at: int, bad: BadDeclaration | None
-) -> tuple[tuple[Declared, bool], ...]:
+) -> tuple[tuple[Declaration, bool], ...]:
     """A declaration, `;` included, that is not of a usual form (`bad` says why) or initialises
     several names. `text` stands at offset `at`. Raises ParseError."""
     from lark.exceptions import UnexpectedInput

@@ -13,8 +13,8 @@ from ptxsw.ir import (
     Not,
     Operand,
     Pair,
-    Part,
     Reg,
+    RegisterPart,
     Sink,
     Special,
     Sum,
@@ -107,7 +107,7 @@ class OperandBuilder:
 
     def _address(self, base: Tree[Any], *extra: Tree[Any]) -> Operand:
         at = self.operand(base)
-        if type(at) in (Vec, Part):
+        if type(at) in (Vec, RegisterPart):
             token = next(base.scan_values(lambda _: True), None)
             what = "a vector" if type(at) is Vec else "a part of one"
             raise _misread(f"expected a register or a name as address, not {what}", token)
@@ -121,7 +121,7 @@ class OperandBuilder:
         return Mem(at, 0, rest)
 
     def _marked(self, *parts: Any) -> Operand:
-        return Part(self._address(*parts[:-1]), str(parts[-1])[1:])
+        return RegisterPart(self._address(*parts[:-1]), str(parts[-1])[1:])
 
     def _applied(self, name: Token, *_: Tree[Any] | None) -> Operand:
         raise _misread(f"'{name}(...)' can only initialise a variable", name)

@@ -14,8 +14,8 @@ from ptxsw.ir import (
     Not,
     Operand,
     Pair,
-    Part,
     Reg,
+    RegisterPart,
     Sink,
     Special,
     Sum,
@@ -307,5 +307,5 @@ def with_parts(base: Operand, parts: tuple[str, ...]) -> Operand:
             raise Unreadable(".".join(parts))
         return base.elements[at]
     for part in parts:
-        base = Part(base, part)
+        base = RegisterPart(base, part)
     return base

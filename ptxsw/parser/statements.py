@@ -29,7 +29,7 @@ from ptxsw.parser.operands import BLANKS, Operands, Unreadable, split
 from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
 from ptxsw.parser.scope import Scope
 from ptxsw.parser.surroundings import Guards, Surroundings
-from ptxsw.parser.variables import BadDeclaration, Declared, usual_declaration
+from ptxsw.parser.variables import BadDeclaration, Declaration, usual_declaration
 from ptxsw.source import Span
 
 _IDENT = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
@@ -271,7 +271,7 @@ class Reader:
         names = tuple(name for name in _WORD.findall(text) if name)
         self.statements.append(Directive(word[1], span, label, names))
 
-    def _read_declared(self, text: str, span: Span) -> tuple[tuple[Declared, bool], ...]:
+    def _read_declared(self, text: str, span: Span) -> tuple[tuple[Declaration, bool], ...]:
         """What a declaration declares, and whether it initialises it; read once per text."""
         declared = self.surroundings.declared.get(text)
         if declared is None:

@@ -8,7 +8,7 @@ from ptxsw.ir import Guard, Reg, Variable
 from ptxsw.parser.line_reader import Heads, Opcodes
 from ptxsw.parser.operands import BLANKS, Operands, Pool, Unreadable
 from ptxsw.parser.scope import Scope
-from ptxsw.parser.variables import Declared
+from ptxsw.parser.variables import Declaration
 from ptxsw.source import Source
 
 
@@ -44,7 +44,7 @@ class Surroundings:
         self.heads = Heads(self.opcodes)
         self.pool = Pool()
         # Declarations by their text, each with whether it initialises the name.
-        self.declared: dict[str, tuple[tuple[Declared, bool], ...]] = {}
+        self.declared: dict[str, tuple[tuple[Declaration, bool], ...]] = {}
 
     def add(self, variables: Iterable[Variable]) -> None:
         """Declare variables of the module."""

@@ -32,7 +32,7 @@ class BadDeclaration(Exception):
         self.message, self.at = message, at
 
 
-class Declared(Struct, frozen=True):
+class Declaration(Struct, frozen=True):
     """What a declaration says of one name: the fields of a `Variable` but for its place."""
 
     space: str
@@ -100,7 +100,7 @@ def _head(text: str) -> tuple[str, str, int, int | None, tuple[str, ...], tuple[
     return space, kind, vector, align, tuple(linkage), tuple(attributes)
 
 
-def declaration(text: str) -> tuple[Declared, ...]:
+def declaration(text: str) -> tuple[Declaration, ...]:
     """What one declaration, given without `;` and initialiser, declares.
 
     Raises BadDeclaration."""
@@ -112,7 +112,7 @@ def declaration(text: str) -> tuple[Declared, ...]:
         raise BadDeclaration("expected a type such as .b32 before the name", head.end())
     if space == "reg" and vector > 4:
         raise BadDeclaration("a vector register has 2 or 4 elements", 0)
-    variables: list[Declared] = []
+    variables: list[Declaration] = []
     at = head.end()
     while True:
         match = _DECLARATOR.match(text, at)
@@ -122,7 +122,7 @@ def declaration(text: str) -> tuple[Declared, ...]:
         number = int(count) if count is not None else None
         dims = tuple(int(d) if d else None for d in _DIM.findall(sizes)) if sizes else ()
         variables.append(
-            Declared(space, kind, name, number, dims, vector, align, linkage, attributes)
+            Declaration(space, kind, name, number, dims, vector, align, linkage, attributes)
         )
         at = match.end()
         if at == len(text):
@@ -142,7 +142,7 @@ def is_plain(space: str, kind: str, name: str) -> bool:
     return is_named and not kind[1:].startswith("v") and _is_name(name) is not None
 
 
-def usual_declaration(text: str) -> tuple[tuple[Declared, bool], ...] | BadDeclaration | None:
+def usual_declaration(text: str) -> tuple[tuple[Declaration, bool], ...] | BadDeclaration | None:
     """What a declaration, `;` included, declares and whether it initialises it.
 
     Where it is not of a usual form: what is wrong with it, or None where several names are

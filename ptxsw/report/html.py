@@ -23,7 +23,7 @@ from ptxsw.report.machine_code import MachineCode
 from ptxsw.report.model import Access, Kernel
 from ptxsw.report.prediction import Prediction
 from ptxsw.report.prediction_tables import prediction_tables
-from ptxsw.report.rewritten_lines import Stretch, changes, stretches
+from ptxsw.report.rewritten_lines import RewrittenLines, changes, stretches
 from ptxsw.report.serial import to_json
 from ptxsw.report.shown import Report
 from ptxsw.report.sources import Sources, short_names
@@ -155,7 +155,7 @@ def _proofs(smt2: Mapping[str, str]) -> dict[str, str]:
 # ---------------------------------------------------------------- the listings
 
 
-def _listing(source: Source, edited: Iterable[Stretch]) -> Iterator[list[str]]:
+def _listing(source: Source, edited: Iterable[RewrittenLines]) -> Iterator[list[str]]:
     """The PTX, a line each: "-" for one that goes, followed by the "+" lines that come."""
     ends = {one.last: one for one in edited}
     removed = {

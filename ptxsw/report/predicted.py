@@ -30,16 +30,16 @@ def launched(line: int, estimate: Estimate) -> model.Stretch:
 
 def occupancy(resident: Occupancy, registers: int, shared: int, threads: int) -> model.Occupancy:
     """What a multiprocessor holds of a kernel."""
-    steps = tuple(model.Step(*step) for step in resident.next_steps)
+    steps = tuple(model.OccupancyStep(*step) for step in resident.next_steps)
     return model.Occupancy(
         registers, shared, threads, resident.blocks, resident.warps, resident.fraction,
         resident.limiter, steps,
     )  # fmt: skip
 
 
-def candidate(facts: Mapping[str, Any]) -> model.Candidate:
+def candidate(facts: Mapping[str, Any]) -> model.RegisterCandidate:
     """An outcome of the rewrite `registers`, from its facts."""
-    return model.Candidate(
+    return model.RegisterCandidate(
         facts["maxnreg"], facts["spills_to_shared"], facts["registers"], facts["local"],
         facts["shared"], facts["occupancy"], facts["pace"],
     )  # fmt: skip

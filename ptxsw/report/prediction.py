@@ -43,7 +43,7 @@ class Stretch(Struct, frozen=True):
     unknown: tuple[int, ...] = ()  # lines of accesses whose sectors or banks are not known
 
 
-class Step(Struct, frozen=True):
+class OccupancyStep(Struct, frozen=True):
     """A value of a resource with which another number of blocks is resident."""
 
     resource: str  # "registers" or "shared"
@@ -62,10 +62,10 @@ class Occupancy(Struct, frozen=True):
     warps: int
     fraction: float
     limiter: str
-    next_steps: tuple[Step, ...]
+    next_steps: tuple[OccupancyStep, ...]
 
 
-class Effect(Struct, frozen=True):
+class RewriteEffect(Struct, frozen=True):
     """What a rewrite, made wherever it is proved, would change in the stretch that takes longest:
     each end of its time and its registers, before and after."""
 
@@ -77,7 +77,7 @@ class Effect(Struct, frozen=True):
     unit: str = "cycles"
 
 
-class Candidate(Struct, frozen=True):
+class RegisterCandidate(Struct, frozen=True):
     """What ptxas makes of a kernel under a limit of registers (`limit` None: as it is): registers a
     thread, bytes that a thread spills, bytes of a block in shared memory, the share of resident
     warps, and stall cycles of a warp over that share, of which the fewest are predicted to be
@@ -100,10 +100,10 @@ class Kernel(Struct, frozen=True):
     launch: bool
     stretches: tuple[Stretch, ...]
     occupancy: Occupancy | None
-    effects: tuple[Effect, ...]
+    effects: tuple[RewriteEffect, ...]
     notes: tuple[str, ...]
     against: tuple[Stretch, ...] = ()  # the same of the other text
-    candidates: tuple[Candidate, ...] = ()  # for registers, the kernel as it is first
+    candidates: tuple[RegisterCandidate, ...] = ()  # for registers, the kernel as it is first
 
 
 class Prediction(Struct, frozen=True):

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from ptxsw.report.prediction import (
-    Candidate,
-    Effect,
     Kernel,
     Load,
     Occupancy,
     Prediction,
     Range,
+    RegisterCandidate,
+    RewriteEffect,
     Stretch,
 )
 
@@ -129,7 +129,7 @@ def _occupancy(occupancy: Occupancy) -> Iterator[str]:
         yield f"    with {step.at} {what}: {step.blocks} blocks, {100 * step.fraction:.0f} %"
 
 
-def _effects(effects: tuple[Effect, ...]) -> Iterator[str]:
+def _effects(effects: tuple[RewriteEffect, ...]) -> Iterator[str]:
     width = max(len(effect.rewrite) for effect in effects)
     for effect in effects:
         low, high = (f"{before:.4g} -> {after:.4g}" for before, after in (effect.low, effect.high))
@@ -141,7 +141,7 @@ def _effects(effects: tuple[Effect, ...]) -> Iterator[str]:
         )
 
 
-def _candidates(candidates: tuple[Candidate, ...]) -> Iterator[str]:
+def _candidates(candidates: tuple[RegisterCandidate, ...]) -> Iterator[str]:
     most_local, own = candidates[0].local, candidates[0].pace
     least = min(one.pace for one in candidates if one.local <= most_local)
     for one in candidates:

@@ -13,7 +13,7 @@ from ptxsw.report.shown import Report
 from ptxsw.source import Source, Span
 
 
-class Stretch(Struct, frozen=True):
+class RewrittenLines(Struct, frozen=True):
     """Lines `first` to `last` of a text, and the lines that stand there after its edits."""
 
     first: int
@@ -21,21 +21,21 @@ class Stretch(Struct, frozen=True):
     new: tuple[str, ...]
 
 
-def stretches(source: Source, edits: Iterable[Edit]) -> Iterator[Stretch]:
+def stretches(source: Source, edits: Iterable[Edit]) -> Iterator[RewrittenLines]:
     """The edited lines of a text, in order; edits that share a line share a stretch."""
     group: list[Edit] = []
     first = last = 0
     for edit in sorted(edits, key=lambda e: (e.span.start, e.span.end)):
         begin, end = source.line(edit.span.start), source.line(edit.span.end)
         if group and begin > last:
-            yield Stretch(first, last, _after(source, group))
+            yield RewrittenLines(first, last, _after(source, group))
             group = []
         if not group:
             first = begin
         last = max(end, last if group else 0)
         group.append(edit)
     if group:
-        yield Stretch(first, last, _after(source, group))
+        yield RewrittenLines(first, last, _after(source, group))
 
 
 def _after(source: Source, edits: list[Edit]) -> tuple[str, ...]:
@@ -61,7 +61,9 @@ class ChangedLine(Struct, frozen=True):
     after: tuple[str, ...]
 
 
-def changes(report: Report, source: Source, parts: Iterable[Stretch]) -> Iterator[ChangedLine]:
+def changes(
+    report: Report, source: Source, parts: Iterable[RewrittenLines]
+) -> Iterator[ChangedLine]:
     """A change for each rewrite of the report."""
     edited = list(parts)
     begin = 0

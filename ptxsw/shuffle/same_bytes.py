@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ptxsw.analysis.address_equality import (
     UNPROVED,
-    Different,
     Same,
+    Unequal,
     assume_no_overflow,
     prove_equal,
 )
@@ -36,7 +36,7 @@ _UNPROVED_ASKED = 4
 """So often Z3 may fail to tell that addresses are equal before it is asked no more."""
 
 
-class Equal(Struct, frozen=True):
+class EqualBytes(Struct, frozen=True):
     """Two lanes' addresses are equal: what has to be tested for it, whether rows of the block must
     not wrap inside a warp, what is assumed, what was proved, and how registers must differ."""
 
@@ -56,9 +56,9 @@ class SameBytes:
         self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
         self._guards = OverflowGuards(trace)
         self._unproved = 0  # addresses that Z3 could not tell to be equal
-        self._known: dict[tuple[int, ...], Equal | Refused] = {}
+        self._known: dict[tuple[int, ...], EqualBytes | Refused] = {}
 
-    def compared(self, candidate: Candidate, at: int, before: int) -> Equal | Refused:
+    def compared(self, candidate: Candidate, at: int, before: int) -> EqualBytes | Refused:
         """May the bytes be taken to be the same, with tests that can stand before instruction
         `before`? `at` is the position that the source is moved up to."""
         key = (
@@ -71,7 +71,7 @@ class SameBytes:
             self._known[key] = self._compared_all(candidate, before)
         return self._known[key]
 
-    def _compared_all(self, candidate: Candidate, before: int) -> Equal | Refused:
+    def _compared_all(self, candidate: Candidate, before: int) -> EqualBytes | Refused:
         """The same for any scheme, and whichever loops are uniform."""
         guards: list[WrapGuard] = []
         obligations: list[Obligation] = []
@@ -103,7 +103,7 @@ class SameBytes:
                         obligations.append(proved)
                     case assumed:
                         assumptions.append(assumed)
-        return Equal(
+        return EqualBytes(
             tuple(dict.fromkeys(guards)),
             rows and not self.one_row,
             tuple(assumptions),
@@ -166,7 +166,7 @@ class SameBytes:
             if unwraps and self._unproved < _UNPROVED_ASKED and inside is None:
                 outcome = prove_equal(terms, self._solver, source, dest, other, conditions)
                 self._unproved += outcome == UNPROVED
-        return Refused(outcome.reason) if isinstance(outcome, Different) else outcome
+        return Refused(outcome.reason) if isinstance(outcome, Unequal) else outcome
 
     def other_lane(self, candidate: Candidate) -> ShiftedLane | None:
         if not candidate.crosses:

@@ -21,7 +21,7 @@ from ptxsw.toolchain.tuned import everything
 _PREFIX = "PTXSW_"
 
 
-class Finding(Struct, frozen=True):
+class Diagnosis(Struct, frozen=True):
     """One line of the diagnosis."""
 
     subject: str
@@ -29,9 +29,9 @@ class Finding(Struct, frozen=True):
     good: bool = True
 
 
-def examine(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """All findings, in the order in which to print them."""
-    yield Finding("ptxsw", f"{__version__}, Python {sys.version.split()[0]} ({sys.executable})")
+def examine(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """All that is examined, in the order in which to print them."""
+    yield Diagnosis("ptxsw", f"{__version__}, Python {sys.version.split()[0]} ({sys.executable})")
     for package in ("z3-solver", "lark", "numpy"):
         yield _package(package)
     yield from _ptxas(environ)
@@ -39,66 +39,66 @@ def examine(environ: Mapping[str, str]) -> Iterator[Finding]:
     if first is not None:
         way = "`ptxsw exec -- COMMAND` or `ptxsw env TOOL` puts the stand-in before it"
         what = "the stand-in" if find.is_stand_in(first) else way
-        yield Finding("first on PATH", f"{first} ({what})")
+        yield Diagnosis("first on PATH", f"{first} ({what})")
     for variable in ("NVCC_APPEND_FLAGS", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
         if environ.get(variable):
-            yield Finding(variable, environ[variable])
+            yield Diagnosis(variable, environ[variable])
     for variable in compiler_caches.outdated(environ, settings_directory(environ)):
         how = "made by another ptxsw or under other PTXSW_*: run `ptxsw env` again"
-        yield Finding(variable, how, good=False)
+        yield Diagnosis(variable, how, good=False)
     nvptx_as = gcc.real_nvptx_as(environ)
     if nvptx_as is not None:
-        yield Finding("GCC's real as", f"{nvptx_as.path} ({nvptx_as.origin})")
+        yield Diagnosis("GCC's real as", f"{nvptx_as.path} ({nvptx_as.origin})")
     yield from _settings(environ)
 
 
-def _package(name: str) -> Finding:
+def _package(name: str) -> Diagnosis:
     try:
-        return Finding(name, metadata.version(name))
+        return Diagnosis(name, metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Finding(name, "not installed", good=False)
+        return Diagnosis(name, "not installed", good=False)
 
 
-def _ptxas(environ: Mapping[str, str]) -> Iterator[Finding]:
+def _ptxas(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     chosen = find.real_ptxas(environ)
     if chosen is None:
         advice = "set PTXSW_REAL_PTXAS to its path, or `pip install nvidia-cuda-nvcc`"
-        yield Finding("real ptxas", f"none found: {advice}", good=False)
+        yield Diagnosis("real ptxas", f"none found: {advice}", good=False)
     else:
         yield _version(chosen)
     for candidate in find.candidates(environ):
         if chosen is not None and candidate.path == chosen.path:
             break
-        yield Finding("passed over", f"{candidate.path} ({candidate.origin}) {candidate.problem}")
+        yield Diagnosis("passed over", f"{candidate.path} ({candidate.origin}) {candidate.problem}")
 
 
-def _version(chosen: find.PossiblePtxas) -> Finding:
+def _version(chosen: find.PossiblePtxas) -> Diagnosis:
     try:
         version = ptxas.version(chosen.path)
     except OSError as error:
-        return Finding("real ptxas", f"{chosen.path}: {error.strerror}", good=False)
+        return Diagnosis("real ptxas", f"{chosen.path}: {error.strerror}", good=False)
     if not version:
-        return Finding("real ptxas", f"{chosen.path} does not tell its version", good=False)
-    return Finding("real ptxas", f"{chosen.path} ({chosen.origin}), version {version}")
+        return Diagnosis("real ptxas", f"{chosen.path} does not tell its version", good=False)
+    return Diagnosis("real ptxas", f"{chosen.path} ({chosen.origin}), version {version}")
 
 
-def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
+def _settings(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     for name in sorted(environ):
         if name in VARIABLES:
-            yield Finding(name, environ[name])
+            yield Diagnosis(name, environ[name])
     for problem in setting_problems(environ):
-        yield Finding("settings", problem, good=False)
+        yield Diagnosis("settings", problem, good=False)
     try:
         settings = Settings(environ)
     except SettingsError:  # all of it has been said
         return
     if settings.disabled:
-        yield Finding("settings", "PTXSW_DISABLE is set: nothing is rewritten", good=False)
+        yield Diagnosis("settings", "PTXSW_DISABLE is set: nothing is rewritten", good=False)
     yield _cache(settings.cache)
     yield _tuned(settings.tuned)
     for name, path in (("log", settings.log), ("reports", settings.report)):
         if path is not None and not _writable(path):
-            yield Finding(name, f"{path} cannot be written", good=False)
+            yield Diagnosis(name, f"{path} cannot be written", good=False)
 
 
 def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:
@@ -115,26 +115,26 @@ def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:
         yield from error.problems
 
 
-def _cache(directory: str | None) -> Finding:
+def _cache(directory: str | None) -> Diagnosis:
     if directory is None:
-        return Finding("cache", "off")
+        return Diagnosis("cache", "off")
     cache = Cache(directory)
     if cache.problem is not None:
-        return Finding("cache", f"not used: {directory} {cache.problem}", good=False)
+        return Diagnosis("cache", f"not used: {directory} {cache.problem}", good=False)
     if not _writable(directory):
-        return Finding("cache", f"{directory} cannot be written", good=False)
-    return Finding("cache", f"{directory}: {cache.tally()}")
+        return Diagnosis("cache", f"{directory} cannot be written", good=False)
+    return Diagnosis("cache", f"{directory}: {cache.tally()}")
 
 
-def _tuned(path: str | None) -> Finding:
+def _tuned(path: str | None) -> Diagnosis:
     if path is None:
-        return Finding("tuned", "off")
+        return Diagnosis("tuned", "off")
     try:
-        return Finding("tuned", f"{path}: {len(everything(path))} results of ptxsw tune")
+        return Diagnosis("tuned", f"{path}: {len(everything(path))} results of ptxsw tune")
     except OSError as error:
-        return Finding("tuned", f"not used: {path}: {error.strerror}", good=False)
+        return Diagnosis("tuned", f"not used: {path}: {error.strerror}", good=False)
     except ValueError as error:
-        return Finding("tuned", f"not used: {error}", good=False)
+        return Diagnosis("tuned", f"not used: {error}", good=False)
 
 
 def _writable(path: str) -> bool:

@@ -32,7 +32,7 @@ class Ptx(Struct, frozen=True):
     directory: str
 
 
-class MachineCode(Struct, frozen=True):
+class NamedCubin(Struct, frozen=True):
     """A cubin, and the name to call it by."""
 
     name: str
@@ -77,16 +77,16 @@ def ptx_of(path: str, arch: str | None = None, options: Sequence[str] = ()) -> t
     return tuple(texts)
 
 
-def cubins_of(path: str) -> tuple[MachineCode, ...]:
+def cubins_of(path: str) -> tuple[NamedCubin, ...]:
     """The cubins of an object, a library or an executable; none of a text. Raises Unreadable,
     OSError."""
     data = Path(path).read_bytes()
     if Path(path).suffix in SOURCES or not _is_binary(data):
         return ()
     if _is_cubin(data):
-        return (MachineCode(path, data),)
+        return (NamedCubin(path, data),)
     return tuple(
-        MachineCode(f"{path}:{name}", content)
+        NamedCubin(f"{path}:{name}", content)
         for name, content in _extracted(path, "-xelf", ".cubin")
     )
 

@@ -28,8 +28,8 @@ from ptxsw.ir import (
     Not,
     Operand,
     Pair,
-    Part,
     Reg,
+    RegisterPart,
     Special,
     Sum,
     Symbol,
@@ -173,7 +173,7 @@ class Evaluator:
     def _form_of(self, instruction: Instruction) -> _Form:
         count = isa.destinations(instruction)
         dests = tuple(flatten(instruction.operands[:count]))
-        parts = any(isinstance(o, Part) for o in flatten(instruction.operands))
+        parts = any(isinstance(o, RegisterPart) for o in flatten(instruction.operands))
         return _Form(
             instruction,
             None if parts else meaning(instruction.opcode, instruction.modifiers),
@@ -298,7 +298,7 @@ def shape(operand: Operand) -> Any:
             return "address", shape(base), offset, *map(shape, extra)
         case Not(inner):
             return "not", shape(inner)
-        case Part(base, selector):
+        case RegisterPart(base, selector):
             return "part", shape(base), selector
         case Sum(base, offset):
             return "sum", shape(base), offset

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ptxsw.analysis.comparisons import Comparison, comparisons
+from ptxsw.analysis.comparisons import Inequality, comparisons
 from ptxsw.analysis.polynomial import Number, Polynomial
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, ones, split, walk
@@ -31,7 +31,7 @@ Range = tuple[Number, Number]
 Parts = tuple[tuple[Term, int], ...]
 
 
-def _are_sums(one: Comparison) -> bool:
+def _are_sums(one: Inequality) -> bool:
     return one.a.width == 32 and "const" not in (one.a.kind, one.b.kind)
 
 

@@ -28,8 +28,8 @@ from ptxsw.ir import (
     Open,
     Operand,
     Pair,
-    Part,
     Reg,
+    RegisterPart,
     Statement,
     Sum,
     Symbol,
@@ -144,8 +144,8 @@ def _operand(operand: Operand, numbers: Numbers) -> Operand:
             return Pair(_operand(one, numbers), _operand(other, numbers))
         case Not(inner):
             return Not(_operand(inner, numbers))
-        case Part(base, selector):
-            return Part(_operand(base, numbers), selector)
+        case RegisterPart(base, selector):
+            return RegisterPart(_operand(base, numbers), selector)
         case Sum(base, offset):
             return Sum(_operand(base, numbers), offset)
         case _:

@@ -20,7 +20,7 @@ from ptxsw.gpu import tune as tuning
 from ptxsw.gpu.invent import NoLaunch, invent
 from ptxsw.gpu.measure import ORIGINAL, Effort
 from ptxsw.parser import parse
-from ptxsw.toolchain.doctor import Finding, examine
+from ptxsw.toolchain.doctor import Diagnosis, examine
 from ptxsw.toolchain.ptxas import NoPtxas, locate
 from ptxsw.toolchain.tuned import KEEP, Timing, Tuned, everything, find, store
 from ptxsw.verify.launches import from_json
@@ -439,7 +439,7 @@ def test_cache_info_counts_results(file: str, said: list[str]) -> None:
     )  # fmt: skip
     assert f"{file}: 1 results of ptxsw tune" in done.stdout
     found = [f for f in examine({"PTXSW_TUNED": file}) if f.subject == "tuned"]
-    assert found == [Finding("tuned", f"{file}: 1 results of ptxsw tune")]
+    assert found == [Diagnosis("tuned", f"{file}: 1 results of ptxsw tune")]
     Path(file).write_text("{")
     (broken,) = (f for f in examine({"PTXSW_TUNED": file}) if f.subject == "tuned")
     assert not broken.good and file in broken.value
