@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from ptxsw import isa
+from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.bits import wrapped
 from ptxsw.codegen.lower_vectorize import moved_width
 from ptxsw.emulator.node import split
@@ -14,7 +15,6 @@ from ptxsw.emulator.trace import Access
 from ptxsw.flow.segments import segments
 from ptxsw.ir import Float, Instruction, Int, Mem, Operand, Reg, Symbol
 from ptxsw.rewrites.base import Kernel
-from ptxsw.validate.kinds import Kind, kind
 
 SPACES = frozenset({"global", "shared", "local"})
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ptxsw.analysis.instruction_kinds import Kind, asks_convergence, kind, meets
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.ir import Close, Directive, Open, Variable
 from ptxsw.rewrites.base import Kernel
-from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets
 
 
 def loop_place(cfg: Cfg, loop: Loop) -> LoopPlace | str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import Facts, writers
 from ptxsw.ir import Instruction, Mem, Reg
-from ptxsw.validate.kinds import Kind, kind
 
 _PRODUCT = 4.0  # a product of 64 bits: IMAD.WIDE, two IMAD, and a sum
 

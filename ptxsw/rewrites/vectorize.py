@@ -33,6 +33,7 @@ from typing import ClassVar
 from ptxsw import isa
 from ptxsw.analysis.alignment import Alignment, Test
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
+from ptxsw.analysis.instruction_kinds import asks_convergence, meets
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.bits import wrapped
 from ptxsw.change import Change, Refusal, Worth
@@ -57,7 +58,6 @@ from ptxsw.rewrites.adjacent_accesses import (
 from ptxsw.rewrites.base import Found, Kernel, Requires
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
-from ptxsw.validate.kinds import asks_convergence, meets
 
 _ORDERS = Effect.FENCE | Effect.BARRIER | Effect.ASYNC | Effect.ATOMIC | Effect.CALL
 _LINE = 128  # bytes

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ptxsw.analysis.instruction_kinds import passes
 from ptxsw.emulator.node import Term
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.kinds import passes
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Path, Runner, Touch
 

@@ -19,12 +19,12 @@ from functools import cached_property, partial
 from operator import or_
 
 from ptxsw import isa
+from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, forward, uses, writers
 from ptxsw.ir import Instruction, Int, Mem, Reg, Special, Symbol
-from ptxsw.validate.kinds import Kind, kind
 
 Comes = Callable[[int, Callable[[int], bool]], bool]
 """Do all lanes come together to the end of a block, if lanes part where the function says?"""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.claim import Claim
 from ptxsw.errors import ParseError
 from ptxsw.ir import Function, Instruction, Module, Reg, Variable
 from ptxsw.parser import parse
-from ptxsw.validate.kinds import Kind, kind
 
 
 class ReadClaim(Struct, frozen=True):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct, field
 
+from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
@@ -20,7 +21,6 @@ from ptxsw.ir import Instruction, Reg
 from ptxsw.validate.equality import assumed
 from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import Evaluator
-from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.memory import Store
 from ptxsw.validate.path import End, Path, Runner
 from ptxsw.validate.warp import WarpView

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import and_
 
+from ptxsw.analysis.instruction_kinds import is_equation
 from ptxsw.flow.cfg import Cfg, ends_block
 from ptxsw.flow.dataflow import defs, forward, uses, writers
 from ptxsw.ir import Reg
-from ptxsw.validate.kinds import is_equation
 
 
 class Equations:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Instruction
 from ptxsw.validate.images import Images
-from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.starts import Pair
 from ptxsw.validate.text import Text
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
+from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.emulator.node import Term, Variance, ones, split
 from ptxsw.flow.dataflow import defs, slice_registers
 from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.isa import access_type, space
-from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.memory import CONSTANT, Bytes, Memory
 from ptxsw.validate.text import Text
 

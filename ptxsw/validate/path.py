@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw import isa
+from ptxsw.analysis.instruction_kinds import SPACE_WORDS, Kind, clobbers, kind, may_part
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.state import elements
 from ptxsw.emulator.terms import Terms
@@ -23,7 +24,6 @@ from ptxsw.validate.evaluate import (
     is_integer_division,
     shape,
 )
-from ptxsw.validate.kinds import SPACE_WORDS, Kind, clobbers, kind, may_part
 from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store, holds_first, stores_before
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.windows import Windows

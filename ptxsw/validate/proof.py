@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import product
 from math import inf
 
+from ptxsw.analysis.instruction_kinds import Kind, asks_convergence, kind, meets, uniform_registers
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.solver import Solver
@@ -29,7 +30,6 @@ from ptxsw.validate.equality import Ask, Equality
 from ptxsw.validate.identical import are_alike, successors
 from ptxsw.validate.images import Images
 from ptxsw.validate.indices import Indices
-from ptxsw.validate.kinds import Kind, asks_convergence, kind, meets, uniform_registers
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
 from ptxsw.validate.meetings import Meetings

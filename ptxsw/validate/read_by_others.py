@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ptxsw import isa
+from ptxsw.analysis.instruction_kinds import may_part, passes
 from ptxsw.bits import wrapped
 from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, unknowns, walk
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.equality import Equality, assumed
-from ptxsw.validate.kinds import may_part, passes
 from ptxsw.validate.memory import Bytes, Memory
 from ptxsw.validate.other_lane import LANES, Place, neighbours
 from ptxsw.validate.path import Event, Path, Touch

@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.analysis.address_equality import prove_disjoint
+from ptxsw.analysis.instruction_kinds import Kind, clobbers, kind
 from ptxsw.analysis.pointers import Pointers, pointer_bases, pointers, unrelated
 from ptxsw.analysis.reaching_stores import ORDER, ReachingStores, is_barrier
 from ptxsw.bits import wrapped
@@ -37,7 +38,6 @@ from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.trace import AccessView, Trace
 from ptxsw.ir import Instruction
-from ptxsw.validate.kinds import Kind, clobbers, kind
 from ptxsw.validate.memory import Bytes, Memory
 from ptxsw.validate.outcome import NO_RACE
 from ptxsw.validate.path import Path, Touch

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
@@ -25,7 +26,6 @@ from ptxsw.validate.equality import Equality, assumed
 from ptxsw.validate.evaluate import Evaluator, Get
 from ptxsw.validate.handover import Handover
 from ptxsw.validate.kept import Kept
-from ptxsw.validate.kinds import Kind, kind
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
 from ptxsw.validate.memory import CLAIMED, Memory, Store
