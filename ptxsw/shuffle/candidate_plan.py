@@ -162,16 +162,21 @@ class _Drafting(Struct):
     def _halo_member(
         self, row: LoadGroup, lead: Access, member: Access, delta: int, at: int
     ) -> Proof | None:
-        """Why a member may take the lead's value from lane i + delta, or from the halo."""
+        """Why a member may take the lead's value from lane i + delta, or from the halo. Not where
+        registers have to be asked of other lanes: the halo is made before that is known."""
         source_at = at if lead.index != at else None
         direct = Candidate(member, lead, delta)
         proof = self.judge.legal(direct, before=at, source_at=source_at)
-        if isinstance(proof, Refused) or not delta:
-            return None if isinstance(proof, Refused) else proof
+        if isinstance(proof, Refused) or proof.steps:
+            return None
+        if not delta:
+            return proof
         far = -32 if delta > 0 else 32
         beyond = Candidate(member, lead, delta + far, displacement=-far * row.stride)
         other = self.judge.legal(beyond, before=at, source_at=source_at)
-        return None if isinstance(other, Refused) else Proof.joined([proof, other])
+        if isinstance(other, Refused) or other.steps:
+            return None
+        return Proof.joined([proof, other])
 
     # ------------------------------------------------------------ the rest
 

@@ -4,10 +4,12 @@ the next lane, and a comparison of quotients tells where a row ends."""
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from benchmarks.kernelgen import operators
 from benchmarks.programs.flat import FLAT
 from ptxsw import checking
 from ptxsw.ir import Module
@@ -20,6 +22,7 @@ from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate
 from ptxsw.verify.proving import Proof, prove
 
+PTX = Path(operators.__file__).parent / "ptx"
 FOUND = {
     "collapsed-nvcc": (-2,),
     "collapsed-clang": (2,),
@@ -95,6 +98,19 @@ def test_shuffles_stay_where_the_loop_does_not_become_uniform(
     assert not wrong(name, result.text)
     (loop,) = kernel.loops or ()
     assert loop.reason == checking.UNCHECKED
+
+
+@pytest.mark.parametrize("form", ["keep", "versioned"])
+@pytest.mark.parametrize("name", ["gameoflife", "gaussblur", "jacobi"])
+def test_no_halo_is_made_where_registers_are_asked_of_other_lanes(name: str, form: str) -> None:
+    """GCC's loops over flat indices: it would be loaded before the answers are there."""
+    text = (PTX / "gcc" / f"{name}.ptx").read_text()
+    made = {
+        scheme: optimize(text, Options("force", scheme=scheme, form=form)).report.kernels[0]
+        for scheme in ("paper", "halo")
+    }
+    assert made["paper"].shuffles and made["halo"].shuffles == made["paper"].shuffles
+    assert not made["halo"].refusals
 
 
 def test_of_indices_that_clang_extends_in_parts_each_part_is_tested() -> None:
