@@ -79,7 +79,7 @@ class Banks(dict[int, int]):
         """How many words are wanted of each bank at a time, where most are wanted of one."""
         counts = max(
             map(self.counts, _served(addresses, size)),
-            key=lambda found: max(found.values(), default=0),
+            key=lambda each: max(each.values(), default=0),
         )
         return tuple(counts[bank] for bank in range(_BANKS))
 
@@ -266,12 +266,12 @@ class _Scene:
         return columns
 
     def _place(
-        self, block: Block, warp: range, leaves: Iterable[Term], known: dict[Term, Column]
+        self, block: Block, warp: range, leaves: Iterable[Term], columns: dict[Term, Column]
     ) -> None:
         """Adds what registers hold in the lanes of a warp, and where arrays lie."""
         x, y, z = block
         for leaf in leaves:
-            if leaf.kind != "atom" or leaf in known:
+            if leaf.kind != "atom" or leaf in columns:
                 continue
             mask = (1 << leaf.width) - 1
             match leaf.value:
@@ -286,7 +286,7 @@ class _Scene:
                 case name:
                     sizes = {"%ntid.x": x, "%ntid.y": y, "%ntid.z": z}
                     coordinates = [sizes[name] if name in sizes else self._places[name]]
-            known[leaf] = tuple([value & mask for value in coordinates])
+            columns[leaf] = tuple([value & mask for value in coordinates])
 
     # ------------------------------------------------------------ what is known
 

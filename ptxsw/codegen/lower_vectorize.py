@@ -73,10 +73,10 @@ class _Writer(Struct):
         width = moved_width(builder.width, first)
         names = [self._element(wide, member, width) for member in wide.members]
         vector, singles = self._accesses(wide, names)
-        made = [vector]
+        accesses = [vector]
         if wide.group is not None:
             misaligned = self._test_address(wide, lines)
-            made = [f"@!{misaligned} {vector}", *(f"@{misaligned} {one}" for one in singles)]
+            accesses = [f"@!{misaligned} {vector}", *(f"@{misaligned} {one}" for one in singles)]
         for name, member in zip(names, wide.members, strict=True):
             if member is None:
                 continue
@@ -86,7 +86,7 @@ class _Writer(Struct):
             if member != wide.at:
                 lines.replace(member, *copy)
             else:
-                lines.replace(member, *([*made, *copy] if loads else [*copy, *made]))
+                lines.replace(member, *([*accesses, *copy] if loads else [*copy, *accesses]))
 
     def write_twice(self, wides: Sequence[WideAccess]) -> None:
         """Vectors that stand close together, and the code around them as it was where one might be

@@ -49,14 +49,14 @@ class SavedValues(Struct):
         if key not in self.sent:
             register, width = self.registers(index)[element]
             register = self.moved.get(index, register)
-            words, made = self.split(register, width)
-            made = self._kept(index, made)
+            words, split = self.split(register, width)
+            split = self._kept(index, split)
             self.sent[key] = words
             self._start(lines, index, words, 32)
             if index in self.moved:
-                lines.put_before(self.plan.hoisted[index].at, *made)
+                lines.put_before(self.plan.hoisted[index].at, *split)
             else:
-                lines.put_after(index, *made)
+                lines.put_after(index, *split)
         return self.sent[key]
 
     def _start(self, lines: Insertions, index: int, names: Iterable[str], width: int) -> None:
@@ -64,21 +64,21 @@ class SavedValues(Struct):
         for start in self.plan.starts.get(index, ()):
             lines.put_before(start, *(f"mov.b{width} {name}, 0;" for name in names))
 
-    def _kept(self, index: int, made: list[str]) -> list[str]:
+    def _kept(self, index: int, lines: list[str]) -> list[str]:
         """The lines that keep a value: lanes that have left a uniform loop keep what they have."""
         inside = self.outlives(index)
-        return made if inside is None else [f"@{inside} {line}" for line in made]
+        return lines if inside is None else [f"@{inside} {line}" for line in lines]
 
     def split(self, register: str, width: int) -> tuple[tuple[str, ...], list[str]]:
         """Words that hold a register's value, and the lines that set them. 16 bits travel twice
         in one word."""
         words = tuple(self.names.new("src", "b32") for _ in range(max(1, width // 32)))
-        made = {
+        splits = {
             16: f"mov.b32 {words[0]}, {{{register}, {register}}};",
             32: f"mov.b32 {words[0]}, {register};",
             64: f"mov.b64 {{{', '.join(words)}}}, {register};",
         }
-        return words, [made[width]]
+        return words, [splits[width]]
 
     def received(
         self, register: str, width: int, words: Iterable[str]

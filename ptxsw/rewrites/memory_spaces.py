@@ -52,14 +52,14 @@ class MemorySpaces:
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Generic accesses of a known space. Those in shared or local memory, whose addresses have
         to be converted, only where an access to another space may gain from it."""
-        known = [
+        named = [
             (access, *space_and_proof)
             for access in _generic(kernel)
             if (space_and_proof := _space(kernel, access))
         ]
-        gain = any(space not in _WINDOWS for _, space, _ in known) or _others(kernel)
+        gain = any(space not in _WINDOWS for _, space, _ in named) or _others(kernel)
         converted: dict[tuple[int, Reg], int] = {}
-        for access, space, proof in known:
+        for access, space, proof in named:
             at = None
             if space in _WINDOWS:
                 if not gain:
@@ -131,16 +131,16 @@ def _others(kernel: Kernel) -> bool:
     return any(isa.space(a.instruction) == "global" for a in kernel.trace.accesses)
 
 
-def _conversion(kernel: Kernel, access: Access, known: dict[tuple[int, Reg], int]) -> int:
+def _conversion(kernel: Kernel, access: Access, converted: dict[tuple[int, Reg], int]) -> int:
     """The access at which the address register is converted: an earlier one of the block if the
     register has not been written since."""
     cfg = kernel.trace.cfg
     address = isa.address(access.instruction)
     assert isinstance(address.base, Reg)
     key = (cfg.block_of[access.index], address.base)
-    at = known.get(key)
+    at = converted.get(key)
     if at is None or any(
         address.base in defs(cfg.instructions[i]) for i in range(at, access.index)
     ):
-        at = known[key] = access.index
+        at = converted[key] = access.index
     return at

@@ -46,8 +46,8 @@ class Trials:
         """Registers of a thread and bytes of shared memory of a block, of the kernel as it is.
         Raises NoPtxas, AssemblyError, OSError, subprocess.TimeoutExpired."""
         text = self._module.source.text
-        made = cubin.read(assemble(text, self._asked, timeout=self._patience).cubin)
-        code = next(function for function in made.functions if function.name == self.name)
+        binary = cubin.read(assemble(text, self._asked, timeout=self._patience).cubin)
+        code = next(function for function in binary.functions if function.name == self.name)
         return code.registers, code.shared
 
     def outcomes(self, trials: Sequence[Trial]) -> list[RegisterTrial]:
@@ -57,46 +57,50 @@ class Trials:
         UnknownTarget, OSError, subprocess.TimeoutExpired; NoNvdisasm where its code cannot be
         read."""
         local, outcomes = dict[int | None, int](), dict[object, RegisterTrial]()
-        for trial, text, made in self._made(trials):
+        for trial, text, kernel in self._compiled(trials):
             if not trial.spills_to_shared:
-                local[trial.limit] = _local(made)
+                local[trial.limit] = _local(kernel)
             elif trial.limit is not None and local[trial.limit] <= local[None]:
                 continue
-            code = made.registers, made.shared, _code(made)
+            code = kernel.registers, kernel.shared, _code(kernel)
             if code not in outcomes:
-                outcomes[code] = self._outcome(trial, text, made)
+                outcomes[code] = self._outcome(trial, text, kernel)
         return list(outcomes.values())
 
-    def _made(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Module, sass.MachineKernel]]:
+    def _compiled(
+        self, trials: Sequence[Trial]
+    ) -> Iterator[tuple[Trial, Module, sass.MachineKernel]]:
         texts = [self._text(trial) for trial in trials]
         kernels, note = variants.read(texts, self.name, self._asked, timeout=self._patience)
-        for trial, text, made in zip(trials, texts, kernels, strict=True):
-            if isinstance(made, AssemblyError):
+        for trial, text, kernel in zip(trials, texts, kernels, strict=True):
+            if isinstance(kernel, AssemblyError):
                 if not trial.spills_to_shared:
-                    raise made
+                    raise kernel
                 continue
-            if not made.instructions:
+            if not kernel.instructions:
                 raise NoNvdisasm(note)
-            yield trial, text, made
+            yield trial, text, kernel
 
     def _text(self, trial: Trial) -> Module:
         text, function = self._module.source.text, self._module.kernel(self.name)
         edits = lower(text, function, trial.limit, spills_to_shared=trial.spills_to_shared)
         return parse(apply(text, edits))
 
-    def _outcome(self, trial: Trial, text: Module, made: sass.MachineKernel) -> RegisterTrial:
-        resident = occupancy(self.arch, self.threads, made.registers, made.shared).fraction
-        executed = executions(made, build(text.kernel(self.name).body), LOOP_FACTOR)
+    def _outcome(self, trial: Trial, text: Module, kernel: sass.MachineKernel) -> RegisterTrial:
+        resident = occupancy(self.arch, self.threads, kernel.registers, kernel.shared).fraction
+        executed = executions(kernel, build(text.kernel(self.name).body), LOOP_FACTOR)
         arch = int(str(plain_name(self.arch)).removeprefix("sm_"))
-        stalls = pace(made, arch, resident, executed) if resident else float("inf")
-        return RegisterTrial(*trial, made.registers, _local(made), made.shared, resident, stalls)
+        stalls = pace(kernel, arch, resident, executed) if resident else float("inf")
+        return RegisterTrial(
+            *trial, kernel.registers, _local(kernel), kernel.shared, resident, stalls
+        )
 
 
-def _local(made: sass.MachineKernel) -> int:
+def _local(kernel: sass.MachineKernel) -> int:
     """Bytes that a thread spills to local memory, stored and loaded."""
-    return (made.spill_stores or 0) + (made.spill_loads or 0)
+    return (kernel.spill_stores or 0) + (kernel.spill_loads or 0)
 
 
-def _code(made: sass.MachineKernel) -> tuple[object, ...]:
+def _code(kernel: sass.MachineKernel) -> tuple[object, ...]:
     """Equal for machine code that is judged alike."""
-    return tuple((i.opcode, i.predicate, i.control) for i in made.instructions)
+    return tuple((i.opcode, i.predicate, i.control) for i in kernel.instructions)

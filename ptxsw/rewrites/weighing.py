@@ -135,14 +135,14 @@ class Scales:
             answer = yield Question(modules, self._name, asked)
             if isinstance(answer, NotCounted):
                 raise answer
-            for number, made in zip(group, answer, strict=True):
-                self._known[number] = self._figures(texts[number], made)
+            for number, counted in zip(group, answer, strict=True):
+                self._known[number] = self._figures(texts[number], counted)
 
-    def _figures(self, text: WeighedText, made: Counted) -> ResourceUse:
+    def _figures(self, text: WeighedText, counted: Counted) -> ResourceUse:
         from ptxsw.cost.counted import NotCounted
         from ptxsw.cost.wavefronts import wavefronts_of
 
         trace = text.trace()
         if trace.statistics.timed_out:
             raise NotCounted("the symbolic run of the kernel did not finish")
-        return figures(made, wavefronts_of(trace, self._block), self._arch or "", self._block)
+        return figures(counted, wavefronts_of(trace, self._block), self._arch or "", self._block)

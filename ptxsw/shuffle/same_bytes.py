@@ -92,9 +92,9 @@ class SameBytes:
                 steps += [LaneStep(p.reg, candidate.delta, 0, True) for p in inside.pointers]
             rows = rows or (other is not None and needs_rows(source, dest))
             obligations.append(outcome.proved)
-            known = mine.conditions | (other.exists(source, dest) if other else frozenset())
+            given = mine.conditions | (other.exists(source, dest) if other else frozenset())
             for need in outcome.needs:
-                match self._discharge(need, known, candidate, before):
+                match self._discharge(need, given, candidate, before):
                     case Refused() as refused:
                         return refused
                     case WrapGuard() as guard:
@@ -112,17 +112,17 @@ class SameBytes:
         )
 
     def _inside_row(
-        self, candidate: Candidate, source: Term, dest: Term, known: frozenset[Term], before: int
+        self, candidate: Candidate, source: Term, dest: Term, given: frozenset[Term], before: int
     ) -> InsideRow | None:
         """The source's address in the other lane, where it has to be in this lane's row of a flat
         index. The test stands at the load, too late for a halo, which is made before."""
         terms, other = self._terms, self.other_lane(candidate)
         if other is None or other.mirror or before != candidate.dest.index:
             return None
-        held, pointers = self._guards.held(known, before), self._guards.pointers(known, before)
+        held, pointers = self._guards.held(given, before), self._guards.pointers(given, before)
         if not held and not pointers:
             return None
-        if isinstance(prove_equal(terms, None, source, dest, other, known), Same):
+        if isinstance(prove_equal(terms, None, source, dest, other, given), Same):
             return None
         return inside_row(terms, source, other, held, pointers)
 
@@ -202,15 +202,15 @@ class SameBytes:
         return any(self._terms.not_(c) in b.conditions for c in a.conditions)
 
     def _discharge(
-        self, need: NoOverflow, known: frozenset[Term], candidate: Candidate, before: int
+        self, need: NoOverflow, given: frozenset[Term], candidate: Candidate, before: int
     ) -> Obligation | WrapGuard | Refused | str:
         """Prove, else guard, or assume what the user said: the assumption's name."""
-        proved = discharge(self._terms, self._solver, need, known)
+        proved = discharge(self._terms, self._solver, need, given)
         if proved is not None:
             return proved
         if need.signed and NO_WRAP in self._assume:
             return NO_WRAP
-        guard = self._guards.place(need, known, before)
+        guard = self._guards.place(need, given, before)
         if guard is None:
             return Refused("the index may wrap, and no register holds it for a test")
         if not candidate.crosses:
