@@ -87,7 +87,7 @@ class PlainLoads:
         """Is each pointer one that was loaded, and that a register holds for a test?"""
         loaded = {term for pointer in self._trace.pointers for term in pointer.terms}
         bases = [pointer_bases(variant.address) for variant in access.variants]
-        return all(bases) and loaded.issuperset(*bases)
+        return bool(bases) and all(each and loaded.issuperset(each) for each in bases)
 
 
 def surely_global(trace: Trace, access: Access) -> bool:

@@ -88,6 +88,16 @@ def test_pointers_are_compared(text: str) -> None:
     assert isinstance(prove(parse(text), parse(result.text), "k"), Proof)
 
 
+def test_pointers_that_paths_load_from_different_places_are_not_compared() -> None:
+    load = "ld.global.u64 %rd5, [%rd4];"
+    either = f"{load} setp.eq.u32 %p1, %r1, 0; @%p1 bra JOINED; {load} JOINED:"
+    text = GENERIC.replace(load, either.replace(load, "ld.global.u64 %rd5, [%rd4+8];", 1))
+    (kernel,) = rewritten(text).report.kernels
+    assert not kernel.rewrites
+    (refusal,) = kernel.refusals or ()
+    assert "differs from lane to lane" in refusal.reason
+
+
 def test_a_pointer_to_local_memory_is_another_in_each_lane() -> None:
     """All have the same pointer. If it is taken for one to global memory, lanes get their
     neighbours' numbers."""
