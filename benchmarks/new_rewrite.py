@@ -3,8 +3,8 @@
     python -m benchmarks.new_rewrite
 
 For each rewrite: its own files of code with their lines, other files of the package that import
-these, its lines of tests, and those of its page. A new one should cost two files, two lines in the
-tuple's file, one test file and one page. Load elimination, uniform loops and shuffles are planned
+these, its lines of tests, and those of its page. A new one should cost two files, one line in the
+tuple, one test file and one page. Load elimination, uniform loops and shuffles are planned
 together (`ptxsw/rewrites/joint.py`) and left out.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ptxsw.rewrites import REWRITES
-from ptxsw.rewrites.joint import TOGETHER
+from ptxsw.rewrites.jointly_planned import TOGETHER
 
 ROOT = Path(__file__).parents[1]
 HELPERS = {

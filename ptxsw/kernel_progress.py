@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.change import Refusal
 from ptxsw.codegen.line_origins import LineOrigins
 from ptxsw.codegen.splice import Edit, apply, compose
-from ptxsw.cost.decide import Decision
-from ptxsw.cost.select import TUNED as MEASURED
-from ptxsw.emulator.budget import Budget
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.trace import Trace
-from ptxsw.excerpt import Excerpt
-from ptxsw.ir import Function, Module
-from ptxsw.rewrites.base import Made
-from ptxsw.rewrites.weighing import Scales
 from ptxsw.source import Source
+
+if TYPE_CHECKING:
+    from ptxsw.cost.decide import Decision
+    from ptxsw.emulator.budget import Budget
+    from ptxsw.emulator.solver import Solver
+    from ptxsw.emulator.trace import Trace
+    from ptxsw.excerpt import Excerpt
+    from ptxsw.ir import Function, Module
+    from ptxsw.rewrites.base import Made
+    from ptxsw.rewrites.weighing import Scales
 
 
 class RewrittenState(Struct):
@@ -54,7 +57,7 @@ class Progress(Struct):
     def is_measured(self) -> bool:
         """Has a measurement chosen shuffles for it?"""
         return any(
-            made.choice is not None and made.choice.by == MEASURED and made.changes
+            made.choice is not None and made.choice.is_measured and made.changes
             for made in self.made
         )
 

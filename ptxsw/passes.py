@@ -15,36 +15,34 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ptxsw import checking
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.batches import alone
 from ptxsw.change import Change, Refusal
-from ptxsw.cost.decide import TUNED, Decision
-from ptxsw.cost.dominance import FALLS
-from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME, PLANNING, Budget, OutOfTime
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.trace import Trace
-from ptxsw.excerpt import Excerpt
-from ptxsw.ir import Module
 from ptxsw.kernel_progress import Progress, RewrittenState, rewritten
-from ptxsw.options import Options
 from ptxsw.parser import parse
-from ptxsw.rewrites import every, joint, named
-from ptxsw.rewrites.base import Found, Kernel, Made, Rewrite
-from ptxsw.rewrites.registers import Registers
-from ptxsw.rewrites.weighing import Asking, Scales, Weighed, WeighedText, cannot_count
+from ptxsw.rewrites import REGISTERS, every, named
+from ptxsw.rewrites.base import Kernel, Made
+from ptxsw.rewrites.jointly_planned import SHUFFLE, TOGETHER, UNIFORM_LOOPS, leads
 from ptxsw.target import plain_name
 
+# Of most kernels nothing is written: what weighs and checks is imported by the functions that do.
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
+    from ptxsw.emulator.trace import Trace
+    from ptxsw.excerpt import Excerpt
+    from ptxsw.ir import Module
+    from ptxsw.options import Options
+    from ptxsw.rewrites.base import Found, Rewrite
+    from ptxsw.rewrites.weighing import Asking, Weighed
     from ptxsw.toolchain.tuned import Tuned
 
     Steps = Generator[Question, Answered, "Progress"]
 
-_SHUFFLES = frozenset({joint.SHUFFLE, joint.UNIFORM_LOOPS})
+_SHUFFLES = frozenset({SHUFFLE, UNIFORM_LOOPS})
 
 
 def considered(options: Options) -> tuple[Rewrite, ...]:
@@ -52,7 +50,7 @@ def considered(options: Options) -> tuple[Rewrite, ...]:
     that have them. Raises ValueError for a name nobody knows."""
     names = None if options.rewrites is None else named(options.rewrites)
     if options.rewrites is None and (options.scheme, options.form) != ("auto", "auto"):
-        names = joint.TOGETHER
+        names = TOGETHER
     if names is None:
         names = named(["all"])
     return tuple(one for one in every() if one.name in names)
@@ -100,6 +98,8 @@ class Passes:
         else:
             left = (one for one in self._rewrites if one.name not in best.measured)
             each = yield from self._run(excerpt, tuple(left))
+        from ptxsw.cost.decide import TUNED, Decision
+
         each.decision = each.decision or Decision(bool(each.since), TUNED, str(best))
         return each
 
@@ -146,7 +146,7 @@ class Passes:
         auto = self._options.mode == "auto"
         for one in rewrites:
             wrong = None
-            if auto and one.name == Registers.name:  # for the text that is kept
+            if auto and one.name == REGISTERS:  # for the text that is kept
                 wrong = yield from self._weigh(each)
             made = None if wrong or one.name == given_up else self._find(one, each)
             if made is not None:
@@ -171,7 +171,7 @@ class Passes:
         span = each.function.span
         if not one.requires.may_apply(each.module.source.text[span.start : span.end]):
             return None
-        joined = one.name in joint.TOGETHER
+        joined = one.name in TOGETHER
         if not joined and (each.original.statistics.timed_out or each.budget.spent(PLANNING)):
             return None
         kernel = self._kernel(each, one.follows)
@@ -179,7 +179,7 @@ class Passes:
         outcomes: list[Found] = []
         if missing is None:
             outcomes = list(one.find(kernel))
-        elif joined and joint.leads(one.name, kernel):
+        elif joined and leads(one.name, kernel):
             outcomes = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
         changes = tuple(item for item in outcomes if isinstance(item, Change))
         refusals = tuple(item for item in outcomes if isinstance(item, Refusal))
@@ -196,7 +196,7 @@ class Passes:
             kernel,
             changes,
             refusals,
-            next((item for item in outcomes if isinstance(item, Choice)), None),
+            next((item for item in outcomes if not isinstance(item, Change | Refusal)), None),
         )
 
     def _kernel(self, each: Progress, follows: frozenset[str]) -> Kernel:
@@ -224,6 +224,8 @@ class Passes:
     def _write(self, one: Rewrite, each: Progress, made: Made) -> None:
         """Splice what a rewrite wrote, and check it. Of a kernel whose time runs out meanwhile the
         changes are kept that were checked by then."""
+        from ptxsw.rewrites import joint
+
         each.rest()
         late_check = self._is_weighed(one)
         for share in (CHECKING, 1.0):
@@ -258,6 +260,8 @@ class Passes:
         wrote it. Raises OutOfTime."""
         if self._stand_in is not None and made.rewrite == self._stand_in.name:
             return None
+        from ptxsw import checking
+
         return checking.problem(made, text, share)
 
     # ------------------------------------------------------------ weighing
@@ -269,13 +273,15 @@ class Passes:
             return None
         if each.is_measured:
             return "shuffles were chosen for the kernel without it"
+        from ptxsw.rewrites.weighing import cannot_count
+
         reason = cannot_count(self._arch)
         return None if reason is None else f"its cost in registers is not known: {reason}"
 
     def _is_weighed(self, one: Rewrite) -> bool:
         """Is what a rewrite makes weighed before it is checked? What is planned together is
         checked at once: where it fails, less of it may be right."""
-        alone = one.name not in joint.TOGETHER and one.name != Registers.name
+        alone = one.name not in TOGETHER and one.name != REGISTERS
         return self._options.mode == "auto" and alone
 
     def _weigh(self, each: Progress) -> Generator[Question, Answered, str | None]:
@@ -283,8 +289,11 @@ class Passes:
         rewrites is not weighed again. The name of a rewrite whose text is not right."""
         each.rest()
         new = each.states[each.weighed :]
-        if {each.made[s.number].rewrite for s in new} <= {Registers.name} or each.is_measured:
+        if {each.made[s.number].rewrite for s in new} <= {REGISTERS} or each.is_measured:
             return self._take_back_wrong(each, len(each.states))
+        from ptxsw.cost.dominance import FALLS
+        from ptxsw.rewrites.weighing import Scales, WeighedText
+
         begun = each.scales is not None
         if each.scales is None:
             block = each.excerpt.function.block_shape or self._options.block or self._block
@@ -339,6 +348,7 @@ class Passes:
         of it, and can be asked."""
         from ptxsw.cost.combined import Question
         from ptxsw.cost.counted import NotCounted
+        from ptxsw.rewrites.weighing import cannot_count
 
         number = len(each.made) - 1
         if not each.states or each.states[-1].number != number or cannot_count(self._arch):
@@ -365,10 +375,12 @@ class Passes:
 
     def _give_up(self, each: Progress, number: int, reason: str) -> None:
         """Take back what a rewrite has made, and say why. What earlier ones made stays."""
+        from ptxsw.rewrites import joint
+
         made = each.made[number]
         if joint.is_planned(made):  # what was said of other loads counted on it
             loads = [load.index for load in global_loads(made.kernel.trace)]
-            loops = [change for change in made.changes if change.rewrite == joint.UNIFORM_LOOPS]
+            loops = [change for change in made.changes if change.rewrite == UNIFORM_LOOPS]
             refusals = (
                 *(Refusal(made.rewrite, at, reason) for at in loads),
                 *(Refusal(loop.rewrite, loop.at, reason) for loop in loops),
@@ -383,7 +395,7 @@ def _last_built_on(rewrites: Sequence[Rewrite]) -> Rewrite | None:
     what such rewrites make at the end is weighed with all else."""
     base = None
     for number, one in enumerate(rewrites):
-        behind = any(not o.needs_ptxas and o.name != Registers.name for o in rewrites[number + 1 :])
+        behind = any(not o.needs_ptxas and o.name != REGISTERS for o in rewrites[number + 1 :])
         base = one if one.needs_ptxas and behind else base
     return base
 

@@ -18,11 +18,9 @@ from ptxsw.ir import Function, Module
 from ptxsw.kernel_progress import Progress
 from ptxsw.options import DEFAULT_ASSUME, FORMS, MODES, SCHEMES, Options, block_shape
 from ptxsw.parser import parse
-from ptxsw.passes import Passes, answers, considered
+from ptxsw.passes import Passes, answers
 from ptxsw.report import model
-from ptxsw.report.describe import describe
 from ptxsw.report.outcome import kernel_report, waiting_report
-from ptxsw.report.over_stores import REWRITES, concerned, over_stores
 from ptxsw.report.shown import Report
 from ptxsw.toolchain.jobs import LONG
 from ptxsw.workers import streamed
@@ -30,8 +28,7 @@ from ptxsw.workers import streamed
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
-    from ptxsw.emulator.trace import Trace
-    from ptxsw.findings.launched import Executed
+    from ptxsw.description import Description
     from ptxsw.rewrites.base import Rewrite
     from ptxsw.verify.launches import Launch
 
@@ -42,15 +39,6 @@ __all__ = [
 
 _WAITING = 4
 """Kernels of a process that wait to be weighed together. All that is known of them is held."""
-
-
-class DescribedBlock(Struct, frozen=True):
-    """The threads of a block for which accesses are described; None: rows of whole warps. Of
-    kernels with a launch, by `findings.launched.of_kernel`, its blocks are described, and what it
-    executes counts."""
-
-    block: tuple[int, int, int] | None
-    launches: Mapping[str, Launch] = field(default_factory=dict)
 
 
 class Result(Struct, frozen=True):
@@ -112,9 +100,12 @@ def inspect(
     jobs: int = 1,
 ) -> Result:
     """As `optimize`, with the accesses of `analyze` in the report. Raises what these raise."""
+    from ptxsw.description import Description  # not needed to rewrite
+
+    options = options or Options()
     given = None if block is None else block_shape(block)
-    shape = DescribedBlock(given, launches or {})
-    return _run(text, options or Options(), name, watch, shape, jobs)
+    description = Description(options, given, launches or {})
+    return _run(text, options, name, watch, description, jobs)
 
 
 class KernelOutcome(Struct, frozen=True):
@@ -189,13 +180,13 @@ def _run(
     options: Options,
     name: str,
     watch: Watch | None = None,
-    shape: DescribedBlock | None = None,
+    description: Description | None = None,
     jobs: int = 1,
     keep: OutcomeStore | None = None,
     stand_in: Rewrite | None = None,
 ) -> Result:
-    """Parse; send each kernel through the rewrites; splice what they wrote; report. With a `shape`
-    the report has the accesses."""
+    """Parse; send each kernel through the rewrites; splice what they wrote; report, with a
+    `description` the accesses, too."""
     begin = perf_counter()
     module = parse(text, name)
     arch = options.arch or _arch(module)
@@ -203,9 +194,8 @@ def _run(
     if watch is not None:
         waiting = [_named(waiting_report(module, function)) for function in functions]
         watch.begin(_report(name, arch, begin, waiting))
-    passes = Passes(options, arch, shape.block if shape else None, stand_in=stand_in)
+    passes = Passes(options, arch, description.block if description else None, stand_in=stand_in)
     excerpts = Excerpts(module)
-    beside = None if shape is None else _beside(options, arch, shape)
 
     def task(number: int) -> Generator[Question, Answered, KernelOutcome]:
         excerpt = excerpts.of(functions[number])
@@ -215,11 +205,12 @@ def _run(
             outcome = msgpack.decode(known, type=KernelOutcome)
         else:
             each = yield from passes.steps(excerpt)
-            other = None
-            if beside is not None and concerned(each.original):
-                other = yield from beside.run_again(excerpt, each.original)
-            run = None if shape is None else _executed(each.original, shape)
-            outcome = _outcome(each, other, shape, arch, run, smt2=options.smt2)
+            if description is None:
+                kernel = kernel_report(each)
+            else:
+                kernel = yield from description.steps(excerpt, each, arch)
+            proofs = _proofs(each) if options.smt2 else {}
+            outcome = KernelOutcome(_named(kernel), each.since, proofs)
             if keep is not None:
                 keep.put(excerpt.source.text, line, msgpack.encode(outcome))
         return replace(outcome, edits=tuple(map(excerpt.whole, outcome.edits)))
@@ -260,53 +251,6 @@ def _shortest_first(functions: Sequence[Function]) -> list[int]:
 def _report(name: str, arch: str | None, begin: float, kernels: list[model.Kernel]) -> Report:
     seconds = round(perf_counter() - begin, 6)
     return Report(ptxsw.__version__, name, arch, seconds, tuple(kernels))
-
-
-def _beside(options: Options, arch: str | None, shape: DescribedBlock) -> Passes | None:
-    """The rewrites of loads over stores, where others were asked for: what they would do."""
-    if {one.name for one in considered(options)}.issuperset(REWRITES):
-        return None
-    alone = replace(options, mode="force", scheme="auto", form="auto", rewrites=REWRITES)
-    return Passes(alone, arch, shape.block)
-
-
-def _executed(trace: Trace, shape: DescribedBlock) -> Executed | None:
-    """What the launch of a kernel executes; None where none is given. Raises ValueError where it
-    cannot be run."""
-    if not shape.launches:
-        return None
-    from ptxsw.findings.launched import executed, of_kernel  # not needed to rewrite
-
-    launch = of_kernel(trace.module, trace.function, shape.launches)
-    counts = None if launch is None else executed(trace.module, trace.function, launch)
-    if isinstance(counts, str):
-        raise ValueError(counts)
-    return counts
-
-
-def _outcome(
-    each: Progress,
-    other: Progress | None,
-    shape: DescribedBlock | None,
-    arch: str | None,
-    run: Executed | None,
-    *,
-    smt2: bool,
-) -> KernelOutcome:
-    """What is kept of a kernel. `other` says what becomes of its loads over stores, if `each` does
-    not; `run` what its launch executes."""
-    kernel = kernel_report(each)
-    if shape is not None:
-        from ptxsw.findings.judge import judged  # not needed to rewrite
-
-        threads = shape.block if run is None else run.block
-        accesses, rows = describe(each.original, kernel, threads)
-        served = over_stores(kernel if other is None else kernel_report(other), accesses)
-        accesses = tuple(replace(a, over_stores=served.get(a.line)) for a in accesses)
-        block = threads and (each.original.function.block_shape or threads)
-        described = replace(kernel, accesses=accesses, rows=rows, block=block)
-        kernel = judged(each.original, described, threads, arch, executed=run)
-    return KernelOutcome(_named(kernel), each.since, _proofs(each) if smt2 else {})
 
 
 def _named(kernel: model.Kernel) -> model.Kernel:

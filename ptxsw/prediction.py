@@ -38,8 +38,7 @@ from ptxsw.report import predicted
 from ptxsw.report import prediction as model
 from ptxsw.report.outcome import kernel_report
 from ptxsw.report.prediction import Prediction
-from ptxsw.rewrites import REWRITES, named
-from ptxsw.rewrites.registers import Registers
+from ptxsw.rewrites import REGISTERS, REWRITES, named
 from ptxsw.target import plain_name
 from ptxsw.toolchain.ptxas import AssemblyError, NoPtxas
 
@@ -53,7 +52,6 @@ _TIMEOUT = 60.0  # seconds of one run of ptxas
 _NOT_MADE = (NoPtxas, AssemblyError, BadCubin, subprocess.TimeoutExpired)
 FEW = 8
 """Kernels of a text up to which it is said what rewrites would change."""
-_REGISTERS = Registers.name
 _LEFT_OUT = f"more than {FEW} kernels: what rewrites would change is told of one, or by --rewrites"
 _NO_LAUNCH = "no launch is given: how often loops turn and what caches hold is not known"
 _NO_BLOCK = "the block is not known: no occupancy; name one, or a launch"
@@ -311,12 +309,12 @@ class _Text:
     ) -> model.Kernel:
         """The kernel with what ptxas makes of it under other limits of registers; or with the
         reason why that cannot be told."""
-        report = kernel_report(self._made(function, block, _REGISTERS))
+        report = kernel_report(self._made(function, block, REGISTERS))
         details = [one.detail for one in report.rewrites or ()]
         details += [one.detail for one in report.refusals or ()]
         outcomes = [each for detail in details for each in detail.get("outcomes", ())]
         if not outcomes:
-            reasons = [f"{_REGISTERS}: {refusal.reason}" for refusal in report.refusals or ()]
+            reasons = [f"{REGISTERS}: {refusal.reason}" for refusal in report.refusals or ()]
             return replace(kernel, notes=(*kernel.notes, *reasons))
         return replace(kernel, candidates=tuple(map(predicted.candidate, outcomes)))
 

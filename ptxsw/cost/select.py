@@ -72,6 +72,11 @@ class Choice(Struct, frozen=True):
     gain: float | None
     reason: str
 
+    @property
+    def is_measured(self) -> bool:
+        """Did a measurement decide?"""
+        return self.by == TUNED
+
 
 def choose(
     rows: Sequence[GroupVariants], original: Figures, scale: Scale | None, policy: Policy

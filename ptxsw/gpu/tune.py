@@ -24,9 +24,8 @@ from ptxsw.gpu.problem import PreparedLaunch, from_launch
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
 from ptxsw.report import model
-from ptxsw.rewrites import every, named
-from ptxsw.rewrites.joint import TOGETHER
-from ptxsw.rewrites.registers import Registers
+from ptxsw.rewrites import REGISTERS, every, named
+from ptxsw.rewrites.jointly_planned import TOGETHER
 from ptxsw.toolchain.ptxas import AssemblyError
 from ptxsw.toolchain.tuned import Tuned, same_arch, store
 from ptxsw.verify.launches import Launch
@@ -100,9 +99,9 @@ def variants(text: str, options: pipeline.Options, name: str = "<ptx>") -> list[
     kept = _kept_by_auto(text, options, name)
     if kept:
         add("+".join(kept), "", replace(options, mode="force", rewrites=kept))
-    alone = replace(options, mode="force", rewrites=(Registers.name,))
+    alone = replace(options, mode="force", rewrites=(REGISTERS,))
     for limit in _register_limits(text, alone, name):
-        add(f"{Registers.name}={limit}", "", replace(alone, register_limit=limit))
+        add(f"{REGISTERS}={limit}", "", replace(alone, register_limit=limit))
     return candidates
 
 

@@ -29,6 +29,7 @@ from ptxsw.plan import Plan
 from ptxsw.plan import ServedLoad as ServedLoad
 from ptxsw.report import model
 from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.jointly_planned import FOR_SHUFFLES, SHUFFLE
 from ptxsw.rewrites.shuffle import Shuffle
 
 BOUNDS = ("noload", "nocorner")
@@ -39,9 +40,9 @@ _NO_PROOF = model.Proof("assumed", ("that results do not matter",))
 class UpperBound(Struct, frozen=True):
     """See above."""
 
-    name: ClassVar[str] = Shuffle.name
+    name: ClassVar[str] = SHUFFLE
     summary: ClassVar[str] = "Loads that could become shuffles are left out: results are wrong."
-    requires: ClassVar[Requires] = Shuffle.requires
+    requires: ClassVar[Requires] = FOR_SHUFFLES
     needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
     bound: str

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
-from ptxsw.change import Change, Refusal
-from ptxsw.cost.decide import Decision, ResourceUse
-from ptxsw.ir import Function, Module
-from ptxsw.kernel_progress import Progress
-from ptxsw.plan import Proof, ServedLoad, UniformLoop, WrapGuard
+from ptxsw.plan import ServedLoad, UniformLoop
 from ptxsw.report import model
-from ptxsw.rewrites.base import Made
-from ptxsw.rewrites.joint import RefusedSource
+from ptxsw.rewrites.jointly_planned import RefusedSource
+
+if TYPE_CHECKING:
+    from ptxsw.change import Change, Refusal
+    from ptxsw.cost.decide import Decision, ResourceUse
+    from ptxsw.ir import Function, Module
+    from ptxsw.kernel_progress import Progress
+    from ptxsw.plan import Proof, WrapGuard
+    from ptxsw.rewrites.base import Made
 
 
 def kernel_report(progress: Progress) -> model.Kernel:

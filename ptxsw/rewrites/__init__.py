@@ -4,36 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ptxsw.rewrites.bank_conflicts import BankConflicts
-from ptxsw.rewrites.base import Rewrite
-from ptxsw.rewrites.load_elimination import LoadElimination
-from ptxsw.rewrites.memory_spaces import MemorySpaces
-from ptxsw.rewrites.narrowing import Narrowing
-from ptxsw.rewrites.read_only_loads import ReadOnlyLoads
-from ptxsw.rewrites.registers import Registers
-from ptxsw.rewrites.scalar_replacement import ScalarReplacement
-from ptxsw.rewrites.shuffle import Shuffle
-from ptxsw.rewrites.strength_reduction import StrengthReduction
-from ptxsw.rewrites.uniform_loops import UniformLoops
-from ptxsw.rewrites.vectorize import Vectorize
+from ptxsw import isa
+from ptxsw.rewrites.base import Deferred, Requires, Rewrite
+from ptxsw.rewrites.jointly_planned import (
+    FOR_SHUFFLES,
+    LOAD_ELIMINATION,
+    SHUFFLE,
+    UNIFORM_LOOPS,
+)
+
+REGISTERS = "registers"
+
+_SCALAR = isa.opcodes(isa.Trait.SCALAR_ACCESS)
+_GENERIC = Requires(
+    (3, 1), "has no generic addresses", 20, "has no generic addresses",
+    words=tuple(f"{opcode}." for opcode in sorted(_SCALAR)),
+)  # fmt: skip
+_BY_NC = Requires(
+    (3, 1), "has no loads by .nc", 32, "has no loads by .nc", words=("ld.global.",)
+)  # fmt: skip
+_WIDE = ("div.u64", "div.s64", "rem.u64", "rem.s64", "mul.lo.u64", "mul.lo.s64")
+_VECTORS = ("ld.global", "ld.local", "ld.shared", "st.global", "st.local", "st.shared")
+_CARRIED = ("ld.global", "ld.shared", "st.")
+_SHORTER = Requires(words=("ld.", "st."), shorter_code=True)
 
 REWRITES: tuple[Rewrite, ...] = (
-    MemorySpaces(),
-    Narrowing(),
-    ReadOnlyLoads(),
-    ScalarReplacement(),
-    LoadElimination(),
-    UniformLoops(),
-    Shuffle(),
-    Vectorize(),
-    BankConflicts(),
-    StrengthReduction(),  # behind others, from which a loop that stands twice hides its accesses
-    Registers(),
+    Deferred("memory-spaces", _GENERIC),
+    Deferred("narrowing", Requires(words=_WIDE)),
+    Deferred("read-only-loads", _BY_NC, needs_ptxas=True),
+    Deferred("scalar-replacement", Requires(words=_CARRIED), needs_ptxas=True),
+    Deferred(LOAD_ELIMINATION),
+    Deferred(UNIFORM_LOOPS, FOR_SHUFFLES),
+    Deferred(SHUFFLE, FOR_SHUFFLES),
+    Deferred("vectorize", Requires(words=_VECTORS)),
+    Deferred("bank-conflicts", Requires(words=(".shared",))),
+    # Behind others, from which a loop that stands twice hides its accesses. A second loop takes
+    # registers that only ptxas can count.
+    Deferred("strength-reduction", _SHORTER, needs_ptxas=True),
+    Deferred(REGISTERS),  # asks ptxas itself
 )
 """Those that are part of ptxsw."""
 
 _OTHERS: list[Rewrite] = []
-_NAMED_ALONE = frozenset({Registers.name})
+_NAMED_ALONE = frozenset({REGISTERS})
 
 
 def every() -> tuple[Rewrite, ...]:

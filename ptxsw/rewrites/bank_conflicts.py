@@ -48,7 +48,7 @@ from ptxsw.rewrites.bank_choice import (
     stays,
     ways,
 )
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
 
 _COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
@@ -64,8 +64,6 @@ class BankConflicts:
     summary: ClassVar[str] = (
         "Addresses of shared memory are permuted so that banks do not conflict."
     )
-    requires: ClassVar[Requires] = Requires(words=(".shared",))
-    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

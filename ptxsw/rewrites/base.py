@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Protocol
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from ptxsw.change import Change, Refusal
-from ptxsw.codegen.splice import Edit
-from ptxsw.cost.select import Choice
-from ptxsw.emulator.budget import Budget
-from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.trace import Trace
-from ptxsw.ir import Function, Module
-from ptxsw.options import Options
+if TYPE_CHECKING:
+    from ptxsw.change import Change, Refusal
+    from ptxsw.codegen.splice import Edit
+    from ptxsw.cost.select import Choice
+    from ptxsw.emulator.budget import Budget
+    from ptxsw.emulator.solver import Solver
+    from ptxsw.emulator.trace import Trace
+    from ptxsw.ir import Function, Module
+    from ptxsw.options import Options
 
-Found = Change | Refusal | Choice
+Found: TypeAlias = "Change | Refusal | Choice"
 
 
 class Requires(Struct, frozen=True):
@@ -93,14 +96,21 @@ class Made(Struct, frozen=True):
         return self.kernel.line(index)
 
 
-class Rewrite(Protocol):
-    """One way to change kernels. It keeps nothing from one kernel to the next."""
+class Search(Protocol):
+    """The part of a rewrite that looks at kernels: what its file in `rewrites/` holds."""
 
-    name: ClassVar[str]  # the word of the command line, the report and the tune store
-    summary: ClassVar[str]  # one sentence for `ptxsw rewrites`
-    requires: ClassVar[Requires]
-    needs_ptxas: ClassVar[bool]  # mode auto: only where ptxas can say what it costs
-    follows: ClassVar[frozenset[str]]  # instructions whose operands the trace must have
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str:
+        """One sentence for `ptxsw rewrites`."""
+        ...
+
+    @property
+    def follows(self) -> frozenset[str]:
+        """Instructions whose operands the trace must have."""
+        ...
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Changes that are proved right and worth making, what is left alone with the reason,
@@ -110,3 +120,51 @@ class Rewrite(Protocol):
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits of the module's text that make all of these changes."""
         ...
+
+
+class Rewrite(Search, Protocol):
+    """One way to change kernels. It keeps nothing from one kernel to the next. Its name is the word
+    of the command line, the report and the tune store."""
+
+    @property
+    def requires(self) -> Requires: ...
+
+    @property
+    def needs_ptxas(self) -> bool:
+        """Mode auto: is it made only where ptxas can say what it costs?"""
+        ...
+
+
+class Deferred(Struct, frozen=True):
+    """A rewrite of our own. The file with its search, `rewrites/NAME.py`, is imported when a kernel
+    has what the rewrite requires: importing them all costs more than reading most kernels."""
+
+    name: str
+    requires: Requires = Requires()
+    needs_ptxas: bool = False
+
+    @property
+    def search(self) -> Search:
+        """What its file holds: of "bank-conflicts" the class `BankConflicts`."""
+        return _search(self.name)
+
+    @property
+    def summary(self) -> str:
+        return self.search.summary
+
+    @property
+    def follows(self) -> frozenset[str]:
+        return self.search.follows
+
+    def find(self, kernel: Kernel) -> Iterator[Found]:
+        return self.search.find(kernel)
+
+    def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
+        return self.search.lower(kernel, changes)
+
+
+@cache
+def _search(name: str) -> Search:
+    module = import_module(f"ptxsw.rewrites.{name.replace('-', '_')}")
+    search: Search = getattr(module, name.title().replace("-", ""))()
+    return search

@@ -4,14 +4,12 @@ plans for all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
-from ptxsw.change import Change, Line, Refusal
+from ptxsw.change import Change, Refusal
 from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
 from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.codegen.lower_shuffle import lower as _lower
@@ -22,23 +20,17 @@ from ptxsw.emulator.budget import OUT_OF_TIME
 from ptxsw.ir import Module
 from ptxsw.plan import Plan, Proof
 from ptxsw.rewrites.base import Found, Kernel, Made
+from ptxsw.rewrites.jointly_planned import (
+    LOAD_ELIMINATION,
+    SHUFFLE,
+    TOGETHER,
+    UNIFORM_LOOPS,
+    RefusedSource,
+)
 from ptxsw.rewrites.planning import PlanDecision, decide
 from ptxsw.shuffle.candidate_plan import CandidatePlan, RefusedLoad
 from ptxsw.shuffle.combine import without
 from ptxsw.shuffle.legality import Legality
-
-LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE = "load-elimination", "uniform-loops", "shuffle"
-TOGETHER = (LOAD_ELIMINATION, UNIFORM_LOOPS, SHUFFLE)
-
-
-class RefusedSource(Struct, frozen=True):
-    """The load whose value a refused load would have taken, and the lanes between them."""
-
-    index: int
-    delta: int
-
-    def facts(self, line: Line) -> Mapping[str, Any]:
-        return {"source_line": line(self.index), "delta": self.delta}
 
 
 def is_planned(made: Made) -> bool:
@@ -52,11 +44,6 @@ def follows_lines(made: Made) -> bool:
     """Are the lines of the plan checked, and not what they make of the kernel? `validate` proves
     loops that a vote drives, and all that is in them."""
     return is_planned(made) and not any(c.rewrite == UNIFORM_LOOPS for c in made.changes)
-
-
-def leads(name: str, kernel: Kernel) -> bool:
-    """Is it this rewrite that plans for those that are planned together?"""
-    return name == [one for one in TOGETHER if one in kernel.considered][-1]
 
 
 def find(kernel: Kernel) -> Iterator[Found]:

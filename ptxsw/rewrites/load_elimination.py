@@ -24,19 +24,18 @@ from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue, lower, l
 from ptxsw.codegen.splice import Edit
 from ptxsw.cost.select import Choice
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.jointly_planned import LOAD_ELIMINATION, leads
 from ptxsw.rewrites.kept_values import kept_values
 from ptxsw.rewrites.partial_loads import joined_loads
 
 
 class LoadElimination:
-    """See above. Plain repeats are planned together with the others of `joint.TOGETHER`. Whoever
+    """See above. Plain repeats are planned together with the others of `TOGETHER`. Whoever
     asks for a scheme or a form asks for these alone."""
 
-    name: ClassVar[str] = joint.LOAD_ELIMINATION
+    name: ClassVar[str] = LOAD_ELIMINATION
     summary: ClassVar[str] = "A load of bytes that this thread has in a register becomes a copy."
-    requires: ClassVar[Requires] = Requires()
-    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
@@ -44,7 +43,7 @@ class LoadElimination:
         options, kept = kernel.options, list[Change | Refusal]()
         if (options.scheme, options.form) == ("auto", "auto"):
             kept = list(kept_values(kernel))
-        planned = list(joint.find(kernel)) if joint.leads(self.name, kernel) else []
+        planned = list(joint.find(kernel)) if leads(self.name, kernel) else []
         served = {one.at for one in (*kept, *planned) if isinstance(one, Change)}
         if (options.scheme, options.form) == ("auto", "auto"):
             joined = list(joined_loads(kernel, frozenset(served)))

@@ -29,7 +29,7 @@ from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Mem, Reg
 from ptxsw.options import GLOBAL_PARAMETERS
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
 
 _ACCESSES = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 _WINDOWS = frozenset({"shared", "local"})
@@ -42,11 +42,6 @@ class MemorySpaces:
 
     name: ClassVar[str] = "memory-spaces"
     summary: ClassVar[str] = "Generic accesses name the state space in which they are known to lie."
-    requires: ClassVar[Requires] = Requires(
-        (3, 1), "has no generic addresses", 20, "has no generic addresses",
-        words=tuple(f"{opcode}." for opcode in sorted(_ACCESSES)),
-    )  # fmt: skip
-    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

@@ -34,7 +34,7 @@ from ptxsw.emulator.trace import OperandValues
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Int, Reg
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
 
 _DIVISIONS = frozenset({"div.u64", "div.s64", "rem.u64", "rem.s64"})
 _PRODUCTS = frozenset({"mul.lo.u64", "mul.lo.s64"})
@@ -52,8 +52,6 @@ class Narrowing:
     summary: ClassVar[str] = (
         "64-bit operations on values that fit 32 bits are computed with 32 bits."
     )
-    requires: ClassVar[Requires] = Requires(words=(*_DIVISIONS, *_PRODUCTS))
-    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = _DIVISIONS | _PRODUCTS
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

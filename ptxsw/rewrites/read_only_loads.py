@@ -36,7 +36,7 @@ from ptxsw.emulator.trace import Access
 from ptxsw.ir import Instruction, type_width
 from ptxsw.options import NO_ALIAS, NO_OUTSIDE_WRITER
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
 from ptxsw.rewrites.entry_test import LIMITS, entry_test, grid_below, obstacle_to_versions
 from ptxsw.rewrites.other_writers import obstacle
 
@@ -48,10 +48,6 @@ class ReadOnlyLoads:
 
     name: ClassVar[str] = "read-only-loads"
     summary: ClassVar[str] = "Loads of global memory that the kernel does not write are read-only."
-    requires: ClassVar[Requires] = Requires(
-        (3, 1), "has no loads by .nc", 32, "has no loads by .nc", words=("ld.global.",)
-    )
-    needs_ptxas: ClassVar[bool] = True
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

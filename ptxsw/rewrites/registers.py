@@ -32,7 +32,7 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.cost.occupancy import OccupancyStep, limits, occupancy, register_steps
 from ptxsw.ir import Special
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
 
 _VERSION = (8, 7)
 _STATIC = 48 << 10  # bytes of shared memory that a block may have without being asked for
@@ -48,8 +48,6 @@ class Registers:
     summary: ClassVar[str] = (
         "Registers are limited, and spilled to shared memory, for more resident warps."
     )
-    requires: ClassVar[Requires] = Requires()
-    needs_ptxas: ClassVar[bool] = False  # it asks ptxas itself
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

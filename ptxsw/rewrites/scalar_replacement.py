@@ -51,12 +51,11 @@ from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Reg, type_width
 from ptxsw.options import FINITE_LOOPS
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
 from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
 from ptxsw.rewrites.hazards import hazard
-from ptxsw.rewrites.joint import RefusedSource
+from ptxsw.rewrites.jointly_planned import FOR_SHUFFLES, SHUFFLE, RefusedSource
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
-from ptxsw.rewrites.shuffle import Shuffle
 from ptxsw.rewrites.supposed import Supposed
 from ptxsw.shuffle.assumptions import NO_RACE
 
@@ -73,8 +72,6 @@ class ScalarReplacement:
     summary: ClassVar[str] = (
         "What a loop loads or stores again in every iteration stays in registers."
     )
-    requires: ClassVar[Requires] = Requires(words=("ld.global", "ld.shared", "st."))
-    needs_ptxas: ClassVar[bool] = True
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
@@ -161,8 +158,8 @@ def _without_source(
     """The loads that find no lane to take their value from, because the load of that lane is
     rotated. A shuffle from the register would save no load: a lane at the end of the warp makes
     it still, and rotation saves one for fewer instructions."""
-    asked = Shuffle.name in kernel.considered and kernel.options.scheme != "keep"
-    if not asked or Shuffle.requires.missing(kernel.module) is not None:
+    asked = SHUFFLE in kernel.considered and kernel.options.scheme != "keep"
+    if not asked or FOR_SHUFFLES.missing(kernel.module) is not None:
         return
     rotated = {d.at: d for d in details if isinstance(d, Carried) and d.source is not None}
     served = frozenset().union(*(_served(detail) for detail in details))
@@ -177,7 +174,7 @@ def _without_source(
         if cfg.block_of[load.index] in cfg.loops[rotated[at].header].blocks:
             source = RefusedSource(at, nearest.delta)
             reason = f"its source, the load at line {kernel.line(at)}, {_ROTATED}"
-            yield Refusal(Shuffle.name, load.index, reason, source, because_of=at)
+            yield Refusal(SHUFFLE, load.index, reason, source, because_of=at)
 
 
 def _count(details: Sequence[_Proved]) -> int:

@@ -15,21 +15,20 @@ from typing import ClassVar
 from ptxsw.change import Change
 from ptxsw.codegen.splice import Edit
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.jointly_planned import SHUFFLE, leads
 
 
 class Shuffle:
-    """See above. It is planned together with the others of `joint.TOGETHER`."""
+    """See above. It is planned together with the others of `TOGETHER`."""
 
-    name: ClassVar[str] = joint.SHUFFLE
+    name: ClassVar[str] = SHUFFLE
     summary: ClassVar[str] = "A load of bytes that another lane has just loaded becomes a shuffle."
-    requires: ClassVar[Requires] = Requires((6, 2), "has no activemask", 30, "has no shuffle")
-    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Changes, refusals, and the choice between schemes and forms."""
-        return joint.find(kernel) if joint.leads(self.name, kernel) else iter(())
+        return joint.find(kernel) if leads(self.name, kernel) else iter(())
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""

@@ -66,7 +66,7 @@ from ptxsw.ir import Instruction
 from ptxsw.plan import Proof
 from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases
 from ptxsw.rewrites.base import Found as Outcome
-from ptxsw.rewrites.base import Kernel, Requires
+from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_test import LoopTest
@@ -89,8 +89,6 @@ class StrengthReduction:
     summary: ClassVar[str] = (
         "Addresses in loops are computed from few bases, if a test finds that no index wraps."
     )
-    requires: ClassVar[Requires] = Requires(words=("ld.", "st."), shorter_code=True)
-    needs_ptxas: ClassVar[bool] = True  # a second loop takes registers that only it can count
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:

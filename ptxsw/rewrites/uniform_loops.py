@@ -17,23 +17,22 @@ from typing import ClassVar
 from ptxsw.change import Change
 from ptxsw.codegen.splice import Edit
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS, leads
 
 
 class UniformLoops:
-    """See above. It is planned together with the others of `joint.TOGETHER`."""
+    """See above. It is planned together with the others of `TOGETHER`."""
 
-    name: ClassVar[str] = joint.UNIFORM_LOOPS
+    name: ClassVar[str] = UNIFORM_LOOPS
     summary: ClassVar[str] = (
         "A loop that lanes leave at different times is driven by a vote of the warp."
     )
-    requires: ClassVar[Requires] = Requires((6, 2), "has no activemask", 30, "has no shuffle")
-    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Changes, refusals, and the choice between schemes and forms."""
-        return joint.find(kernel) if joint.leads(self.name, kernel) else iter(())
+        return joint.find(kernel) if leads(self.name, kernel) else iter(())
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:
         """The edits that make the changes."""

@@ -49,13 +49,12 @@ from ptxsw.isa import Effect
 from ptxsw.options import NO_FAULT_IN_STRUCT
 from ptxsw.plan import Proof
 from ptxsw.rewrites.adjacent_accesses import (
-    SPACES,
     AdjacentAccess,
     adjacent_accesses,
     by_offset,
     cache_policy,
 )
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Found, Kernel
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
 
@@ -80,10 +79,6 @@ class Vectorize:
 
     name: ClassVar[str] = "vectorize"
     summary: ClassVar[str] = "Accesses of one thread to adjacent addresses become one of a vector."
-    requires: ClassVar[Requires] = Requires(words=tuple(
-        f"{opcode}.{space}" for opcode in ("ld", "st") for space in sorted(SPACES)
-    ))  # fmt: skip
-    needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Found]:

@@ -12,15 +12,12 @@ PRICES = tuple(prices())
 
 @pytest.mark.parametrize("one", PRICES, ids=lambda one: one.name)
 def test_what_is_there_for_a_rewrite(one: Price) -> None:
-    """Others ask only for what one cannot say as a rewrite: `checking` and `passes` what the check
-    and the last pricing need, `prediction` and `tune` the limits of `registers`, the report why an
-    access stays."""
+    """Others ask only for what one cannot say as a rewrite: `checking` what the check needs,
+    `tune` the limits of `registers`, the report why an access stays."""
     assert all(one.code.values())
     assert one.tests
     assert one.page >= 5
-    assert set(one.elsewhere) <= {
-        "checking.py", "gpu/tune.py", "passes.py", "prediction.py", "report/over_stores.py",
-    }  # fmt: skip
+    assert set(one.elsewhere) <= {"checking.py", "gpu/tune.py", "report/over_stores.py"}
 
 
 def test_narrowing_costs_two_files() -> None:

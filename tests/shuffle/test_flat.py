@@ -16,8 +16,8 @@ from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.report.model import Kernel
-from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import Made
+from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS
 from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate
 from ptxsw.verify.proving import Proof, prove
@@ -88,7 +88,7 @@ def test_shuffles_stay_where_the_loop_does_not_become_uniform(
     problem = checking.problem
 
     def unproved(made: Made, text: Module, share: float) -> str | None:
-        loops = any(change.rewrite == joint.UNIFORM_LOOPS for change in made.changes)
+        loops = any(change.rewrite == UNIFORM_LOOPS for change in made.changes)
         return checking.UNCHECKED if loops else problem(made, text, share)
 
     monkeypatch.setattr(checking, "problem", unproved)

@@ -13,7 +13,7 @@ import pytest
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.report.model import Kernel
-from ptxsw.rewrites.joint import TOGETHER
+from ptxsw.rewrites.jointly_planned import TOGETHER
 from ptxsw.simt import launch
 from tests.heads import head
 

@@ -1,0 +1,103 @@
+"""What a command imports. A start costs what it imports, and builds start thousands of times."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from ptxsw.rewrites import REWRITES
+
+ROOT = Path(__file__).parents[2]
+KERNELS = ROOT / "benchmarks" / "kernelgen" / "ptx"
+VECADD, JACOBI = KERNELS / "vecadd.ptx", KERNELS / "jacobi.ptx"
+
+PLAIN = """
+.version 7.0
+.target sm_80
+.address_size 64
+
+.visible .entry k(.param .u64 p)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [p];
+    ld.global.u32 %r1, [%rd1];
+    add.s32 %r2, %r1, 1;
+    st.global.u32 [%rd1], %r2;
+    ret;
+}
+"""
+
+
+def imported(program: str, *words: object) -> frozenset[str]:
+    """The modules that are there when a program has ended."""
+    whole = f"import sys\ntry:\n    {program}\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    line = [sys.executable, "-c", whole, *map(str, words)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+    return frozenset(done.stderr.split())
+
+
+def run(*words: object) -> frozenset[str]:
+    return imported("from ptxsw.__main__ import main; main()", *words)
+
+
+def among(modules: Iterable[str], *packages: str) -> list[str]:
+    """Those of the modules that are one of these, or in it."""
+    inside = tuple(f"{package}." for package in packages)
+    return sorted(m for m in modules if m in packages or m.startswith(inside))
+
+
+HEAVY = ("z3", "lark", "numpy", "typer", "click", "multiprocessing", "pathlib", "fractions")
+CHECKS = ("ptxsw.validate", "ptxsw.verify", "ptxsw.simt", "ptxsw.checking")
+JUDGES = ("ptxsw.findings", "ptxsw.description", "ptxsw.report.describe", "ptxsw.cost")
+
+
+def searches(modules: Iterable[str]) -> set[str]:
+    """The names of the rewrites whose files are among the modules."""
+    files = {f"ptxsw.rewrites.{one.name.replace('-', '_')}": one.name for one in REWRITES}
+    return {name for file, name in files.items() if file in modules}
+
+
+def test_the_pipeline_imports_no_rewrite_and_no_check() -> None:
+    modules = imported("import ptxsw.pipeline")
+    assert not among(modules, *HEAVY, *CHECKS, *JUDGES)
+    assert among(modules, "ptxsw.rewrites") == [
+        "ptxsw.rewrites", "ptxsw.rewrites.base", "ptxsw.rewrites.jointly_planned",
+    ]  # fmt: skip
+    assert not {m for m in modules if m.startswith(("ptxsw.codegen.lower", "ptxsw.shuffle.l"))}
+
+
+@pytest.mark.parametrize("name", ["memory-spaces", "narrowing", "vectorize", "read-only-loads"])
+def test_a_rewrite_that_changes_nothing_brings_no_other(name: str, tmp_path: Path) -> None:
+    kernel = tmp_path / "k.ptx"
+    kernel.write_text(PLAIN)
+    modules = run("optimize", kernel, "-o", tmp_path / "o", "--rewrites", name, "--mode", "force")
+    assert (tmp_path / "o").read_text() == PLAIN
+    assert searches(modules) <= {name}
+    assert not among(modules, "typer", "numpy", "lark", "z3", *CHECKS, *JUDGES)
+    assert not among(modules, "ptxsw.shuffle.legality", "ptxsw.rewrites.joint")
+
+
+def test_a_rewrite_without_its_words_is_not_imported(tmp_path: Path) -> None:
+    """No division, no product and no shared memory are in jacobi; `registers` is not asked for."""
+    modules = run("optimize", JACOBI, "-o", tmp_path / "o", "--mode", "force")
+    missing = {one.name for one in REWRITES} - searches(modules)
+    assert {"bank-conflicts", "registers"} <= missing
+    assert not among(modules, "typer", "numpy", "ptxsw.findings", "ptxsw.report.describe")
+
+
+def test_a_kernel_that_stays_is_not_checked(tmp_path: Path) -> None:
+    modules = run("optimize", VECADD, "-o", tmp_path / "o")
+    assert (tmp_path / "o").read_text() == VECADD.read_text()
+    assert not among(modules, "z3", "lark", "numpy", "typer", *CHECKS, "ptxsw.findings")
+
+
+def test_what_is_changed_is_checked(tmp_path: Path) -> None:
+    """So the tests above can fail."""
+    modules = run("optimize", JACOBI, "-o", tmp_path / "o", "--mode", "force")
+    assert "ptxsw.checking" in modules and "ptxsw.rewrites.joint" in modules
+    assert "ptxsw.description" in run("analyze", JACOBI)
