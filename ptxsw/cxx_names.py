@@ -12,10 +12,11 @@ from collections.abc import Callable
 from functools import cache
 
 from ptxsw.ir import Function, Module
+from ptxsw.patterns import pattern
 
 _MOST_NAMES = 8  # kernels named in an error
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++.1.dylib")
-_TAG = re.compile(r"\[abi:\w*\]")
+_TAG = pattern(r"\[abi:\w*\]")
 
 
 @cache

@@ -7,7 +7,6 @@ what one of them costs. Whatever else the file declares stays.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
@@ -17,10 +16,11 @@ from msgspec import Struct
 from ptxsw.codegen.splice import Edit, Origins, apply
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
+from ptxsw.patterns import pattern
 from ptxsw.source import Source, Span
 
-_BLANK = re.compile(r"(?:\s++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
-_OPERAND = re.compile(r"[,(\[{=]\s*+([A-Za-z_$][A-Za-z0-9_$]*+)")
+_BLANK = pattern(r"(?:\s++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+_OPERAND = pattern(r"[,(\[{=]\s*+([A-Za-z_$][A-Za-z0-9_$]*+)")
 
 
 class Excerpt(Struct, frozen=True, dict=True):

@@ -17,10 +17,11 @@ from ptxsw.emulator.node import Term, bottom_up, ones, signed, split
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.show import is_enclosed, show
 from ptxsw.emulator.spaces import may_point
+from ptxsw.patterns import pattern
 
 _LONGEST = 400  # characters, of every part: see `emulator.show`
 
-_SPECIAL = re.compile(r"%(n?tid|n?ctaid|n?cluster|clock|globaltimer|gridid|pm\d|total|dynamic)")
+_SPECIAL = pattern(r"%(n?tid|n?ctaid|n?cluster|clock|globaltimer|gridid|pm\d|total|dynamic)")
 """Special registers of 64 bits, or sums with others; GCC's parameters begin with % as well."""
 
 _INFIX = {

@@ -12,10 +12,11 @@ from msgspec import Struct
 from ptxsw.change import Line
 from ptxsw.codegen.splice import Edit, insert, line_end
 from ptxsw.ir import Function
+from ptxsw.patterns import pattern
 
 PRAGMA = '.pragma "enable_smem_spilling";'
-_MAXNREG = re.compile(r"\.maxnreg\s+\w+")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_MAXNREG = pattern(r"\.maxnreg\s+\w+")
+_COMMENT = pattern(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def candidate_name(limit: int | None, *, spills_to_shared: bool) -> str:

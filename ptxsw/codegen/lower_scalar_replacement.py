@@ -5,7 +5,6 @@ changes of the kernel share it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,9 +22,10 @@ from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Function, Instruction, Label, Mem, Operand, Reg, Symbol, type_width
 from ptxsw.parser import operand_spans
 from ptxsw.parser.scan import blank_comments
+from ptxsw.patterns import pattern
 from ptxsw.source import Source
 
-_WORD = re.compile(r"[%$\w]+")
+_WORD = pattern(r"[%$\w]+")
 
 
 class Carried(Struct, frozen=True):

@@ -7,8 +7,6 @@ the branch, into new registers.
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct, field
 
 from ptxsw import isa
@@ -18,6 +16,7 @@ from ptxsw.ir import Instruction, Reg
 from ptxsw.isa import Effect
 from ptxsw.parser import operand_spans
 from ptxsw.parser.scan import blank_comments
+from ptxsw.patterns import pattern
 from ptxsw.plan import Plan
 from ptxsw.source import Source
 
@@ -25,7 +24,7 @@ _ARITHMETIC = frozenset(
     "abs add and cvt mad max min mov mul mul24 neg not or selp shl shr sub xor".split()  # noqa: SIM905
 )
 _LONGEST = 16
-_WORD = re.compile(r"[%$\w]+")
+_WORD = pattern(r"[%$\w]+")
 
 
 def backward_slice(plan: Plan, reg: Reg, index: int, at: int) -> tuple[int, ...] | None:

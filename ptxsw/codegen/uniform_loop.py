@@ -21,7 +21,6 @@ has the literal member mask because all lanes that have not exited come to it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct, field
@@ -31,9 +30,10 @@ from ptxsw.codegen.names import Names
 from ptxsw.flow.cfg import ends_block
 from ptxsw.ir import Guard, Instruction, Reg, Symbol
 from ptxsw.parser.scan import blank_comments
+from ptxsw.patterns import pattern
 from ptxsw.plan import Plan, UniformLoop
 
-_GUARD = re.compile(r"@\s*!?\s*[^\s!]+\s+")
+_GUARD = pattern(r"@\s*!?\s*[^\s!]+\s+")
 
 
 class Uniform(Struct, dict=True):

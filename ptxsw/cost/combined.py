@@ -15,11 +15,12 @@ from typing import Final
 from msgspec import Struct
 
 from ptxsw.ir import Module
+from ptxsw.patterns import pattern
 
 _LONGEST: Final = 120_000  # characters of kernels in one file
-_SHARED: Final = re.compile(r"(?<!\.extern)\s\.shared\b")
-_CALL: Final = re.compile(r"\bcall\b")
-_NO_CODE: Final = re.compile(r'("[^"\n]*")|//[^\n]*|/\*.*?\*/|\s+', re.DOTALL)
+_SHARED: Final = pattern(r"(?<!\.extern)\s\.shared\b")
+_CALL: Final = pattern(r"\bcall\b")
+_NO_CODE: Final = pattern(r'("[^"\n]*")|//[^\n]*|/\*.*?\*/|\s+', re.DOTALL)
 
 
 class Question(Struct, frozen=True):

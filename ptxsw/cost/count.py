@@ -8,7 +8,6 @@ taken to be what the constant part of its sum says, everything else aligned to 1
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -21,12 +20,13 @@ from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.cost.ranking import WARP, CacheRequest, Figures, Wait
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.patterns import pattern
 from ptxsw.plan import Halo, Plan, ServedLoad
 
-_SPLIT = re.compile(r"[;{}\n]|//[^\n]*")
-_STATEMENT = re.compile(r"\s*(?:[\w$%]+:\s*)*(?:@!?\s*(?P<guard>[\w$%]+)\s+)?(?P<name>[a-z][\w.]*)")
-_LABEL = re.compile(r"\s*(?P<label>[\w$%]+)\s*:(?!:)")
-_TARGET = re.compile(r"bra(?:\.uni)?\s+(?P<label>[\w$%]+)")
+_SPLIT = pattern(r"[;{}\n]|//[^\n]*")
+_STATEMENT = pattern(r"\s*(?:[\w$%]+:\s*)*(?:@!?\s*(?P<guard>[\w$%]+)\s+)?(?P<name>[a-z][\w.]*)")
+_LABEL = pattern(r"\s*(?P<label>[\w$%]+)\s*:(?!:)")
+_TARGET = pattern(r"bra(?:\.uni)?\s+(?P<label>[\w$%]+)")
 
 _WORD, _LINE = 4, 128  # bytes that a shuffle moves for a lane, and of a wavefront
 _FREE = ("mov", "cvta", "ld.param", "pragma", "loc")

@@ -18,7 +18,6 @@ held to make the same code as without; where they do not, no line is given.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -35,10 +34,11 @@ from ptxsw.cost.pipes import pipe
 from ptxsw.flow.cfg import Block, Loop
 from ptxsw.ir import Module
 from ptxsw.parser import parse
+from ptxsw.patterns import pattern
 from ptxsw.toolchain.ptxas import Resources, assemble
 
 _FIRST_ARCH: Final = 70  # whose instructions have 16 bytes
-_LINKED_LATER: Final = re.compile(r"\.extern\s+\.(?!shared)")
+_LINKED_LATER: Final = pattern(r"\.extern\s+\.(?!shared)")
 _MEMORY: Final = frozenset(
     {"LD", "LDG", "LDL", "LDS", "LDC", "LDCU", "ST", "STG", "STL", "STS", "LDGSTS"}
 )

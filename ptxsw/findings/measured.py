@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -12,10 +11,11 @@ from ptxsw.cost import cubin
 from ptxsw.findings.base import KernelResources
 from ptxsw.findings.bounds import BOUNDS
 from ptxsw.ir import Module
+from ptxsw.patterns import pattern
 from ptxsw.source import Span
 from ptxsw.toolchain.ptxas import assemble
 
-_BOUND = re.compile(rf"\.(?:{'|'.join(BOUNDS)})\b[^.{{]*")
+_BOUND = pattern(rf"\.(?:{'|'.join(BOUNDS)})\b[^.{{]*")
 
 
 def measured(module: Module, arch: str) -> Mapping[str, KernelResources]:

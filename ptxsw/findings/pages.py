@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from ptxsw.patterns import pattern
+
 _HERE = Path(__file__).parent
 _PLACES = (_HERE / "findings.md", _HERE.parents[1] / "docs" / "findings.md")
-_SECTION = re.compile(r"^## (ptxsw-[a-z-]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_SECTION = pattern(r"^## (ptxsw-[a-z-]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 @lru_cache(maxsize=1)

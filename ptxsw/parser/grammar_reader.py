@@ -14,19 +14,20 @@ from ptxsw.parser.scan import blank_comments
 from ptxsw.parser.scope import Scope
 from ptxsw.parser.variables import BadDeclaration, Declaration
 from ptxsw.parser.variables import declaration as quick
+from ptxsw.patterns import pattern
 from ptxsw.source import Source, Span
 
 if TYPE_CHECKING:
     from lark import Token, Tree
 
 _GAP = r"(?:[ \t\r\n\f\v]|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*"
-_LABEL = re.compile(rf"([A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+){_GAP}:(?!:)", re.ASCII)
+_LABEL = pattern(rf"([A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+){_GAP}:(?!:)", re.ASCII)
 _BLANK = r"[ \t]+"
-_FILE = re.compile(
+_FILE = pattern(
     rf'\.file{_BLANK}[0-9]{{1,18}}{_BLANK}"[^"\n]*"(?:[ \t]*,[ \t]*[0-9]+){{0,2}}', re.ASCII
 )
-_IS_LOC = re.compile(r"\.loc(?![A-Za-z0-9_])", re.ASCII)
-_LOC = re.compile(
+_IS_LOC = pattern(r"\.loc(?![A-Za-z0-9_])", re.ASCII)
+_LOC = pattern(
     rf"""\.loc{_BLANK}([0-9]{{1,18}}){_BLANK}([0-9]{{1,18}})(?:{_BLANK}([0-9]{{1,18}}))?
     (?:[ \t]*,[^\n/]*)?""",
     re.VERBOSE | re.ASCII,

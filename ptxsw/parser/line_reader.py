@@ -14,31 +14,32 @@ from typing import Any, Protocol, TypeAlias
 
 from ptxsw.ir import Guard, Instruction, Statement
 from ptxsw.parser.node_factory import make_label, make_span
-from ptxsw.parser.operands import BLANKS, Operands, Unreadable, is_name, split
+from ptxsw.parser.operands import BLANKS, NAME, Operands, Unreadable, split
 from ptxsw.parser.scope import Scope
+from ptxsw.patterns import pattern
 from ptxsw.source import Source
 
 Head: TypeAlias = tuple[str, tuple[str, ...], str | None, int]
 Cut: TypeAlias = Callable[[str, str], tuple[str, str, str]]
 _IDENT = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
-_HEAD = re.compile(
+_HEAD = pattern(
     rf"""([ \t\r\f\v]*+)(?:(@[ \t]*+(?:![ \t]*+)?{_IDENT})[ \t]++)?
     ([A-Za-z][A-Za-z0-9_]*+(?:\.[A-Za-z0-9_]++(?:::[A-Za-z0-9_]++)*+)*+)[ \t]*+""",
     re.VERBOSE | re.ASCII,
 )
 # A line with other blanks before its operands than most lines of its text have.
-_LINE = re.compile(
+_LINE = pattern(
     rf"""([ \t\r\f\v]*+)(?:(@[ \t]*+(?:![ \t]*+)?{_IDENT})[ \t]++)?
     ([A-Za-z][A-Za-z0-9_]*+(?:\.[A-Za-z0-9_]++(?:::[A-Za-z0-9_]++)*+)*+)[ \t]++([^;/"\n]++)""",
     re.VERBOSE | re.ASCII,
-).fullmatch
+)
 # `.reg .b32 %r<5>` or `.param .b32 name`: some texts have one a register.
-declared = re.compile(
+DECLARED = pattern(
     rf"""[ \t\r]*+(\.reg|\.param)[ \t]*+\.([a-u][a-z0-9]*+)[ \t]++({_IDENT})
     (?:<([0-9]{{1,9}})>)?""",
     re.VERBOSE | re.ASCII,
-).fullmatch
-_ONE_TAB = re.compile(r"[a-z0-9]\t[%\[$]", re.ASCII)
+)
+_ONE_TAB = pattern(r"[a-z0-9]\t[%\[$]", re.ASCII)
 _SHORT = 16  # characters of texts that are no heads, but worth remembering
 _new: Any = tuple.__new__
 
@@ -139,7 +140,7 @@ def read_lines(reader: Reader, heads: Heads, opcodes: Opcodes, at: int, end: int
                 append(_new(Instruction, fields))
                 at = stop + step
                 continue
-        match = declared(line)
+        match = DECLARED.fullmatch(line)
         if match is not None:
             reader.declare_plain(match, at)
             at = stop + step
@@ -153,7 +154,7 @@ def read_lines(reader: Reader, heads: Heads, opcodes: Opcodes, at: int, end: int
 
 def _other_blanks(line: str, opcodes: Opcodes) -> tuple[Head | None, str]:
     """Head and operands of a line with other blanks between them than most of its text has."""
-    match = _LINE(line)
+    match = _LINE.fullmatch(line)
     if match is None:
         return None, ""
     blanks, guard, word, tail = match.groups()
@@ -168,7 +169,7 @@ def _above(reader: Reader, piece: str, at: int, stop: int) -> str:
     name = above.lstrip("\n")
     if not name:
         return line
-    if name[-1] == ":" and is_name(name[:-1]) is not None and line.lstrip(BLANKS)[:1] != ".":
+    if name[-1] == ":" and NAME.fullmatch(name[:-1]) is not None and line.lstrip(BLANKS)[:1] != ".":
         span = make_span(last - 1 - len(name), last - 1)
         reader.statements.append(make_label(name[:-1], span, reader.scope.number))
         return line

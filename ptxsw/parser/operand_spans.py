@@ -6,9 +6,10 @@ import re
 
 from ptxsw.ir import Instruction
 from ptxsw.parser.scan import blank_comments
+from ptxsw.patterns import pattern
 from ptxsw.source import Source, Span
 
-_HEAD = re.compile(
+_HEAD = pattern(
     r"(?:@\s*!?\s*[A-Za-z0-9_$%]+\s*)?[A-Za-z][A-Za-z0-9_.:]*(?:\s*\.[A-Za-z0-9_:]+)*", re.ASCII
 )
 

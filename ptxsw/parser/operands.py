@@ -24,10 +24,11 @@ from ptxsw.ir import (
 )
 from ptxsw.parser.node_factory import make_family, make_mem
 from ptxsw.parser.scope import Scope
+from ptxsw.patterns import pattern
 
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+)"
 _NUMBER = r"-?(?:0[xX][0-9A-Fa-f]{1,16}|0|[1-9][0-9]{0,17})"
-_FAST = re.compile(
+_FAST = pattern(
     rf"""[ \t\r\n\f\v]*(?:
       ({_NAME}) (?:\.([xyzwrgba]))?
     | ({_NUMBER})U?
@@ -43,11 +44,11 @@ _FAST = re.compile(
     )[ \t\r\n\f\v]*""",
     re.VERBOSE | re.ASCII,
 )
-is_name = re.compile(_NAME, re.ASCII).fullmatch
+NAME = pattern(_NAME, re.ASCII)
 _FLOAT_WIDTHS = {"0f": 32, "0F": 32, "0d": 64, "0D": 64}
 _DIGITS = frozenset("0123456789-")
 _NAMED = frozenset({Reg, Special, Symbol})
-_PIECE = re.compile(r"(?:[^,\[\](){}]++|\[[^\[\]]*+\]|\{[^{}]*+\}|\([^()]*+\))++")
+_PIECE = pattern(r"(?:[^,\[\](){}]++|\[[^\[\]]*+\]|\{[^{}]*+\}|\([^()]*+\))++")
 LIMIT = 1 << 64
 _COMPONENTS = {letter: at for four in ("xyzw", "rgba") for at, letter in enumerate(four)}
 BLANKS = " \t\r\n\f\v"  # what the grammar skips; `strip` alone takes Unicode's blanks, too
@@ -115,7 +116,7 @@ class Operands(dict[str, Operand]):
                 operand = _number(text)
                 if operand is not None:
                     pool.numbers[text] = operand
-            elif self.outer is None and is_name(text) is not None:
+            elif self.outer is None and NAME.fullmatch(text) is not None:
                 operand = self.scope.resolve(text)
             if operand is None:
                 operand = self._new(text, first)
@@ -157,7 +158,7 @@ class Operands(dict[str, Operand]):
         elif first == "(" and text[-1] == ")" and "(" not in text[1:]:
             pieces = [piece.strip(BLANKS) for piece in text[1:-1].split(",")]
             return Args(tuple(map(self.__getitem__, pieces)) if pieces != [""] else ())
-        elif is_name(text) is not None:
+        elif NAME.fullmatch(text) is not None:
             operand = self.scope.resolve(text)
         if operand is not None:
             return operand
@@ -193,7 +194,7 @@ class Operands(dict[str, Operand]):
         operand = self.get(base)
         if operand is None:
             base = base.strip(" ")
-            if is_name(base) is None:
+            if NAME.fullmatch(base) is None:
                 return None
             operand = self[base]
         elif type(operand) not in _NAMED:

@@ -21,28 +21,29 @@ from ptxsw.parser.variables import (
     BadDeclaration,
     usual_declaration,
 )
+from ptxsw.patterns import pattern
 from ptxsw.source import Source, Span
 
-_WORD = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
-_KIND = re.compile(
+_WORD = pattern(r"\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+_KIND = pattern(
     r"(?:\.(?:visible|extern|weak|common)\s+|\.attribute\s*\([^()]*(?:\([^()]*\))?[^()]*\)\s*)*"
     r"\.([A-Za-z_][A-Za-z0-9_]*)",
     re.ASCII,
 )
-_VERSION = re.compile(r"\.version\s+([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
-_TARGET = re.compile(r"\.target\s+([A-Za-z0-9_]+(?:\s*,\s*[A-Za-z0-9_]+)*)", re.ASCII)
-_ADDRESS_SIZE = re.compile(r"\.address_size\s+(32|64)(?![0-9])", re.ASCII)
-_FILE = re.compile(r'\.file\s+([0-9]{1,9})\s+"([^"\n]*)"(?:\s*,\s*[0-9]+\s*,\s*[0-9]+)?', re.ASCII)
-_SECTION = re.compile(r'\.section\s+[^{};/"]*\{', re.ASCII)
-_HEADER_PLAIN = re.compile(r'[^{};/"]*+[{;]')
-_PLAIN_VARIABLE = re.compile(
+_VERSION = pattern(r"\.version\s+([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
+_TARGET = pattern(r"\.target\s+([A-Za-z0-9_]+(?:\s*,\s*[A-Za-z0-9_]+)*)", re.ASCII)
+_ADDRESS_SIZE = pattern(r"\.address_size\s+(32|64)(?![0-9])", re.ASCII)
+_FILE = pattern(r'\.file\s+([0-9]{1,9})\s+"([^"\n]*)"(?:\s*,\s*[0-9]+\s*,\s*[0-9]+)?', re.ASCII)
+_SECTION = pattern(r'\.section\s+[^{};/"]*\{', re.ASCII)
+_HEADER_PLAIN = pattern(r'[^{};/"]*+[{;]')
+_PLAIN_VARIABLE = pattern(
     rf"""(?:\.(visible|extern|weak|common)[ ])?\.(global|const|shared|local)[ ]
     (?:\.align[ ]([0-9]{{1,9}})[ ])?\.([a-u][a-z0-9]*+)[ ]({NAME})
     (?:\[([0-9]{{0,18}})\])?(?:;|[ ]?(=))""",
     re.VERBOSE | re.ASCII,
 )
 _SPACES = frozenset({"global", "const", "shared", "local", "param", "reg", "tex", "surf", "sreg"})
-_NAMES = re.compile(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({NAME})', re.ASCII)
+_NAMES = pattern(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({NAME})', re.ASCII)
 
 
 class _Parser:

@@ -9,17 +9,18 @@ from functools import cached_property
 from itertools import accumulate, compress, count, repeat
 from operator import add, not_, sub
 
+from ptxsw.patterns import pattern
 from ptxsw.source import Span
 
-_TOKEN = re.compile(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|[{}]')
-_COMMENT = re.compile(r'(//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)|"[^"\n]*"')
+_TOKEN = pattern(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|[{}]')
+_COMMENT = pattern(r'(//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)|"[^"\n]*"')
 # A comment over lines, or a brace in a comment or in a string. Each begins with one literal
 # character, for which the search jumps.
-_COMMENTED = re.compile(r"/(?:\*|/[^\n{}]*+[{}])")
-_QUOTED = re.compile(r'"[^"\n{}]*+[{}]')
+_COMMENTED = pattern(r"/(?:\*|/[^\n{}]*+[{}])")
+_QUOTED = pattern(r'"[^"\n{}]*+[{}]')
 _NEAR = 4_000  # characters in which a closing brace is searched one by one
-_NOT_BLANK = re.compile(r"[^\n\r\t ]")
-_END = re.compile(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|;|\Z')
+_NOT_BLANK = pattern(r"[^\n\r\t ]")
+_END = pattern(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|;|\Z')
 
 
 class Braces:
@@ -110,9 +111,9 @@ def semicolon(text: str, start: int, end: int) -> int:
     return end
 
 
-_BLANK = re.compile(r"(?:[ \t\r\n\f\v]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
-_MARK = re.compile(r'[{}:"]|/[/*]')
-_LAST_WORD = re.compile(r"([A-Za-z0-9_$%]+)\Z", re.ASCII)
+_BLANK = pattern(r"(?:[ \t\r\n\f\v]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
+_MARK = pattern(r'[{}:"]|/[/*]')
+_LAST_WORD = pattern(r"([A-Za-z0-9_$%]+)\Z", re.ASCII)
 _SKIP_TO = {"//": "\n", "/*": "*/", '"': '"'}
 
 

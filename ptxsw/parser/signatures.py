@@ -14,16 +14,17 @@ from ptxsw.parser.variables import (
     declaration,
     is_plain,
 )
+from ptxsw.patterns import pattern
 from ptxsw.source import Source, Span
 
 NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
-HEADER = re.compile(
+HEADER = pattern(
     r'(?:[^{};/".]++|\.pragma\s*"[^"\n]*"\s*;|\.|//[^\n]*+|"[^"\n]*"|/\*(?:[^*]|\*(?!/))*\*/)*+'
     r"[{;]"
 )
 
 
-_SIGNATURE = re.compile(
+_SIGNATURE = pattern(
     rf"""((?:\s*\.[A-Za-z_][A-Za-z0-9_]*(?:\s*\([^()]*\)(?=\s*\.))?)*?)\s*
     \.(entry|func)\b\s*
     ((?:\.[A-Za-z_][A-Za-z0-9_]*\s*\([^()]*\)\s*)*)
@@ -43,7 +44,7 @@ _PARAMETER = rf"""{_BLANKS}\.(?:param|reg)[ ](?:\.align[ ][0-9]{{1,9}}[ ])?\.[a-
 
 
 _LIST = rf"\((?:{_PARAMETER}(?:,{_PARAMETER})*+|{_BLANKS})\)"
-USUAL = re.compile(
+USUAL = pattern(
     rf"""{_GAP}()(?:\.(visible|extern|weak)[ ])?\.(entry|func)[ ]++(?:{_LIST}{_BLANKS})?
     ({NAME}){_BLANKS}(?:{_LIST})?{_GAP}
     (?:\.[a-z]++(?:[ ][0-9]{{1,9}}(?:,[ ]*+[0-9]{{1,9}})*+)?{_GAP})*+[{{;]""",
@@ -51,7 +52,7 @@ USUAL = re.compile(
 )
 
 
-_DIRECTIVE = re.compile(r'\s*\.([A-Za-z_][A-Za-z0-9_]*)((?:"[^"]*"|[^."])*)', re.ASCII)
+_DIRECTIVE = pattern(r'\s*\.([A-Za-z_][A-Za-z0-9_]*)((?:"[^"]*"|[^."])*)', re.ASCII)
 
 
 def given(signature: Signature) -> Signature:

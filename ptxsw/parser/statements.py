@@ -16,7 +16,7 @@ from functools import cached_property
 from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Close, Directive, Open, Operand, Statement, Variable, type_width
 from ptxsw.parser import grammar_reader as grammar_reader
-from ptxsw.parser.line_reader import declared, read_lines
+from ptxsw.parser.line_reader import DECLARED, read_lines
 from ptxsw.parser.node_factory import (
     make_instruction,
     make_label,
@@ -30,10 +30,11 @@ from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_b
 from ptxsw.parser.scope import Scope
 from ptxsw.parser.surroundings import Guards, Surroundings
 from ptxsw.parser.variables import BadDeclaration, Declaration, usual_declaration
+from ptxsw.patterns import pattern
 from ptxsw.source import Span
 
 _IDENT = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
-_STATEMENT = re.compile(
+_STATEMENT = pattern(
     rf"""[ \t\r\n]*+(?:
       (?:(@[ \t]*+(?:![ \t]*+)?{_IDENT})[ \t]++)?
         ([A-Za-z][A-Za-z0-9_]*+(?:\.[A-Za-z0-9_]++(?:::[A-Za-z0-9_]++)*+)*+)
@@ -48,7 +49,7 @@ _STATEMENT = re.compile(
     re.VERBOSE | re.ASCII,
 )
 _COMMENT, _LABEL, _LOC, _DOTTED, _BRACE = 4, 5, 9, 10, 11
-_SIDE = re.compile(
+_SIDE = pattern(
     rf"""[ \t\r\n]*+(?:
       ({_IDENT}):(?!(?:[ \t\r\n]|//[^\n]*\n)*+\.(?:branchtargets|calltargets|callprototype)\b)
         [ \t]*(?://[^\n]*)?
@@ -64,9 +65,9 @@ _SIDE = re.compile(
 _SIDE_LABEL, _SIDE_LOC, _SIDE_BRACE, _SIDE_DECLARATION = 1, 2, 6, 7
 _PLAIN = 64  # names in a scope up to which they are held against the members of a family
 _SHARED = 8  # names of inner scopes in a table: each costs a search in every new text
-_LABELLED = re.compile(r"\s*\.(?:branchtargets|calltargets|callprototype)\b", re.ASCII)
-_WORD = re.compile(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({_IDENT})', re.ASCII)
-_DIRECTIVE = re.compile(r"\s*\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
+_LABELLED = pattern(r"\s*\.(?:branchtargets|calltargets|callprototype)\b", re.ASCII)
+_WORD = pattern(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({_IDENT})', re.ASCII)
+_DIRECTIVE = pattern(r"\s*\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _SPACES = frozenset({"reg", "param", "local", "shared", "global", "const", "tex", "sreg", "surf"})
 
 
@@ -151,7 +152,7 @@ class Reader:
             elif kind == _SIDE_BRACE:
                 self.brace(match.start(6))
             elif kind == _SIDE_DECLARATION:
-                plain = declared(match[7])
+                plain = DECLARED.fullmatch(match[7])
                 if plain is None:
                     return at
                 self.declare_plain(plain, match.start(7))
@@ -259,7 +260,7 @@ class Reader:
 
     def dotted(self, text: str, span: Span, label: str | None = None) -> None:
         """A directive or a declaration, `;` included, comments blanked."""
-        if label is None and (plain := declared(text[:-1])) is not None:
+        if label is None and (plain := DECLARED.fullmatch(text[:-1])) is not None:
             self.declare_plain(plain, span.start)
             return
         word = _DIRECTIVE.match(text)
@@ -295,7 +296,7 @@ class Reader:
         self.statements.extend(variables)
 
     def declare_plain(self, match: re.Match[str], at: int) -> None:
-        """Declare what `lines.declared` found in a line at offset `at`."""
+        """Declare what `DECLARED` found in a line at offset `at`."""
         space, kind, name, members = match.groups()
         scope = self.scope
         span = make_span(at + match.start(1), at + match.end() + 1)

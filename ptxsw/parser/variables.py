@@ -8,20 +8,21 @@ from msgspec import Struct
 
 from ptxsw.ir import Variable
 from ptxsw.parser.node_factory import make_variable
+from ptxsw.patterns import pattern
 from ptxsw.source import Span
 
 LINKAGES = frozenset({"visible", "extern", "weak", "common"})
 _NAME = r"(?:[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+|_)"
-_HEAD = re.compile(
+_HEAD = pattern(
     r"\s*((?:\.[A-Za-z_][A-Za-z0-9_:]*(?:\s*\([^()]*\))?\s*|(?<=[\s])[0-9]+\s*)+)", re.ASCII
 )
-_WORD = re.compile(r"\.([A-Za-z_][A-Za-z0-9_:]*(?:\s*\([^()]*\))?)|([0-9]+)", re.ASCII)
-_DECLARATOR = re.compile(
+_WORD = pattern(r"\.([A-Za-z_][A-Za-z0-9_:]*(?:\s*\([^()]*\))?)|([0-9]+)", re.ASCII)
+_DECLARATOR = pattern(
     rf"\s*({_NAME})\s*(?:<\s*([0-9]{{1,9}})\s*>)?((?:\s*\[\s*[0-9]{{0,18}}U?\s*\])*)\s*",
     re.ASCII,
 )
 _LONGEST = 18  # digits of a number
-_DIM = re.compile(r"\[\s*([0-9]*)")
+_DIM = pattern(r"\[\s*([0-9]*)")
 
 
 class BadDeclaration(Exception):
@@ -132,14 +133,14 @@ def declaration(text: str) -> tuple[Declaration, ...]:
         at += 1
 
 
-_is_name = re.compile(_NAME, re.ASCII).fullmatch
+_WHOLE_NAME = pattern(_NAME, re.ASCII)
 _PLAIN = frozenset({".param", ".reg"})
 
 
 def is_plain(space: str, kind: str, name: str) -> bool:
     """Are these words a declaration such as `.param .b64 name` or `.reg .u32 name`?"""
     is_named = space in _PLAIN and kind[0] == "." and kind[1:].isalnum()
-    return is_named and not kind[1:].startswith("v") and _is_name(name) is not None
+    return is_named and not kind[1:].startswith("v") and _WHOLE_NAME.fullmatch(name) is not None
 
 
 def usual_declaration(text: str) -> tuple[tuple[Declaration, bool], ...] | BadDeclaration | None:

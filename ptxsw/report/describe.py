@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from ptxsw.emulator.affine import Affine, constant
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Loc, Module
+from ptxsw.patterns import pattern
 from ptxsw.report import model
 from ptxsw.report.reuse import Along, OpenRow, Rows, Writes, calls, carried
 from ptxsw.report.turns import turns
@@ -204,8 +204,8 @@ def _located(trace: Trace) -> Iterator[tuple[int, SourcePlace]]:
             index += 1
 
 
-_TOOLKIT = re.compile(r"(^|/)(cuda|nvidia|targets)\b.*/include/")
-_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
+_TOOLKIT = pattern(r"(^|/)(cuda|nvidia|targets)\b.*/include/")
+_INLINED = pattern(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 
 
 def place_of(module: Module, loc: Loc) -> SourcePlace:

@@ -8,7 +8,6 @@ when an access is chosen.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -19,6 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ptxsw.codegen.splice import Edit
+from ptxsw.patterns import pattern
 from ptxsw.report.machine_code import MachineCode
 from ptxsw.report.model import Access, Kernel
 from ptxsw.report.prediction import Prediction
@@ -44,7 +44,7 @@ _MOST_SMT2 = 1_000_000  # characters of proofs in one file
 _MOST_ROWS = 400  # rows of a table of one kernel
 _SCRIPTS = ("dom", "colours", "listing", "pictures", "findings", "detail", "ranking", "main")
 
-_FILE = re.compile(r'^(\s*\.file\s+\d+\s+")[^"]*[/\\](?=[^"/\\]+")')  # with directories
+_FILE = pattern(r'^(\s*\.file\s+\d+\s+")[^"]*[/\\](?=[^"/\\]+")')  # with directories
 
 NO_SOURCES = Sources((), {})
 NO_MACHINE_CODE = MachineCode(None, (), "")

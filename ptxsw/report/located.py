@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import sha256
@@ -11,10 +10,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ptxsw.patterns import pattern
 from ptxsw.report.model import Finding
 from ptxsw.report.shown import Report
 
-_IGNORE = re.compile(r"ptxsw:\s*ignore(?:\[([^\]]*)\])?")
+_IGNORE = pattern(r"ptxsw:\s*ignore(?:\[([^\]]*)\])?")
 
 
 class Located(Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import global_loads
+from ptxsw.patterns import pattern
 from ptxsw.plan import ServedLoad, UniformLoop
 from ptxsw.report import model
 from ptxsw.rewrites.jointly_planned import RefusedSource
@@ -181,7 +182,7 @@ def _added(value: int) -> str:
 # ---------------------------------------------------------------- before anything is known
 
 _NO_TIME = "the time for the file was over before this kernel was finished"
-_LOADS = re.compile(
+_LOADS = pattern(
     r"""//[^\n]* | /\*.*?\*/
       | (?<![\w.$%]) (?P<load>ld\.(?![\w.:]*\b(?:param|shared|local|const)\b))""",
     re.DOTALL | re.VERBOSE,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from ptxsw.codegen.splice import Edit, apply
+from ptxsw.patterns import pattern
 from ptxsw.report.model import Kernel
 from ptxsw.report.shown import Report
 from ptxsw.source import Source, Span
@@ -48,8 +49,8 @@ def _after(source: Source, edits: list[Edit]) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------- before and after
 
-_WRITES = re.compile(r"\s*(?:@!?%\S+\s+)?[a-z][\w.:]*\s+(\{[^}]*\}|[^,;\s]+)")
-_OURS = re.compile(r"%sw_\w+")
+_WRITES = pattern(r"\s*(?:@!?%\S+\s+)?[a-z][\w.:]*\s+(\{[^}]*\}|[^,;\s]+)")
+_OURS = pattern(r"%sw_\w+")
 _MOST_LINES = 24  # of one change
 
 

@@ -36,6 +36,7 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
 from ptxsw.isa import Effect
+from ptxsw.patterns import pattern
 from ptxsw.permutation import ROW
 from ptxsw.plan import Proof
 from ptxsw.rewrites.bank_choice import (
@@ -241,7 +242,7 @@ def _named_elsewhere(kernel: Kernel, array: Variable) -> bool:
     return any(word.search(_COMMENT.sub("", part)) for part in rest)
 
 
-_COMMENT = re.compile(r"//[^\n]*")
+_COMMENT = pattern(r"//[^\n]*")
 
 
 def _too_little_known(traffic: Sequence[BankTraffic]) -> str | None:

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from ptxsw.ir import Variable, type_width
 from ptxsw.parser.scan import blank_comments
+from ptxsw.patterns import pattern
 
-_TOKEN = re.compile(r"\s*(?:([{},()+])|(-?[0-9][0-9A-Za-z.]*(?:[eE][+-]?[0-9]+)?)|([^\s{},()+]+))")
+_TOKEN = pattern(r"\s*(?:([{},()+])|(-?[0-9][0-9A-Za-z.]*(?:[eE][+-]?[0-9]+)?)|([^\s{},()+]+))")
 
 
 class Linked(Struct, frozen=True):

@@ -9,12 +9,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ptxsw.ir import Operand, Symbol
+from ptxsw.patterns import pattern
 from ptxsw.simt.machine import Machine
 from ptxsw.simt.memory import FIRST, LOCAL
 from ptxsw.simt.state import Fragment, Trap
 
 Routine = Callable[[Machine, Fragment, tuple[Operand, ...], tuple[Operand, ...]], None]
-_CONVERSION = re.compile(
+_CONVERSION = pattern(
     r"%(?P<flags>[-+ #0]*)(?P<width>\d+|\*)?(?:\.(?P<precision>\d+|\*))?(?P<size>hh|h|ll|l|j|z|t)?"
     r"(?P<kind>[diouxXeEfFgGaAcsp%])"
 )

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ptxsw.patterns import pattern
 from ptxsw.toolchain import programs
 
 SOURCES = frozenset({".cu", ".cuh"})
 _ELF, _ARCHIVE, _FATBIN = b"\x7fELF", b"!<arch>\n", b"\x50\xed\x55\xba"
 _CUBIN = 190  # e_machine of code for a GPU
 _HEAD = 16  # bytes of the head of a container
-_LOST = re.compile(r"^Extracting (?:PTX|ELF) file.*?\d+: (\S+)", re.MULTILINE)
+_LOST = pattern(r"^Extracting (?:PTX|ELF) file.*?\d+: (\S+)", re.MULTILINE)
 
 
 class UnreadableInput(Exception):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ptxsw.patterns import pattern
 from ptxsw.toolchain import find
 
 
@@ -97,10 +98,10 @@ def version(ptxas: str) -> str:
 
 
 _UNKNOWN = "is not defined for option 'gpu-name'"
-_COMPILING = re.compile(r"Compiling entry function '([^']+)'")
-_PROPERTIES = re.compile(r"Function properties for (\S+)")
-_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers")
+_COMPILING = pattern(r"Compiling entry function '([^']+)'")
+_PROPERTIES = pattern(r"Function properties for (\S+)")
+_STACK = pattern(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = pattern(r"Used (\d+) registers")
 
 
 def resources(messages: str) -> Iterator[Resources]:

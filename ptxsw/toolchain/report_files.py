@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 
+from ptxsw.patterns import pattern
 from ptxsw.toolchain.cache import key
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # nvcc's names of temporary files: new ones in every build.
-_TEMPORARY = re.compile(r"^tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_")
+_TEMPORARY = pattern(r"^tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_")
 
 
 _PLACE = ("line", "source_line", "delta", "rewrite")

@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from ptxsw.errors import naming
+from ptxsw.patterns import pattern
 from ptxsw.toolchain.settings import tuned_file
 
 KEEP = "keep"
@@ -92,7 +93,7 @@ def _rewrites(scheme: str) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------- names of results
 
-_PIECES = re.compile(
+_PIECES = pattern(
     r"""(?P<string>"[^"\n]*")
       | (?P<nothing>//[^\n]* | /\*.*?\*/ | (?<![\w.$%])\.loc\b[^\n]* | \s+)
       | (?P<label>(?<![\w$%])\$[\w$]+)""",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,6 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from ptxsw.patterns import pattern
+
 Array = NDArray[Any]
 
 _DTYPES = {
@@ -20,8 +21,8 @@ _DTYPES = {
     **{f"s{bits}": f"i{bits // 8}" for bits in (8, 16, 32, 64)},
     "b32": "u4", "b64": "u8",
 }  # fmt: skip
-_DATA = re.compile(r"(zeros|iota|random):(\d+)(?::(\w+))?(?::(\d+))?(?:\+(\d+))?")
-_FILE = re.compile(r"(.+\.npy)(?:\+(\d+))?")
+_DATA = pattern(r"(zeros|iota|random):(\d+)(?::(\w+))?(?::(\d+))?(?:\+(\d+))?")
+_FILE = pattern(r"(.+\.npy)(?:\+(\d+))?")
 
 
 class Data(Struct, frozen=True):

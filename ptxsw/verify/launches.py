@@ -8,7 +8,6 @@ runs clean.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from ptxsw.emulator.node import Term, split, walk
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Variable, type_width
+from ptxsw.patterns import pattern
 from ptxsw.verify.arguments import Argument, Data, parse_argument
 
 Shape = tuple[int, int, int]
@@ -323,7 +323,7 @@ def arguments(
 
 # ---------------------------------------------------------------- staying in bounds
 
-_FAULT = re.compile(r" at (0x[0-9a-f]+): ")
+_FAULT = pattern(r" at (0x[0-9a-f]+): ")
 
 
 def amended(launch: Launch, message: str) -> Launch | None:

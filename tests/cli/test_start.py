@@ -33,12 +33,19 @@ PLAIN = """
 """
 
 
-def imported(program: str, *words: object) -> frozenset[str]:
-    """The modules that are there when a program has ended."""
+def _done(program: str, *words: object) -> subprocess.CompletedProcess[str]:
     whole = f"import sys\ntry:\n    {program}\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     line = [sys.executable, "-c", whole, *map(str, words)]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
-    return frozenset(done.stderr.split())
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+
+
+def imported(program: str, *words: object) -> frozenset[str]:
+    """The modules that are there when a program has ended."""
+    return frozenset(_done(program, *words).stderr.split())
+
+
+def printed(program: str) -> str:
+    return _done(program).stdout
 
 
 def run(*words: object) -> frozenset[str]:
@@ -101,3 +108,21 @@ def test_what_is_changed_is_checked(tmp_path: Path) -> None:
     modules = run("optimize", JACOBI, "-o", tmp_path / "o", "--mode", "force")
     assert "ptxsw.checking" in modules and "ptxsw.rewrites.joint" in modules
     assert "ptxsw.description" in run("analyze", JACOBI)
+
+
+def test_patterns_are_compiled_when_they_are_used() -> None:
+    """None of ours is by an import."""
+    program = (
+        "import re\n"
+        "    compile = re.compile\n"
+        "    def noted(*given):\n"
+        "        place = sys._getframe(1).f_globals['__name__']\n"
+        "        if place.startswith('ptxsw'):\n"
+        "            print(place, given)\n"
+        "        return compile(*given)\n"
+        "    re.compile = noted\n"
+        "    import ptxsw.cli.optimize_run, ptxsw.pipeline, ptxsw.rewrites.joint, ptxsw.validate\n"
+        "    ptxsw.pipeline.parse('.version 7.0 .target sm_80')"
+    )
+    assert "ptxsw.patterns" in printed(program)
+    assert not printed(program.rpartition("\n")[0])
