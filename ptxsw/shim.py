@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from ptxsw.codegen.splice import Edit
     from ptxsw.report import Kernel, Report
-    from ptxsw.toolchain.assembler_job import Call
     from ptxsw.toolchain.cache import Answer
+    from ptxsw.toolchain.request import Call
 
     Tell = Callable[[bytes], None]
     Read = Callable[[Sequence[str]], CommandLine]
@@ -109,10 +109,10 @@ def _work(settings: Settings, target: Target, read: Read) -> None:
     if any(prefilter.may_contain_candidates(text) for text in texts.values()):
         from ptxsw.toolchain.assembler_job import Job
 
-        def optimize(call: Call, tell: Tell) -> Answer:
-            return _optimize(settings, call, tell)
+        def answer(call: Call, tell: Tell) -> Answer:
+            return optimize(settings, call, tell)
 
-        Job(settings, target, line, texts, optimize).run()
+        Job(settings, target, line, texts, answer).run()
 
 
 def _version(settings: Settings, target: Target, line: CommandLine) -> None:
@@ -177,7 +177,7 @@ class _Teller:
         self._tell(finished(number, kernel_to_json(kernel), replaced))
 
 
-def _optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
+def optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
     """What ptxsw makes of a text under these settings; `tell` is told of it on the way."""
     import json
 
@@ -187,10 +187,10 @@ def _optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
     teller = _Teller(tell)
     teller.begin(Report(__version__, call.name, call.arch, None))
 
-    from ptxsw.pipeline import Options, optimize
+    from ptxsw import pipeline
 
     names = settings.rewrites
-    options = Options(
+    options = pipeline.Options(
         rewrites=None if names is None else tuple(names.split(",")),
         mode=settings.mode,
         scheme=settings.scheme,
@@ -198,7 +198,9 @@ def _optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
         assume=settings.assume,
         arch=call.arch,
     )
-    result = optimize(call.text, options, call.name, watch=teller, jobs=call.jobs, keep=call.keep)
+    result = pipeline.optimize(
+        call.text, options, call.name, watch=teller, jobs=call.jobs, keep=call.keep
+    )
     changed = None if result.text == call.text else result.text.encode("ascii")
     return Answer(changed, json.dumps(to_json(result.report)).encode())
 

@@ -110,6 +110,7 @@ def exec_(command: Annotated[list[str], typer.Argument(metavar="-- COMMAND")]) -
       ptxsw exec -- make -j8
       PTXSW_MODE=force PTXSW_REPORT=reports ptxsw exec -- cmake --build build
     """
+    from ptxsw.toolchain import server_client
     from ptxsw.toolchain.doctor import setting_problems
     from ptxsw.toolchain.standin import ToolkitError, build_environment
 
@@ -119,6 +120,7 @@ def exec_(command: Annotated[list[str], typer.Argument(metavar="-- COMMAND")]) -
         environ = build_environment(os.environ)
     except ToolkitError as error:
         raise CommandError(str(error)) from error
+    environ |= server_client.begin(environ)
     try:
         os.execvpe(command[0], command, environ)
     except OSError as error:

@@ -15,6 +15,7 @@ from ptxsw.toolchain import cache
 from ptxsw.toolchain import prefilter as prefilter
 from ptxsw.toolchain.cache import Answer
 from ptxsw.toolchain.process import PrivateFile, end_as, run_captured, write_all
+from ptxsw.toolchain.request import CallRequest, perform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,29 +23,13 @@ if TYPE_CHECKING:
     from typing import Final, NoReturn
 
     from ptxsw.toolchain.arguments import CommandLine, Input
-    from ptxsw.toolchain.kernel_cache import KernelCache
     from ptxsw.toolchain.process import Finished
     from ptxsw.toolchain.real_assembler import Target
+    from ptxsw.toolchain.request import Optimize
     from ptxsw.toolchain.settings import Settings
-
-    Optimize = Callable[["Call", Callable[[bytes], None]], Answer]
 
 _SAID = 500  # characters that are kept of what ptxas said
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-class Call:
-    """What is asked of `optimize`: a text, the name to give it in reports, the architecture, how
-    many processes to use, and where kernels are kept."""
-
-    def __init__(
-        self, text: str, name: str, arch: str | None, jobs: int, keep: KernelCache | None
-    ) -> None:
-        self.text: Final = text
-        self.name: Final = name
-        self.arch: Final = arch
-        self.jobs: Final = jobs
-        self.keep: Final = keep
 
 
 class Job:
@@ -103,24 +88,17 @@ class Job:
         return answer
 
     def _compute(self, text: bytes, display: str) -> Answer:
+        from ptxsw.toolchain import server_client as server_client
         from ptxsw.toolchain import subprocess_guard as subprocess_guard
         from ptxsw.toolchain.jobs import Jobs
 
         jobs = Jobs(os.environ, len(text))
-
-        def work(tell: Callable[[bytes], None]) -> None:
-            if "site" not in sys.modules:  # the quick path goes without installed packages
-                import site
-
-                site.main()
-            if self._target.called == "ptxas":
-                os.environ["PTXSW_REAL_PTXAS"] = self._target.path
-            keep = self._kernels()
-            call = Call(text.decode("ascii"), display, self._line.arch, jobs.count, keep)
-            tell(cache.encode(self._optimize(call, tell)))
-
+        timeout = self._settings.timeout
         try:
-            reply = subprocess_guard.call(work, self._settings.timeout)
+            request = self._request(text, display, jobs.count)
+            reply = server_client.call(request, self._state, timeout, os.environ)
+            if reply is None:
+                reply = subprocess_guard.call(lambda tell: self._perform(request, tell), timeout)
         finally:
             jobs.end()
         if not reply.in_time:
@@ -132,6 +110,24 @@ class Job:
             raise subprocess_guard.Lost("the answer was damaged")
         return answer
 
+    def _request(self, text: bytes, display: str, jobs: int) -> CallRequest:
+        circumstances, store = "", ""
+        if self._store is not None:
+            circumstances, store = cache.key(*self._circumstances()), self._store.directory
+        return CallRequest(
+            text, display, self._line.arch, jobs,
+            self._target.path if self._target.called == "ptxas" else "",
+            store, circumstances, lines=self._settings.report is not None,
+        )  # fmt: skip
+
+    def _perform(self, request: CallRequest, tell: Callable[[bytes], None]) -> None:
+        """In a fork of this process."""
+        if "site" not in sys.modules:  # the quick path goes without installed packages
+            import site
+
+            site.main()
+        perform(request, self._optimize, tell)
+
     def _name(self, text: bytes) -> str:
         return cache.key(text, *self._circumstances())
 
@@ -141,15 +137,6 @@ class Job:
         if self._settings.mode == "auto":  # ptxas is asked what a rewrite costs
             parts.append(self._target.identity())
         return tuple(part.encode() for part in parts)
-
-    def _kernels(self) -> KernelCache | None:
-        """Where single kernels are kept."""
-        if self._store is None:
-            return None
-        from ptxsw.toolchain.kernel_cache import KernelCache
-
-        settings = cache.key(*self._circumstances()).encode()
-        return KernelCache(self._store, settings, lines=self._settings.report is not None)
 
     def _keep(self, name: str, answer: Answer) -> None:
         if self._store is not None:

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     Tell = Callable[[bytes], None]
 
 _TOLD, _ENDED, _FAILED = b"+", b".", b"!"  # the first byte of each piece
-_LENGTH = 8  # bytes of the number before it
+LENGTH = 8  # bytes of the number before it
 
 
 class Lost(Exception):
     """The function has failed; the message says how."""
+
+
+class Died(Lost):
+    """The process has ended before the function did."""
 
 
 class Transcript:
@@ -42,22 +46,31 @@ def call(function: Callable[[Tell], None], timeout: float) -> Transcript:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _run(function, writing, timeout, parent)
+        run_function(function, writing, timeout, parent)
     os.close(writing)
     with open(reading, "rb") as pipe:
         pieces = list(read_pieces(pipe))
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return transcript(pieces, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def is_complete(pieces: list[bytes]) -> bool:
+    """Has the function ended, or raised?"""
+    return bool(pieces) and pieces[-1].startswith((_ENDED, _FAILED))
+
+
+def transcript(pieces: list[bytes], status: int) -> Transcript:
+    """What the pieces say, of a process with this status at its end. Raises Lost."""
     if pieces and pieces[-1].startswith(_FAILED):
         raise Lost(pieces[-1][1:].decode(errors="replace"))
-    ended = bool(pieces) and pieces[-1].startswith(_ENDED)
-    if not ended and status != -signal.SIGALRM:
-        raise Lost(f"the analysis died of {_name(status)}")
-    return Transcript([piece[1:] for piece in pieces if piece.startswith(_TOLD)], in_time=ended)
+    in_time = is_complete(pieces)
+    if not in_time and status != -signal.SIGALRM:
+        raise Died(f"the analysis died of {_name(status)}")
+    return Transcript([piece[1:] for piece in pieces if piece.startswith(_TOLD)], in_time=in_time)
 
 
 def read_pieces(pipe: BinaryIO) -> Iterator[bytes]:
     """What came whole: each piece follows its length."""
-    while len(head := pipe.read(_LENGTH)) == _LENGTH:
+    while len(head := pipe.read(LENGTH)) == LENGTH:
         length = int.from_bytes(head, "big")
         piece = pipe.read(length)
         if len(piece) < length:
@@ -69,9 +82,13 @@ def _name(status: int) -> str:
     return signal.Signals(-status).name if status < 0 else f"status {status}"
 
 
-def _run(function: Callable[[Tell], None], writing: int, timeout: float, parent: int) -> NoReturn:
+def run_function(
+    function: Callable[[Tell], None], writing: int, timeout: float, parent: int
+) -> NoReturn:
+    """Runs it to its end, or that of the time or of `parent`; this process ends with it."""
+
     def send(kind: bytes, data: bytes) -> None:
-        write_all(writing, (len(data) + 1).to_bytes(_LENGTH, "big") + kind + data)
+        write_all(writing, (len(data) + 1).to_bytes(LENGTH, "big") + kind + data)
 
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -1,0 +1,92 @@
+"""What is asked of the process that rewrites a text, as it crosses to another one."""
+
+from __future__ import annotations
+
+import os
+
+from ptxsw.toolchain.cache import Answer, Cache, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Final
+
+    from ptxsw.toolchain.kernel_cache import KernelCache
+
+    Tell = Callable[[bytes], None]
+    Optimize = Callable[["Call", Tell], Answer]
+
+
+class Call:
+    """What is asked of `optimize`: a text, the name to give it in reports, the architecture, how
+    many processes to use, and where kernels are kept."""
+
+    def __init__(
+        self, text: str, name: str, arch: str | None, jobs: int, keep: KernelCache | None
+    ) -> None:
+        self.text: Final = text
+        self.name: Final = name
+        self.arch: Final = arch
+        self.jobs: Final = jobs
+        self.keep: Final = keep
+
+
+class CallRequest:
+    """A call, and what has to be set up for it. `ptxas` is the one to ask, empty for that of the
+    environment; `store` the directory where kernels are kept, empty for nowhere, under names that
+    `circumstances` decide, with their `lines` or without."""
+
+    def __init__(
+        self,
+        text: bytes,
+        name: str,
+        arch: str | None,
+        jobs: int,
+        ptxas: str,
+        store: str,
+        circumstances: str,
+        *,
+        lines: bool,
+    ) -> None:
+        self.text: Final = text
+        self.name: Final = name
+        self.arch: Final = arch
+        self.jobs: Final = jobs
+        self.ptxas: Final = ptxas
+        self.store: Final = store
+        self.circumstances: Final = circumstances
+        self.lines: Final = lines
+
+    def fields(self) -> list[bytes]:
+        return [
+            self.text, os.fsencode(self.name), (self.arch or "").encode(), b"%d" % self.jobs,
+            os.fsencode(self.ptxas), os.fsencode(self.store), self.circumstances.encode(),
+            b"1" if self.lines else b"",
+        ]  # fmt: skip
+
+
+def of_fields(fields: Sequence[bytes]) -> CallRequest:
+    """The request that has these `fields`. Raises ValueError."""
+    text, name, arch, jobs, ptxas, store, circumstances, lines = fields
+    return CallRequest(
+        text, os.fsdecode(name), arch.decode() or None, int(jobs), os.fsdecode(ptxas),
+        os.fsdecode(store), circumstances.decode(), lines=bool(lines),
+    )  # fmt: skip
+
+
+def perform(request: CallRequest, optimize: Optimize, tell: Tell) -> None:
+    """Does what is asked for, in a process of its own, and tells the answer last."""
+    if request.ptxas:
+        os.environ["PTXSW_REAL_PTXAS"] = request.ptxas
+    call = Call(
+        request.text.decode("ascii"), request.name, request.arch, request.jobs, _keep(request)
+    )
+    tell(encode(optimize(call, tell)))
+
+
+def _keep(request: CallRequest) -> KernelCache | None:
+    if not request.store:
+        return None
+    from ptxsw.toolchain.kernel_cache import KernelCache
+
+    return KernelCache(Cache(request.store), request.circumstances.encode(), lines=request.lines)

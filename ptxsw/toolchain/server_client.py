@@ -1,0 +1,197 @@
+"""Asking the server of a build (`ptxsw.build_server`), and starting it beside the build.
+
+A process that rewrites a text spends most of its time on imports. `ptxsw exec` starts a process
+that imports once for the whole build, and forks one for each text. Nothing depends on it: where it
+is not there, is another version or another user's, does not answer or dies, the stand-in forks a
+process of its own.
+
+A request goes over a Unix socket, whose path stands in the environment: a byte with the pipe for
+the answer, the length of the rest, and parts, each behind its length. A process that has
+everything it needs says so with a byte; when it has ended its status comes behind that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ptxsw import __version__
+from ptxsw.toolchain.request import CallRequest
+from ptxsw.toolchain.subprocess_guard import (
+    LENGTH,
+    Died,
+    Transcript,
+    is_complete,
+    read_pieces,
+    transcript,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Final
+else:
+    import _socket as socket  # without the enums of `socket`, which take longer than all else here
+
+VARIABLE: Final = "PTXSW_SERVER"
+"""The path of the socket; `off` where no server is wanted."""
+
+ACCEPTED: Final = b"+"
+STATUS: Final = 4  # bytes of the status of the process, with its sign
+PATIENCE: Final = 5.0  # seconds in which it is accepted; else it is quicker without
+_CREDENTIALS: Final = 12  # bytes: process, user and group
+_ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_PROGRAM: Final = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from ptxsw.build_server import main; main()"
+)
+
+
+# ---------------------------------------------------------------- the stand-in's side
+
+
+def call(
+    request: CallRequest, state: str, timeout: float, environ: Mapping[str, str]
+) -> Transcript | None:
+    """What the server's process told, as `subprocess_guard.call` has it; None where there is no
+    server, or it failed. `state` names the state of ptxsw itself. Raises Lost where `optimize`
+    raised."""
+    path = environ.get(VARIABLE, "")
+    if not path.startswith("/"):
+        return None
+    try:
+        with_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            return _asked(with_socket, path, _parts(request, state, timeout, environ))
+        finally:
+            with_socket.close()
+    except (OSError, Died):  # among them: nobody listens, too late
+        return None
+
+
+def identity(state: str) -> bytes:
+    """Equal for those who can serve each other."""
+    return os.fsencode(f"1 {__version__} {state} {sys.executable} {_ROOT}")
+
+
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """The process and the user at the other end; process 0 where it cannot be seen from here."""
+    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS)
+    return int.from_bytes(data[:4], sys.byteorder), int.from_bytes(data[4:8], sys.byteorder)
+
+
+def parted(data: bytes) -> list[bytes]:
+    """The parts that were sent. Raises ValueError."""
+    parts, at = [], 0
+    while at < len(data):
+        end = at + LENGTH + int.from_bytes(data[at : at + LENGTH], "big")
+        if end > len(data):
+            raise ValueError("a part is cut off")
+        parts.append(data[at + LENGTH : end])
+        at = end
+    return parts
+
+
+def _parts(
+    request: CallRequest, state: str, timeout: float, environ: Mapping[str, str]
+) -> Iterator[bytes]:
+    """What is sent: who asks, umask, seconds, request, environment."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    fields = request.fields()
+    yield identity(state)
+    yield b"%d" % mask
+    yield repr(timeout).encode()
+    yield b"%d" % len(fields)
+    yield from fields
+    for name, value in environ.items():
+        yield os.fsencode(name)
+        yield os.fsencode(value)
+
+
+def _asked(connection: socket.socket, path: str, parts: Iterable[bytes]) -> Transcript | None:
+    connection.settimeout(PATIENCE)
+    connection.connect(path)
+    if peer(connection)[1] != os.geteuid():
+        return None
+    data = b"".join(len(part).to_bytes(LENGTH, "big") + part for part in parts)
+    reading, writing = os.pipe()
+    with open(reading, "rb") as answer:
+        try:
+            connection.sendmsg(
+                [b"?"],
+                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, writing.to_bytes(4, sys.byteorder))],
+            )
+        finally:
+            os.close(writing)
+        connection.sendall(len(data).to_bytes(LENGTH, "big") + data)
+        if connection.recv(1) != ACCEPTED:
+            return None
+        pieces = list(read_pieces(answer))
+    if is_complete(pieces):
+        return transcript(pieces, 0)
+    said = b""
+    while len(said) < STATUS:
+        more = connection.recv(STATUS - len(said))
+        if not more:
+            return None
+        said += more
+    return transcript(pieces, int.from_bytes(said, "big", signed=True))
+
+
+# ---------------------------------------------------------------- beside a build
+
+
+def begin(environ: Mapping[str, str]) -> dict[str, str]:
+    """Starts a server for the build that this process is about to become: it ends with the build.
+    The variable that leads to it; nothing where there is none."""
+    if environ.get(VARIABLE, "").lower() in ("0", "no", "off", "false"):
+        return {}
+    import shutil
+    import tempfile
+
+    if not hasattr(os, "pidfd_open"):  # Linux only
+        return {}
+    directory = None
+    try:
+        directory = tempfile.mkdtemp(prefix="ptxsw-")
+        path = os.path.join(directory, "server")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(path)
+            listener.listen(socket.SOMAXCONN)
+            build = os.pidfd_open(os.getpid())
+            try:
+                _start(directory, listener.fileno(), build)
+            finally:
+                os.close(build)
+        finally:
+            listener.close()
+    except (OSError, ValueError):
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+        return {VARIABLE: ""} if environ.get(VARIABLE) else {}
+    return {VARIABLE: path}
+
+
+def _start(directory: str, listener: int, build: int) -> None:
+    """As a process that is nobody's child: the build waits for its own alone."""
+    import subprocess
+
+    between = os.fork()
+    if between == 0:
+        status = 1
+        try:
+            subprocess.Popen(
+                [
+                    sys.executable, "-I", "-S", "-c", _PROGRAM, _ROOT,
+                    directory, str(listener), str(build),
+                ],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                cwd="/", pass_fds=(listener, build), start_new_session=True,
+            )  # fmt: skip
+            status = 0
+        finally:  # never back into the caller's code, whatever was raised
+            os._exit(status)
+    if os.waitpid(between, 0)[1] != 0:
+        raise OSError("the server did not start")

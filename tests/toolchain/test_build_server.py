@@ -1,0 +1,342 @@
+"""The server of a build answers as a fork of the stand-in does, and nothing depends on it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ptxsw.toolchain import cache, server_client
+from ptxsw.toolchain.request import CallRequest, of_fields
+from ptxsw.toolchain.subprocess_guard import Lost, Transcript
+from tests.toolchain.conftest import KERNELS, ROOT, Build
+from tests.toolchain.test_parent import is_running
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux only")
+
+STATE = cache.fingerprint(str(ROOT / "ptxsw"))
+TEXT = (KERNELS / "jacobi.ptx").read_bytes()
+
+
+class Server:
+    """A server for a build that sleeps."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700)
+        self.path = directory / "server"
+        self.build = subprocess.Popen(["sleep", "600"])
+        handle = os.pidfd_open(self.build.pid)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self.path))
+            listener.listen()
+            self.process = subprocess.Popen(
+                [
+                    sys.executable, "-I", "-S", "-c", server_client._PROGRAM, str(ROOT),
+                    str(directory), str(listener.fileno()), str(handle),
+                ],
+                pass_fds=(listener.fileno(), handle), cwd="/",
+            )  # fmt: skip
+        os.close(handle)
+
+    def ask(
+        self, text: bytes = TEXT, timeout: float = 60.0, store: str = "", **environ: str
+    ) -> Transcript | None:
+        request = CallRequest(text, "a.ptx", None, 1, "", store, "", lines=False)
+        named = {server_client.VARIABLE: str(self.path), "PTXSW_MODE": "force", **environ}
+        quiet = {"PTXSW_CACHE": "off", "PATH": os.environ["PATH"]}
+        return server_client.call(request, STATE, timeout, quiet | named)
+
+    def end(self) -> None:
+        self.build.kill()
+        self.build.wait()
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    one = Server(tmp_path / "server")
+    yield one
+    one.end()
+
+
+def answer(reply: Transcript | None) -> cache.Answer:
+    assert reply is not None, "there was no server"
+    decoded = cache.decode(reply.pieces[-1])
+    assert decoded is not None
+    return decoded
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Waits for it, and fails where it does not come."""
+    for _ in range(400):
+        if holds():
+            return
+        time.sleep(0.05)
+    pytest.fail("it does not come")
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+# ---------------------------------------------------------------- what is answered
+
+
+def test_requests_cross_whole() -> None:
+    asked = CallRequest(b"text\n", "a b.ptx", None, 3, "/bin/ptxas", "", "state", lines=True)
+    assert of_fields(asked.fields()).__dict__ == asked.__dict__
+    with pytest.raises(ValueError, match="values to unpack"):
+        of_fields(asked.fields()[1:])
+
+
+def test_each_request_has_its_own_environment(server: Server) -> None:
+    """One in mode force is rewritten; one that asks for another rewrite is not; then as before."""
+    first = answer(server.ask()).text
+    assert first is not None and b"shfl" in first
+    assert answer(server.ask(PTXSW_REWRITES="narrowing")).text is None
+    with pytest.raises(Lost, match="nonsense"):
+        server.ask(PTXSW_REWRITES="nonsense")
+    assert answer(server.ask()).text == first
+
+
+def test_a_process_is_as_the_stand_in_would_be(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Directory, umask, limits and variables; standard files lead nowhere."""
+    told = tmp_path / "told"
+    fake = script(
+        tmp_path / "ptxas",
+        f'{{ pwd; umask; ulimit -n; echo "$WORD"; readlink /proc/$PPID/fd/1; }} > {told}; exit 1',
+    )
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    mask = os.umask(0o027)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+    try:
+        server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake, WORD="two words")
+    finally:
+        os.umask(mask)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    here = str(tmp_path / "here")
+    assert told.read_text().split("\n")[:-1] == [here, "0027", "200", "two words", "/dev/null"]
+
+
+def test_kernels_are_kept_where_the_request_says(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    two = TEXT + TEXT[TEXT.index(b".visible") :].replace(b"jacobi", b"second")
+    assert answer(server.ask(two, store="kept")).text
+    assert len(list((tmp_path / "kept").glob("kernel-*"))) == 2
+
+
+def test_many_at_once(server: Server) -> None:
+    texts: list[bytes | None] = []
+
+    def ask() -> None:
+        texts.append(answer(server.ask()).text)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(texts) == 6 and len(set(texts)) == 1 and texts[0]
+
+
+def test_time_runs_out(server: Server, tmp_path: Path) -> None:
+    fake = script(tmp_path / "ptxas", "exec sleep 60")
+    reply = server.ask(timeout=1.0, PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake)
+    assert reply is not None and not reply.in_time and reply.pieces
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+def test_no_server(tmp_path: Path) -> None:
+    """No path, nothing there, another file, a socket at which nobody listens."""
+    request = CallRequest(TEXT, "a", None, 1, "", "", "", lines=False)
+    (tmp_path / "file").write_text("")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "left"))
+    for path in ("", "off", *(str(tmp_path / n) for n in ("none", "file", "left", "x" * 200))):
+        assert server_client.call(request, STATE, 9.0, {server_client.VARIABLE: path}) is None
+
+
+def test_another_ptxsw_is_not_served(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server.ask() is not None
+    monkeypatch.setattr(f"{__name__}.STATE", "another")
+    assert server.ask() is None
+
+
+def test_whoever_listens_has_to_be_the_same_user(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert server.ask() is None
+
+
+def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that was stopped: the stand-in does not wait for it."""
+    monkeypatch.setattr(server_client, "PATIENCE", 0.2)
+    request = CallRequest(TEXT, "a", None, 1, "", "", "", lines=False)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "mute"))
+        listener.listen()
+        environ = {server_client.VARIABLE: str(tmp_path / "mute")}
+        assert server_client.call(request, STATE, 9.0, environ) is None
+
+
+@pytest.mark.parametrize("said", [b"", b"?", b"GET / HTTP/1.0\r\n\r\n", bytes(64)])
+def test_nonsense_at_the_socket(server: Server, said: bytes) -> None:
+    """It is still there for others."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(server.path))
+        connection.sendall(said)
+    assert server.ask() is not None
+
+
+def test_a_process_that_dies(server: Server, tmp_path: Path) -> None:
+    """The stand-in does it again by itself, and the server goes on."""
+    fake = script(tmp_path / "ptxas", "kill -9 $PPID; exit 1")
+    assert server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake) is None
+    assert server.ask() is not None
+
+
+def test_a_server_that_dies(server: Server, tmp_path: Path) -> None:
+    """In the middle of a request: its process ends, too."""
+    pid = tmp_path / "pid"
+    fake = script(tmp_path / "ptxas", f"echo $PPID > {pid}; kill -9 {server.process.pid}; sleep 9")
+    assert server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake) is None
+    until(lambda: not is_running(int(pid.read_text())))
+    assert server.ask() is None
+
+
+def test_a_stand_in_that_is_killed(server: Server, tmp_path: Path) -> None:
+    """What works for it ends, and the server goes on."""
+    pid = tmp_path / "pid"
+    fake = script(tmp_path / "ptxas", f"echo $PPID > {pid}.new; mv {pid}.new {pid}; exec sleep 30")
+    client = os.fork()
+    if client == 0:
+        server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake)
+        os._exit(0)
+    until(pid.exists)
+    os.kill(client, signal.SIGKILL)
+    os.waitpid(client, 0)
+    until(lambda: not is_running(int(pid.read_text())))
+    assert server.ask() is not None
+
+
+# ---------------------------------------------------------------- beside a build
+
+
+def test_it_ends_with_its_build(tmp_path: Path) -> None:
+    """And leaves nothing; that of another build is still there."""
+    first, second = Server(tmp_path / "first"), Server(tmp_path / "second")
+    try:
+        assert first.ask() is not None and second.ask() is not None
+        first.build.kill()
+        first.build.wait()
+        assert first.process.wait(20) == 0
+        assert not first.path.parent.exists()
+        assert first.ask() is None
+        assert second.ask() is not None
+    finally:
+        first.end()
+        second.end()
+
+
+def test_what_was_begun_is_finished(server: Server, tmp_path: Path) -> None:
+    """A build that has ended may have left a compiler behind."""
+    fake = script(tmp_path / "ptxas", f"kill {server.build.pid}; sleep 1; exit 1")
+    assert server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake) is not None
+    server.build.wait()
+    assert server.process.wait(20) == 0
+
+
+SHOW = 'ptxas -arch=sm_80 jacobi.ptx -o out || exit 1; echo "$PTXSW_SERVER"; ls "$PTXSW_SERVER"'
+
+
+def test_exec_starts_one(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(build.work))
+    done = build.ptxsw("exec", "--", "sh", "-c", SHOW)
+    assert done.status == 0, done.stderr
+    path, listed = done.stdout.decode().split()
+    assert path == listed and path.startswith(str(build.work))
+    assert (build.work / "out").exists() and "rewritten" in build.log()[-1]
+    until(lambda: not Path(path).parent.exists())
+
+
+def test_the_stand_in_asks_it(build: Build, tmp_path: Path) -> None:
+    """Who asks ptxas what a rewrite costs is the server's process; without a server, its own."""
+    told = tmp_path / "told"
+    fake = script(tmp_path / "fake", f"tr '\\0' ' ' < /proc/$PPID/cmdline >> {told}; exit 1")
+    more = {"PTXSW_REAL_PTXAS": fake, "PTXSW_MODE": "auto", "PTXSW_CACHE": "off"}
+    for server, program in (("", "ptxsw.build_server"), ("off", "ptxsw.shim")):
+        told.write_text("")
+        build("-arch=sm_80", "jacobi.ptx", "-o", "out", PTXSW_SERVER=server, **more)
+        assert program in told.read_text(), server
+
+
+@pytest.mark.parametrize("off", ["off", "0"])
+def test_exec_without_one(build: Build, off: str) -> None:
+    done = build.ptxsw("exec", "--", "sh", "-c", 'echo "$PTXSW_SERVER"', PTXSW_SERVER=off)
+    assert (done.stdout.decode().strip(), done.stderr) == (off, b"")
+
+
+def test_exec_where_none_can_be(build: Build) -> None:
+    """The name of a socket has at most 108 bytes: the build goes on, rewritten."""
+    far = build.work / ("x" * 120)
+    far.mkdir()
+    show = 'ptxas -arch=sm_80 jacobi.ptx -o out && echo "<$PTXSW_SERVER>"'
+    done = build.ptxsw("exec", "--", "sh", "-c", show, TMPDIR=str(far))
+    assert done.stdout == b"<>\n" and "rewritten" in build.log()[-1]
+    assert not list(far.iterdir())
+
+
+def test_the_build_has_no_child_that_it_has_not_begun(build: Build) -> None:
+    code = "import os; print(os.waitpid(-1, 0))"
+    done = build.ptxsw("exec", "--", sys.executable, "-c", code)
+    assert b"ChildProcessError" in done.stderr
+
+
+def test_output_ends_with_the_build(build: Build) -> None:
+    """Who reads the build's output through a pipe does not wait for the server: it has none of
+    the build's files open. (`run` reads to the end; the build leaves a process behind.)"""
+    begin = time.monotonic()
+    leave = "sleep 20 >&- 2>&- & echo $!"
+    done = build.ptxsw("exec", "--", "sh", "-c", leave)
+    assert time.monotonic() - begin < 15
+    os.kill(int(done.stdout), signal.SIGKILL)
+
+
+def test_an_interrupt_ends_all(build: Build, tmp_path: Path) -> None:
+    """Ctrl-C in the middle: the build and its stand-in end by it, and the server ends with them."""
+    pid = tmp_path / "pid"
+    fake = script(tmp_path / "slow", f"echo $PPID > {pid}.new; mv {pid}.new {pid}; exec sleep 30")
+    environ = {
+        **os.environ, "PTXSW_REAL_PTXAS": fake, "PTXSW_CACHE": "off", "PTXSW_MODE": "auto",
+        "XDG_DATA_HOME": str(tmp_path / "data"), "TMPDIR": str(tmp_path),
+    }  # fmt: skip
+    running = subprocess.Popen(
+        [Path(sys.executable).parent / "ptxsw", "exec", "--", "ptxas", "-arch=sm_80", "jacobi.ptx"],
+        cwd=tmp_path, env=environ, start_new_session=True,
+    )  # fmt: skip
+    until(pid.exists)
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.wait(20) == -signal.SIGINT
+    until(lambda: not is_running(int(pid.read_text())))
+    until(lambda: not list(tmp_path.glob("ptxsw-*/server")))
