@@ -7,14 +7,13 @@ or made a need of the path that asks (`ranges`).
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Protocol
 
 from msgspec import Struct
 
 from ptxsw.analysis.comparisons import Inequality, comparisons
 from ptxsw.analysis.grid import Grid, Unbounded, per_thread
-from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.polynomial import Polynomial, reciprocal
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
@@ -84,7 +83,7 @@ def _until_equal(path: Path, count: Term, a: Term, b: Term) -> Polynomial:
     away = start * (-1 if step > 0 else 1)
     top = 1 << width - 1
     path.fits(away, -top, top - 1)
-    return away * Fraction(1, abs(step)) - 1
+    return away * reciprocal(abs(step)) - 1
 
 
 def _at_entry(path: Path, count: Term, term: Term) -> Term:
@@ -114,7 +113,7 @@ def _while_less(path: Path, count: Term, comparison: Inequality, *, guarded: boo
     path.fits(end, least, most)
     path.fits(end + step, least, most)
     distance = end - start if grows else start - end
-    return (distance - int(comparison.strict)) * Fraction(1, abs(step))
+    return (distance - int(comparison.strict)) * reciprocal(abs(step))
 
 
 def line_in_loop(path: Path, count: Term, again: frozenset[Term]) -> Line | None:

@@ -7,15 +7,25 @@ atom is a name for a whole number that is not negative.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from ptxsw.emulator.node import Term
 
-Number = int | Fraction
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+Number: TypeAlias = "int | Fraction"
 Monomial = tuple[Term, ...]  # its factors in the order of their ids; the empty one is 1
+
+
+def reciprocal(number: Number) -> Fraction:
+    """1 / number. Few kernels need it, and to import fractions takes longer than to read most."""
+    from fractions import Fraction
+
+    return Fraction(1) / number
 
 
 class Polynomial(Struct, frozen=True, dict=True):

@@ -13,7 +13,6 @@ its need proved by plain numbers makes none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from functools import partial
 from math import lcm
 from typing import TypeVar
@@ -23,7 +22,7 @@ from msgspec import Struct
 from ptxsw.analysis.comparisons import MAX_SIZE, Inequality, comparisons
 from ptxsw.analysis.grid import AXES, FARTHEST, Grid, PathFact, Unbounded, loop_counted, per_thread
 from ptxsw.analysis.iteration_bounds import line_in_loop, most_iterations
-from ptxsw.analysis.polynomial import Polynomial
+from ptxsw.analysis.polynomial import Polynomial, reciprocal
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, Variance, ones, split
 from ptxsw.emulator.origin import Origin
@@ -51,11 +50,11 @@ def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """`a / b`, where that is a polynomial that is easily seen."""
     if not a.items or not b.items:
         return None
-    scale = Fraction(a.items[0][1]) / b.items[0][1]
+    scale = a.items[0][1] * reciprocal(b.items[0][1])
     if a == b * scale:
         return Polynomial.constant(scale)
     constant = len(b.items) == 1 and b.items[0][0] == ()
-    return a * (Fraction(1) / b.items[0][1]) if constant else None
+    return a * reciprocal(b.items[0][1]) if constant else None
 
 
 def touched_ranges(grid: Grid, access: Access) -> tuple[Range, ...]:
@@ -186,7 +185,7 @@ class _Path:
         low = self.terms.extract(whole, 0, bits)
         # `read` would do modulo 2^bits only; here the number itself counts.
         rest = Polynomial.atom(low) if low.kind == "extract" else self.number(low, signed=False)
-        return (value - rest) * Fraction(1, 1 << bits)
+        return (value - rest) * reciprocal(1 << bits)
 
     def number(self, term: Term, *, signed: bool) -> Polynomial:
         """A polynomial equal to a term as a number, which needs it not to wrap."""

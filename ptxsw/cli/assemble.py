@@ -86,7 +86,7 @@ def _cubin(output: str) -> Iterator[Path]:
     device = output != "-" and Path(output).exists() and not Path(output).is_file()
     if output != "-" and not device:
         with written(output) as private:
-            yield private
+            yield Path(private)
         return
     import tempfile
 

@@ -6,8 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ptxsw.errors import naming
@@ -24,7 +23,7 @@ class CommandError(Exception):
 
 def read(path: str) -> tuple[str, str]:
     """The text of a file, `-` for standard input, and the name under which to speak of it."""
-    data = _stdin() if path == "-" else Path(path).read_bytes()
+    data = _stdin() if path == "-" else _bytes(path)
     name = "<stdin>" if path == "-" else path
     try:
         return data.decode("utf-8"), name
@@ -60,6 +59,11 @@ def _made_elsewhere(path: str) -> bool:
         return file.read(8).startswith((b"\x7fELF", b"!<arch>", b"\x50\xed\x55\xba"))
 
 
+def _bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def _stdin() -> bytes:
     if sys.stdin is None:
         raise CommandError("standard input is closed")
@@ -86,29 +90,30 @@ def apart(**outputs: str | None) -> None:
 
 
 @contextmanager
-def written(path: str) -> Iterator[Path]:
+def written(path: str) -> Iterator[str]:
     """A private path beside `path` that is renamed to it if all goes well, and removed if not."""
-    target = Path(path)
-    if target.exists() and not target.is_file():  # a device or a pipe is written as it is
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe is written as it is
         with naming(path):
-            yield target
+            yield path
         return
-    if not target.parent.is_dir():
+    directory, name = os.path.split(path)
+    if not os.path.isdir(directory or os.curdir):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    private = target.with_name(f".{target.name}.{os.getpid()}")
+    private = os.path.join(directory, f".{name}.{os.getpid()}")
     try:
-        with naming(path, str(private)):
+        with naming(path, private):
             yield private
-            private.replace(target)
+            os.replace(private, path)
     finally:
-        private.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(private)
 
 
 def write(path: str, text: str) -> None:
     if path == "-":
         sys.stdout.write(text)
         return
-    with written(path) as private, private.open("w", encoding="utf-8", newline="") as file:
+    with written(path) as private, open(private, "w", encoding="utf-8", newline="") as file:
         file.write(text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 from ptxsw.cli import optimize_run as command
@@ -46,7 +45,7 @@ def optimize(
     block: BlockOption = None,
     jobs: JobsOption = None,
     report: Annotated[str | None, typed(command.REPORT)] = None,
-    emit_smt2: Annotated[Path | None, typed(command.EMIT_SMT2)] = None,
+    emit_smt2: Annotated[str | None, typed(command.EMIT_SMT2)] = None,
     unsafe_bound: Annotated[Bound | None, typed(command.UNSAFE_BOUND)] = None,
 ) -> None:
     """Rewrite kernels; each rewrite is proved, and `ptxsw rewrites` lists them.

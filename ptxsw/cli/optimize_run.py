@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 from ptxsw.cli.files import CommandError, apart, as_json, read, write
 from ptxsw.cli.progress import counting
@@ -54,9 +54,7 @@ MAX_DELTA = OptionRow(
 )
 ONLY = OptionRow("only", ("--only",), hidden=True)  # as `--kernel` was called
 REPORT = OptionRow("report", ("--report",), "Say there what was done, as JSON.", "R.json")
-EMIT_SMT2 = OptionRow(
-    "emit_smt2", ("--emit-smt2",), "Write the proofs there, as SMT-LIB 2.", "DIR", kind=Path
-)
+EMIT_SMT2 = OptionRow("emit_smt2", ("--emit-smt2",), "Write the proofs there, as SMT-LIB 2.", "DIR")
 UNSAFE_BOUND = OptionRow(
     "unsafe_bound",
     ("--unsafe-bound",),
@@ -88,7 +86,7 @@ def run(
     block: str | None = None,
     jobs: int | None = None,
     report: str | None = None,
-    emit_smt2: Path | None = None,
+    emit_smt2: str | None = None,
     unsafe_bound: str | None = None,
 ) -> None:
     """Reads, rewrites, writes, and says what was done. Raises CommandError, PtxError, OSError."""
@@ -120,9 +118,9 @@ def run(
     if report is not None:
         write(report, as_json(result.report))
     if emit_smt2 is not None:
-        emit_smt2.mkdir(parents=True, exist_ok=True)
+        os.makedirs(emit_smt2, exist_ok=True)
         for file_name, proof in result.smt2.items():
-            write(str(emit_smt2 / file_name), proof)
+            write(os.path.join(emit_smt2, file_name), proof)
     where = sys.stderr if "-" in (output, report) else sys.stdout
     if where is sys.stdout:
         show(optimization_text(result.report, paint(), width()))

@@ -9,12 +9,11 @@ same rows. Any other line, wrong or only unusual, is left to Typer, which explai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-Reader = type[str] | type[int] | type[float] | type[Path] | type[bool]
+Reader = type[str] | type[int] | type[float] | type[bool]
 
 
 class OptionRow(Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -22,14 +21,14 @@ def paint() -> Paint:
 
 def width() -> int | None:
     """Characters of a line of the terminal; None where the output goes elsewhere."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return _size().columns if sys.stdout.isatty() else None
 
 
 def show(text: str) -> None:
     """Write to standard output. On a terminal, what is longer than its page goes to `PAGER`, or to
     `less` where that is not set; `PAGER=cat` writes it all at once."""
     pager = _pager() if sys.stdout.isatty() else None
-    if pager is None or text.count("\n") < shutil.get_terminal_size().lines:
+    if pager is None or text.count("\n") < _size().lines:
         sys.stdout.write(text)
         return
     import signal
@@ -47,10 +46,18 @@ def show(text: str) -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def _size() -> os.terminal_size:
+    from shutil import get_terminal_size  # most output goes elsewhere
+
+    return get_terminal_size()
+
+
 def _pager() -> str | None:
     if os.environ.get("TERM") == "dumb":
         return None
     named = os.environ.get("PAGER")
     if named is None:
+        import shutil
+
         return "less" if shutil.which("less") else None
     return named if named not in ("", "cat") else None

@@ -10,9 +10,9 @@ GPU, copy the nearest file and change the numbers: `read` says what is wrong wit
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from ptxsw.cost.interval import Interval
 from ptxsw.target import plain_name
 
-_HOME: Final = Path(__file__).with_name("gpus")
+_HOME: Final = os.path.join(os.path.dirname(__file__), "gpus")
 _WARP: Final = 32  # lanes
 _PIPES: Final = frozenset({"fma", "alu", "fp64", "xu", "lsu"})
 _LARGEST: Final = 1e6  # of any number in the files: catches a wrong unit
@@ -108,21 +108,26 @@ class Gpu(Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
 def gpus() -> Mapping[str, Gpu]:
     """All GPUs by the names of their files: "v100". Raises BadGpu."""
-    return {path.stem: _read(path) for path in sorted(_HOME.glob("*.toml"))}
+    return {name: _read(path) for name, path in _files().items()}
+
+
+def _files() -> dict[str, str]:
+    """The path of each GPU's file, by the GPU's name."""
+    stems = sorted(file[:-5] for file in os.listdir(_HOME) if file.endswith(".toml"))
+    return {stem: os.path.join(_HOME, f"{stem}.toml") for stem in stems}
 
 
 def find(name: str) -> Gpu:
     """The GPU of a name: that of its file ("rtx-4090") or its own, in any case. Raises UnknownGpu,
     BadGpu."""
     wanted = _plain(name)
-    files = {_plain(path.stem): path for path in _HOME.glob("*.toml")}
+    files = {_plain(stem): path for stem, path in _files().items()}
     if wanted in files:
         return _read(files[wanted])
     for gpu in gpus().values():
         if _plain(gpu.name) == wanted:
             return gpu
-    names = ", ".join(sorted(path.stem for path in _HOME.glob("*.toml")))
-    raise UnknownGpu(f"no GPU {name!r} is described; there are {names}")
+    raise UnknownGpu(f"no GPU {name!r} is described; there are {', '.join(_files())}")
 
 
 @lru_cache(maxsize=8)
@@ -130,8 +135,8 @@ def of_target(target: str | None) -> Gpu:
     """The GPU that stands for an architecture such as "sm_80", "sm_90a" or "compute_75". Raises
     UnknownGpu where there is none, and BadGpu."""
     name = plain_name(target)
-    for path in sorted(_HOME.glob("*.toml")) if name else ():
-        if f'"{name}"' in path.read_text(encoding="utf-8"):  # one file is read as TOML, not all
+    for path in _files().values() if name else ():
+        if f'"{name}"' in _text(path):  # one file is read as TOML, not all
             gpu = _read(path)
             if name in gpu.architectures:
                 return gpu.as_architecture(name)
@@ -149,21 +154,27 @@ def _plain(name: str) -> str:
     return "".join(c for c in name.lower() if c.isalnum())
 
 
-def read(path: Path) -> Gpu:
+def read(path: str | os.PathLike[str]) -> Gpu:
     """The GPU in a file. Raises BadGpu, or OSError where it cannot be read."""
     import tomllib
 
+    name = os.path.basename(path)
     try:
-        gpu = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Gpu)
+        gpu = msgspec.convert(tomllib.loads(_text(path)), Gpu)
     except ValueError as error:  # of TOML, UTF-8 or a type
-        raise BadGpu(f"{path.name}: {error}") from error
+        raise BadGpu(f"{name}: {error}") from error
     for problem in _problems(gpu):
-        raise BadGpu(f"{path.name}: {problem}")
+        raise BadGpu(f"{name}: {problem}")
     return gpu
 
 
+def _text(path: str | os.PathLike[str]) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 @lru_cache(maxsize=32)
-def _read(path: Path) -> Gpu:
+def _read(path: str) -> Gpu:
     return read(path)
 
 

@@ -14,10 +14,10 @@ The smallest of these limits counts. All numbers stand in `limits.toml`, each wi
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from ptxsw.target import plain_name
 
 WARP: Final = 32  # threads
-_FILE: Final = Path(__file__).with_name("limits.toml")
+_FILE: Final = os.path.join(os.path.dirname(__file__), "limits.toml")
 _OTHER_PARTITIONS: Final = 4  # of all multiprocessors but sm_60's
 
 
@@ -106,16 +106,16 @@ class _Need(Struct, frozen=True):
 
 def limits(target: str) -> Limits:
     """The limits of a target such as "sm_80" or "sm_90a". Raises UnknownTarget."""
-    table = _all_limits()
     name = plain_name(target)
-    if name is None or name not in table:
-        raise UnknownTarget(f"no limits are known for {target!r}; known are {', '.join(table)}")
-    return table[name]
+    own = None if name is None else _limits(name)
+    if own is None:
+        raise UnknownTarget(f"no limits are known for {target!r}; known are {', '.join(targets())}")
+    return own
 
 
 def targets() -> tuple[str, ...]:
     """The architectures whose limits are known, oldest first: ("sm_35", …)."""
-    return tuple(_all_limits())
+    return tuple(_tables())
 
 
 def occupancy(
@@ -264,15 +264,23 @@ def _by_shared(machine: Limits, need: _Need) -> Callable[[int], int]:
 
 
 @lru_cache(maxsize=1)
-def _all_limits() -> Mapping[str, Limits]:
+def _tables() -> Mapping[str, str]:
+    """The text of the table of each architecture."""
+    with open(_FILE, encoding="utf-8") as file:
+        _, *tables = file.read().split("\n[")
+    parted = (table.partition("]\n") for table in tables)
+    return {name: text for name, _, text in parted if name != "sources"}
+
+
+@lru_cache(maxsize=8)
+def _limits(name: str) -> Limits | None:
+    """Those in the table of an architecture. It alone is read: all take 2 ms."""
     import tomllib
 
-    given = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    text = _tables().get(name)
+    if text is None:
+        return None
+    values = tomllib.loads(text)
     wanted = set(Limits.__struct_fields__) - {"name"}
-    by_arch: dict[str, Limits] = {}
-    for name, values in given.items():
-        if name == "sources":
-            continue
-        assert values.keys() == wanted, (name, values.keys() ^ wanted)
-        by_arch[name] = Limits(name, **{**values, "carveouts": tuple(values["carveouts"])})
-    return by_arch
+    assert values.keys() == wanted, (name, values.keys() ^ wanted)
+    return Limits(name, **{**values, "carveouts": tuple(values["carveouts"])})

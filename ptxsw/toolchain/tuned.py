@@ -8,13 +8,11 @@ choose among rewrites that are proved, so a wrong one may cost time but never a 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -108,6 +106,8 @@ def digest(function_text: str) -> str:
     compilers number the kernels of a file. So the kernel keeps its name when others are added to
     the file, or when it is compiled with line numbers. What it calls is not part of it.
     """
+    from hashlib import blake2b  # where nothing was measured, nothing is named
+
     labels: dict[str, str] = {}
 
     def plain(match: re.Match[str]) -> str:
@@ -183,6 +183,8 @@ def _load(path: str) -> Mapping[str, Tuned]:
 
 @lru_cache(maxsize=4)
 def _loaded(path: str, mtime: int, size: int, inode: int) -> Mapping[str, Tuned]:
+    import json
+
     with open(path, encoding="utf-8") as text:
         try:
             given = json.load(text)
@@ -224,6 +226,8 @@ def _alone(path: str) -> Iterator[None]:
 def _write(path: str, results: Mapping[str, Tuned]) -> None:
     """A line for each kernel, for those who keep the file under version control. It appears whole
     or stays as it was."""
+    import json
+
     entries = ((name, to_builtins(results[name])) for name in sorted(results))
     lines = [f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries]
     private = f"{path}.{os.getpid()}"
