@@ -30,6 +30,8 @@ HELPERS = {
         "rewrites/address_bases.py",
         "rewrites/turn_cost.py",
         "rewrites/loop_test.py",
+        "rewrites/pointer_test.py",
+        "codegen/lower_pointer_test.py",
     ),
 }
 """Files of one rewrite beside the two that each has."""

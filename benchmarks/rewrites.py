@@ -16,7 +16,8 @@ are the loads of global memory that the warps of the launch execute, and wavefro
 launch, for all its warps (`benchmarks/wavefronts.py`). The verdict is that of
 `ptxsw verify`: proved, or tested where only launches were compared, as where a proof takes claims
 on registers that a loop carries, which only `optimize` knows. The text is rewritten once, for
-the target that it names, and assembled for all.
+the target that it names, and assembled for all; only with `strength-reduction` behind others, which
+keeps what ptxas makes shorter, it is rewritten for each.
 
 Below: why rewrites left programs alone, why mode auto kept what it was given, and which shared
 accesses still conflict. Exit 0 where every rewritten program agrees with its original and with
@@ -63,8 +64,11 @@ ARCHS = ("sm_75", "sm_80", "sm_90", "sm_120")
 TOGETHER = (
     "read-only-loads+scalar-replacement",
     "read-only-loads+scalar-replacement+vectorize",
+    "read-only-loads+scalar-replacement+vectorize+strength-reduction",
 )
 AUTO = "auto"
+_SHORTER = frozenset(one.name for one in REWRITES if one.requires.shorter_code)
+"""Rewrites of which mode force keeps what ptxas makes shorter."""
 _ACCESSES = ("LDG", "STG", "LDS", "STS")
 _SUMS = ("FADD", "FMUL", "FFMA")
 _VERSION = (8, 7)  # of PTX: that takes all targets
@@ -157,10 +161,12 @@ class Subject:
         """The rows of one rewrite, of several joined by +, or of mode auto with all of them; or the
         reasons why nothing was made."""
         names, auto = tuple(rewrite.split("+")), rewrite == AUTO
+        if len(names) > 1 and not _SHORTER.isdisjoint(names):
+            yield from self._for_each_target(rewrite, names)
+            return
         text, told, options = self._optimized(None if auto else names, AUTO if auto else self.mode)
         if len(names) > 1:
-            fewer = [(n,) for n in names] + [names[:n] for n in range(2, len(names))]
-            if text in [self._optimized(some, self.mode)[0] for some in fewer]:
+            if text in self._with_fewer(names):
                 return
         elif not auto:
             yield from self._refusals(rewrite, told)
@@ -169,18 +175,37 @@ class Subject:
                 yield Note(self.program.name, AUTO, None, told.decision.reason)
             return
         if text not in self._judged:
-            claimed = any(one.rewrite == ScalarReplacement.name for one in told.rewrites or ())
-            self._judged[text] = self._verdict(text, symbolic=not claimed)
+            self._judged[text] = self._verdict(text, symbolic=not _claims(told))
         verdict = self._judged[text]
         for arch, after in self._figures(text).items():
             yield Row(self.program.name, rewrite, arch, self._before[arch], after, verdict)
         if rewrite == "bank-conflicts":
             yield from self._conflicts(rewrite, options)
 
-    def _optimized(self, names: tuple[str, ...] | None, mode: str) -> tuple[str, Told, Options]:
-        """What some rewrites make of the text, or all of them."""
+    def _for_each_target(self, rewrite: str, names: tuple[str, ...]) -> Iterator[Row]:
+        """The rows of several rewrites, one of which asks ptxas what it makes for the target."""
+        for arch in self.archs:
+            text, told, _ = self._optimized(names, self.mode, arch)
+            if text in self._with_fewer(names):
+                continue
+            if text not in self._judged:
+                self._judged[text] = self._verdict(text, symbolic=not _claims(told))
+            after = self._figures(text)[arch]
+            yield Row(
+                self.program.name, rewrite, arch, self._before[arch], after, self._judged[text]
+            )
+
+    def _with_fewer(self, names: tuple[str, ...]) -> list[str]:
+        """What each of some rewrites makes alone, and what the first of them make."""
+        fewer = [(n,) for n in names] + [names[:n] for n in range(2, len(names))]
+        return [self._optimized(some, self.mode)[0] for some in fewer]
+
+    def _optimized(
+        self, names: tuple[str, ...] | None, mode: str, arch: str | None = None
+    ) -> tuple[str, Told, Options]:
+        """What some rewrites make of the text, or all of them, for a target (None: its own)."""
         shape = self.runs[0].block
-        options = Options(mode, rewrites=names, only=self.program.entry, block=shape)
+        options = Options(mode, rewrites=names, only=self.program.entry, block=shape, arch=arch)
         if options not in self._made:
             self._made[options] = optimize(self.text, options, self.program.path.name)
         result = self._made[options]
@@ -354,6 +379,11 @@ def show(found: Sequence[Row | Note]) -> str:
 
 
 # ---------------------------------------------------------------- all of them
+
+
+def _claims(told: Told) -> bool:
+    """Does a proof take claims that only `optimize` knows?"""
+    return any(one.rewrite == ScalarReplacement.name for one in told.rewrites or ())
 
 
 def measured(

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-Relation = Literal["is", "implies", "stored", "overwritten"]
+Relation = Literal["is", "implies", "true", "stored", "overwritten"]
 
 
 class Claim(Struct, frozen=True):
@@ -28,6 +28,8 @@ class Claim(Struct, frozen=True):
     memories agree in all but the bytes that it would write ("overwritten"):
 
         Claim("LOOP", "%sw_sum", "st.global.f32 [%rd4], %v;", "%v", ".reg .f32 %v;", "stored")
+
+    What `code` leaves in `value` is "true" of the first text alone; `register` is empty then.
 
     With `where`, a predicate of the second text, it is said of a register only where that holds.
     """

@@ -14,10 +14,10 @@ from ptxsw.change import Change, Line
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.loop_copy import LoopPlace, in_two_ways, put_before
+from ptxsw.codegen.lower_pointer_test import lower as lower_pointer_tests
+from ptxsw.codegen.lower_pointer_test import of_other_operands
 from ptxsw.codegen.splice import Edit
 from ptxsw.ir import Instruction
-from ptxsw.parser import operand_spans
-from ptxsw.source import Source
 
 New = Callable[[str, str], str]
 """`new(stem, kind)`: a register of type `.kind` that nothing else uses."""
@@ -219,8 +219,10 @@ class ReducedLoop(Struct, frozen=True):
 
 def lower(builder: Builder, text: str, changes: Iterable[Change]) -> tuple[Edit, ...]:
     """The edits that make all changes; `text` is that of the whole module."""
-    more = [_loop(builder, text, c.detail) for c in changes if isinstance(c.detail, ReducedLoop)]
-    return (*builder.edits(), *(edit for edit in more if edit is not None))
+    every = tuple(changes)
+    more = lower_pointer_tests(builder, text, every)
+    loops = [_loop(builder, text, c.detail) for c in every if isinstance(c.detail, ReducedLoop)]
+    return (*builder.edits(), *more, *(edit for edit in loops if edit is not None))
 
 
 def _loop(builder: Builder, text: str, loop: ReducedLoop) -> Edit | None:
@@ -313,11 +315,7 @@ def _shifted(builder: Builder, text: str, test: ShiftedTest, ahead: list[str]) -
     instruction = builder.instructions[test.at]
     operands = [bound.written(builder.register, ahead)] * 2
     operands[test.operand - 1] = test.register
-    one, two = operand_spans(Source(text), instruction)[1:]
-    return (
-        f"{text[instruction.start : one.start]}{operands[0]}"
-        f"{text[one.end : two.start]}{operands[1]}{text[two.end : instruction.end]}"
-    )
+    return of_other_operands(text, instruction, *operands)
 
 
 def _relocated(text: str, access: Instruction, address: str, offset: int) -> str:

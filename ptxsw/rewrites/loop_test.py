@@ -47,8 +47,8 @@ class LoopTest:
             branch = self._cfg.instructions[block.end - 1]
             if branch.guard is None:
                 continue
-            test = self._last(block.start, block.end - 1, branch.guard.reg)
-            if test is None or not _compares(self._cfg.instructions[test]):
+            test = last_writer(self._cfg, block.start, block.end - 1, branch.guard.reg)
+            if test is None or not compares(self._cfg.instructions[test]):
                 continue
             for operand in (1, 2):
                 test_above = self._without_sum(block.start, test, operand)
@@ -56,15 +56,10 @@ class LoopTest:
                     return test_above
         return None
 
-    def _last(self, start: int, end: int, register: Operand) -> int | None:
-        """The last instruction of some that sets a register."""
-        code = self._cfg.instructions
-        return next((i for i in range(end - 1, start - 1, -1) if register in defs(code[i])), None)
-
     def _without_sum(self, start: int, test: int, operand: int) -> ShiftedTest | None:
         instruction = self._cfg.instructions[test]
         total, other = instruction.operands[operand], instruction.operands[3 - operand]
-        at = self._last(start, test, total)
+        at = last_writer(self._cfg, start, test, total)
         bound = self._bound(other)
         if at is None or bound is None or not isinstance(total, Reg):
             return None
@@ -75,7 +70,7 @@ class LoopTest:
         if not isinstance(register, Reg) or not isinstance(more, Int):
             return None
         number = wrapped(more.value, 32)
-        if self._last(at, test, register) is not None:
+        if last_writer(self._cfg, at, test, register) is not None:
             return None
         if self._cost.readers(total, self._moved, self._kept) != frozenset({test}):
             return None
@@ -103,7 +98,13 @@ class LoopTest:
         return any(step and terms.add(carried, step) is register for carried, step in steps)
 
 
-def _compares(instruction: Instruction) -> bool:
+def last_writer(cfg: Cfg, start: int, end: int, register: Operand) -> int | None:
+    """The last instruction from `start` on, before `end`, that sets a register."""
+    code = cfg.instructions
+    return next((i for i in range(end - 1, start - 1, -1) if register in defs(code[i])), None)
+
+
+def compares(instruction: Instruction) -> bool:
     """Is it a comparison of two numbers of 32 bits, and nothing else?"""
     return (
         instruction.opcode == "setp"

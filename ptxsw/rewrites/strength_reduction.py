@@ -41,6 +41,7 @@ then, counted as SASS, is less than before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 from ptxsw import isa
@@ -70,6 +71,7 @@ from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_test import LoopTest
+from ptxsw.rewrites.pointer_test import PointerTests, ending_comparison
 from ptxsw.rewrites.turn_cost import TurnCost
 
 _TRIPS = 16  # taken for every loop
@@ -77,6 +79,7 @@ _TEST = 12.0  # instructions before a loop, about
 _START = 8.0  # the same for a pointer
 _MOST_BLOCKS = 24  # of a loop: the check follows each way through it
 
+_TOO_LARGE = "the loop has too many blocks, or several entries"
 _NO_LOOP = "it has no loop: each thread would gain only once"
 _NO_INDEX = "no index is extended or multiplied in the loop: its addresses are pointers already"
 _NO_SAVING = "no base or pointer would make the addresses of the loop with less"
@@ -96,7 +99,7 @@ class StrengthReduction:
         cfg = kernel.trace.cfg
         told = kernel.options.rewrites is not None  # nearly every loop has a reason
         live: Mapping[int, Facts] = {}
-        found = pointers = 0
+        found = pointers = tests = 0
         if told and not cfg.loops:
             yield from _refused(cfg, range(len(cfg.instructions)), _NO_LOOP)
         for header in sorted(cfg.loops):
@@ -105,16 +108,21 @@ class StrengthReduction:
                 continue
             body = _body(cfg, loop)
             reason = _not_worth_a_look(cfg, loop, body)
-            if reason is not None:
+            comparison = _comparison(kernel, loop) if reason != _TOO_LARGE else None
+            if reason is not None and comparison is None:
                 yield from _refused(cfg, body, reason) if told else ()
                 continue
             live = live or liveness(cfg)
-            outcome = _Search(kernel, loop, live, found + 1, pointers).change()
-            if isinstance(outcome, Change):
-                assert isinstance(outcome.detail, ReducedLoop)
+            search = _Search(kernel, loop, live, found + 1, pointers)
+            outcome = search.change() if reason is None else None
+            if comparison is not None and not isinstance(outcome, Change):
+                outcome = search.without_counter(comparison, tests + 1) or outcome
+            if isinstance(outcome, Change) and isinstance(outcome.detail, ReducedLoop):
                 found, pointers = found + 1, pointers + len(outcome.detail.pointers)
+            elif isinstance(outcome, Change):
+                tests += 1
             if outcome is None:
-                yield from _refused(cfg, body, _NO_SAVING) if told else ()
+                yield from _refused(cfg, body, reason or _NO_SAVING) if told else ()
             elif told or isinstance(outcome, Change):
                 yield outcome
 
@@ -133,7 +141,7 @@ def _not_worth_a_look(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:
     """Why a loop surely stays as it is: there are no accesses, or no indices that are extended or
     multiplied."""
     if cfg.irreducible & loop.blocks or len(loop.blocks) > _MOST_BLOCKS:
-        return "the loop has too many blocks, or several entries"
+        return _TOO_LARGE
     code = [cfg.instructions[at] for at in body]
     accesses = sum(i.opcode in ACCESSES for i in code)
     if any(i.opcode == "mul" and "lo" in i.modifiers and _is_wide(i) for i in code):
@@ -141,6 +149,11 @@ def _not_worth_a_look(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:
     if not any("wide" in i.modifiers or _extends(i) for i in code):
         return _NO_INDEX
     return None if accesses > 1 else "the loop has one access only"
+
+
+def _comparison(kernel: Kernel, loop: Loop) -> int | None:
+    """The comparison on which a loop goes round, if a pointer might take the counter's place."""
+    return ending_comparison(kernel.trace.cfg, loop, short=kernel.options.mode == "auto")
 
 
 def _accesses(cfg: Cfg, body: Iterable[int]) -> Iterator[int]:
@@ -171,11 +184,14 @@ class _Search:
         self.cost = TurnCost(self.cfg, loop, live)
         self.header = self.cfg.blocks[loop.header]
 
+    @cached_property
+    def sums(self) -> LoopSums:
+        return LoopSums(self.kernel.module, self.kernel.function, self.cfg, self.loop)
+
     def change(self) -> Change | Refusal | None:
         """The change, why there is none, or nothing where there is nothing to gain."""
-        sums = LoopSums(self.kernel.module, self.kernel.function, self.cfg, self.loop)
-        counting = Counting(sums, self.cfg, self.loop)
-        addresses = Addresses(sums, counting, self.cfg, self.cost)
+        counting = Counting(self.sums, self.cfg, self.loop)
+        addresses = Addresses(self.sums, counting, self.cfg, self.cost)
         found = addresses.bases()
         reason: UncountedLoop | None = None
         changes: list[Change | None] = []
@@ -225,6 +241,21 @@ class _Search:
         except UncountedLoop:
             return None
         return self._change(self._detail(place, found), worth)
+
+    def without_counter(self, comparison: int, number: int) -> Change | None:
+        """The kernel's loop of this number that goes on until a pointer has come to its end."""
+        place = loop_place(self.cfg, self.loop)
+        if isinstance(place, str):
+            return None
+        tests = PointerTests(self.cfg, self.loop, place, comparison, self.sums, self.cost)
+        outcome = tests.find(fresh_prefix(self.kernel.text), number)
+        if outcome is None:
+            return None
+        test, claims = outcome
+        return Change(
+            "strength-reduction", comparison, frozenset({comparison}), Proof(), test,
+            worth=Worth(1 - _TRIPS), claims=claims,
+        )  # fmt: skip
 
     def _detail(
         self, place: LoopPlace, found: LoopBases, exact: str = "",

@@ -67,4 +67,4 @@ def at_label(claims: Sequence[ReadClaim], labels: Sequence[str]) -> list[ReadCla
 
 def is_inequality(claim: ReadClaim) -> bool:
     """May a claim say how large a value is?"""
-    return claim.claim.relation == "implies"
+    return claim.claim.relation in ("implies", "true")

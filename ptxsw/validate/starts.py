@@ -146,7 +146,9 @@ class Starts:
             cut.stores = (*cut.stores, store)
             return
         value = self._claimed(claim, at, cut)
-        if claim.claim.relation == "implies":
+        if claim.claim.relation == "true":
+            cut.assume(value)
+        elif claim.claim.relation == "implies":
             held = cut.new.get(claim.register)
             known = held in cut.conditions
             cut.assume(value if known else self._terms.or_(self._terms.not_(held), value))
@@ -365,7 +367,13 @@ class Starts:
                 return
             joint = assumed(joint, where, self._terms)
         at = Path(old.get, joint, 0, stores=old.stores)
-        value, held = self._claimed(claim, at, cut), new.get(claim.register)
+        value = self._claimed(claim, at, cut)
+        if claim.claim.relation == "true":
+            if not self._equality.holds(value, joint):
+                what = f"it is not shown that what is claimed at {claim.claim.label} is true"
+                raise Differ(what, old.end.index, new.end.index, self._equality.example)
+            return
+        held = new.get(claim.register)
         if claim.claim.relation == "is":
             holds = self._equality.same(held, value, joint)
         else:

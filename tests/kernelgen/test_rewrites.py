@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from benchmarks import rewrites
@@ -13,9 +15,11 @@ from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import NoPtxas
 
 
-def table(program: str, *names: str, mode: str = "force") -> list[Row | Note]:
+def table(
+    program: str, *names: str, mode: str = "force", archs: Sequence[str] = ("sm_80",)
+) -> list[Row | Note]:
     try:
-        found = measured(program, names, ("sm_80",), mode)
+        found = measured(program, names, archs, mode)
     except NoPtxas as error:
         pytest.skip(str(error))
     rows = [one for one in found if isinstance(one, Row)]
@@ -75,12 +79,19 @@ def test_the_head_says_what_an_iteration_is() -> None:
 
 @pytest.mark.slow
 def test_iterations_of_the_forces() -> None:
-    """Behind the others `vectorize` writes the loop's body twice; one of the two is executed."""
-    (row,) = table("forces", "read-only-loads+scalar-replacement+vectorize")
-    assert isinstance(row, Row)
-    assert row.before.loop is not None and row.after.loop is not None
-    assert (row.before.loop.turns, row.after.loop.turns) == (2, 2)
-    assert (row.after.loop.each_turn or 99) <= 28 < 41 <= (row.before.loop.each_turn or 0)
+    """Behind the others `vectorize` writes the loop's body twice; one of the two is executed. No
+    target needs more than what was written by hand, of which lavaMD's inner loop takes 27."""
+    first = "read-only-loads+scalar-replacement+vectorize"
+    archs = ("sm_75", "sm_80", "sm_90", "sm_120")
+    least: dict[str, float] = {}
+    for row in table("forces", first, f"{first}+strength-reduction", archs=archs):
+        assert isinstance(row, Row)
+        assert row.before.loop is not None and row.after.loop is not None
+        assert (row.before.loop.turns, row.after.loop.turns) == (2, 2)
+        assert (row.before.loop.each_turn or 0) > 40
+        least[row.arch] = min(least.get(row.arch, 99), row.after.loop.each_turn or 99)
+    assert least.keys() == set(archs)
+    assert max(least.values()) <= 27
 
 
 def test_why_a_program_is_left_alone() -> None:

@@ -1,0 +1,236 @@
+"""A loop that only counts, beside a pointer that grows with its counter.
+
+                                                cvt.u32.u64 %sw_low1, %rd1;     before the loop
+                                                add.s32 %sw_stop1, %sw_low1, 392;
+    LOOP: ld.global.f32 %f1, [%rd1];            LOOP: ld.global.f32 %f1, [%rd1];
+          add.s64 %rd1, %rd1, 8;          =>          cvt.u32.u64 %sw_low2, %rd1;
+          add.s32 %i, %i, 2;                          setp.ne.s32 %p, %sw_low2, %sw_stop1;
+          setp.ne.s32 %p, %i, 100;                    add.s64 %rd1, %rd1, 8;
+          @%p bra LOOP;                               add.s32 %i, %i, 2;
+                                                      @%p bra LOOP;
+
+The pointer takes a fixed multiple of the counter's steps, a power of two, so both come to their
+ends in the same iteration, unless 32 bits of the pointer come there earlier: the whole way has to
+be shorter than 2^32 bytes, so start and end of the counter must be numbers. Nobody reads the
+counter any more, and `ptxas` removes it. Behind the sum the comparison would keep two values of
+the pointer alive, which costs a move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ptxsw.analysis.loop_sums import LoopSums
+from ptxsw.bits import wrapped
+from ptxsw.claim import Claim
+from ptxsw.codegen.loop_copy import LoopPlace
+from ptxsw.codegen.lower_pointer_test import PointerTest
+from ptxsw.emulator.node import Term, split
+from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.dataflow import writers
+from ptxsw.ir import Instruction, Int, Reg
+from ptxsw.rewrites.loop_test import compares, last_writer
+from ptxsw.rewrites.turn_cost import TurnCost
+
+_EQUAL = frozenset({"eq", "ne"})
+_WIDE = (("s64",), ("u64",), ("b64",))
+_SHORT = 20
+"""Instructions of a turn of which one less may pay: mode auto asks for a twentieth."""
+
+
+def ending_comparison(cfg: Cfg, loop: Loop, *, short: bool) -> int | None:
+    """The comparison on which a loop goes round, if it asks whether a register has come to a
+    number, and there is a pointer that might tell as well. With `short`, in short loops only."""
+    if len(loop.latches) != 1:
+        return None
+    code = [i for n in loop.blocks for i in range(cfg.blocks[n].start, cfg.blocks[n].end)]
+    if short and len(code) > _SHORT:
+        return None
+    latch = cfg.blocks[loop.latches[0]]
+    branch = cfg.instructions[latch.end - 1]
+    if branch.guard is None:
+        return None
+    at = last_writer(cfg, latch.start, latch.end - 1, branch.guard.reg)
+    if at is None or not compares(cfg.instructions[at]):
+        return None
+    comparison = cfg.instructions[at]
+    _, counter, end = comparison.operands
+    asked = comparison.modifiers[0] in _EQUAL and isinstance(counter, Reg) and isinstance(end, Int)
+    return at if asked and any(_advances(cfg.instructions[i]) for i in code) else None
+
+
+def _advances(instruction: Instruction) -> bool:
+    """Does it add a number to a register of 64 bits?"""
+    return (
+        instruction.opcode == "add"
+        and instruction.modifiers in _WIDE
+        and instruction.operands[0] == instruction.operands[1]
+        and isinstance(instruction.operands[2], Int)
+    )
+
+
+class _Counter(Struct, frozen=True):
+    """A loop turns `turns` times, and in the last one `register` holds `last`; it grows by `step`,
+    of which the size is a power of two."""
+
+    register: Reg
+    last: int
+    step: int
+    turns: int
+
+
+class _Pointer(Struct, frozen=True):
+    """A register of 64 bits that instruction `sum` makes grow by `step`. It is compared before
+    instruction `before`, when it has grown by `already`."""
+
+    register: Reg
+    sum: int
+    step: int
+    before: int
+    already: int
+
+
+class PointerTests:
+    """What can be made of the comparison `at` on which one loop, at a `place`, goes round."""
+
+    def __init__(
+        self, cfg: Cfg, loop: Loop, place: LoopPlace, at: int, sums: LoopSums, cost: TurnCost
+    ) -> None:
+        self._cfg, self._loop, self._place, self._at = cfg, loop, place, at
+        self._sums, self._cost = sums, cost
+        inside = (i for n in loop.blocks for i in range(cfg.blocks[n].start, cfg.blocks[n].end))
+        self._writers = writers(cfg.instructions, inside)
+
+    def find(self, prefix: str, number: int) -> tuple[PointerTest, tuple[Claim, ...]] | None:
+        """The test on a pointer, the kernel's so many, and what is claimed for it; None where the
+        counter is needed, or no pointer tells the same. New names begin with `prefix`."""
+        counter = self._counter()
+        pointer = None if counter is None else self._pointer(counter)
+        if counter is None or pointer is None:
+            return None
+        distance = (counter.turns - 1) * pointer.step + pointer.already
+        stop = f"{prefix}stop{number}"
+        test = PointerTest(
+            self._place, self._at, pointer.register.name, stop, distance, pointer.before
+        )
+        label = self._cfg.name(self._loop.header)
+        claims = (_in_step(label, counter, prefix), _stops(label, stop, counter, pointer, prefix))
+        return test, claims
+
+    # ------------------------------------------------------------ the counter
+
+    def _counter(self) -> _Counter | None:
+        """What counts the turns, where nothing else needs it, from a number on to another one."""
+        _, compared, end = self._cfg.instructions[self._at].operands
+        assert isinstance(compared, Reg) and isinstance(end, Int)
+        latch = self._cfg.blocks[self._loop.latches[0]]
+        if last_writer(self._cfg, self._at, latch.end, compared) is not None:
+            return None
+        more, items = split(self._sums.at_end_of(self._loop.latches[0], compared))
+        if len(items) != 1 or items[0][1] != 1 or items[0][0] not in self._sums.registers:
+            return None
+        register = self._sums.registers[items[0][0]]
+        step, first = self._step(items[0][0]), self._first(register)
+        if register.scope or not step or first is None or abs(step) & (abs(step) - 1):
+            return None
+        last = wrapped(end.value - more, 32)
+        way = (last - first if step > 0 else first - last) % (1 << 32)
+        if way % abs(step) or not self._is_free():
+            return None
+        return _Counter(register, last, step, way // abs(step) + 1)
+
+    def _step(self, atom: Term) -> int | None:
+        """The number by which a register grows in a turn."""
+        step = self._sums.step(atom)
+        return (
+            wrapped(step.value, step.width) if step is not None and step.kind == "const" else None
+        )
+
+    def _first(self, register: Reg) -> int | None:
+        """The number that a register holds as the loop begins, on whatever way it is reached."""
+        numbers: set[int] = set()
+        seen = set(self._loop.blocks)
+        work = [self._loop.header]
+        while work:
+            before = [n for n in self._cfg.predecessors[work.pop()] if n not in seen]
+            seen.update(before)
+            for number in before:
+                block = self._cfg.blocks[number]
+                at = last_writer(self._cfg, block.start, block.end, register)
+                if at is None:
+                    work.append(number)
+                    continue
+                move = self._cfg.instructions[at]
+                if move.opcode != "mov" or move.guard or not isinstance(move.operands[1], Int):
+                    return None
+                numbers.add(move.operands[1].value)
+        return numbers.pop() if len(numbers) == 1 else None
+
+    def _is_free(self) -> bool:
+        """Does a turn need the counter for the comparison only?"""
+        without = self._cost.of(given=frozenset({self._at}))
+        return without + 1 < self._cost.of()
+
+    # ------------------------------------------------------------ the pointer
+
+    def _pointer(self, counter: _Counter) -> _Pointer | None:
+        """A register that a turn needs in any case, and that tells the turns apart: the one that
+        grows last."""
+        return max(self._pointers(counter), key=lambda pointer: pointer.sum, default=None)
+
+    def _pointers(self, counter: _Counter) -> Iterator[_Pointer]:
+        given = frozenset({self._at})
+        without = self._cost.of(given=given)
+        for atom, register in self._sums.registers.items():
+            step = self._step(atom) if atom.width == 64 and not register.scope else None
+            if not step or step % counter.step or (counter.turns - 1) * abs(step) >= 1 << 32:
+                continue
+            ratio = abs(step // counter.step)
+            needed = self._cost.of(given=given, kept=frozenset({register.name})) == without
+            if needed and ratio & (ratio - 1) == 0 and len(self._writers[register]) == 1:
+                yield self._compared(register, step)
+
+    def _compared(self, register: Reg, step: int) -> _Pointer:
+        """A pointer, compared before it grows where the comparison may stand there."""
+        (total,) = self._writers[register]
+        same = self._cfg.block_of[total] == self._cfg.block_of[self._at]
+        if same and total < self._at and self._may_move_to(total):
+            return _Pointer(register, total, step, total, 0)
+        grown = not same or total < self._at
+        return _Pointer(register, total, step, self._at, step if grown else 0)
+
+    def _may_move_to(self, before: int) -> bool:
+        """Does nothing on the way ask for what the comparison sets, or sets it?"""
+        result = frozenset(self._cfg.written[self._at])
+        between = range(before, self._at)
+        return all(result.isdisjoint((*self._cfg.read[i], *self._cfg.written[i])) for i in between)
+
+
+def _in_step(label: str, counter: _Counter, prefix: str) -> Claim:
+    """The counter is on its way, so many steps from its end."""
+    size, name = abs(counter.step), f"{prefix}claim_"
+    ends = (str(counter.last), counter.register.name)
+    to, of = ends if counter.step > 0 else reversed(ends)
+    code = (
+        f"sub.s32 {name}left, {to}, {of};\n"
+        f"and.b32 {name}rest, {name}left, {size - 1};\n"
+        f"setp.le.u32 {name}near, {name}left, {(counter.turns - 1) * size};\n"
+        f"setp.eq.and.s32 {name}true, {name}rest, 0, {name}near;"
+    )
+    declare = f".reg .b32 {name}left, {name}rest; .reg .pred {name}near, {name}true;"
+    return Claim(label, "", code, f"{name}true", declare, "true")
+
+
+def _stops(label: str, stop: str, counter: _Counter, pointer: _Pointer, prefix: str) -> Claim:
+    """Where the pointer will be in the last turn: as far ahead as the counter has to go."""
+    name = f"{prefix}claim_"
+    code = (
+        f"cvt.u32.u64 {name}low, {pointer.register.name};\n"
+        f"sub.s32 {name}left, {counter.last}, {counter.register.name};\n"
+        f"mad.lo.s32 {name}there, {name}left, {pointer.step // counter.step}, {name}low;\n"
+        f"add.s32 {name}stop, {name}there, {pointer.already};"
+    )
+    declare = f".reg .b32 {name}low, {name}left, {name}there, {name}stop;"
+    return Claim(label, stop, code, f"{name}stop", declare)
