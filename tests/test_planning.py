@@ -158,6 +158,16 @@ def test_auto_makes_no_shuffle_that_may_cost(arch: str, reason: str) -> None:
     assert set(reasons_of_shuffles(kernel)) == {kernel.choice.reason}
 
 
+@pytest.mark.parametrize("arch", ["sm_35", "sm_80", "sm_999"])
+def test_no_reason_is_given_for_shuffles_that_nobody_could_make(arch: str) -> None:
+    """Of vecadd no mode makes shuffles, whatever they cost: ptxas need not be there."""
+    kernel = kernel_of("vecadd", arch=arch)
+    assert kernel.choice is not None
+    assert kernel.choice.reason == "no load is known to read what another lane loads"
+    forced = kernel_of("vecadd", arch=arch, mode="force")
+    assert forced.shuffles == 0 and not reasons_of_shuffles(forced)
+
+
 def test_auto_drafts_only_copies_where_no_shuffle_can_pay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

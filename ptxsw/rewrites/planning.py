@@ -44,6 +44,7 @@ from ptxsw.target import plain_name
 
 UNIFORM = "uniform"
 _UNDECIDED = "not decided yet"
+_NO_NEIGHBOUR = "no load is known to read what another lane loads"
 _NO_WAVEFRONT_LESS = "a shuffle takes as many passes of the memory pipe as this load"
 _COPIES_ONLY = "scheme keep makes copies only"
 _HALF = 16  # lanes: rows of so many threads are as usual as those of a whole warp
@@ -80,7 +81,7 @@ def decide(
         return _of_one(copies, choose((), Figures(), scale, policy))
     hopeless = _hopeless(trace, load_groups, arch) if weighed else None
     if hopeless is not None:
-        return _of_one(copies, left_alone(hopeless))
+        return _of_one(copies, hopeless)
     loops = _loops(trace, judge, ways)
     drafts, alone = _drafts(trace, judge, options, arch, ways, loops, load_groups, weighed=weighed)
     if not drafts or (weighed and judge.budget.spent(PLANNING)):
@@ -95,20 +96,20 @@ def decide(
     return replace(made, loops=loops.kept, choice=choice)
 
 
-def _hopeless(trace: Trace, found: Found, arch: str | None) -> str | None:
-    """Why no shuffle can pay, told from the loads alone: nothing is drafted then."""
+def _hopeless(trace: Trace, found: Found, arch: str | None) -> Choice | None:
+    """That no shuffle can pay, told from the loads alone: nothing is drafted then."""
+    shuffled = [
+        access
+        for access, elements in found
+        if any(c.delta or c.mirror for element in elements for c in element)
+    ]
+    if not shuffled:
+        return Choice((), MODEL, None, _NO_NEIGHBOUR)
     reason = cannot_count(arch)
     if reason is not None:
-        return f"the cost of shuffles in registers is not known: {reason}"
-    counter = Counter(trace, ())
-    wide = any(
-        candidate.delta or candidate.mirror
-        for access, elements in found
-        if counter.exceeds_shuffles(access)
-        for element in elements
-        for candidate in element
-    )
-    return None if wide else _NO_WAVEFRONT_LESS
+        return left_alone(f"the cost of shuffles in registers is not known: {reason}")
+    wide = any(map(Counter(trace, ()).exceeds_shuffles, shuffled))
+    return None if wide else left_alone(_NO_WAVEFRONT_LESS)
 
 
 def _loops(trace: Trace, judge: Legality, ways: Sequence[tuple[str, str]]) -> LoopChoices:

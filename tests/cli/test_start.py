@@ -107,8 +107,9 @@ def test_a_rewrite_without_its_words_is_not_imported(tmp_path: Path) -> None:
     assert not among(modules, "typer", "numpy", "ptxsw.findings", "ptxsw.report.describe")
 
 
-def test_a_kernel_that_stays_is_not_checked(tmp_path: Path) -> None:
-    modules = run("optimize", VECADD, "-o", tmp_path / "o", "--mode", "force")
+@pytest.mark.parametrize("mode", ["auto", "force"])
+def test_a_kernel_that_stays_is_neither_checked_nor_weighed(mode: str, tmp_path: Path) -> None:
+    modules = run("optimize", VECADD, "-o", tmp_path / "o", "--mode", mode)
     assert (tmp_path / "o").read_text() == VECADD.read_text()
     assert not among(modules, *HEAVY, *CHECKS, "ptxsw.findings", "ptxsw.cost.counted")
 
