@@ -183,8 +183,7 @@ class Passes:
             outcomes = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
         changes = tuple(item for item in outcomes if isinstance(item, Change))
         refusals = tuple(item for item in outcomes if isinstance(item, Refusal))
-        if one.needs_ptxas and self._options.rewrites is None:
-            # Of nearly every load; they are told where it is asked for.
+        if one.needs_ptxas and not kernel.explains:
             refusals = tuple(one for one in refusals if one.because_of is not None)
         reason = self._not_weighed(one, each) if changes else None
         if reason is not None:

@@ -6,6 +6,8 @@ the row decide puts the words of a column into different banks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 ROW = 128  # bytes: 32 banks of 4
@@ -48,6 +50,16 @@ class Permutation(Struct, frozen=True):
         for shift in self.shifts:
             field ^= address >> shift
         return address ^ (field & self.mask)
+
+    def bank_of(self) -> Callable[[int], int]:
+        """The bank of each word of 4 bytes, where all addresses are moved."""
+        mask = self.mask >> 2
+        match self.shifts:
+            case (shift,):
+                return lambda word: (word ^ (word >> shift & mask)) & 31
+            case (one, other):
+                return lambda word: (word ^ ((word >> one ^ word >> other) & mask)) & 31
+        return lambda word: self.of(word << 2) >> 2 & 31
 
     def __str__(self) -> str:
         field = " ^ ".join(f"a >> {shift}" for shift in self.shifts)

@@ -96,3 +96,8 @@ def test_registers_of_a_set_have_an_order_that_is_the_same_in_each_run() -> None
     """The order of sets is another in each run of Python: text must not depend on it."""
     regs = [Reg("%r10"), Reg("%r2"), Reg("%r2", 1), Reg("%rd1")]
     assert in_order(frozenset(reversed(regs))) == in_order(set(regs)) == regs
+
+
+def test_registers_that_one_instruction_sets_for_certain() -> None:
+    sole = {reg.name: at for reg, at in cfg().sole_writers.items()}
+    assert sole == {"%r1": 0, "%r3": 3, "%r4": 4, "%rd1": 5}

@@ -41,6 +41,7 @@ class Alignment:
     def __init__(self, module: Module, function: Function) -> None:
         self._module, self._function = module, function
         self._parameters = {parameter.name: parameter for parameter in function.params}
+        self._divisors: dict[tuple[Term, int], int] = {}
 
     def tests(self, address: Term, size: int) -> tuple[Test, ...] | None:
         """The tests under which an address is a multiple of a power of two; none where that is
@@ -144,8 +145,13 @@ class Alignment:
 
     def known(self, term: Term, depth: int = 0) -> int:
         """A power of two that divides the value of a term."""
-        if depth > _DEEPEST:
-            return 1
+        divisor = self._divisors.get((term, depth))
+        if divisor is None:
+            divisor = 1 if depth > _DEEPEST else self._divisor(term, depth)
+            self._divisors[term, depth] = divisor
+        return divisor
+
+    def _divisor(self, term: Term, depth: int) -> int:
         match term.kind:
             case "const" | "sum":
                 constant, items = split(term)

@@ -145,7 +145,8 @@ def asks_convergence(instruction: Instruction) -> bool:
 def uniform_registers(body: Sequence[Instruction], parameters: frozenset[str]) -> set[Reg]:
     """Registers with one value for all threads of a grid: written once, and computed from
     parameters of the kernel, given by name, its size, and numbers alone."""
-    single = {reg: body[at[0]] for reg, at in writers(body).items() if len(at) == 1}
+    written_at = writers([defs(one) for one in body])
+    single = {reg: body[at[0]] for reg, at in written_at.items() if len(at) == 1}
     alike = {reg for reg, writer in single.items() if _of_parameters(writer, parameters)}
     while lost := {reg for reg in alike if not uses(single[reg]) <= alike}:
         alike -= lost

@@ -19,7 +19,7 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import CARRY, closure, in_order, read_first, sole_writers
+from ptxsw.flow.dataflow import CARRY, closure, in_order, read_first
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 _SUMS = frozenset({"add", "cvt", "mad", "mov", "mul", "neg", "or", "shl", "sub"})
@@ -210,7 +210,7 @@ class LoopSums:
         reached = self._cfg.rank
         return {
             reg: at
-            for reg, at in sole_writers(self._cfg.instructions).items()
+            for reg, at in self._cfg.sole_writers.items()
             if blocks[at] in reached and blocks[at] != header
             and self._cfg.dominates(blocks[at], header)
         }  # fmt: skip

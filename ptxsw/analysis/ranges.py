@@ -28,9 +28,10 @@ from ptxsw.emulator.node import Term, Variance, ones, split
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access
 
-_OPAQUE_BITS = 16
+OPAQUE_BITS = 16
 """Values of which nothing is known but their bits are bounded if these are no more."""
 _MAX_ITEMS = 64
+MAY_WRAP = "its index may wrap"
 
 _Value = TypeVar("_Value")
 Bounds = tuple[Polynomial, Polynomial]
@@ -160,7 +161,7 @@ class _Path:
         if arithmetic is not None:
             return arithmetic
         match term.kind:
-            case "zext" | "sext" if term.args[0].width >= _OPAQUE_BITS:
+            case "zext" | "sext" if term.args[0].width >= OPAQUE_BITS:
                 return self.number(term.args[0], signed=term.kind == "sext")
             case "zext" if term.args[0].kind == "extract":
                 return self.read(term.args[0])
@@ -169,7 +170,7 @@ class _Path:
             case "concat" if term.args[1].kind == "const":
                 high, low = term.args
                 return self.read(high) * (1 << low.width) + int(low.value)
-            case "extract" if term.value == 0 and term.width >= _OPAQUE_BITS:
+            case "extract" if term.value == 0 and term.width >= OPAQUE_BITS:
                 return self.read(term.args[0])
         if self.grid.is_parameter(term):
             self.grid.numbers[term] = None
@@ -209,7 +210,7 @@ class _Path:
         if self.grid.span(excess)[1] <= 0:
             return
         if self.grid.span(excess)[0] > 0:
-            raise Unbounded("its index may wrap")
+            raise Unbounded(MAY_WRAP)
         excess *= lcm(*(factor.denominator for _, factor in excess))
         if self.grid.span(excess)[1] > FARTHEST:
             raise Unbounded("its index may be too large")
@@ -306,7 +307,7 @@ class _Path:
         whole = atom.args[0] if atom.kind == "extract" and atom.value == 0 else None
         if whole is not None and self.grid.is_parameter(whole) and self.grid.is_shared(whole):
             return zero, self.read(whole)  # the rest of a count: no more than the count
-        if ones(atom) >> _OPAQUE_BITS:
+        if ones(atom) >> OPAQUE_BITS:
             raise Unbounded("its index is not bounded")
         return zero, Polynomial.constant(ones(atom))
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.emulator.evaluate import Column, columns
-from ptxsw.emulator.node import Term, Variance, walk
+from ptxsw.emulator.node import Term, Variance, split, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
@@ -59,21 +59,20 @@ class BankTraffic(Struct, frozen=True):
 
 
 class Banks(dict[int, int]):
-    """The bank of each word, where every address is moved."""
+    """The bank of each word, as `bank_of` tells; without it, words lie where they are."""
 
-    def __init__(self, move: Callable[[int], int]) -> None:
+    def __init__(self, bank_of: Callable[[int], int] | None = None) -> None:
         super().__init__()
-        self._move = move
+        self._bank_of = bank_of or _BANKS.__rmod__
 
     def __missing__(self, word: int) -> int:
-        bank = self[word] = self._move(word * _WORD) // _WORD % _BANKS
+        bank = self[word] = self._bank_of(word)
         return bank
 
     def wavefronts(self, addresses: Addresses, size: int) -> int:
         """How often the banks are asked for `size` bytes at each address."""
-        return sum(
-            max(self.counts(words).values(), default=0) for words in _served(addresses, size)
-        )
+        bank_of = self.__getitem__
+        return sum(_most_alike([*map(bank_of, words)]) for words in _served(addresses, size))
 
     def worst(self, addresses: Addresses, size: int) -> tuple[int, ...]:
         """How many words are wanted of each bank at a time, where most are wanted of one."""
@@ -91,11 +90,15 @@ class Banks(dict[int, int]):
 @lru_cache(maxsize=1 << 14)
 def wavefronts(addresses: Addresses, size: int) -> int:
     """How often the banks are asked for `size` bytes at each address, as it is."""
-    total = 0
-    for words in _served(addresses, size):
-        banks = [word % _BANKS for word in words]
-        total += max(map(banks.count, set(banks)), default=0)
-    return total
+    return sum(_most_alike([word % _BANKS for word in words]) for words in _served(addresses, size))
+
+
+def _most_alike(banks: list[int]) -> int:
+    """How often the most frequent bank occurs."""
+    different = set(banks)
+    if len(different) == len(banks):
+        return min(1, len(banks))
+    return max(map(banks.count, different))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -169,6 +172,15 @@ def _comes_back(name: str, edges: Mapping[str, Mapping[str, bool]]) -> bool:
 Values = dict[Term, int]
 
 
+class _Spread(Struct, frozen=True):
+    """The addresses of some warps, for each of several choices of what only the run knows. Those of
+    an access whose address differs by a number are moved by it. `within`: what lies outside the
+    arrays is not accessed."""
+
+    trials: Sequence[Sequence[Addresses]]
+    within: bool
+
+
 class _Scene:
     """What stays the same for all accesses of a kernel."""
 
@@ -183,6 +195,7 @@ class _Scene:
         self._blocks, self._places, self._by_two = blocks, places, by_two
         self._end, self._warps = end, warps
         self._known: dict[object, tuple[Addresses, ...]] = {}
+        self._spreads: dict[object, tuple[int, _Spread | None]] = {}
         self._warps_known: dict[object, dict[Term, Column]] = {}
 
     def requests(self, access: Access) -> Iterator[Addresses]:
@@ -201,20 +214,41 @@ class _Scene:
     def _variant(
         self, address: Term, conditions: frozenset[Term], size: int
     ) -> Iterator[Addresses]:
+        constant, items = split(address)
+        key = (items, address.width, conditions)
+        if key not in self._spreads:
+            self._spreads[key] = constant, self._spread(address, conditions)
+        there, spread = self._spreads[key]
+        if spread is None:
+            return
+        shift, mask = constant - there, (1 << address.width) - 1
+        counted: set[tuple[int, ...]] = set()
+        first: list[Addresses] = []
+        for trial in spread.trials:
+            moved = (tuple([at + shift & mask for at in one]) for one in trial)
+            if spread.within and self._end is not None:
+                moved = (tuple([at for at in one if self._exists(at)]) for one in moved)
+            addresses = [one for one in moved if one]
+            if len(spread.trials) > 1:
+                counted.add(tuple(wavefronts(a, size) for a in addresses))
+            first = first or addresses
+        if len(counted) < 2:  # else it depends on what only the run knows
+            yield from dict.fromkeys(first)
+
+    def _spread(self, address: Term, conditions: frozenset[Term]) -> _Spread | None:
+        """How the lanes of the warps spread; None where that is not known."""
         leaves = _leaves(address)
         if leaves is None or not all(map(self._may_be_known, leaves)):
-            return
+            return None
         tested = [c for c in conditions if self._is_known(c, leaves)]
         every = dict.fromkeys(t for term in (address, *tested) for t in _leaves(term) or ())
         free = [t for t in leaves if not self._fixed(t) and not self._steps(t)]
         turns = range(_TURNS if any(map(self._steps, leaves)) else 1)
         for block in self._blocks:
             if not all(_is_uniform(t, block) for t in free):
-                return
-        trials = _TRIALS if free else 1
-        counted: set[tuple[int, ...]] = set()
-        first: list[Addresses] = []
-        for trial in range(trials):
+                return None
+        trials: list[list[Addresses]] = []
+        for trial in range(_TRIALS if free else 1):
             chosen = {t: Random(f"{trial} {n}").randint(1, 64) for n, t in enumerate(free)}
             addresses: list[Addresses] = []
             for turn in turns:
@@ -223,22 +257,14 @@ class _Scene:
                     for t in every
                     if self._steps(t)
                 }
-                addresses += self._made(address, tested, chosen | now, every, within=not free)
-            counted.add(tuple(wavefronts(a, size) for a in addresses))
-            first = first or addresses
-        if len(counted) == 1:  # else it depends on what only the run knows
-            yield from dict.fromkeys(first)
+                addresses += self._made(address, tested, chosen | now, every)
+            trials.append(addresses)
+        return _Spread(trials, within=not free)
 
     def _made(
-        self,
-        address: Term,
-        tested: Sequence[Term],
-        chosen: Values,
-        leaves: Iterable[Term],
-        *,
-        within: bool,
+        self, address: Term, tested: Sequence[Term], chosen: Values, leaves: Iterable[Term]
     ) -> Iterator[Addresses]:
-        """The addresses of each warp, those outside the arrays left out if `within`."""
+        """The addresses of each warp."""
         for block in self._blocks:
             threads = block[0] * block[1] * block[2]
             for start in range(0, min(threads, self._warps * LANES), LANES):
@@ -250,7 +276,7 @@ class _Scene:
                 addresses = [
                     at
                     for at, *holds in zip(columns(address, by_leaf, count), *taking, strict=True)
-                    if all(holds) and (not within or self._exists(at))
+                    if all(holds)
                 ]
                 if addresses:
                     yield tuple(addresses)

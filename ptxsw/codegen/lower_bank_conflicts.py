@@ -158,7 +158,7 @@ class PermutedAddresses(Struct, dict=True):
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
         """The instructions that write each register, in order."""
-        return writers(self.cfg.instructions)
+        return writers(self.cfg.written)
 
     def _moved(self, held: str, offset: int, in_row: bool, lines: list[str]) -> tuple[str, int]:
         """The image of `held + offset`: a register, and what is added in the address."""

@@ -227,12 +227,16 @@ def walk(*terms: Term) -> Iterator[Term]:
         yield node
 
 
-def unknowns(term: Term) -> list[Term]:
-    """The opaque terms that a value is computed from; not those that are hidden in others."""
+def unknowns(*terms: Term) -> list[Term]:
+    """The opaque terms that values are computed from; not those that are hidden in others."""
     seen: dict[Term, None] = {}
-    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, term):
+    for node in bottom_up(seen, _visible_parts, *terms):
         seen[node] = None
     return [node for node in seen if node.kind in OPAQUE]
+
+
+def _visible_parts(term: Term) -> tuple[Term, ...]:
+    return () if term.kind in OPAQUE else term.args
 
 
 def truncated(a: int, b: int) -> tuple[int, int]:

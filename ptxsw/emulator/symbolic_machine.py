@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import combinations
 
 from ptxsw import isa
@@ -65,12 +66,15 @@ class SymbolicMachine:
         self._function = function
         self._body: Body = function.body
         self._params = {p.name: p for p in function.params}
-        self._overwritten = _named_outside_loads(self._body)
         self._widths: dict[Reg, int] = {}
         self._specials: dict[str, Term] = {}
         self._launch = _launch_bounds(function)
         self.broadcasts = Broadcasts(terms)
         self.true = terms.const(1, 1)
+
+    @cached_property
+    def _overwritten(self) -> frozenset[str]:
+        return _named_outside_loads(self._body)
 
     def width(self, reg: Reg) -> int:
         """Width of a register in bits; an undeclared one counts as 32 bits wide."""

@@ -31,7 +31,7 @@ class Dependence(Struct, frozen=True):
 def dependence(scene: Scene, branch: int) -> Dependence:
     """What the guard of a branch depends on through data."""
     instructions = scene.trace.cfg.instructions
-    written_at = writers(instructions, _before(scene.trace.cfg, branch))
+    written_at = writers(scene.trace.cfg.written, _before(scene.trace.cfg, branch))
     sites = {site.index: site for site in scene.sites}
     guard = instructions[branch].guard
     work, steps = [guard.reg] if guard is not None else [], set[int]()

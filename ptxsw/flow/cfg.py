@@ -226,6 +226,23 @@ class Cfg(FlowGraph, frozen=True, dict=True):
         return tuple(map(defs, self.instructions))
 
     @cached_property
+    def sole_writers(self) -> Mapping[Reg, int]:
+        """The instruction that writes a register, for those that one unguarded instruction
+        writes."""
+        last: dict[Reg, int] = {}
+        often: set[Reg] = set()
+        for index, registers in enumerate(self.written):
+            for reg in registers:
+                if last.setdefault(reg, index) != index:
+                    often.add(reg)
+        instructions = self.instructions
+        return {
+            reg: at
+            for reg, at in last.items()
+            if reg not in often and instructions[at].guard is None
+        }
+
+    @cached_property
     def surely_written(self) -> tuple[tuple[Reg, ...], ...]:
         """Those that it overwrites for certain: a guarded write may not happen."""
         pairs = zip(self.instructions, self.written, strict=True)

@@ -11,7 +11,7 @@ from ptxsw.ir import Instruction, Reg
 
 __all__ = [
     "CARRY", "Facts", "closure", "defs", "forward", "in_order", "liveness", "read_first",
-    "slice_registers", "sole_writers", "uses", "writers",
+    "slice_registers", "uses", "writers",
 ]  # fmt: skip
 
 Facts = frozenset[Reg]
@@ -24,24 +24,15 @@ def in_order(registers: Iterable[Reg]) -> list[Reg]:
 
 
 def writers(
-    instructions: Sequence[Instruction], among: Iterable[int] | None = None
+    written: Sequence[tuple[Reg, ...]], among: Iterable[int] | None = None
 ) -> dict[Reg, list[int]]:
     """The instructions that write each register, by index and in the order of `among`, to which
-    they belong (all, where it is None)."""
+    they belong (all, where it is None). `written` are the registers that each of them writes."""
     indices: dict[Reg, list[int]] = {}
-    for index in range(len(instructions)) if among is None else among:
-        for reg in defs(instructions[index]):
+    for index in range(len(written)) if among is None else among:
+        for reg in written[index]:
             indices.setdefault(reg, []).append(index)
     return indices
-
-
-def sole_writers(instructions: Sequence[Instruction]) -> dict[Reg, int]:
-    """The instruction that writes a register, for those that one unguarded instruction writes."""
-    return {
-        reg: indices[0]
-        for reg, indices in writers(instructions).items()
-        if len(indices) == 1 and instructions[indices[0]].guard is None
-    }
 
 
 def forward(

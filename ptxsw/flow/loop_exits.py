@@ -23,7 +23,7 @@ def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:
     """An instruction of a loop that its exits depend on and that may give something else when
     another thread has gone on: an access of memory that is not read-only, an atomic."""
     blocks = [cfg.blocks[number] for number in loop.blocks]
-    written_at = writers(cfg.instructions, (i for b in blocks for i in range(b.start, b.end)))
+    written_at = writers(cfg.written, (i for b in blocks for i in range(b.start, b.end)))
     choices: set[Reg] = set()
     for block in blocks:
         if len(block.successors) > 1:

@@ -180,7 +180,7 @@ class Addresses:
 
     def _products(self, moved: frozenset[int]) -> list[tuple[int, Reg]]:
         """The instructions that leave addresses with a product in a register, and these."""
-        written_at = writers(self._cfg.instructions, self.sums.values)
+        written_at = writers(self._cfg.written, self.sums.values)
         products = {}
         for place in self.sums.places:
             base = place.operand.base

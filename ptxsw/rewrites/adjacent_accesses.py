@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -34,21 +35,33 @@ class AdjacentAccess(Struct, frozen=True):
 
 def adjacent_accesses(kernel: Kernel) -> Iterator[list[AdjacentAccess]]:
     """Accesses of one segment that differ in a constant of their addresses alone."""
-    number = segments(kernel.trace.cfg)
     groups: dict[_Key, list[AdjacentAccess]] = {}
-    for access in kernel.trace.accesses:
+    for access, constant, items, segment in _beside_another(kernel):
         if not _is_plain(access):
             continue
-        address = access.variants[0].address
-        constant, items = split(address)
-        offset = wrapped(constant, address.width)
+        offset = wrapped(constant, access.variants[0].address.width)
         ins = access.instruction
         key = (
-            number[access.index], ins.opcode, ins.modifiers, ins.guard, cache_policy(ins),
+            segment, ins.opcode, ins.modifiers, ins.guard, cache_policy(ins),
             moved_width(kernel.function.body.width, ins), items, offset % access.bytes,
         )  # fmt: skip
         groups.setdefault(key, []).append(AdjacentAccess(access, offset))
     yield from (group for group in groups.values() if len(group) > 1)
+
+
+def _beside_another(kernel: Kernel) -> list[tuple[Access, int, object, int]]:
+    """The accesses in whose segment another one has the same address but for a constant: with the
+    constant, the rest and the segment. Most accesses stand alone: of these no more is asked."""
+    cfg = kernel.trace.cfg
+    several = [
+        (access, *split(access.variants[0].address))
+        for access in kernel.trace.accesses
+        if len(access.variants) == 1
+    ]
+    counts = Counter((cfg.block_of[access.index], items) for access, _, items in several)
+    near = [each for each in several if counts[cfg.block_of[each[0].index], each[2]] > 1]
+    number = segments(cfg) if near else ()
+    return [(access, constant, items, number[access.index]) for access, constant, items in near]
 
 
 def _is_plain(access: Access) -> bool:

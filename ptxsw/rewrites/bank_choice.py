@@ -7,10 +7,12 @@ to dominate what is added: of instructions that is the most that ptxas makes of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 
 from msgspec import Struct
 
 from ptxsw import isa
+from ptxsw.analysis.joined_accesses import joined
 from ptxsw.analysis.shared_banks import Banks, BankTraffic, times
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import (
@@ -38,26 +40,37 @@ _PREDICATED = 12  # instructions of a block that ptxas may execute under a predi
 _BRANCHES = 4  # instructions that enter and leave a block, where it does so no more
 
 
+class JoinedTraffic(dict[int, tuple[BankTraffic, ...]]):
+    """What ptxas makes of accesses where granules of so many bytes stay together."""
+
+    def __init__(self, cfg: Cfg, traffic: Sequence[BankTraffic], in_row: frozenset[int]) -> None:
+        super().__init__()
+        self._cfg, self._traffic, self._in_row = cfg, traffic, in_row
+
+    def __missing__(self, size: int) -> tuple[BankTraffic, ...]:
+        together = self[size] = joined(self._cfg, self._traffic, self._in_row, size)
+        return together
+
+
 class PermutationCosts(Struct, frozen=True):
-    """What all permutations are judged by. `traffic` is what ptxas makes of the accesses where
-    granules of so many bytes stay together; `dynamic` names the arrays of dynamic size, `narrow`
+    """What all permutations are judged by. `dynamic` names the arrays of dynamic size, `narrow`
     are those that have to get whole rows."""
 
     kernel: Kernel
     dynamic: tuple[str, ...]
     narrow: tuple[Variable, ...]
     in_row: frozenset[int]
-    traffic: Mapping[int, Sequence[BankTraffic]]
+    traffic: JoinedTraffic
 
     @property
     def before(self) -> Sequence[BankTraffic]:
-        return self.traffic[max(self.traffic)]
+        return self.traffic[GRANULES[0]]
 
     def after(self, permutation: Permutation) -> Sequence[BankTraffic]:
         return self.traffic[permutation.granule]
 
 
-stays = Banks(int)
+stays = Banks()
 """No permutation."""
 
 
@@ -85,10 +98,11 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     before, shares = _total(scene.before, stays), _shares(scene.before, stays)
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
     for permutation in family(scene):
-        banks = Banks(permutation.of)
-        after = _total(scene.after(permutation), banks)
+        banks = Banks(permutation.bank_of())
         kind = (permutation.granule, len(permutation.shifts))
-        if after < shortlist.get(kind, (before, None))[0]:
+        best_yet = shortlist.get(kind, (before, None))[0]
+        after = _total(scene.after(permutation), banks, best_yet)
+        if after < best_yet:
             now = _shares(scene.after(permutation), banks)
             if _no_worse(scene, shares, now, before - after):
                 shortlist[kind] = (after, permutation)
@@ -145,8 +159,8 @@ class Left(Struct, frozen=True):
 def conflicts_left(scene: PermutationCosts, permutation: Permutation) -> Iterator[Left]:
     """What a permutation leaves."""
     before = {at: ways(t, stays) for t in scene.before for at in t.members}
-    others = [(other, Banks(other.of)) for other in family(scene)]
-    moved = Banks(permutation.of)
+    others = [(other, Banks(other.bank_of())) for other in family(scene)]
+    moved = Banks(permutation.bank_of())
     for one in scene.after(permutation):
         now = ways(one, moved)
         if now > 1:
@@ -161,7 +175,8 @@ def _serving(
     return (t for t in scene.after(permutation) if one.members[0] in t.members)
 
 
-def _total(traffic: Sequence[BankTraffic], banks: Banks) -> float:
+def _total(traffic: Sequence[BankTraffic], banks: Banks, enough: float = inf) -> float:
+    """All wavefronts; no more are counted where they are `enough`."""
     counted: dict[object, float] = {}
     total = 0.0
     for one in traffic:
@@ -169,6 +184,8 @@ def _total(traffic: Sequence[BankTraffic], banks: Banks) -> float:
         if key not in counted:
             counted[key] = one.wavefronts(banks)
         total += one.weight * counted[key]
+        if total >= enough:
+            break
     return total
 
 
@@ -190,7 +207,7 @@ def _no_worse(
 
 
 def _choice(scene: PermutationCosts, permutation: Permutation, saved: float) -> PermutationChoice:
-    old, new, moved = scene.before, scene.after(permutation), Banks(permutation.of)
+    old, new, moved = scene.before, scene.after(permutation), Banks(permutation.bank_of())
     before, after = _shares(old, stays), _shares(new, moved)
     banks, banks_after = _worst(old, stays), _worst(new, moved)
     accesses = [

@@ -22,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from ptxsw import isa
-from ptxsw.analysis.joined_accesses import joined
 from ptxsw.analysis.row_offsets import in_rows
 from ptxsw.analysis.shared_arrays import atom, block_shapes, places, shared_arrays
 from ptxsw.analysis.shared_banks import BankTraffic, bank_traffic
@@ -40,9 +39,9 @@ from ptxsw.patterns import pattern
 from ptxsw.permutation import ROW
 from ptxsw.plan import Proof
 from ptxsw.rewrites.bank_choice import (
-    GRANULES,
     NONE_HELPS,
     SIMPLE,
+    JoinedTraffic,
     PermutationChoice,
     PermutationCosts,
     best,
@@ -105,7 +104,7 @@ def scene_of(kernel: Kernel) -> PermutationCosts:
         tuple(a.name for a in arrays if a.is_dynamic),
         tuple(a for a in fixed if not has_whole_rows(a)),
         in_row,
-        {size: joined(kernel.trace.cfg, traffic, in_row, size) for size in GRANULES},
+        JoinedTraffic(kernel.trace.cfg, traffic, in_row),
     )
 
 

@@ -76,6 +76,12 @@ class Kernel(Struct, frozen=True):
         """Threads of a block along x, y and z, where they are declared or were given."""
         return self.function.block_shape or self.options.block or self.block
 
+    @property
+    def explains(self) -> bool:
+        """Is it told why rewrites that need ptxas leave things alone? They do with nearly every
+        load and loop: only who asks for them reads the reasons."""
+        return self.options.rewrites is not None
+
     def line(self, index: int) -> int:
         """The line of an instruction of the body in the original text, counted from 1."""
         return self.module.source.line(self.trace.cfg.instructions[index].span.start)

@@ -37,14 +37,14 @@ def grid_below(kernel: Kernel, accesses: Iterable[Access], bits: int | None) -> 
         return plain
     variants = [variant for access in accesses for variant in access.variants]
     pointers = {plain.pointer(variant.address) for variant in variants}
-    terms = {
-        term
+    wholes = {
+        whole
         for variant in variants
         for whole in (variant.address, variant.guard, *variant.conditions)
-        for term in unknowns(whole)
-        if plain.is_parameter(term)
     }
-    terms.update(map(plain.size_atom, BLOCKS))
+    terms = [term for term in unknowns(*wholes) if plain.is_parameter(term)]
+    terms += map(plain.size_atom, BLOCKS)
+    terms = sorted(set(terms), key=lambda term: term.id)
     most = {t: (FARTHEST if t in pointers else 1 << bits) - 1 for t in terms}
     return Grid.of(kernel.trace, {t: n for t, n in most.items() if n < ones(t)}, holds)
 

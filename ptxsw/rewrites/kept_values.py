@@ -7,7 +7,7 @@ over the whole grid do, or a test of them where the kernel begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -27,8 +27,8 @@ from ptxsw.emulator.budget import PLANNING
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.terms import Terms
-from ptxsw.emulator.trace import Access
-from ptxsw.ir import Instruction, Reg, type_width
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.ir import Reg, type_width
 from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
@@ -48,11 +48,16 @@ _COSTS = (
 _TOLD = "what the kernel stores lies apart from what it keeps in registers"
 
 
-def kept_values(kernel: Kernel) -> Iterator[Change | Refusal]:
-    """The loads that take a value over stores, or from one, and why others do not."""
+def kept_values(
+    kernel: Kernel, same_bytes: Sequence[Sequence[Access]]
+) -> Iterator[Change | Refusal]:
+    """The loads that take a value over stores, or from one, and why others do not; `same_bytes`
+    are the accesses that meet."""
     if kernel.trace.statistics.timed_out or kernel.budget.spent(PLANNING):
         return
-    pairs = list(Pairs(kernel).found())
+    pairs = list(Pairs(kernel, same_bytes).found())
+    if not pairs:
+        return
     always = Stores(kernel, None)
     waiting: dict[KeptValue, Access] = {}
     details: list[KeptValue] = []
@@ -114,43 +119,53 @@ def _tested(
 class Pairs:
     """Loads, and the last access before each that must have been to the same bytes."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, same_bytes: Sequence[Sequence[Access]]) -> None:
         self.kernel, self.cfg = kernel, kernel.trace.cfg
+        self.same_bytes = same_bytes
         self.paths = Paths(self.cfg)
-        known = {access.index for access in kernel.trace.accesses}
-        instructions = list(enumerate(self.cfg.instructions))
-        self.stores = [i for i, instruction in instructions if _may_store(instruction)]
-        self.hazards = [i for i, instruction in instructions if hazard(instruction, i in known)]
+
+    @cached_property
+    def stores(self) -> list[int]:
+        """Whatever may write memory."""
+        instructions = enumerate(self.cfg.instructions)
+        return [at for at, one in instructions if _may_store(one.opcode, one.modifiers)]
+
+    @cached_property
+    def hazards(self) -> list[int]:
+        """What no value may be carried past."""
+        followed = {access.index for access in self.kernel.trace.accesses}
+        instructions = enumerate(self.cfg.instructions)
+        return [at for at, one in instructions if hazard(one, at in followed)]
 
     def found(self) -> Iterator[KeptValue]:
         """The pairs with a store at the source or between; all others are plain repeats."""
-        for accesses in self.alike:
+        for accesses in self.same_bytes:
             for number, access in enumerate(accesses):
                 source = self._source(access, accesses[max(number - _MOST_TRIED, 0) : number])
                 if source is not None:
                     yield KeptValue(access.index, source.index)
-
-    @cached_property
-    def alike(self) -> list[list[Access]]:
-        """The accesses that can be followed, those of the same bytes as the same type together, in
-        the order of the text."""
-        groups: dict[tuple[object, ...], list[Access]] = {}
-        for access in self.kernel.trace.accesses:
-            key = _key(access)
-            if key is not None and self.cfg.block_of[access.index] in self.cfg.rank:
-                groups.setdefault(key, []).append(access)
-        return list(groups.values())
 
     def _source(self, load: Access, earlier: Iterable[Access]) -> Access | None:
         if load.kind != "load":
             return None
         before = [a for a in earlier if self._comes_before(a, load)]
         source = next((a for a in reversed(before) if self._is_last(a, before)), None)
-        if source is None or not self.fits(source, load):
+        if source is None or self.is_cut(self._beside(source.index, load.index)):
+            return None
+        if not self.fits(source, load):
             return None
         spans = list(self.paths.between(source.index, load.index))
         crossed = any(within(self.stores, span) for span in spans)  # the source may be one
         return source if crossed and not self.is_cut(spans) else None
+
+    def _beside(self, source: int, load: int) -> tuple[range, ...]:
+        """Instructions that are passed on each way from one position to another, as far as no
+        graph has to be searched."""
+        above, below = self.cfg.block_of[source], self.cfg.block_of[load]
+        if above == below:
+            return (range(source, load),)
+        blocks = self.cfg.blocks
+        return range(source, blocks[above].end), range(blocks[below].start, load)
 
     def is_cut(self, spans: Iterable[range]) -> bool:
         """Is there something that no value may be carried past?"""
@@ -182,6 +197,18 @@ class Pairs:
         return True
 
 
+def same_bytes(trace: Trace) -> list[list[Access]]:
+    """The accesses that can be followed and meet others, a load among them: those of the same
+    bytes as the same type together, in the order of the text."""
+    groups: dict[tuple[object, ...], list[Access]] = {}
+    for access in trace.accesses:
+        key = _key(access)
+        if key is not None and trace.cfg.block_of[access.index] in trace.cfg.rank:
+            groups.setdefault(key, []).append(access)
+    several = (group for group in groups.values() if len(group) > 1)
+    return [group for group in several if any(access.kind == "load" for access in group)]
+
+
 def _key(access: Access) -> tuple[object, ...] | None:
     """What accesses of the same bytes as the same type have in common; None where an access is
     none that can be followed."""
@@ -192,8 +219,9 @@ def _key(access: Access) -> tuple[object, ...] | None:
     return access.space, places.pop(), isa.access_type(instruction), access.elements
 
 
-def _may_store(instruction: Instruction) -> bool:
-    return bool(isa.effects(instruction.opcode, instruction.modifiers) & isa.Effect.WRITE)
+@isa.by_name
+def _may_store(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    return bool(isa.effects(opcode, modifiers) & isa.Effect.WRITE)
 
 
 class Stores:

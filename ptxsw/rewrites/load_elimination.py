@@ -26,7 +26,7 @@ from ptxsw.cost.select import Choice
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import Found, Kernel
 from ptxsw.rewrites.jointly_planned import LOAD_ELIMINATION, leads
-from ptxsw.rewrites.kept_values import kept_values
+from ptxsw.rewrites.kept_values import kept_values, same_bytes
 from ptxsw.rewrites.partial_loads import joined_loads
 
 
@@ -41,12 +41,14 @@ class LoadElimination:
     def find(self, kernel: Kernel) -> Iterator[Found]:
         """Changes, refusals, and the choice between schemes and forms."""
         options, kept = kernel.options, list[Change | Refusal]()
-        if (options.scheme, options.form) == ("auto", "auto"):
-            kept = list(kept_values(kernel))
+        alone = (options.scheme, options.form) != ("auto", "auto")
+        meeting = [] if alone else same_bytes(kernel.trace)
+        if not alone:
+            kept = list(kept_values(kernel, meeting))
         planned = list(joint.find(kernel)) if leads(self.name, kernel) else []
         served = {one.at for one in (*kept, *planned) if isinstance(one, Change)}
-        if (options.scheme, options.form) == ("auto", "auto"):
-            joined = list(joined_loads(kernel, frozenset(served)))
+        if not alone:
+            joined = list(joined_loads(kernel, meeting, frozenset(served)))
             at_joins = {one.at for one in joined}
             kept = [*(one for one in kept if one.at not in at_joins), *joined]
         served = {one.at for one in kept if isinstance(one, Change)}

@@ -110,12 +110,12 @@ class LoopStreams:
     @cached_property
     def streams(self) -> dict[int, Stream]:
         """The accesses that can be followed from turn to turn."""
-        told = self.kernel.options.rewrites is not None  # why the others cannot be followed
-        each = (self._stream(a) for a in self.accesses if told or a.index in self._meeting)
+        told = self.kernel.explains  # why the others cannot be followed
+        each = (self._stream(a) for a in self.accesses if told or a.index in self.meeting)
         return {stream.index: stream for stream in each if stream is not None}
 
     @cached_property
-    def _meeting(self) -> frozenset[int]:
+    def meeting(self) -> frozenset[int]:
         """The accesses that may go to the same bytes in each turn, and the loads that may go where
         another access of their shape goes, in the same turn or the one before, together with that
         one. Nothing is kept of the others."""
@@ -213,7 +213,7 @@ class LoopStreams:
     @cached_property
     def _writers(self) -> dict[Reg, list[int]]:
         """Where each register is written: positions in `_turn`."""
-        return writers([self.cfg.instructions[index] for index in self._turn])
+        return writers([self.cfg.written[index] for index in self._turn])
 
     def _writer_before(self, reg: Reg, at: int) -> int:
         """The last position before one that writes a register; -1 where there is none."""

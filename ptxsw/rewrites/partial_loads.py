@@ -35,14 +35,18 @@ _MOST_ALIKE = 32  # accesses to the same bytes
 MOVED = "on other ways it would be loaded as before: no load is certainly saved; force moves it"
 
 
-def joined_loads(kernel: Kernel, served: frozenset[int]) -> Iterator[Change | Refusal]:
+def joined_loads(
+    kernel: Kernel, same_bytes: Sequence[Sequence[Access]], served: frozenset[int]
+) -> Iterator[Change | Refusal]:
     """The loads that take a value from the ways that join before them, but those that are `served`
-    by a source on every way."""
+    by a source on every way; `same_bytes` are the accesses that meet."""
     cfg = kernel.trace.cfg
     if kernel.trace.statistics.timed_out or kernel.budget.spent(PLANNING):
         return
+    if not same_bytes:
+        return
     builder = Builder(kernel.text, kernel.function, cfg.instructions)
-    for detail in sorted(_Joins(kernel).find(served), key=lambda each: each.at):
+    for detail in sorted(_Joins(kernel, same_bytes).find(served), key=lambda each: each.at):
         if detail.ways and kernel.options.mode != "force":
             yield Refusal(NAME, detail.at, MOVED)
             continue
@@ -56,14 +60,14 @@ def joined_loads(kernel: Kernel, served: frozenset[int]) -> Iterator[Change | Re
 class _Joins:
     """The joins of one kernel."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, same_bytes: Sequence[Sequence[Access]]) -> None:
         self.cfg = kernel.trace.cfg
-        self.pairs, self.stores = Pairs(kernel), Stores(kernel, None)
+        self.pairs, self.stores = Pairs(kernel, same_bytes), Stores(kernel, None)
 
     def find(self, served: frozenset[int]) -> Iterator[JoinedLoad]:
         """What can be taken from the ways, by load."""
-        for accesses in self.pairs.alike:
-            if not 1 < len(accesses) <= _MOST_ALIKE:
+        for accesses in self.pairs.same_bytes:
+            if len(accesses) > _MOST_ALIKE:
                 continue
             for access in accesses:
                 if access.kind == "load" and access.index not in served:
@@ -107,15 +111,16 @@ class _Joins:
         """The last access to the bytes that is made on a way, if nothing behind it may change
         them."""
         end = self.cfg.blocks[way].end - 1
+        start = self.cfg.blocks[self.cfg.block_of[load.index]].start
+        passed = range(end, end + 1), range(start, load.index)
+        if self.pairs.is_cut(passed):
+            return None
         on_way = [a for a in alike if a is not load and self._is_on(a, way, end)]
         last = [a for a in on_way if all(self._before(other, a) for other in on_way)]
         if not last or not self.pairs.fits(last[0], load):
             return None
         source = last[0].index
-        start = self.cfg.blocks[self.cfg.block_of[load.index]].start
-        spans = [
-            *self.pairs.paths.between(source, end), range(end, end + 1), range(start, load.index)
-        ]  # fmt: skip
+        spans = [*self.pairs.paths.between(source, end), *passed]
         if self.pairs.is_cut(spans) or self.stores.in_spans(load.index, source, spans):
             return None
         return source

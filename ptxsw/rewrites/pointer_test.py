@@ -101,7 +101,7 @@ class PointerTests:
         self._cfg, self._loop, self._place, self._at = cfg, loop, place, at
         self._sums, self._cost = sums, cost
         inside = (i for n in loop.blocks for i in range(cfg.blocks[n].start, cfg.blocks[n].end))
-        self._writers = writers(cfg.instructions, inside)
+        self._writers = writers(cfg.written, inside)
 
     def find(self, prefix: str, number: int) -> tuple[PointerTest, tuple[Claim, ...]] | None:
         """The test on a pointer, the kernel's so many, and what is claimed for it; None where the

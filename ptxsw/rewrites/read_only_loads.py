@@ -23,16 +23,18 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ptxsw import isa
+from ptxsw.analysis.boundless import is_boundless
 from ptxsw.analysis.disjoint import Facts, apart
 from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.pointers import pointers
-from ptxsw.analysis.ranges import Range, touched_ranges
+from ptxsw.analysis.ranges import MAY_WRAP, Range, touched_ranges
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest
 from ptxsw.codegen.lower_read_only_loads import ReadOnlyLoad, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.trace import Access
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.ir import Instruction, type_width
 from ptxsw.options import NO_ALIAS, NO_OUTSIDE_WRITER
 from ptxsw.plan import Proof
@@ -104,6 +106,14 @@ class _Sizes(Struct, dict=True):
                 self._found[access.index] = str(reason)
         return self._found[access.index]
 
+    def may_wrap(self, access: Access) -> bool:
+        """Has an access no ranges, as far as they were asked for, because its index wraps?"""
+        return self._found.get(access.index) == MAY_WRAP
+
+    def is_surely_boundless(self, access: Access) -> bool:
+        """Has an access no ranges, and none below wider limits either?"""
+        return isinstance(self.of(access), str) and not self.may_wrap(access)
+
     @cached_property
     def _apart(self) -> dict[tuple[Range, Range], bool]:
         return {}
@@ -141,6 +151,8 @@ class _Finder:
             reason = "there are too many loads and stores to compare"
             yield from (Refusal(ReadOnlyLoads.name, load.index, reason) for load in self.loads)
             return
+        if self._is_hopeless():
+            return
         always = self._sizes(None)
         rest = []
         for load in self.loads:
@@ -164,6 +176,8 @@ class _Finder:
     def _outright(self, load: Access, always: _Sizes) -> Proof | None:
         """Why nobody writes what a load reads; None where that is not known."""
         assumptions = {NO_OUTSIDE_WRITER: None}
+        if not self._may_be_apart(load):
+            return None
         for writer in self.writers:
             pairs = always.overlapping(load, writer)
             if pairs == []:
@@ -172,6 +186,14 @@ class _Finder:
                 return None
             assumptions[NO_ALIAS] = None
         return Proof(assumptions=tuple(assumptions))
+
+    def _may_be_apart(self, load: Access) -> bool:
+        """May a load lie apart from all that is written, wherever the pointers lead? Only ranges
+        on one pointer are known to be so."""
+        if NO_ALIAS in self.kernel.options.assume:
+            return True
+        bases = self._bases(load)
+        return all(len(bases) == 1 and self._bases(one) == bases for one in self.writers)
 
     def _unrelated(self, load: Access, writer: Access) -> bool:
         """Are the two built on different parameters?"""
@@ -183,15 +205,60 @@ class _Finder:
             and mine.isdisjoint(theirs)
         )
 
+    # ------------------------------------------------------------ what nobody has to compute
+
+    @cached_property
+    def _plain(self) -> Grid:
+        return self._sizes(None).grid
+
+    def _bases(self, access: Access) -> frozenset[Term | None]:
+        """The pointers on which an access is built, on each way to it."""
+        return frozenset(self._plain.pointer(variant.address) for variant in access.variants)
+
+    def _is_hopeless(self) -> bool:
+        """Is it seen without any bounds that no load can be served, where nobody reads why?"""
+        if self.kernel.explains or NO_ALIAS in self.kernel.options.assume:
+            return False
+        if any(is_boundless(self._plain, writer) for writer in self.writers):
+            return True
+        if all(self._is_blocked(load) for load in self.loads):
+            return True
+        narrowest = self._sizes(LIMITS[-1])
+        return any(narrowest.is_surely_boundless(writer) for writer in self.writers)
+
+    def _is_blocked(self, load: Access) -> bool:
+        """Is a load surely not served: for want of bounds, or because a store goes to the same
+        address where the same holds, or more?"""
+        return any(
+            other.conditions.issuperset(one.conditions) and one.guard in (other.guard, self._true)
+            for one in load.variants
+            for other in self._written.get(one.address, ())
+        ) or is_boundless(self._plain, load)
+
+    @cached_property
+    def _written(self) -> dict[Term, list[AccessView]]:
+        """The ways to stores, by the address to which they go."""
+        written: dict[Term, list[AccessView]] = {}
+        for variant in (variant for writer in self.writers for variant in writer.variants):
+            written.setdefault(variant.address, []).append(variant)
+        return written
+
+    @cached_property
+    def _true(self) -> Term:
+        return self.kernel.trace.terms.const(1, 1)
+
     # ------------------------------------------------------------ with a test
 
     def _tested(self, loads: Sequence[Access]) -> Iterator[Found]:
         """The loads that a test at entry can show to be read-only, all in one test."""
-        sizes, served = self._sizes(LIMITS[0]), list[Access]()
+        below = {bits: self._sizes(bits) for bits in LIMITS}
+        sizes, served = below[LIMITS[0]], list[Access]()
         test: EntryTest | str = "no test was found"
         for bits in LIMITS if loads else ():
-            narrower = self._sizes(bits)
+            narrower = below[bits]
             free = [load for load in loads if self._blocker(load, narrower) is None]
+            if not free and bits == LIMITS[0] and self._none_is_free(loads, below[LIMITS[-1]]):
+                break
             if not free:
                 continue
             made = self._not_worth(free) or self._test(narrower, free)
@@ -207,9 +274,15 @@ class _Finder:
                 told = ("the kernel writes none of the bytes that it loads here",)
                 proof = Proof(assumptions=(NO_OUTSIDE_WRITER,), tests=told)
                 yield self._change(load, proof, test)
-            else:
+            elif self.kernel.explains:
                 blocker = self._blocker(load, sizes) or str(test)
                 yield Refusal(ReadOnlyLoads.name, load.index, blocker)
+
+    def _none_is_free(self, loads: Sequence[Access], sizes: _Sizes) -> bool:
+        """Is no load free, whatever is tested? The narrowest limits suppose the most. Only an index
+        that always wraps below them may be one that does not below wider ones."""
+        blocked = all(self._blocker(load, sizes) is not None for load in loads)
+        return blocked and not any(map(sizes.may_wrap, (*loads, *self.writers)))
 
     def _blocker(self, load: Access, sizes: _Sizes) -> str | None:
         """The writer that may write what a load reads, where no test could tell."""

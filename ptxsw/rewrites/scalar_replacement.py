@@ -195,6 +195,8 @@ class _InLoop(LoopStreams):
         """What can stay in registers, and why other reuse is left alone."""
         if not self.accesses or len(self.accesses) > _MOST_ACCESSES:
             return
+        if not self.kernel.explains and (not self.meeting or self._obstacle() is not None):
+            return
         put_off = list(self._put_off())
         taken = {at for detail in put_off for at in (*detail.loads, *detail.stores)}
         reused = list(self._reused(taken))
@@ -233,12 +235,16 @@ class _InLoop(LoopStreams):
     def _reused(self, taken: set[int]) -> Iterator[Carried | Repeated]:
         """Loads that take what is in a register."""
         streams = [s for s in self._in_order() if s.index not in taken and self._has_registers(s)]
+        by_place: dict[object, list[tuple[int, Stream]]] = {}
+        for at, stream in enumerate(streams):
+            by_place.setdefault((stream.shape, stream.place), []).append((at, stream))
         for at, load in enumerate(streams):
             if load.access.kind != "load":
                 continue
-            alike = [o for o in streams if o.shape == load.shape and self._fits(o, load)]
-            earlier = _latest([o for o in alike if o in streams[:at] and o.place == load.place])
-            before = _latest([o for o in alike if o.place == load.place + load.growth])
+            here = by_place[load.shape, load.place]
+            ahead = by_place.get((load.shape, load.place + load.growth), ())
+            earlier = _latest([o for when, o in here if when < at and self._fits(o, load)])
+            before = _latest([o for _, o in ahead if self._fits(o, load)])
             if earlier is not None and self._keeps(earlier, load):
                 yield Repeated(self.header, load.index, earlier.index)
             elif load.stays and self._free(load, self.writer(load)):

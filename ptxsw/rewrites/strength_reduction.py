@@ -97,7 +97,7 @@ class StrengthReduction:
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Innermost loops whose addresses can be made with less."""
         cfg = kernel.trace.cfg
-        told = kernel.options.rewrites is not None  # nearly every loop has a reason
+        told = kernel.explains
         live: Mapping[int, Facts] = {}
         found = pointers = tests = 0
         if told and not cfg.loops:

@@ -26,7 +26,7 @@ class TurnCost:
         self._defs = {at: cfg.written[at] for at in self._code}
         self._computes = frozenset(at for at, i in self._code.items() if kind(i) is Kind.COMPUTE)
         self._live_out = frozenset().union(*(live[target] for _, target in loop.exits))
-        self._writers = writers(cfg.instructions, self._code)
+        self._writers = writers(cfg.written, self._code)
         self._products = frozenset(
             r for at, i in self._code.items()
             if "wide" in i.modifiers or (i.opcode == "shl" and "b64" in i.modifiers)

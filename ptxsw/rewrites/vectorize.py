@@ -42,6 +42,7 @@ from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_vectorize import WideAccess, lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.affine import Affine
+from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.segments import segments
 from ptxsw.ir import Directive, Instruction, Reg
@@ -125,11 +126,19 @@ class _Search:
         self.kernel = kernel
         self.instructions = kernel.trace.cfg.instructions
         self.alignment = Alignment(kernel.module, kernel.function)
-        self.accesses = {access.index: access for access in kernel.trace.accesses}
+        self.aligned: dict[tuple[object, int], tuple[tuple[Test, ...] | None, bool]] = {}
+        self.affine = Affine()
         self.moved: dict[int, int] = {}
-        self.stretches = _stretches(kernel)
         self.loops: dict[int, LoopPlace | None] = {}  # by header, if they may stand twice
         self.holes = NO_FAULT_IN_STRUCT in kernel.options.assume
+
+    @cached_property
+    def accesses(self) -> dict[int, Access]:
+        return {access.index: access for access in self.kernel.trace.accesses}
+
+    @cached_property
+    def stretches(self) -> list[int]:
+        return _stretches(self.kernel)
 
     @cached_property
     def may_branch(self) -> bool:
@@ -162,17 +171,23 @@ class _Search:
         refused: list[tuple[list[AdjacentAccess], Refusal]] = []
 
         def candidates(place: int) -> Iterator[CandidateVector[Change]]:
-            for start, count in self._ranges(lead, at, place):
+            for start, count in ranges[place]:
                 members = [at.get(start + lead.bytes * n) for n in range(count)]
                 vector = self._vector(number, start, members)
                 if isinstance(vector, Refusal):
                     refused.append(([m for m in members if m is not None], vector))
                 elif vector is not None:
                     end = start + lead.bytes * count
-                    yield CandidateVector(start, end, _cost(lead, count, vector), vector)
+                    yield CandidateVector(start, end, self._cost(lead, count, vector), vector)
 
-        single = (float(_wavefronts(lead, lead.bytes)), 1.0)
-        chosen = [c.what for c in best_cover(list(at), single, candidates)]
+        ranges = {place: list(self._ranges(lead, at, place)) for place in at}
+        if not any(ranges.values()):
+            return
+        vectors = {place: list(candidates(place)) for place in reversed(at)}
+        chosen: list[Change] = []
+        if any(vectors.values()):
+            single = (float(self._wavefronts(lead, lead.bytes)), 1.0)
+            chosen = [c.what for c in best_cover(list(at), single, vectors.__getitem__)]
         for change in chosen:
             self.moved.update(dict.fromkeys(change.replaces, change.at))
             yield change
@@ -186,13 +201,16 @@ class _Search:
         self, lead: Access, at: dict[int, AdjacentAccess], place: int
     ) -> Iterator[tuple[int, int]]:
         """Where vectors may begin of which a place is the first that is accessed, and how many
-        elements they have."""
-        size = lead.bytes
+        elements they have. An offset that is no multiple of a vector's size is never aligned: a
+        number is added to what may be."""
+        size, longest = lead.bytes, self._longest(lead)
         holes = self.holes and lead.kind == "load" and isa.space(lead.instruction) == "global"
         for count in (2, 4, 8):
-            if count * size > self._longest(lead) or (count == 8 and size != 4):
+            if count * size > longest or (count == 8 and size != 4):
                 continue
             for start in range(place - size * (count - 1) if holes else place, place + 1, size):
+                if start % (count * size):
+                    continue
                 inside = [start + size * n for n in range(count) if start + size * n in at]
                 whole = len(inside) == count
                 if inside[0] == place and (whole or (holes and len(inside) > 1)):
@@ -253,11 +271,13 @@ class _Search:
         None where neither would tell."""
         terms = self.kernel.trace.terms
         address = first.access.variants[0].address
-        begin = terms.add(address, terms.const(start - first.offset, address.width))
-        tests = self.alignment.tests(begin, size)
-        if tests is None and self.alignment.unknown_pointer(begin, size):
-            return (), True
-        return tests, False
+        key = split(address)[1], size
+        if key not in self.aligned:
+            begin = terms.add(address, terms.const(start - first.offset, address.width))
+            tests = self.alignment.tests(begin, size)
+            asks = tests is None and self.alignment.unknown_pointer(begin, size)
+            self.aligned[key] = ((), True) if asks else (tests, False)
+        return self.aligned[key]
 
     # ------------------------------------------------------------ may they be joined?
 
@@ -332,30 +352,28 @@ class _Search:
         """What joining adds for a warp: loops around it are taken 16 times."""
         cfg = self.kernel.trace.cfg
         times = times_in_loops(len(cfg.loops_around(cfg.block_of[members[0].index])))
-        single = sum(_wavefronts(m.access, m.access.bytes) for m in members)
-        joined = _wavefronts(members[0].access, size)
+        single = sum(self._wavefronts(m.access, m.access.bytes) for m in members)
+        joined = self._wavefronts(members[0].access, size)
         return Worth((1 + more - len(members)) * times, (joined - single) * times)
 
+    def _cost(self, lead: Access, count: int, change: Change) -> Cost:
+        """What a vector takes."""
+        detail = change.detail
+        assert isinstance(detail, WideAccess)
+        made = sum(member is not None for member in detail.members)
+        branches = bool(detail.tests) and detail.loop is None
+        more = _added(made, branches, detail.group is not None)
+        return float(self._wavefronts(lead, lead.bytes * count)), 1.0 + more
 
-def _cost(lead: Access, count: int, change: Change) -> Cost:
-    """What a vector takes."""
-    detail = change.detail
-    assert isinstance(detail, WideAccess)
-    made = sum(member is not None for member in detail.members)
-    branches = bool(detail.tests) and detail.loop is None
-    more = _added(made, branches, detail.group is not None)
-    return float(_wavefronts(lead, lead.bytes * count)), 1.0 + more
+    def _wavefronts(self, access: Access, size: int) -> int:
+        """The lines of 128 bytes that a warp touches, and no fewer than its bytes fill."""
+        stride = lane_stride(self.affine, access)
+        if stride is None:
+            return LANES
+        lines = touched((lane * stride for lane in range(LANES)), size, _LINE)
+        return max(len(lines), LANES * size // _LINE if stride else 1)
 
 
 def _added(made: int, tested: bool, divergent: bool) -> int:
     """The instructions beside a vector of some accesses."""
     return _QUESTION + made if divergent else made if tested else 0
-
-
-def _wavefronts(access: Access, size: int) -> int:
-    """The lines of 128 bytes that a warp touches, and no fewer than its bytes fill."""
-    stride = lane_stride(Affine(), access)
-    if stride is None:
-        return LANES
-    lines = touched((lane * stride for lane in range(LANES)), size, _LINE)
-    return max(len(lines), LANES * size // _LINE if stride else 1)

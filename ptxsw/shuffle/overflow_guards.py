@@ -4,7 +4,6 @@ to ask it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 
 from ptxsw.analysis.inside_row import HeldValue
 from ptxsw.analysis.overflow import NoOverflow
@@ -13,8 +12,6 @@ from ptxsw.emulator.digits import digits_in
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.trace import RegisterValue, Trace, Widening
 from ptxsw.flow.cfg import ends_block
-from ptxsw.flow.dataflow import sole_writers
-from ptxsw.ir import Reg
 from ptxsw.plan import WrapGuard
 
 
@@ -51,7 +48,7 @@ class OverflowGuards:
         """Instructions before which the register holds what it holds at the extension."""
         if self.in_time(widening.index, before):
             yield widening.index
-        writer = self._sole_writers.get(widening.reg)
+        writer = self._trace.cfg.sole_writers.get(widening.reg)
         if writer is None or len(self._loops(writer)) >= len(self._loops(widening.index)):
             return
         end = self._trace.cfg.blocks[self._trace.cfg.block_of[writer]].end - 1
@@ -78,7 +75,7 @@ class OverflowGuards:
     ) -> Iterator[HeldValue]:
         for one in values_held:
             values = one.on_paths(given, self._trace.terms)
-            stays = self._sole_writers.get(one.reg) == one.index
+            stays = self._trace.cfg.sole_writers.get(one.reg) == one.index
             named = self._trace.function.body.means(one.reg, before)
             if len(values) == 1 and stays and named and self.in_time(one.index, before):
                 yield HeldValue(one.reg, values[0])
@@ -94,10 +91,6 @@ class OverflowGuards:
 
     def _loops(self, index: int) -> tuple[int, ...]:
         return self._trace.cfg.loops_around(self._trace.cfg.block_of[index])
-
-    @cached_property
-    def _sole_writers(self) -> dict[Reg, int]:
-        return sole_writers(self._trace.cfg.instructions)
 
 
 def _class(term: Term) -> object:

@@ -44,7 +44,7 @@ class Paths:
         fork = self.fork(source, dest)
         if fork is not None:
             return Refused(fork) if isinstance(fork, str) else None
-        if self._region(above, below)[1]:
+        if cfg.retreating and self._region(above, below)[1]:
             return Refused("a loop lies between the two loads")
         return None
 

@@ -188,9 +188,7 @@ class Alike:
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
         blocks = enumerate(self._cfg.block_of)
-        return writers(
-            self._cfg.instructions, (i for i, number in blocks if number in self._cfg.rank)
-        )
+        return writers(self._cfg.written, (i for i, number in blocks if number in self._cfg.rank))
 
     @cached_property
     def _entered(self) -> dict[Reg, Mapping[int, frozenset[int]]]:

@@ -67,7 +67,7 @@ class Equations:
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
         firsts = (index for index, number in enumerate(self._equation) if number == index)
-        return writers(self._cfg.instructions, firsts)
+        return writers(self._cfg.written, firsts)
 
     @cached_property
     def _kills(self) -> Mapping[Reg, int]:

@@ -19,7 +19,7 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.substitution import rebuild, substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.flow.dataflow import defs, sole_writers, uses
+from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Instruction, Reg
 from ptxsw.validate.carried import chosen_by_condition
 from ptxsw.validate.declared import Declared
@@ -134,7 +134,7 @@ class KernelLanes:
         if not self.looks or not self.old.begins(position) or self.trace.statistics.timed_out:
             return None
         cfg = self.old.cfg
-        writer, block = self._sole_writers.get(reg), self.old.block(position)
+        writer, block = self.old.cfg.sole_writers.get(reg), self.old.block(position)
         loads = [one for one in self.trace.pointers if one.reg == reg and one.index == writer]
         if writer is None or len(loads) != 1 or len(set(loads[0].terms)) != 1:
             return None
@@ -144,10 +144,6 @@ class KernelLanes:
         if not {*cfg.loops_around(block)}.issuperset(cfg.loops_around(own)):
             return None
         return self._told(loads[0].terms[0])
-
-    @cached_property
-    def _sole_writers(self) -> Mapping[Reg, int]:
-        return sole_writers(self.old.cfg.instructions)
 
     def _choices(self, position: int, states: Sequence[State]) -> Mapping[Reg, Term]:
         """Registers that hold different terms, where what was decided on the way tells which."""

@@ -79,5 +79,5 @@ def test_nothing_is_lost_by_looking_at_accesses_that_may_meet(
     text, options = (PROGRAMS / f"{name}.ptx").read_text(), Options(mode="force")
     found = optimize(text, options).text
     everything = property(lambda loop: frozenset(a.index for a in loop.accesses))
-    monkeypatch.setattr(LoopStreams, "_meeting", everything)
+    monkeypatch.setattr(LoopStreams, "meeting", everything)
     assert optimize(text, options).text == found

@@ -6,8 +6,11 @@ import re
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.programs.memory import MEMORY
+from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
+from ptxsw.analysis.shared_banks import bank_traffic
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
@@ -22,6 +25,7 @@ from ptxsw.rewrites import bank_choice
 from ptxsw.rewrites.bank_choice import Left, conflicts_left
 from ptxsw.rewrites.bank_conflicts import scene_of
 from ptxsw.toolchain.ptxas import NoPtxas
+from tests.heads import head
 from tests.real import CORPUS, CORPUS_FOLDER, name_of, text_of
 
 SHARED = sorted(name for name, each in MEMORY.items() if ".shared" in each.path.read_text())
@@ -220,3 +224,46 @@ def test_the_family_keeps_the_widest_access_together() -> None:
     members = list(bank_choice.family(scene_of(run.made[-1].kernel)))
     assert {member.granule for member in members} == {8, 16}
     assert Permutation((4,), 0x78) in members
+
+
+@pytest.mark.parametrize("shifts", [(5,), (9,), (5, 7), (6, 10), (5, 6, 7)])
+def test_banks_of_words_are_those_of_their_addresses(shifts: tuple[int, ...]) -> None:
+    permutation = Permutation(shifts, 0x7C)
+    bank_of = permutation.bank_of()
+    for word in (*range(300), *range(1 << 12, 1 << 20, 9973)):
+        assert bank_of(word) == permutation.of(4 * word) // 4 % 32
+
+
+def test_accesses_that_differ_by_a_number_are_placed_as_each_alone() -> None:
+    """Lanes that lie outside the array in one access, and not in the other, are left out."""
+    run = passed(TWO_ROWS)
+    kernel = run.made[-1].kernel if run.made else None
+    assert kernel is not None
+    arrays = shared_arrays(kernel.trace)
+    at, end = places(arrays)
+    shapes = block_shapes(kernel.trace, (32, 1, 1))
+    together = bank_traffic(kernel.trace, shapes, at, end)
+    assert [len(one.requests[0]) for one in together] == [32, 32, 16]
+    for access, one in zip(kernel.trace.accesses, together, strict=True):
+        alone = replace(kernel.trace, accesses=(access,))
+        assert bank_traffic(alone, shapes, at, end) == (one,)
+
+
+TWO_ROWS = (
+    head()
+    + """.visible .entry k()
+{
+	.reg .b32 %r<9>;
+	.reg .f32 %f<9>;
+	.shared .align 4 .b8 tile[2048];
+	mov.u32 %r1, %tid.x;
+	shl.b32 %r2, %r1, 6;
+	mov.u32 %r3, tile;
+	add.s32 %r4, %r3, %r2;
+	ld.shared.f32 %f1, [%r4];
+	st.shared.f32 [%r4+32], %f1;
+	st.shared.f32 [%r4+1024], %f1;
+	ret;
+}
+"""
+)
