@@ -148,6 +148,10 @@ class Server:
         for name in names:
             with contextlib.suppress(Exception):  # it is tried again where it is needed
                 __import__(name)
+        if names:
+            from ptxsw import patterns
+
+            patterns.compile_all()
 
     def _tell(self, before: frozenset[str]) -> None:
         """Tells the server, from one of its processes, what that has imported since."""

@@ -12,7 +12,15 @@ from typing import Any, cast
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """As `re.compile`, but an error in `text` shows at the first use. The functions of `re` do not
     take it in the place of a pattern."""
-    return cast("re.Pattern[str]", _Pattern(text, flags))
+    lazy = _Pattern(text, flags)
+    _ALL.append(lazy)
+    return cast("re.Pattern[str]", lazy)
+
+
+def compile_all() -> None:
+    """Compile those of all modules imported so far, for processes that will be forked."""
+    for lazy in _ALL:
+        lazy.compiled()
 
 
 class _Pattern:
@@ -21,6 +29,12 @@ class _Pattern:
 
     def __getattr__(self, name: str) -> Any:
         """Called once for each name, since the value is kept in the object."""
-        value = getattr(re.compile(self._text, self._flags), name)
+        value = getattr(self.compiled(), name)
         setattr(self, name, value)
         return value
+
+    def compiled(self) -> re.Pattern[str]:
+        return re.compile(self._text, self._flags)  # `re` remembers it
+
+
+_ALL: list[_Pattern] = []
