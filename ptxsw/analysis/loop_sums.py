@@ -83,20 +83,21 @@ class LoopSums:
     def step(self, term: Term) -> Term | None:
         """What a sum of registers grows by in a turn, if that is the same in all turns."""
         total = self.terms.const(0, term.width)
-        for atom, factor in split(term)[1]:
-            if not self.changes(atom):
+        for part, factor in split(term)[1]:
+            if self.stays(part):
                 continue
-            if atom not in self.registers:
+            if part not in self.registers:
                 return None
-            grown = self.terms.sub(self.at_end(self.registers[atom]), atom)
+            grown = self.terms.sub(self.at_end(self.registers[part]), part)
             if not self.stays(grown):
                 return None
             total = self.terms.add(total, self.terms.scale(grown, factor))
         return total
 
     def stays(self, term: Term) -> bool:
-        """Is it a sum of registers that no turn changes?"""
-        return all(atom in self.registers and not self.changes(atom) for atom, _ in split(term)[1])
+        """Is it a sum of registers that no turn changes, of such that are extended, or of products
+        of these?"""
+        return all(not self.changes(atom) for atom in _atoms(term))
 
     # ------------------------------------------------------------ running
 

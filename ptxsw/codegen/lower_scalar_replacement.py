@@ -1,21 +1,23 @@
 """Values that go from one turn of a loop to the next in registers; `rewrites/scalar_replacement.py`
 has the lines before and after. What is needed before the first turn is loaded in front of the
 loop's label, where only control comes that goes into the loop. Where a test at entry decides, all
-changes of the kernel share it."""
+changes of the kernel share it; where one before a loop does, those of the loop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.change import Change, Line
-from ptxsw.claim import Claim, Relation
 from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.builder import Builder, written
-from ptxsw.codegen.entry_test import EntryTest, in_two_versions, write_test
+from ptxsw.codegen.entry_test import EntryTest, in_two_versions
+from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.loop_conditions import TestedLoop, write_test
+from ptxsw.codegen.loop_copy import in_two_ways, put_before
 from ptxsw.codegen.splice import insert_lines
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import defs
@@ -27,6 +29,8 @@ from ptxsw.source import Source
 
 _WORD = pattern(r"[%$\w]+")
 
+Test = EntryTest | TestedLoop
+
 
 class Carried(Struct, frozen=True):
     """Load `at` takes what a register holds since the turn before, in which `source` read or wrote
@@ -37,7 +41,7 @@ class Carried(Struct, frozen=True):
     at: int
     computed: tuple[int, ...]
     source: int | None
-    test: EntryTest | None = None
+    test: Test | None = None
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         source = None if self.source is None else line(self.source)
@@ -51,7 +55,7 @@ class Repeated(Struct, frozen=True):
     header: int
     at: int
     source: int
-    test: EntryTest | None = None
+    test: Test | None = None
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         tested = self.test is not None
@@ -67,7 +71,7 @@ class DeferredStores(Struct, frozen=True):
     loads: tuple[int, ...]
     computed: tuple[int, ...]
     loaded: bool
-    test: EntryTest | None = None
+    test: Test | None = None
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         return {
@@ -134,20 +138,6 @@ def _place(operand: Mem) -> str:
     return f"[{name}+{offset}]" if offset else f"[{name}]"
 
 
-class _Claims(Struct):
-    """Names of a claim's own registers."""
-
-    types: list[str] = field(default_factory=list)
-
-    def new(self, kind: str) -> str:
-        self.types.append(kind)
-        return f"%claimed{len(self.types)}"
-
-    @property
-    def declared(self) -> str:
-        return "".join(f".reg .{t} %claimed{n};\n" for n, t in enumerate(self.types, 1))
-
-
 class Lowering:
     """Writes the changes of one kernel."""
 
@@ -158,10 +148,23 @@ class Lowering:
         self.sources: dict[int, int] = {}
         self.saved: dict[int, tuple[str, ...]] = {}
         self.front: dict[int, list[str]] = {}  # lines in front of loops
+        self.twice: dict[int, Insertions] = {}  # lines of loops that stand twice
+
+    def predicates(self, details: Iterable[Any]) -> Mapping[int, str]:
+        """Of the loops that are tested, by header, the predicate that says that the test holds.
+        Comes first."""
+        tested = (d.header for d in details if isinstance(d.test, TestedLoop))
+        return {h: self.builder.register("clear", "pred") for h in dict.fromkeys(tested)}
+
+    def _lines(self, header: int) -> Insertions:
+        """The lines of a loop, where they are written."""
+        return self.twice.get(header, self.builder.lines)
 
     def lower(self, changes: Sequence[Change]) -> None:
         """Write them all."""
-        details = [change.detail for change in changes]
+        details: list[Any] = [change.detail for change in changes]
+        predicates = self.predicates(details)
+        self.twice = {header: Insertions() for header in predicates}
         for detail in details:
             if isinstance(detail, Carried):
                 self._carry(detail)
@@ -173,14 +176,29 @@ class Lowering:
             if isinstance(detail, (Carried, Repeated)):
                 held = self.values(detail.at, detail.header)
                 dests = elements(self.cfg.instructions[detail.at])
-                self.builder.replace(detail.at, *self._moves(dests, held))
+                self._lines(detail.header).replace(detail.at, *self._moves(dests, held))
         for header in dict.fromkeys(d.header for d in details if isinstance(d, Carried)):
             self._rotate([d for d in details if isinstance(d, Carried) and d.header == header])
+        tested = {d.header: d.test for d in details if isinstance(d.test, TestedLoop)}
+        for header, test in tested.items():
+            self._in_two_ways(header, test, predicates[header])
         for header, lines in self.front.items():
-            self._in_front(header, lines)
-        test = _shared_test(details)
-        if test is not None:
-            in_two_versions(self.builder, self.text, self.function, test)
+            if header not in tested:
+                self._in_front(header, lines)
+        everywhere = shared_test(details)
+        if everywhere is not None:
+            in_two_versions(self.builder, self.text, self.function, everywhere)
+
+    def _in_two_ways(self, header: int, test: TestedLoop, predicate: str) -> None:
+        """A loop with its own lines where a test holds, and as it was."""
+        lines = write_test(test.conditions, self.builder.register, predicate)
+        lines += in_two_ways(
+            self.builder, self.text, test.place, self.twice[header], self.front.get(header, ()),
+            f"!{predicate}",
+        )  # fmt: skip
+        edit = put_before(self.builder, self.text, test.place, lines)
+        if edit is not None:
+            self.builder.also(edit)
 
     def names(self, at: int) -> tuple[str, ...]:
         """New registers as wide as those of an access."""
@@ -223,7 +241,7 @@ class Lowering:
                 self.saved[at] = tuple(d.name for d in dests if isinstance(d, Reg))
             else:
                 held = self.saved[at] = self.names(at)
-                self.builder.lines.put_after(
+                self._lines(header).put_after(
                     at,
                     *(f"mov.b{self.builder.width(d)} {name}, {d.name};"
                       for name, d in zip(held, dests, strict=True) if isinstance(d, Reg)),
@@ -255,7 +273,7 @@ class Lowering:
             read = {name for held in left.values() for name in held}
             slot = next(slot for slot in left if read.isdisjoint(slot))
             widths = (self.builder.names.kind(name) for name in slot)
-            self.builder.before(
+            self._lines(header).put_before(
                 end,
                 *(f"mov.{width} {a}, {b};"
                   for width, a, b in zip(widths, slot, left.pop(slot), strict=True)),
@@ -265,21 +283,21 @@ class Lowering:
 
     def _put_off(self, detail: DeferredStores) -> None:
         held = self.names(detail.stores[-1])
-        instructions = self.cfg.instructions
+        instructions, lines = self.cfg.instructions, self._lines(detail.header)
         if detail.loaded:
             load = instructions[detail.loads[0]]
             self._load_in_front(detail.header, load, detail.computed, held)
         for at in detail.stores[:-1] if not detail.loads else ():
-            self.builder.replace(at)
+            lines.replace(at)
         for at in detail.stores if detail.loads else detail.stores[-1:]:
             values = elements(instructions[at])
-            self.builder.replace(
+            lines.replace(
                 at,
                 *(f"mov.{self.builder.names.kind(name)} {name}, {written(value)};"
                   for name, value in zip(held, values, strict=True)),
             )  # fmt: skip
         for at in detail.loads:
-            self.builder.replace(at, *self._moves(elements(instructions[at]), held))
+            lines.replace(at, *self._moves(elements(instructions[at]), held))
         last = instructions[detail.stores[-1]]
         value = held[0] if len(held) == 1 else f"{{{', '.join(held)}}}"
         store = f"{last.name} {_place(isa.address(last))}, {value};"
@@ -288,9 +306,9 @@ class Lowering:
             end = self.cfg.blocks[source].end - 1
             taken = self.cfg.blocks[source].successors[0] == target
             if taken:
-                self.builder.before(end, f"{self.builder.guard(end)}{store}")
+                lines.put_before(end, f"{self.builder.guard(end)}{store}")
             else:
-                self.builder.lines.put_after(end, store)
+                lines.put_after(end, store)
 
     # ------------------------------------------------------------ in front of the loop
 
@@ -340,59 +358,8 @@ def lower(
     Lowering(builder, text, function, cfg).lower(changes)
 
 
-def claims(
-    text: str, function: Function, cfg: Cfg, builder: Builder, details: Sequence[Any]
-) -> Mapping[Any, tuple[Claim, ...]]:
-    """What has to hold where the loops begin, by detail: in the names that `lower` gives to the
-    same details in the same order."""
-    lowering = Lowering(builder, text, function, cfg)
-    test = _shared_test(details)
-    where = "" if test is None else write_test(builder, test)
-    claims_at: dict[Any, tuple[Claim, ...]] = {}
-    for detail in details:
-        if isinstance(detail, Carried):
-            claims_at[detail] = tuple(_held(lowering, detail, lowering.names(detail.at), where))
-        elif isinstance(detail, DeferredStores):
-            names = lowering.names(detail.stores[-1])
-            claims_at[detail] = tuple(_stored(lowering, detail, names, where))
-    return claims_at
-
-
-def _shared_test(details: Iterable[Any]) -> EntryTest | None:
-    """The one test of all changes of a kernel, if there is one."""
-    tests = {detail.test for detail in details}
-    assert len(tests) <= 1, "all changes of a kernel share one test"
+def shared_test(details: Iterable[Any]) -> EntryTest | None:
+    """The one test at entry of all changes of a kernel, if there is one."""
+    tests = {d.test for d in details if not isinstance(d.test, TestedLoop)}
+    assert len(tests) <= 1, "all changes of a kernel share one test at entry"
     return next(iter(tests), None)
-
-
-def _held(lowering: Lowering, detail: Carried, names: Sequence[str], where: str) -> Iterable[Claim]:
-    """Each register is what the load would give."""
-    instruction = lowering.cfg.instructions[detail.at]
-    for number, name in enumerate(names):
-        own = _Claims()
-        lines, place = lowering.copies.copy(detail.computed, isa.address(instruction), own.new)
-        values = [own.new(lowering.builder.names.kind(other)) for other in names]
-        dest = values[0] if len(values) == 1 else f"{{{', '.join(values)}}}"
-        code = "\n".join([*lines, f"{instruction.name} {dest}, {place};"])
-        yield Claim(
-            lowering.cfg.name(detail.header), name, code, values[number], own.declared, where=where
-        )
-
-
-def _stored(
-    lowering: Lowering, detail: DeferredStores, names: Sequence[str], where: str
-) -> Iterable[Claim]:
-    """Each register is what is still to be stored."""
-    instruction = lowering.cfg.instructions[detail.stores[-1]]
-    kind = isa.access_type(instruction) or ""
-    space = isa.space(instruction)
-    target = isa.address(instruction)
-    relation: Relation = "stored" if detail.loaded else "overwritten"
-    for number, name in enumerate(names):
-        own = _Claims()
-        place = target._replace(offset=target.offset + number * type_width(kind) // 8)
-        lines, at = lowering.copies.copy(detail.computed, place, own.new)
-        value = own.new(lowering.builder.names.kind(name))
-        code = "\n".join([*lines, f"st.{space}.{kind} {at}, {value};"])
-        label = lowering.cfg.name(detail.header)
-        yield Claim(label, name, code, value, own.declared, relation, where)

@@ -15,7 +15,8 @@ from msgspec import Struct
 from ptxsw import isa
 from ptxsw.analysis.loop_sums import LoopAccess, LoopSums
 from ptxsw.bits import wrapped
-from ptxsw.codegen.lower_strength_reduction import AddressPart, Base, Extended, Pointer
+from ptxsw.codegen.loop_conditions import AddressPart, Extended
+from ptxsw.codegen.lower_strength_reduction import Base, Pointer
 from ptxsw.emulator.node import Term, factors, split
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
@@ -125,7 +126,7 @@ class Addresses:
         if place.address.width != 64:
             return None
         constant, items = split(place.address)
-        varying = [(part, factor) for part, factor in items if not self._stays(part)]
+        varying = [(part, factor) for part, factor in items if not self.sums.stays(part)]
         if len(varying) != 1 or len(factors(varying[0][0])) > 1:
             return None
         (extended, scale) = varying[0]
@@ -148,16 +149,9 @@ class Addresses:
         stays = terms.sub(terms.sub(inner, atom), terms.const(shift, 32))
         return Index(atom, stays, wrapped(shift, 32), extended.kind == "sext")
 
-    def _stays(self, part: Term) -> bool:
-        return all(
-            self.sums.stays(one.args[0]) if one.kind in ("sext", "zext")
-            else one in self.sums.registers and not self.sums.changes(one)
-            for one in factors(part)
-        )  # fmt: skip
-
     def _base(self, members: Sequence[_Address]) -> Base:
         first = members[0]
-        parts = [self._part(term, wrapped(factor, 64)) for term, factor in split(first.base)[1]]
+        parts = self._counting.parts(first.base)
         if split(first.index.stays)[1]:
             more = Extended(self._counting.sum(first.index.stays), "s")
             parts.append(AddressPart(first.scale, (more,)))
@@ -167,14 +161,6 @@ class Addresses:
             first.scale,
             tuple((m.place.index, m.scale * m.index.constant + m.offset) for m in members),
         )
-
-    def _part(self, term: Term, factor: int) -> AddressPart:
-        return AddressPart(factor, tuple(map(self._value, factors(term))))
-
-    def _value(self, one: Term) -> str | Extended:
-        if one.kind in ("zext", "sext"):
-            return Extended(self._counting.sum(one.args[0]), "s" if one.kind == "sext" else "u")
-        return self._counting.register(one)
 
     # ------------------------------------------------------------ sums with products
 
@@ -195,11 +181,11 @@ class Addresses:
         has no product."""
         if value.width != 64:
             return None
-        constant, items = split(value)
+        items = split(value)[1]
         step: list[AddressPart] = []
         indices: list[Index] = []
         for part, factor in items:
-            varying = [one for one in factors(part) if not self._stays(one)]
+            varying = [one for one in factors(part) if not self.sums.stays(one)]
             if not varying:
                 continue
             if len(varying) > 1:
@@ -208,15 +194,15 @@ class Addresses:
             grown = self._grown_wide(varying[0]) if index is None else self._grown(index, counter)
             if grown is None:
                 return None
-            others = tuple(self._value(one) for one in factors(part) if one is not varying[0])
+            others = tuple(
+                map(self._counting.value, [f for f in factors(part) if f is not varying[0]])
+            )
             times = wrapped(factor, 64)
             step += (AddressPart(times * by.factor, (*others, *by.values)) for by in grown)
             indices += () if index is None else (index,)
-        if not any(part.kind == "mul" and not self._stays(part) for part, _ in items):
+        if not any(part.kind == "mul" and not self.sums.stays(part) for part, _ in items):
             return None
-        start = [self._part(part, wrapped(factor, 64)) for part, factor in items]
-        if wrapped(constant, 64):
-            start.append(AddressPart(wrapped(constant, 64), ()))
+        start = self._counting.parts(value)
         return _Product(_plain_first(start), _plain_first(step), tuple(indices))
 
     def _grown(self, index: Index, counter: LoopCounter | None) -> list[AddressPart] | None:
@@ -236,11 +222,8 @@ class Addresses:
         register = self.sums.registers.get(carried)
         if register is None or carried.width != 64:
             return None
-        constant, items = split(self._terms.sub(self.sums.at_end(register), carried))
-        if not all(self._stays(part) for part, _ in items):
-            return None
-        parts = [self._part(part, wrapped(factor, 64)) for part, factor in items]
-        return [*parts, *([AddressPart(wrapped(constant, 64), ())] if constant else [])]
+        grown = self._terms.sub(self.sums.at_end(register), carried)
+        return self._counting.parts(grown) if self.sums.stays(grown) else None
 
 
 def _plain_first(parts: Sequence[AddressPart]) -> tuple[AddressPart, ...]:

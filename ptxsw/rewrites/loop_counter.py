@@ -18,15 +18,17 @@ from msgspec import Struct
 from ptxsw.analysis.comparisons import comparisons
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.bits import wrapped
-from ptxsw.codegen.lower_strength_reduction import (
+from ptxsw.codegen.loop_conditions import (
+    AddressPart,
     AddressSum,
     Bounded,
     Compared,
     Condition,
+    Extended,
     Multiple,
     NotNegative,
 )
-from ptxsw.emulator.node import Term, split
+from ptxsw.emulator.node import Term, factors, split
 from ptxsw.flow.cfg import Cfg, Loop
 
 LIMIT = 1 << 30
@@ -60,10 +62,12 @@ class Growth(Struct, frozen=True):
 
 class LoopCounter(Struct, frozen=True):
     """How far a loop has to go: `left`, not negative, falls by `step` in a turn, which is a number
-    or a sum that stays. `conditions` keep that true from turn to turn."""
+    or a sum that stays. In the last turn it is at least `last`. `conditions` keep that true from
+    turn to turn."""
 
     left: Term
     step: Term
+    last: int
     conditions: tuple[Condition, ...]
 
 
@@ -86,6 +90,21 @@ class Counting:
             tuple((self.register(atom), wrapped(f, width)) for atom, f in items),
             wrapped(constant, width),
         )
+
+    def parts(self, address: Term) -> list[AddressPart]:
+        """An address as summands, ready to be written."""
+        constant, items = split(address)
+        parts = [
+            AddressPart(wrapped(factor, 64), tuple(map(self.value, factors(part))))
+            for part, factor in items
+        ]
+        return [*parts, *([AddressPart(wrapped(constant, 64), ())] if constant else [])]
+
+    def value(self, one: Term) -> str | Extended:
+        """A register of 64 bits or an extended sum, ready to be written."""
+        if one.kind in ("zext", "sext"):
+            return Extended(self.sum(one.args[0]), "s" if one.kind == "sext" else "u")
+        return self.register(one)
 
     # ------------------------------------------------------------ how far a loop goes
 
@@ -153,7 +172,7 @@ class Counting:
         conditions: list[Condition] = [Compared("ne.s32", self._plain(left), AddressSum(()))]
         if size > 1:
             conditions.append(Multiple(self._plain(left), size))
-        return LoopCounter(left, terms.const(size, 32), tuple(conditions))
+        return LoopCounter(left, terms.const(size, 32), size, tuple(conditions))
 
     def _while_less(self, a: Term, b: Term, strict: bool, signed: bool) -> LoopCounter:
         """A loop that goes on while `a < b`, of which one changes by equal steps."""
@@ -181,7 +200,7 @@ class Counting:
             raise UncountedLoop("the loop counter moves away from its bound")
         if size is None:
             tests.append(Compared("le.u32", self._plain(step), AddressSum((), LIMIT)))
-        return LoopCounter(left, step, tuple(tests))
+        return LoopCounter(left, step, int(strict), tuple(tests))
 
     def _at_most(self, end: Term, signed: bool) -> list[Condition]:
         value = _number(end)

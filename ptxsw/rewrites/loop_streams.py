@@ -26,6 +26,7 @@ from ptxsw.flow.dataflow import defs, uses, writers
 from ptxsw.ir import Reg
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.hazards import SPACES, is_plain
+from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.supposed import Supposed
 
 WRAPS = "its index may wrap"
@@ -61,13 +62,15 @@ def _shape(access: Access) -> tuple[object, ...]:
 
 class LoopStreams:
     """What is known of the accesses of one innermost loop, and the `reasons` why some cannot be
-    followed, by instruction. With `supposed`, a test at entry may find out what is not known."""
+    followed, by instruction. With `supposed`, a test at entry may find out what is not known; with
+    `ranges`, one before the loop."""
 
     def __init__(
-        self, kernel: Kernel, header: int, loop: Loop, supposed: Supposed | None = None
-    ) -> None:
+        self, kernel: Kernel, header: int, loop: Loop, supposed: Supposed | None = None,
+        ranges: LoopRanges | None = None,
+    ) -> None:  # fmt: skip
         self.kernel, self.header, self.loop = kernel, header, loop
-        self.supposed = supposed
+        self.supposed, self.ranges = supposed, ranges
         self.cfg, self.trace = kernel.trace.cfg, kernel.trace
         inside = [a for a in self.trace.accesses if self.block(a) in loop.blocks]
         self.accesses = [a for a in inside if a.space not in ("param", "const")]
@@ -255,7 +258,9 @@ class LoopStreams:
             moves = one.stays and growth.items
             if not moves and self._misses(one, store, one.place - place):
                 return True
-        return self._apart_in_grid(one.access, store)
+        if self._apart_in_grid(one.access, store):
+            return True
+        return self.ranges is not None and self.ranges.apart(one.access, store)
 
     def _misses(self, one: Stream, store: Access, distance: Polynomial) -> bool:
         """Does a store miss an access that begins so many bytes behind it?"""

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.bits import wrapped
-from ptxsw.codegen.lower_strength_reduction import AddressSum, ShiftedTest
+from ptxsw.codegen.loop_conditions import AddressSum
+from ptxsw.codegen.lower_strength_reduction import ShiftedTest
 from ptxsw.emulator.node import Term
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import defs

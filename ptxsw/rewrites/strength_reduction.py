@@ -49,16 +49,9 @@ from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.claim import Claim
 from ptxsw.codegen.builder import Builder
+from ptxsw.codegen.loop_conditions import Condition, declared, test_claim, written_parts
 from ptxsw.codegen.loop_copy import LoopPlace
-from ptxsw.codegen.lower_strength_reduction import (
-    Condition,
-    Pointer,
-    ReducedLoop,
-    ShiftedTest,
-    lower,
-    write_test,
-    written_parts,
-)
+from ptxsw.codegen.lower_strength_reduction import Pointer, ReducedLoop, ShiftedTest, lower
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg, Loop
@@ -287,22 +280,16 @@ class _Search:
         """What the test has found remains true, and what the pointers are where it has."""
         label = self.cfg.name(self.loop.header)
         if detail.exact:
-            yield self._claim(label, detail.exact, detail.conditions)
+            yield test_claim(label, detail.exact, detail.conditions, self.kernel.text)
         for pointer, carried in zip(detail.pointers, detail.carried, strict=True):
             yield self._pointer_claim(label, detail.exact, pointer, carried)
-
-    def _claim(self, label: str, exact: str, conditions: Sequence[Condition]) -> Claim:
-        names = Names(f"{fresh_prefix(self.kernel.text)}claim_")
-        result = names.new("exact", "pred")
-        lines = write_test(conditions, names.new, result)
-        return Claim(label, exact, "\n".join(lines), result, _declared(names), "implies")
 
     def _pointer_claim(self, label: str, exact: str, pointer: Pointer, carried: str) -> Claim:
         names = Names(f"{fresh_prefix(self.kernel.text)}claim_")
         lines: list[str] = []
         value = written_parts(pointer.start, names.new, lines)
         code = "\n".join(lines)
-        return Claim(label, carried, code, value, _declared(names), where=exact)
+        return Claim(label, carried, code, value, declared(names), where=exact)
 
     # ------------------------------------------------------------ where it stands
 
@@ -318,10 +305,6 @@ class _Search:
         reason = obstacle_to_loop_copy(self.kernel, place)
         if reason is not None:
             raise UncountedLoop(reason)
-
-
-def _declared(names: Names) -> str:
-    return " ".join(f".reg .{kind} {', '.join(n)};" for kind, n in names.registers.items())
 
 
 def _is_wide(instruction: Instruction) -> bool:

@@ -141,9 +141,11 @@ class Equality:
             return bool(claim.value)
         if claim.kind == "and":
             return all(self.holds(part, given) for part in claim.args)
-        if self._exact and self._numbers_of(tuple(given)).holds(claim):
-            return True
-        return self._proved(claim, given)
+        return self.ordered(claim, tuple(given)) or self._proved(claim, given)
+
+    def ordered(self, claim: Term, given: tuple[Term, ...]) -> bool:
+        """Is an inequality read off others, as claims about such want it?"""
+        return self._exact and self._numbers_of(given).holds(claim)
 
     def contradictory(
         self, given: Sequence[Term], more: Sequence[Term], *, ask: Ask = "all"

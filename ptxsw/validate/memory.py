@@ -130,10 +130,16 @@ def _is_first(node: Term, epoch: int) -> bool:
 
 class Memory:
     """The unknowns of memory, and which accesses meet. `bounds` tell more of that, while they are
-    set."""
+    set. `ordered` tells of inequalities whether they hold where others do."""
 
-    def __init__(self, terms: Terms, solver: Solver) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        solver: Solver,
+        ordered: Callable[[Term, tuple[Term, ...]], bool] = lambda *_: False,
+    ) -> None:
         self.terms = terms
+        self._ordered = ordered
         self._solver = solver
         self._aliasing = Aliasing(terms)
         self._cells: dict[Any, list[tuple[int, int, Term]]] = {}
@@ -202,11 +208,13 @@ class Memory:
         claims = self._claims.get(key)
         if claims is None:
             claims = self._claims[key] = self._apart_claims(*key)
+        told = tuple(given)
         return any(
-            claim in given or self._solver.soon(claim, given) if claim.kind != "const"
+            claim in told or self._ordered(claim, told) or self._solver.soon(claim, told)
+            if claim.kind != "const"
             else bool(claim.value)
             for claim in claims
-        )  # fmt: skip
+        )
 
     def _apart_claims(self, distance: Term, stored: int, loaded: int) -> tuple[Term, ...]:
         """Conditions under each of which ranges have no byte in common. Where their distance may

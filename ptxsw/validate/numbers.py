@@ -15,6 +15,8 @@ another by, known to be at most 0, is at most 0 whatever its atoms are in their 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from math import gcd
 
 from ptxsw.analysis.comparisons import Inequality, comparisons
 from ptxsw.analysis.polynomial import Number, Polynomial
@@ -33,6 +35,11 @@ Parts = tuple[tuple[Term, int], ...]
 
 def _are_sums(one: Inequality) -> bool:
     return one.a.width == 32 and "const" not in (one.a.kind, one.b.kind)
+
+
+def _is_distance(one: Inequality) -> bool:
+    """Does it say that a number of bytes is at least another one?"""
+    return one.a.width == 64 and not one.signed and not one.strict
 
 
 class Numbers:
@@ -62,6 +69,7 @@ class Numbers:
             excess = self._excess(one.a, one.b, one.strict, one.signed)
             if excess is not None:
                 self._facts.append(excess)
+        self._beyond = [(one.a, one.b) for one in sums if _is_distance(one)]
         self._read.clear()
 
     # ------------------------------------------------------------ questions
@@ -83,7 +91,17 @@ class Numbers:
             excess = self._excess(one.a, one.b, one.strict, one.signed)
             if excess is not None and self._at_most_0(excess):
                 return True
-        return False
+        return _is_distance(one) and any(self._follows(one, *fact) for fact in self._beyond)
+
+    def _follows(self, one: Inequality, least: Term, distance: Term) -> bool:
+        """Does `a <= b` follow from a distance that is at least a number? Distances are modulo
+        2^64. One that falls by no more than that number falls by it outright."""
+        change = self._modulo(self._terms.sub(one.b, distance))
+        before, after = self._number(least, False), self._number(one.a, False)
+        if change is None or before is None or after is None:
+            return False
+        needed = change, (before + change) * -1, after - before - change
+        return all(map(self._at_most_0, needed))
 
     def same(self, a: Term, b: Term) -> bool:
         """Are two values shown to be equal?"""
@@ -306,14 +324,17 @@ class Numbers:
     def _at_most_0(self, value: Polynomial) -> bool:
         if self._span(value)[1] <= 0:
             return True
-        rests = [value - fact for fact in self._facts]
+        rests = [value, *(value - fact for fact in self._facts)]
         return any(self._span(rest)[1] <= 0 for rest in rests) or any(map(self._falls, rests))
 
     def _falls(self, value: Polynomial) -> bool:
         """Is a polynomial at most 0, since a part of it is that can be asked for: `n` times
-        `4 - left`, or `step - left`?"""
+        `4 - left`, or `step - left`, or a multiple of that?"""
+        if not value.is_whole or not value.items:
+            return False
+        value *= Fraction(1, gcd(*(int(factor) for _, factor in value)))
         constant = dict(value).get((), 0)
-        if constant <= 0 and self._is_order(value + Polynomial.constant(-constant)):
+        if self._is_order(value + Polynomial.constant(max(-constant, 0))):
             return True
         for atom in value.atoms:
             parted = value.parted(atom)
@@ -330,6 +351,9 @@ class Numbers:
             return False
         if any(len(m) > 1 or any(a.kind != "zext" for a in m) for m, _ in value):
             return False
+        low, high = self._span(value)
+        if low < -(1 << 63) or high >= 1 << 63:
+            return False  # as a value of 64 bits it may be another number
         if self._is_a_multiple(falling[0][0].args[0], dict(value).get((), 0)):
             return True
         claim = self._terms.sle(self._term(value), self._terms.const(0, 64))

@@ -72,13 +72,13 @@ class Validation:
         self._budget = budget
         self.terms = Terms()
         self.solver = Solver(inf, units=MOST_WORK)
-        self.memory = Memory(self.terms, self.solver)
         self.allowed = assume
         self.assumptions: dict[str, None] = {}
         self.equality = Equality(
             self.terms, self.solver, exact=any(map(is_inequality, claims)),
             unwraps=self._unwraps if NO_WRAP in assume else None, check=budget.check,
         )  # fmt: skip
+        self.memory = Memory(self.terms, self.solver, self.equality.ordered)
         self.old, self.new = Text(self.terms, *old), Text(self.terms, *new)
         self.images = Images((self.old, self.new), edits.images, claims)
         self.meetings = Meetings(lambda: self.versions)

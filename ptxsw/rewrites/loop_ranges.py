@@ -1,0 +1,187 @@
+"""Tests before a loop that what one thread accesses in all its turns lies apart.
+
+    LOOP: ld.global.f32 %f1, [%a];       distance = %y - %a, which falls by 4 in a turn
+          …
+          st.global.f32 [%y], %f2;       a test, modulo 2^64:
+          add.s64 %a, %a, 4;                 distance + 3 >= 4·(%n - %i - 1) + 7
+          add.s32 %i, %i, 1;
+          setp.lt.s32 %p, %i, %n;
+          @%p bra LOOP;
+
+The number of turns and the pointers may be a thread's own. Both addresses may be any numbers: the
+test is about their distance alone, on the circle of 2^64 bytes, and nothing in it can overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+
+from msgspec import Struct
+
+from ptxsw.analysis.loop_sums import LoopSums
+from ptxsw.bits import wrapped
+from ptxsw.codegen.loop_conditions import AddressSum, Apart, Compared, Condition
+from ptxsw.emulator.node import Term, split
+from ptxsw.emulator.trace import Access
+from ptxsw.flow.cfg import Loop
+from ptxsw.rewrites.base import Kernel
+from ptxsw.rewrites.loop_counter import LIMIT, Counting, LoopCounter, UncountedLoop
+
+_MOST_TESTS = 8
+_LARGEST = 1 << 20
+"""Bytes by which an access may move in a turn, or for each unit of its step."""
+_NEAR = 64
+"""Ranges that are no more bytes apart are tested as one."""
+
+
+class _Approach(Struct, frozen=True):
+    """How a distance changes in a turn: by `times`, or `times · of`. `per` says that `of` is what
+    the loop's counter falls by."""
+
+    times: int
+    of: Term | None = None
+    by_counter: bool = False
+
+
+class _Meeting(Struct, frozen=True):
+    """Two accesses meet where `distance`, a sum without a number, is from `low` to `high`."""
+
+    distance: Term
+    approach: _Approach
+    low: int
+    high: int
+
+
+class LoopRanges:
+    """What has to be found out before one innermost loop. Whatever is asked is taken for true, if a
+    test could tell, and noted; else `reason` tells why the first one cannot."""
+
+    def __init__(self, kernel: Kernel, loop: Loop) -> None:
+        self._kernel, self._loop = kernel, loop
+        self._pairs: dict[tuple[int, int], _Meeting] = {}
+        self.reason: str | None = None
+
+    def apart(self, one: Access, store: Access) -> bool:
+        """Can a test tell that two accesses have no byte in common in any one turn?"""
+        key = (one.index, store.index)
+        if key not in self._pairs:
+            try:
+                self._pairs[key] = self._meeting(one, store)
+            except UncountedLoop as unfit:
+                self.reason = self.reason or str(unfit)
+                return False
+        return True
+
+    def conditions(self, served: Collection[int]) -> tuple[Condition, ...]:
+        """The test for what was asked of some accesses. Raises UncountedLoop where it is too
+        long."""
+        pairs = dict.fromkeys(p for (at, _), p in self._pairs.items() if at in served)
+        tests = [test for together in _joined(pairs) for test in self._tests(together)]
+        moving = any(pair.approach.times for pair in pairs)
+        counted = self._counter.conditions if moving else ()
+        if len(tests) > _MOST_TESTS:
+            raise UncountedLoop("it would have to compare too many ranges")
+        return tuple(dict.fromkeys((*counted, *tests)))
+
+    # ------------------------------------------------------------ two accesses
+
+    @cached_property
+    def _sums(self) -> LoopSums:
+        kernel = self._kernel
+        return LoopSums(kernel.module, kernel.function, kernel.trace.cfg, self._loop)
+
+    @cached_property
+    def _counting(self) -> Counting:
+        return Counting(self._sums, self._kernel.trace.cfg, self._loop)
+
+    @cached_property
+    def _counter(self) -> LoopCounter:
+        return self._counting.counter()
+
+    @cached_property
+    def _addresses(self) -> dict[int, Term]:
+        return {place.index: place.address for place in self._sums.places}
+
+    def _meeting(self, one: Access, store: Access) -> _Meeting:
+        """Raises UncountedLoop."""
+        if not one.space == store.space == "global":
+            raise UncountedLoop("an access is not known to be to global memory")
+        terms = self._sums.terms
+        addresses = [self._addresses[access.index] for access in (store, one)]
+        if any(address.width != 64 for address in addresses):
+            raise UncountedLoop("an address has 32 bits")
+        constant, items = split(terms.sub(*addresses))
+        distance = terms.sum(64, 0, items)
+        grown = self._sums.step(distance)
+        if grown is None:
+            raise UncountedLoop(
+                "an address does not grow by the same number of bytes in every iteration"
+            )
+        if not items:
+            raise UncountedLoop("they overlap")
+        at = wrapped(constant, 64)
+        if abs(at) > _LARGEST:
+            raise UncountedLoop("an offset is too large")
+        return _Meeting(distance, self._approach(grown), 1 - store.bytes - at, one.bytes - 1 - at)
+
+    def _approach(self, grown: Term) -> _Approach:
+        """Raises UncountedLoop where a test cannot say how far a distance goes."""
+        constant, items = split(grown)
+        times = wrapped(items[0][1], 64) if items else wrapped(constant, 64)
+        if abs(times) > _LARGEST:
+            raise UncountedLoop("the step of an address is too large")
+        if not times:
+            return _Approach(0)
+        step = self._counter.step
+        if not items:
+            if step.kind != "const":
+                raise UncountedLoop("the step of the loop counter is not a number")
+            return _Approach(times)
+        of = items[0][0]
+        if constant or len(items) > 1 or of.kind not in ("zext", "sext") or of.args[0].width != 32:
+            raise UncountedLoop("the step of an address is not a multiple of a 32-bit number")
+        if step.kind != "const" and of.args[0] is not step:
+            raise UncountedLoop("the step of an address is not that of the loop counter")
+        return _Approach(times, of.args[0], of.args[0] is step)
+
+    # ------------------------------------------------------------ tests
+
+    def _tests(self, pair: _Meeting) -> Iterator[Condition]:
+        """That a distance stays out of a range until the loop ends."""
+        terms, times = self._sums.terms, pair.approach.times
+        far = terms.sub(terms.const(pair.high, 64), pair.distance)
+        if times <= 0:
+            far = terms.sub(pair.distance, terms.const(pair.low, 64))
+        distance = tuple(sorted(self._counting.parts(far), key=lambda part: part.factor != 1))
+        size = pair.high - pair.low + 1
+        if not times:
+            yield Apart(distance, size)
+            return
+        counter = self._counter
+        left, of = self._counting.sum(counter.left), None
+        nearer = abs(times)
+        if counter.step.kind == "const":
+            nearer = -(-nearer // counter.step.value)
+        if pair.approach.of is not None and not pair.approach.by_counter:
+            most = AddressSum((), 1 << min(LIMIT.bit_length() - 1, 31 - nearer.bit_length() // 2))
+            of = self._counting.sum(pair.approach.of)
+            yield Compared("le.u32", of, most)
+            yield Compared("le.u32", left, most)
+        yield Apart(distance, size, nearer, left, counter.last, of)
+
+
+def _joined(pairs: Iterable[_Meeting]) -> Iterator[_Meeting]:
+    """Ranges of one distance as few as are worth a test each."""
+    groups: dict[tuple[Term, _Approach], list[_Meeting]] = {}
+    for pair in pairs:
+        groups.setdefault((pair.distance, pair.approach), []).append(pair)
+    for (distance, approach), members in groups.items():
+        members.sort(key=lambda pair: pair.low)
+        low, high = members[0].low, members[0].high
+        for pair in members[1:]:
+            if pair.low > high + _NEAR:
+                yield _Meeting(distance, approach, low, high)
+                low, high = pair.low, pair.high
+            high = max(high, pair.high)
+        yield _Meeting(distance, approach, low, high)

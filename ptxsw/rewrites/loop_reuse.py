@@ -1,0 +1,289 @@
+"""What one innermost loop can keep in registers: loads that take what a register holds, stores that
+are made behind the loop; `scalar_replacement` has the lines before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from msgspec.structs import replace
+
+from ptxsw import isa
+from ptxsw.change import Refusal
+from ptxsw.codegen.accesses import elements
+from ptxsw.codegen.loop_conditions import TestedLoop
+from ptxsw.codegen.loop_copy import LoopPlace
+from ptxsw.codegen.lower_scalar_replacement import Carried, DeferredStores, Repeated, obstacle
+from ptxsw.emulator.trace import Access
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Reg, type_width
+from ptxsw.options import FINITE_LOOPS
+from ptxsw.plan import Proof
+from ptxsw.rewrites.hazards import hazard
+from ptxsw.rewrites.loop_counter import UncountedLoop
+from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
+from ptxsw.rewrites.loop_ranges import LoopRanges
+from ptxsw.rewrites.loop_streams import WRAPS, LoopStreams, Stream
+from ptxsw.shuffle.assumptions import NO_RACE
+
+NAME = "scalar-replacement"
+_MOST_ACCESSES = 256  # of one loop
+_THESE = "these bytes"
+
+Kept = tuple[Carried | Repeated | DeferredStores, Proof]
+"""What stays in a register, and what that rests on."""
+
+
+class LoopReuse(LoopStreams):
+    """Decides about one innermost loop."""
+
+    def find(self) -> Iterator[Kept | Refusal]:
+        """What can stay in registers, and why other reuse is left alone."""
+        if not self.accesses or len(self.accesses) > _MOST_ACCESSES:
+            return
+        if not self.kernel.explains and (not self.meeting or self._obstacle() is not None):
+            return
+        put_off = list(self._put_off())
+        taken = {at for detail in put_off for at in (*detail.loads, *detail.stores)}
+        reused = list(self._reused(taken))
+        reason = self._obstacle() if put_off or reused or self.reasons else None
+        for detail in (*put_off, *reused):
+            if reason is not None:
+                at = detail.stores[-1] if isinstance(detail, DeferredStores) else detail.at
+                yield Refusal(NAME, at, reason)
+            elif isinstance(detail, DeferredStores):
+                yield detail, Proof(assumptions=(FINITE_LOOPS, NO_RACE))
+            else:
+                yield detail, Proof()
+        for at, told in self.reasons.items():
+            yield Refusal(NAME, at, reason or told)
+
+    def tested(
+        self, details: list[Kept], refusals: list[Refusal]
+    ) -> tuple[list[Kept], list[Refusal]]:
+        """The same behind a test before the loop, if that serves more than what was found without;
+        else why it does not."""
+        place = loop_place(self.cfg, self.loop)
+        reason = place if isinstance(place, str) else obstacle_to_loop_copy(self.kernel, place)
+        if isinstance(place, LoopPlace) and reason is None:
+            self.ranges = ranges = LoopRanges(self.kernel, self.loop)
+            self.reasons = {at: told for at, told in self.reasons.items() if told == WRAPS}
+            more, left = parted(self.find())
+            reason = ranges.reason
+            if count(more) > count(details):
+                asked = frozenset(at for detail, _ in more for at in _asked_for(detail))
+                try:
+                    test = TestedLoop(place, ranges.conditions(asked))
+                except UncountedLoop as unfit:
+                    reason = str(unfit)
+                else:
+                    details, refusals = [(replace(d, test=test), proof) for d, proof in more], left
+        return details, [_untold(refusal, reason) for refusal in refusals]
+
+    def _obstacle(self) -> str | None:
+        """Why nothing is carried over the turns of this loop."""
+        if len(self.loop.latches) != 1:
+            return "the loop has several back edges"
+        known = {access.index for access in self.accesses}
+        for number in self.loop.blocks:
+            block = self.cfg.blocks[number]
+            for index in range(block.start, block.end):
+                reason = hazard(self.cfg.instructions[index], index in known)
+                if reason is not None:
+                    named = self.cfg.instructions[index].name
+                    return f"{named} (line {self.kernel.line(index)}) {reason}"
+        return obstacle(self.kernel.function, self.cfg, self.loop)
+
+    def _refuse(self, stream: Stream, writer: Access) -> None:
+        name, line = writer.instruction.name, self.kernel.line(writer.index)
+        self.reasons[stream.index] = f"{name} at line {line} may write {_THESE}"
+
+    # ------------------------------------------------------------ loads
+
+    def _reused(self, taken: set[int]) -> Iterator[Carried | Repeated]:
+        """Loads that take what is in a register."""
+        streams = [s for s in self._in_order() if s.index not in taken and self._has_registers(s)]
+        by_place: dict[object, list[tuple[int, Stream]]] = {}
+        for at, stream in enumerate(streams):
+            by_place.setdefault((stream.shape, stream.place), []).append((at, stream))
+        for at, load in enumerate(streams):
+            if load.access.kind != "load":
+                continue
+            here = by_place[load.shape, load.place]
+            ahead = by_place.get((load.shape, load.place + load.growth), ())
+            earlier = _latest([o for when, o in here if when < at and self._fits(o, load)])
+            before = _latest([o for _, o in ahead if self._fits(o, load)])
+            if earlier is not None and self._keeps(earlier, load):
+                yield Repeated(self.header, load.index, earlier.index)
+            elif load.stays and self._free(load, self.writer(load)):
+                yield Carried(self.header, load.index, load.computed, None)
+            elif before is not None and not load.stays and self._rotates(before, load):
+                yield Carried(self.header, load.index, load.computed, before.index)
+
+    def _in_order(self) -> list[Stream]:
+        """By the place in a turn."""
+        rank = self.cfg.rank
+        return sorted(self.streams.values(), key=lambda s: (rank[self.block(s.access)], s.index))
+
+    def _has_registers(self, stream: Stream) -> bool:
+        return all(isinstance(o, Reg) and not o.scope for o in elements(stream.access.instruction))
+
+    def _fits(self, source: Stream, load: Stream) -> bool:
+        """Do the registers of an access hold what a load's would?"""
+        width = self.kernel.function.body.width
+        one, other = (
+            [width(o) for o in elements(s.access.instruction) if isinstance(o, Reg)]
+            for s in (source, load)
+        )
+        kind = type_width(isa.access_type(source.access.instruction) or "")
+        return one == other and (source.access.kind == "load" or set(one) == {kind})
+
+    def _keeps(self, source: Stream, load: Stream) -> bool:
+        """Does no store touch the bytes from one access of a turn up to a load?"""
+        return self._free(load, self.writer(load, behind=source, before=load))
+
+    def _rotates(self, source: Stream, load: Stream) -> bool:
+        """Does no store touch the bytes from an access of a turn up to a load of the next one?"""
+        writer = self.writer(source, behind=source) or self.writer(load, before=load)
+        return self._free(load, writer)
+
+    def _free(self, load: Stream, writer: Access | None) -> bool:
+        """Is there no store that may write what a load takes? Notes the one that may."""
+        if writer is not None:
+            self._refuse(load, writer)
+        return writer is None
+
+    # ------------------------------------------------------------ stores
+
+    def _put_off(self) -> Iterator[DeferredStores]:
+        """Stores to one address that stays, which are made behind the loop."""
+        for group in self._store_groups():
+            if not {FINITE_LOOPS, NO_RACE} <= self.kernel.options.assume:
+                missing = sorted({FINITE_LOOPS, NO_RACE} - self.kernel.options.assume)
+                self.reasons[group[0].index] = f"{missing[0]} is not assumed"
+                continue
+            detail = self._group(group)
+            if detail is not None:
+                yield detail
+
+    def _store_groups(self) -> Iterator[list[Stream]]:
+        groups: dict[object, list[Stream]] = {}
+        for stream in self._in_order():
+            if stream.access.kind == "store" and stream.stays:
+                groups.setdefault((stream.access.space, stream.place), []).append(stream)
+        yield from groups.values()
+
+    def _group(self, stores: Sequence[Stream]) -> DeferredStores | None:
+        last = stores[-1]
+        loads = [
+            s for s in self._in_order()
+            if s.access.kind == "load" and s.place == last.place
+            and s.access.space == last.access.space and "nc" not in s.access.instruction.modifiers
+        ]  # fmt: skip
+        members = [*stores, *loads]
+        if len({(isa.access_type(s.access.instruction), s.access.elements) for s in members}) > 1:
+            self.reasons[last.index] = "it is accessed with several types"
+            return None
+        reason = self._widths(stores, loads) or self._leaving(last)
+        own = {s.index for s in members}
+        for other in () if reason else self.accesses:
+            reads_constant = "nc" in other.instruction.modifiers
+            if other.index not in own and not reads_constant and not self.apart(last, other):
+                name, line = other.instruction.name, self.kernel.line(other.index)
+                does = "read" if other.kind == "load" else "write"
+                reason = f"{name} at line {line} may {does} {_THESE}"
+                break
+        if reason is not None:
+            self.reasons[last.index] = reason
+            return None
+        for stream in members:
+            self.reasons.pop(stream.index, None)
+        order = [s.index for s in self._in_order() if s.index in own]
+        loaded = bool(loads) and order[0] == loads[0].index
+        computed = last.computed
+        if loaded and loads[0].computed != last.computed:
+            computed = loads[0].computed
+            if isa.address(loads[0].access.instruction) != isa.address(last.access.instruction):
+                self.reasons[last.index] = "its address is computed in several ways"
+                return None
+        return DeferredStores(
+            self.header, tuple(s.index for s in stores), tuple(s.index for s in loads),
+            computed, loaded,
+        )  # fmt: skip
+
+    def _widths(self, stores: Sequence[Stream], loads: Sequence[Stream]) -> str | None:
+        """Why one register cannot hold what all of these store and load."""
+        width = self.kernel.function.body.width
+        kind = type_width(isa.access_type(stores[0].access.instruction) or "")
+        widths: set[int] = set()
+        for stream in chain(stores if loads else stores[-1:], loads):
+            for operand in elements(stream.access.instruction):
+                if isinstance(operand, Reg):
+                    widths.add(width(operand) or 0)
+                    if operand.scope:
+                        return "it is accessed through a register of an inner scope"
+                elif stream.access.kind == "load":
+                    return "a part of it is not loaded"
+        if len(widths) > 1 or (loads and widths != {kind}):
+            return "it is accessed through registers of several widths"
+        return None
+
+    def _leaving(self, store: Stream) -> str | None:
+        """Why a store cannot be made where the loop is left."""
+        base = isa.address(store.access.instruction).base
+        instructions = self.cfg.instructions
+        blocks = [self.cfg.blocks[n] for n in self.loop.blocks]
+        inside = [i for b in blocks for i in range(b.start, b.end)]
+        if isinstance(base, Reg):
+            writers = [i for i in inside if base in defs(instructions[i])]
+            if len(writers) > 1 or any(self.cfg.block_of[i] not in self.always for i in writers):
+                return "its address register is written more than once"
+        for source, _ in self.loop.exits:
+            end = instructions[self.cfg.blocks[source].end - 1]
+            if end.opcode != "bra" or end.guard is None:
+                return "the loop has an exit that is not a branch"
+        return None
+
+
+def parted(outcomes: Iterable[Kept | Refusal]) -> tuple[list[Kept], list[Refusal]]:
+    """Changes and refusals."""
+    details: list[Kept] = []
+    refusals: list[Refusal] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Refusal):
+            refusals.append(outcome)
+        else:
+            details.append(outcome)
+    return details, refusals
+
+
+def count(details: Sequence[Kept]) -> int:
+    """The accesses that give way."""
+    return sum(len(served(detail)) for detail, _ in details)
+
+
+def served(detail: Carried | Repeated | DeferredStores) -> frozenset[int]:
+    """The accesses that give way."""
+    if isinstance(detail, DeferredStores):
+        return frozenset((*detail.stores, *detail.loads))
+    return frozenset({detail.at})
+
+
+def _asked_for(detail: Carried | Repeated | DeferredStores) -> frozenset[int]:
+    """The accesses that no store may touch while a value is kept."""
+    if isinstance(detail, DeferredStores) or detail.source is None:
+        return served(detail)
+    return frozenset({detail.at, detail.source})
+
+
+def _untold(refusal: Refusal, reason: str | None) -> Refusal:
+    """A refusal with the reason why no test before the loop helps."""
+    if reason is None or not refusal.reason.endswith(_THESE):
+        return refusal
+    return replace(refusal, reason=f"{refusal.reason}; before the loop no test can tell: {reason}")
+
+
+def _latest(streams: Sequence[Stream]) -> Stream | None:
+    """Of accesses to the same bytes, in order, the one that tells what they hold behind all."""
+    stores = [s for s in streams if s.access.kind == "store"]
+    return stores[-1] if stores else next(iter(streams), None)
