@@ -36,8 +36,8 @@ _NEAR = 64
 
 
 class _Approach(Struct, frozen=True):
-    """How a distance changes in a turn: by `times`, or `times · of`. `per` says that `of` is what
-    the loop's counter falls by."""
+    """How a distance changes in a turn: by `times`, or `times · of`, where `of` may be what the
+    loop's counter falls by."""
 
     times: int
     of: Term | None = None
@@ -45,12 +45,14 @@ class _Approach(Struct, frozen=True):
 
 
 class _Meeting(Struct, frozen=True):
-    """Two accesses meet where `distance`, a sum without a number, is from `low` to `high`."""
+    """Two accesses meet where `distance`, a sum without a number, is from `low` to `high`, or is
+    so after up to `further` more steps of what it approaches by."""
 
     distance: Term
     approach: _Approach
     low: int
     high: int
+    further: int = 0
 
 
 class LoopRanges:
@@ -77,7 +79,8 @@ class LoopRanges:
         """The test for what was asked of some accesses. Raises UncountedLoop where it is too
         long."""
         pairs = dict.fromkeys(p for (at, _), p in self._pairs.items() if at in served)
-        tests = [test for together in _joined(pairs) for test in self._tests(together)]
+        joined = _joined(self._level(pairs))
+        tests = dict.fromkeys(test for together in joined for test in self._tests(together))
         moving = any(pair.approach.times for pair in pairs)
         counted = self._counter.conditions if moving else ()
         if len(tests) > _MOST_TESTS:
@@ -163,25 +166,50 @@ class LoopRanges:
         nearer = abs(times)
         if counter.step.kind == "const":
             nearer = -(-nearer // counter.step.value)
+        last = counter.last - -(-pair.further // nearer)
         if pair.approach.of is not None and not pair.approach.by_counter:
             most = AddressSum((), 1 << min(LIMIT.bit_length() - 1, 31 - nearer.bit_length() // 2))
             of = self._counting.sum(pair.approach.of)
             yield Compared("le.u32", of, most)
             yield Compared("le.u32", left, most)
-        yield Apart(distance, size, nearer, left, counter.last, of)
+        yield Apart(distance, size, nearer, left, last, of)
+
+    def _level(self, pairs: Iterable[_Meeting]) -> Iterator[_Meeting]:
+        """Distances that differ by steps of what they approach by, as the farthest of them."""
+        terms = self._sums.terms
+        groups: dict[tuple[Term, _Approach], list[tuple[int, _Meeting]]] = {}
+        for pair in pairs:
+            of, steps, rest = pair.approach.of, 0, pair.distance
+            of = None if pair.approach.by_counter else of
+            for part, factor in split(pair.distance)[1]:
+                if of is not None and part.kind in ("zext", "sext") and part.args[0] is of:
+                    steps = wrapped(factor, 64)
+                    rest = terms.sub(rest, terms.scale(part, factor))
+            if abs(steps) > _LARGEST:
+                raise UncountedLoop("an offset is too large")
+            groups.setdefault((rest, pair.approach), []).append((steps, pair))
+        for (_, approach), members in groups.items():
+            ways = [number for number, _ in members]
+            far = ways.index(min(ways) if approach.times > 0 else max(ways))
+            low, high = min(p.low for _, p in members), max(p.high for _, p in members)
+            if min(ways) == max(ways) or high - low > _LARGEST:
+                yield from (pair for _, pair in members)
+            else:
+                distance = members[far][1].distance
+                yield _Meeting(distance, approach, low, high, max(ways) - min(ways))
 
 
 def _joined(pairs: Iterable[_Meeting]) -> Iterator[_Meeting]:
     """Ranges of one distance as few as are worth a test each."""
-    groups: dict[tuple[Term, _Approach], list[_Meeting]] = {}
+    groups: dict[tuple[Term, _Approach, int], list[_Meeting]] = {}
     for pair in pairs:
-        groups.setdefault((pair.distance, pair.approach), []).append(pair)
-    for (distance, approach), members in groups.items():
+        groups.setdefault((pair.distance, pair.approach, pair.further), []).append(pair)
+    for (distance, approach, further), members in groups.items():
         members.sort(key=lambda pair: pair.low)
         low, high = members[0].low, members[0].high
         for pair in members[1:]:
             if pair.low > high + _NEAR:
-                yield _Meeting(distance, approach, low, high)
+                yield _Meeting(distance, approach, low, high, further)
                 low, high = pair.low, pair.high
             high = max(high, pair.high)
-        yield _Meeting(distance, approach, low, high)
+        yield _Meeting(distance, approach, low, high, further)

@@ -122,6 +122,17 @@ NEXT:
     st.global.f32 [%rd5], %f1;
     add.s64 %rd4, %rd4, 4;
 """
+UNROLLED = """
+    ld.global.f32 %f1, [%rd4];
+    add.s64 %rd10, %rd4, %rd8;
+    ld.global.f32 %f2, [%rd10+4];
+    add.f32 %f3, %f1, %f2;
+    add.s64 %rd10, %rd10, %rd8;
+    ld.global.f32 %f4, [%rd10];
+    add.f32 %f3, %f3, %f4;
+    st.global.f32 [%rd5], %f3;
+    add.s64 %rd4, %rd10, %rd8;
+"""
 TWO_INPUTS = """
     ld.global.f32 %f1, [%rd4];
     ld.global.f32 %f4, [%rd4+512];
@@ -132,7 +143,8 @@ TWO_INPUTS = """
 """
 BODIES = {
     "bytes": BYTES, "upwards": UPWARDS, "downwards": DOWNWARDS, "rows": ROWS, "vectors": WIDE,
-    "output moves": OUTPUT, "rotated": SMOOTH, "sometimes": SOMETIMES, "two inputs": TWO_INPUTS,
+    "output moves": OUTPUT, "rotated": SMOOTH, "unrolled": UNROLLED, "sometimes": SOMETIMES,
+    "two inputs": TWO_INPUTS,
 }  # fmt: skip
 LOADED = "ld.global.u64 %rd4, [%rd9];"
 """Makes `%rd4` a pointer of each thread's own."""
