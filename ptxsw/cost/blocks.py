@@ -20,6 +20,7 @@ BYTES: Final = 16  # of an instruction
 _ENDS: Final = frozenset({"BRA", "BRX", "BRXU", "EXIT", "JMP", "JMX", "JMXU", "KILL", "RET"})
 _LEAVES: Final = frozenset({"EXIT", "KILL", "RET"})
 _DIRECT: Final = frozenset({"BRA", "CALL", "JMP", "WARPSYNC"})
+_IF_TOGETHER: Final = frozenset({"CONV", "DIV"})  # of BRA, on sm_75 without a further operand
 _INDIRECT: Final = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
 
 
@@ -112,10 +113,12 @@ def _ends_block(line: DisassembledLine) -> bool:
 
 
 def _always_jumps(line: DisassembledLine) -> bool:
-    """A branch without any condition: neither a predicate before it nor one among its operands."""
-    root = line.opcode.partition(".")[0]
+    """A branch without any condition: neither a predicate before it nor one among its operands, nor
+    whether the warp is together."""
+    root, _, modifier = line.opcode.partition(".")
     jumps = root in ("BRA", "JMP") or (root == "CALL" and _target(line) is not None)
-    return jumps and not line.predicate and "," not in line.operands
+    asks = line.predicate or "," in line.operands or modifier in _IF_TOGETHER
+    return jumps and not asks
 
 
 def _falls_through(line: DisassembledLine) -> bool:

@@ -157,9 +157,10 @@ def _asked(questions: Sequence[Question], programs: Tools) -> list[Answered]:
 def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Counted, ...]]:
     whole = combined(questions)
     try:
+        module = parse(whole.text)
         machine_code = sass.read(
-            whole.text, questions[0].arch, compared=False, briefly=True, ptxas=programs.ptxas,
-            disassembler=programs.nvdisasm, timeout=_PATIENCE,
+            whole.text, questions[0].arch, module=module, compared=False, briefly=True,
+            ptxas=programs.ptxas, disassembler=programs.nvdisasm, timeout=_PATIENCE,
         )  # fmt: skip
     except ptxas.NoCodeForTarget as error:
         raise NotCounted(str(error)) from error
@@ -174,7 +175,7 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
         if programs.nvdisasm is None:
             raise NotCounted(_NEEDED)
         raise RefusedByPtxas(machine_code.note)
-    functions = {function.name: function for function in parse(whole.text).kernels}
+    functions = {function.name: function for function in module.kernels}
     for names in whole.names:
         yield tuple(_counted(machine_code, functions[name]) for name in names)
 

@@ -21,7 +21,7 @@ from ptxsw.cost.cubin import FunctionCode
 from ptxsw.cost.nvdisasm import DisassembledLine
 
 _BYTES: Final = 16  # of an instruction
-_FIRST: Final = 80  # architectures whose encoding the tests compare
+_FIRST: Final = 75  # architectures whose encoding the tests compare
 _LAST: Final = 121
 _ALWAYS: Final = 7  # the predicate that is true
 

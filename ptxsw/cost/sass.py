@@ -175,6 +175,7 @@ def read(
     ptx: str,
     arch: str,
     *,
+    module: Module | None = None,
     lines: bool = True,
     compared: bool = True,
     briefly: bool = False,
@@ -184,7 +185,8 @@ def read(
     name: str = "input.ptx",
     timeout: float | None = None,
 ) -> Sass:
-    """The kernels of a text as ptxas makes them for an architecture such as "sm_80".
+    """The kernels of a text as ptxas makes them for an architecture such as "sm_80". `module` is
+    what was read of the text, where it was.
 
     With `lines` a second ptxas run finds the PTX lines; without `compared` it is the only one, and
     its code is not held against that of a plain run. `briefly`: of opcodes the root and the width
@@ -193,7 +195,7 @@ def read(
     program run. Raises ParseError, NoPtxas, AssemblyError, BadCubin, or subprocess.TimeoutExpired;
     a missing nvdisasm is no error, see `Sass.note`.
     """
-    module = parse(ptx, name)
+    module = module or parse(ptx, name)
     places, problem = _Places(module), ""
     if _LINKED_LATER.search(ptx):
         options = (*options, "-c")
@@ -317,8 +319,9 @@ def _instruction(
     places: _Places | None,
 ) -> MachineInstruction:
     word = int.from_bytes(code[number * BYTES : (number + 1) * BYTES], "little")
-    at = places.instruction(row) if places is not None and row is not None else None
-    where = places.line(at) if places is not None and at is not None else None
+    at, where = None, None
+    if places is not None and row is not None:
+        at, where = places.instruction(row) or (None, None)
     return MachineInstruction(
         number * BYTES,
         line.opcode,
@@ -362,25 +365,21 @@ class _Places:
     """A copy of a text in which no two instructions share a line, and where its lines are from."""
 
     def __init__(self, module: Module) -> None:
-        self._source = module.source
         text, edits = module.source.text, []
-        self._starts: dict[int, int] = {}  # line of the copy -> offset of the PTX instruction
-        added, before = 0, -1
+        self._at: dict[int, tuple[int, int]] = {}  # by line of the copy: offset and line here
+        at, line, added, before = 0, 1, 0, -1
         for function in sorted(module.functions, key=lambda f: f.span.start):
             for instruction in function.body.instructions:
-                if before >= 0 and self._source.line(instruction.start) == before:
-                    edits.append(insert(instruction.start, "\n"))
+                line += text.count("\n", at, instruction.start)
+                at = instruction.start
+                if line == before:
+                    edits.append(insert(at, "\n"))
                     added += 1
-                first = self._source.line(instruction.start) + added
-                before = self._source.line(instruction.end - 1)
-                for line in range(first, before + added + 1):
-                    self._starts[line] = instruction.start
+                before = line + text.count("\n", at, instruction.end - 1)
+                for own in range(line + added, before + added + 1):
+                    self._at[own] = at, line
         self.copy: Final = apply(text, edits)
 
-    def instruction(self, line: int) -> int | None:
-        """Offset of the PTX instruction on a line of the copy."""
-        return self._starts.get(line)
-
-    def line(self, offset: int) -> int:
-        """Line of an offset of the text, from 1."""
-        return self._source.line(offset)
+    def instruction(self, line: int) -> tuple[int, int] | None:
+        """Of the PTX instruction on a line of the copy its offset, and its line, from 1."""
+        return self._at.get(line)

@@ -82,14 +82,21 @@ def _of_block(
     latency: Mapping[str, float],
 ) -> list[float]:
     """The stall of each instruction of a block, executed once."""
-    left: dict[int, float] = {}  # of the latency behind each barrier
+    ready: dict[int, float] = {}  # when what each barrier stands for is there
+    now = 0.0
     stalls = []
     for instruction in instructions:
         control = instruction.control
-        waited = max((left.pop(b, 0.0) for b in range(6) if control.wait >> b & 1), default=0.0)
+        waited = 0.0
+        if control.wait and ready:
+            barriers = (b for b in range(6) if control.wait >> b & 1)
+            waited = max(ready.pop(b, now) - now for b in barriers)
         own = own_stall(instruction)
-        left = {barrier: cycles - waited - own for barrier, cycles in left.items()}
+        began = now + waited
+        now = began + own
         if control.write is not None and instruction.root in latency:
-            left[control.write] = max(latency[instruction.root] - own, left.get(control.write, 0.0))
+            ready[control.write] = max(
+                began + latency[instruction.root], ready.get(control.write, now)
+            )
         stalls.append(max(waited, 0.0) + own)
     return stalls

@@ -50,8 +50,10 @@ def _read(
     texts: Sequence[Module], name: str, arch: str, timeout: float | None
 ) -> tuple[list[Made], str]:
     whole = combined([Question(tuple(texts), name, arch)])
-    machine_code = sass.read(whole.text, arch, compared=False, briefly=True, timeout=timeout)
     module = parse(whole.text)
+    machine_code = sass.read(
+        whole.text, arch, module=module, compared=False, briefly=True, timeout=timeout
+    )
     (names,) = whole.names
     kernels: list[Made] = []
     for text, own in zip(texts, names, strict=True):

@@ -511,7 +511,7 @@ def test_nvdisasm_is_asked_for_where_it_is_needed(
 
     monkeypatch.setattr(nvdisasm, "locate", none)
     assert cannot_count("sm_80") is None
-    assert cannot_count("sm_75") == "no nvdisasm found; install it"
+    assert cannot_count("sm_70") == "no nvdisasm found; install it"
     _, kernel, decision = auto(text_of("chunks"))
     assert names(kernel) == {"vectorize"} and (decision.kept, decision.by) == (True, "ptxas")
     monkeypatch.setenv("PTXSW_CACHE", "off")
