@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from ptxsw.claim import Claim
 from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.garbage import no_collection
@@ -71,42 +73,58 @@ def validate(
     # Here, since kernels of which nothing is made need no proof.
     from ptxsw.validate.proof import Validation
 
-    def begin(thorough: bool) -> Validation:
+    def begin(thorough: bool, bold: bool) -> Validation:
         return Validation(
-            old, new, edits, read, allowed, shared_layout, budget or Budget(), thorough=thorough
-        )
+            old, new, edits, read, allowed, shared_layout, budget or Budget(), thorough=thorough,
+            bold=bold,
+        )  # fmt: skip
 
     with no_collection():
         return _answer(begin)
 
 
-def _answer(begin: Callable[[bool], Validation]) -> Outcome:
-    """The outcome; where a register's value was lost on the way, of a thorough proof."""
-    outcome, lost = _once(begin, thorough=False)
-    if isinstance(outcome, Proved) or not lost:
+_Begin = Callable[[bool, bool], "Validation"]
+"""Begins a proof: thorough or not, and bold or not."""
+
+
+class _Hope(Struct, frozen=True):
+    """May a thorough proof, or a bold one, tell more than one that failed?"""
+
+    thorough: bool = False
+    bold: bool = False
+
+
+def _answer(begin: _Begin) -> Outcome:
+    """The outcome; where a register's value was given up on the way, of a proof that believes more
+    of it or looks closer."""
+    outcome, hope = _once(begin)
+    if hope.bold:
+        outcome, hope = _once(begin, bold=True)
+    if not hope.thorough:
         return outcome
-    thorough, _ = _once(begin, thorough=True)
+    thorough, _ = _once(begin, thorough=True, bold=True)
     return thorough if isinstance(thorough, Proved) else outcome
 
 
-def _once(begin: Callable[[bool], Validation], *, thorough: bool) -> tuple[Outcome, bool]:
-    """The outcome of one proof, and whether a thorough one may tell more."""
+def _once(begin: _Begin, *, thorough: bool = False, bold: bool = False) -> tuple[Outcome, _Hope]:
+    """The outcome of one proof, and which other one may tell more."""
     validation: Validation | None = None
     try:
-        validation = begin(thorough)
+        validation = begin(thorough, bold)
         validation.run()
     except GiveUp as reason:
-        return Unproved(str(reason)), False
+        cautious = validation is not None and validation.was_cautious
+        return Unproved(str(reason)), _Hope(bold=cautious)
     except Differ as differ:
         assert validation is not None
         texts = (validation.old, differ.old), (validation.new, differ.new)
         lines = [_line(t.module, t.cfg.instructions, index) for t, index in texts]
-        lost = validation.may_tell_more
-        return Mismatch(differ.reason, lines[0], lines[1], differ.example), lost
+        hope = _Hope(validation.may_tell_more, validation.was_cautious)
+        return Mismatch(differ.reason, lines[0], lines[1], differ.example), hope
     finally:
         if validation is not None:
             validation.solver.rest()
-    return Proved(tuple(validation.assumptions), validation.waiting.loops), False
+    return Proved(tuple(validation.assumptions), validation.waiting.loops), _Hope()
 
 
 def _line(module: Module, instructions: Sequence[Instruction], index: int | None) -> int | None:

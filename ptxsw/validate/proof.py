@@ -67,8 +67,10 @@ class Validation:
         budget: Budget,
         *,
         thorough: bool = False,
+        bold: bool = False,
     ) -> None:
-        """With `thorough`, what a symbolic run of the first kernel knows counts everywhere."""
+        """With `thorough`, what a symbolic run of the first kernel knows counts everywhere; with
+        `bold`, what a register holds where a loop is entered is believed to stay at first."""
         self._budget = budget
         self.terms = Terms()
         self.solver = Solver(inf, units=MOST_WORK)
@@ -96,7 +98,7 @@ class Validation:
         )
         self.starts = Starts(
             self.equality, self.memory, texts, declared, self.lanes, claims, self.layout, assume,
-            self.assumptions,
+            self.assumptions, bold=bold,
         )  # fmt: skip
         self.waiting = Waiting(
             self.terms, self.equality, texts, lambda: self.lanes.gathered, images.of
@@ -138,6 +140,11 @@ class Validation:
         """Might a thorough proof say what a register of the second text alone holds, where this
         one could not?"""
         return self.starts.carried.lost and not self.lanes.looks
+
+    @property
+    def was_cautious(self) -> bool:
+        """Might a bold proof say more?"""
+        return self.starts.expected
 
     def _check_questions(self) -> None:
         """Which lanes are together is not followed: where the first text asks, branches must be
@@ -207,7 +214,12 @@ class Validation:
         if self.starts.puts_off(p):
             return False
         ends = successors(self.old, self.new, self.images, p, q)
-        if ends is None or any(self.starts.needs_proof(end) for end in ends):
+        if ends is None:
+            return False
+        false = self.starts.false_at(q)
+        if false:
+            false = false.difference(r.name for i in run for r in defs(i))
+        if any(self.starts.needs_proof(end, false) for end in ends):
             return False
         if any(self.starts.extra(end) for end in ends):
             return False  # what they hold there has to be said anew

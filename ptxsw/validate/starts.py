@@ -7,7 +7,7 @@ nobody had to write down: it is believed until control comes to the place with s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
@@ -54,7 +54,11 @@ class Starts:
         layout: SharedLayout | None,
         allowed: frozenset[str],
         assumptions: dict[str, None],
+        *,
+        bold: bool,
     ) -> None:
+        """`bold`: a value with which control comes into a loop is believed to stay until it comes
+        back with another one."""
         self._terms: Terms = memory.terms
         self._equality, self._memory = equality, memory
         self.old, self.new = texts
@@ -62,9 +66,12 @@ class Starts:
         self._claims = claims
         self._allowed, self._assumptions = allowed, assumptions
         self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
+        self._bold = bold
+        self.expected = False  # was a register expected to change before it did?
         self.carried = Carried(self._terms)
         self.kept = Kept()
         self._extra: dict[Pair, list[Reg]] = {}
+        self._computed: dict[int, frozenset[Reg]] = {}
         self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
     def _runners(self, lenient: bool) -> tuple[Runner, Runner]:
@@ -255,9 +262,25 @@ class Starts:
         cut.new.runner.run(path, self.new.cfg.instructions[index], index)
         return path.written.get(reg)
 
-    def needs_proof(self, pair: Pair) -> bool:
-        """Is anything claimed where the texts arrive?"""
-        return bool(at_label(self._claims, self.old.labels(pair[0]))) or bool(self._held(pair))
+    def needs_proof(self, pair: Pair, false: Collection[str] = ()) -> bool:
+        """Is anything claimed where the texts arrive? Nothing by claims that hold where one of the
+        `false` predicates is true."""
+        claims = at_label(self._claims, self.old.labels(pair[0]))
+        return any(c.claim.where not in false for c in claims) or bool(self._held(pair))
+
+    def false_at(self, position: int) -> frozenset[str]:
+        """The predicates under which something is claimed, and of which branches of the second
+        text tell that they are false at a position of it."""
+        if not self._conditions:
+            return frozenset()
+        equations = self.new.equations
+        decided = equations.branches(equations.at(position))
+        return frozenset(r.name for r, value in decided if not value and r in self._conditions)
+
+    @cached_property
+    def _conditions(self) -> frozenset[Reg]:
+        """The predicates under which something is claimed."""
+        return frozenset(Reg(c.claim.where) for c in self._claims if c.claim.where)
 
     def extra(self, pair: Pair) -> list[Reg]:
         """Registers that live on in the second text alone, and of which no equation there tells
@@ -337,11 +360,44 @@ class Starts:
             said = map(there.value, joint)
             return frozenset(c for c in said if c is not None and c.kind != "const")
 
+        changing = self._changing(pair, source) if not self._bold else frozenset()
         for reg in extra:
             held = self._as_first(there, new.get(reg), old, new, joint)
             value = _partly(self._terms, there, held, unknown_at(pair, reg))
+            if value is not None and reg in changing and self._is_fleeting(value, reg, pair):
+                value, self.expected = None, True
             if self.carried.arrive(pair, reg, value, there.holding(held), given):
                 yield pair
+
+    def _changing(self, pair: Pair, source: Pair) -> frozenset[Reg]:
+        """The registers that a loop of the second text computes, where control comes into it."""
+        if not self.new.begins(pair[1]):
+            return frozenset()
+        number, cfg = self.new.block(pair[1]), self.new.cfg
+        loop = cfg.loops.get(number)
+        if loop is None or cfg.block_of[source[1]] in loop.blocks:
+            return frozenset()
+        return self._computed_in(number)
+
+    def _computed_in(self, header: int) -> frozenset[Reg]:
+        """The registers that a loop of the second text sets to something else than a number."""
+        registers = self._computed.get(header)
+        if registers is None:
+            cfg = self.new.cfg
+            blocks = (cfg.blocks[number] for number in cfg.loops[header].blocks)
+            body = (i for b in blocks for i in cfg.instructions[b.start : b.end])
+            computing = (i for i in body if i.opcode != "mov" or uses(i))
+            registers = frozenset(reg for i in computing for reg in defs(i))
+            self._computed[header] = registers
+        return registers
+
+    def _is_fleeting(self, value: Term, reg: Reg, pair: Pair) -> bool:
+        """Is a value unlikely to be what a loop computes in each turn? A number is, and what is
+        told by a claim need not be known in another way."""
+        if value.kind == "const":
+            return True
+        claims = at_label(self._claims, self.old.labels(pair[0]))
+        return any(c.register == reg and c.claim.relation == "is" for c in claims)
 
     def _as_first(
         self, there: Handover, held: Term, old: Path, new: Path, joint: tuple[Term, ...]

@@ -3,9 +3,12 @@ because nobody writes what they read."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ptxsw.validate import Proved
+from ptxsw.validate.proof import Validation
 from tests.validate.test_warp import HEAD, ROWS, START, judged
 
 END = """
@@ -195,3 +198,59 @@ def test_two_ways_with_one_value_are_two_ways(lane: int, right: bool) -> None:
     new = f"{HEAD}{ROWS}{START}mov.b32 %sw_src, 0;\n{begin}{ways}mov.b32 %sw_src, %f1;\n"
     new += f"{rest}{SHUFFLED}TWO:\n{SUM}{END}"
     assert isinstance(judged(old, new), Proved) == right
+
+
+def calls(monkeypatch: pytest.MonkeyPatch, name: str) -> list[tuple[Any, ...]]:
+    """The arguments of the calls of a method of a proof, as they come."""
+    arguments: list[tuple[Any, ...]] = []
+    method = getattr(Validation, name)
+
+    def noted(self: Validation, *given: Any) -> Any:
+        arguments.append(given)
+        return method(self, *given)
+
+    monkeypatch.setattr(Validation, name, noted)
+    return arguments
+
+
+STEPS = TURNS.format("add.s64 %rd6, %rd6, 8;\nld.global.f32 %f5, [%rd6];")
+
+
+def in_steps(computed: str) -> tuple[str, str]:
+    """A loop whose step, of 8 bytes, the second text holds in a register that it computes anew."""
+    old = f"{HEAD}{START}\n{STEPS}\nmov.f32 %f4, %f5;{END}"
+    new = old.replace("TURN:", "mov.u64 %sw_step, 8;\nTURN:")
+    moves = "add.s64 %rd6, %rd6, %sw_step;"
+    return old, new.replace("add.s64 %rd6, %rd6, 8;", f"{moves}\n{computed}")
+
+
+@pytest.mark.parametrize(
+    ("computed", "right", "proofs"),
+    [
+        ("", True, 1),
+        ("mov.u64 %sw_step, 8;", True, 1),
+        ("add.s64 %sw_step, %sw_step, 0;", True, 2),  # computed, and always the same
+        ("add.s64 %sw_step, %sw_step, 8;", False, 2),
+    ],
+)
+def test_a_number_that_a_loop_computes_is_believed_to_stay_only_if_that_is_needed(
+    computed: str, right: bool, proofs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = calls(monkeypatch, "run")
+    old, new = in_steps(computed)
+    new = new.replace(".reg .b32 %sw_x", ".reg .b64 %sw_step;\n.reg .b32 %sw_x", 1)
+    assert isinstance(judged(old, new), Proved) == right
+    assert len(runs) >= proofs
+    assert len(runs) == proofs or not right
+
+
+def test_a_loop_is_proved_once_where_its_own_register_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    segments = calls(monkeypatch, "_segment")
+    old = f"{HEAD}{START}\n{STEPS}\nmov.f32 %f4, %f5;{END}"
+    new = old.replace("TURN:", "mov.u64 %sw_step, 8;\nTURN:")
+    new = new.replace("%rd6, 8;", "%rd6, 8;\nadd.s64 %sw_step, %sw_step, 8;")
+    new = new.replace(".reg .b32 %sw_x", ".reg .b64 %sw_step;\n.reg .b32 %sw_x", 1)
+    assert isinstance(judged(old, new), Proved)
+    assert len(segments) == len(set(segments))
