@@ -21,6 +21,7 @@ from ptxsw.analysis.ranges import Range, place_range, touched_ranges
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.substitution import substitute
+from ptxsw.emulator.trace import Access
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.memory import Bytes, Memory
@@ -38,6 +39,7 @@ class Indices:
         self._within: dict[int | None, Within] = {}
         self._sums: dict[tuple[frozenset[Term], int | None], ExactSums] = {}
         self._ranges: dict[tuple[Bytes, frozenset[Term], int | None], list[_Ranges]] = {}
+        self._accesses: dict[tuple[int, frozenset[Term], int | None], _Ranges | None] = {}
 
     def within(self, header: int | None) -> Within:
         """A comparison where the loop with this header surely goes round once more (None: any
@@ -82,7 +84,7 @@ class Indices:
         if not a.space == b.space == "global":
             return False
         mine, theirs = (
-            [*self._by_place(sums, one, given, header), *self._by_access(sums, one, given)]
+            [*self._by_place(sums, one, given, header), *self._by_access(sums, one, given, header)]
             for one in (a, b)
         )
         return any(
@@ -106,15 +108,28 @@ class Indices:
         return self._ranges[key]
 
     def _by_access(
-        self, sums: ExactSums, bytes_: Bytes, given: tuple[Term, ...]
+        self, sums: ExactSums, bytes_: Bytes, given: tuple[Term, ...], header: int | None
     ) -> Iterator[_Ranges]:
         """Ranges of accesses of the first text to some bytes, on the path that is looked at: of
         the ways to it, one is taken."""
-        for access in self._lanes.trace.accesses:
-            conditions = self._memory.accessed(access.index, bytes_)
-            if any(map(frozenset(given).issuperset, conditions)):
-                with suppress(Unbounded):
-                    yield touched_ranges(sums.grid, access)
+        indices = self._memory.accessed(bytes_, given)
+        for access in self._lanes.trace.accesses if indices else ():
+            if access.index in indices:
+                ranges = self._touched(sums, access, frozenset(given), header)
+                if ranges is not None:
+                    yield ranges
+
+    def _touched(
+        self, sums: ExactSums, access: Access, given: frozenset[Term], header: int | None
+    ) -> _Ranges | None:
+        """What an access touches over the whole grid, where that is bounded."""
+        key = (access.index, given, header)
+        if key not in self._accesses:
+            try:
+                self._accesses[key] = touched_ranges(sums.grid, access)
+            except Unbounded:
+                self._accesses[key] = None
+        return self._accesses[key]
 
     def _written(
         self, place: Term, given: tuple[Term, ...], count: Term | None

@@ -10,7 +10,7 @@ in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -31,6 +31,10 @@ CONSTANT = -1
 """The epoch of what nobody writes: parameters, constants, and what is read by `.nc`."""
 CLAIMED = -1
 """The instruction of a store that tells how the memories of the two texts differ."""
+
+
+_Base = tuple[str, int, tuple[tuple[Term, int], ...]]
+"""What addresses are built on: space, width, and a sum without its constant."""
 
 
 class Bytes(Struct, frozen=True):
@@ -128,6 +132,12 @@ def _is_first(node: Term, epoch: int) -> bool:
     return is_load(node) and node.value[0][2] == epoch and not node.value[0][3]
 
 
+def _based(part: Bytes) -> tuple[_Base, int]:
+    """What an address is built on, and how far from there it begins."""
+    constant, items = split(part.place)
+    return (part.space, part.place.width, items), constant
+
+
 class Memory:
     """The unknowns of memory, and which accesses meet. `bounds` tell more of that, while they are
     set. `ordered` tells of inequalities whether they hold where others do."""
@@ -147,7 +157,11 @@ class Memory:
         self._claims: dict[tuple[Term, int, int], tuple[Term, ...]] = {}
         self._true = terms.const(1, 1)
         self.bounds: Bounds | None = None
-        self._accesses: dict[int, dict[tuple[Bytes, frozenset[Term]], None]] = {}
+        # By the sum without its constant on which an address is built: instruction, the first byte
+        # and how many, and the conditions.
+        self._accesses: dict[_Base, dict[tuple[int, int, int, frozenset[Term]], None]] = {}
+        self._noted = 0  # accesses, of all comparisons: what bounds tell may have changed since
+        self._apart: dict[tuple[Bytes, Bytes, tuple[Term, ...], Bounds | None, int], bool] = {}
 
     def names_parameter(self, address: Term, name: str) -> None:
         """Note that an atom is the address of a kernel parameter."""
@@ -161,19 +175,27 @@ class Memory:
 
     def note_access(self, index: int, target: Bytes, given: Sequence[Term]) -> None:
         """An instruction of the first text accesses bytes where some conditions hold."""
-        self._accesses.setdefault(index, {})[target, frozenset(given)] = None
+        base, begin = _based(target)
+        accesses = self._accesses.setdefault(base, {})
+        access = (index, begin, target.size, frozenset(given))
+        if access not in accesses:
+            accesses[access] = None
+            self._noted += 1
 
     def forget_accesses(self) -> None:
         """Unknowns are about to mean something else."""
         self._accesses.clear()
+        self._noted += 1
 
-    def accessed(self, index: int, part: Bytes) -> Iterator[frozenset[Term]]:
-        """Conditions under which an instruction accesses some bytes."""
-        for target, given in self._accesses.get(index, ()):
-            if target.space == part.space and target.place.width == part.place.width:
-                distance = self.distance(part.place, target.place)
-                if distance is not None and 0 <= distance <= target.size - part.size:
-                    yield given
+    def accessed(self, part: Bytes, given: Collection[Term]) -> frozenset[int]:
+        """The instructions that access some bytes where some conditions hold."""
+        base, begin = _based(part)
+        known = frozenset(given)
+        return frozenset(
+            index
+            for index, first, size, told in self._accesses.get(base, ())
+            if 0 <= wrapped(begin - first, part.place.width) <= size - part.size and told <= known
+        )
 
     # ------------------------------------------------------------ where bytes lie
 
@@ -193,6 +215,13 @@ class Memory:
 
     def apart(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> bool:
         """Do the two surely have no byte in common?"""
+        key = (a, b, tuple(given), self.bounds, 0 if self.bounds is None else self._noted)
+        apart = self._apart.get(key)
+        if apart is None:
+            apart = self._apart[key] = self._are_apart(a, b, given)
+        return apart
+
+    def _are_apart(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> bool:
         if a.space != b.space and "generic" not in (a.space, b.space):
             return True
         if a.space != b.space and not {a.space, b.space} <= {"generic", "global"}:
