@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from random import Random
 
 from msgspec import Struct
@@ -27,6 +27,7 @@ from ptxsw.ir import Instruction, Int, Reg
 Block = tuple[int, int, int]
 Addresses = tuple[int, ...]
 """Of the lanes of a warp that take part."""
+Words = tuple[int, ...]
 
 _BANKS = 32
 _WORD = 4  # bytes
@@ -39,7 +40,7 @@ _STEPS = frozenset({"shl", "shr"})
 _COPIES = frozenset({"mov", "cvt"})
 
 
-class BankTraffic(Struct, frozen=True):
+class BankTraffic(Struct, frozen=True, dict=True):
     """One shared access of `size` bytes. `weight` is how often a warp makes it, loops taken 16
     times; `requests` are the addresses of some warps, none where they are not known. `members` are
     all that it stands for, where several have become one."""
@@ -54,8 +55,14 @@ class BankTraffic(Struct, frozen=True):
         """Passes through the banks for one warp on average."""
         if not self.requests:
             return 0.0
-        total = sum(banks.wavefronts(one, self.size) for one in self.requests)
+        total = sum(often * banks.most(words) for words, often in self.passes)
         return total / len(self.requests)
+
+    @cached_property
+    def passes(self) -> tuple[tuple[Words, int], ...]:
+        """The words that are wanted at a time, and in how many of the requests they are; the same
+        object for all who want the same."""
+        return _passes(self.requests, self.size)
 
 
 class Banks(dict[int, int]):
@@ -71,8 +78,11 @@ class Banks(dict[int, int]):
 
     def wavefronts(self, addresses: Addresses, size: int) -> int:
         """How often the banks are asked for `size` bytes at each address."""
-        bank_of = self.__getitem__
-        return sum(_most_alike([*map(bank_of, words)]) for words in _served(addresses, size))
+        return sum(map(self.most, _served(addresses, size)))
+
+    def most(self, words: Words) -> int:
+        """How many of some words lie in the bank that has most of them."""
+        return _most_alike([*map(self.__getitem__, words)])
 
     def worst(self, addresses: Addresses, size: int) -> tuple[int, ...]:
         """How many words are wanted of each bank at a time, where most are wanted of one."""
@@ -102,7 +112,7 @@ def _most_alike(banks: list[int]) -> int:
 
 
 @lru_cache(maxsize=1 << 14)
-def _served(addresses: Addresses, size: int) -> tuple[tuple[int, ...], ...]:
+def _served(addresses: Addresses, size: int) -> tuple[Words, ...]:
     """The words that are wanted by all lanes that are served at a time: those that want the same
     word together, 8 and 16 bytes by half and quarter warps."""
     together = LANES * _WORD // max(_WORD, size)
@@ -114,6 +124,12 @@ def _served(addresses: Addresses, size: int) -> tuple[tuple[int, ...], ...]:
         })
         for first in range(0, len(addresses), together)
     )  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 10)
+def _passes(requests: tuple[Addresses, ...], size: int) -> tuple[tuple[Words, int], ...]:
+    counted = Counter(words for one in requests for words in _served(one, size))
+    return tuple(counted.items())
 
 
 def bank_traffic(

@@ -95,36 +95,53 @@ class PermutationChoice(Struct, frozen=True):
 
 def best(scene: PermutationCosts) -> PermutationChoice | str:
     """The permutation that gains most by count, or why none does."""
-    before, shares = _total(scene.before, stays), _shares(scene.before, stays)
+    known = dict[int, float]()
+    before = _total(scene.before, stays, inf, known)
+    shares = _shares(scene.before, stays, known)
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
     for permutation in family(scene):
-        banks = Banks(permutation.bank_of())
+        banks, counted = Banks(permutation.bank_of()), dict[int, float]()
         kind = (permutation.granule, len(permutation.shifts))
         best_yet = shortlist.get(kind, (before, None))[0]
-        after = _total(scene.after(permutation), banks, best_yet)
+        after = _total(scene.after(permutation), banks, best_yet, counted)
         if after < best_yet:
-            now = _shares(scene.after(permutation), banks)
+            now = _shares(scene.after(permutation), banks, counted)
             if _no_worse(scene, shares, now, before - after):
                 shortlist[kind] = (after, permutation)
     if not shortlist:
         return NONE_HELPS
     work = WarpWork(_executed(scene.kernel.trace.cfg), before)
-    choices = {
-        choice: WarpWork(work.instructions + choice.added, work.wavefronts - choice.saved)
-        for choice in (_choice(scene, p, before - after) for after, p in shortlist.values())
-    }
-    paying = [c for c, made in choices.items() if dominates(made.ends, work.ends)]
+    choices = [
+        _Candidate(
+            permutation, before - after, _added(scene.kernel, _uncounted(scene, permutation))
+        )
+        for after, permutation in shortlist.values()
+    ]
+    paying = [c for c in choices if dominates(c.work(work).ends, work.ends)]
     auto = scene.kernel.options.mode == "auto"
     cheapest = min(
         (auto and paying) or choices,
-        key=lambda c: (choices[c].ends.sum, -c.detail.permutation.granule),
+        key=lambda c: (c.work(work).ends.sum, -c.permutation.granule),
     )
     if auto and not paying:
         return (
             f"by count it does not certainly pay: a warp would execute up to {cheapest.added:.0f} "
             f"instructions more for {cheapest.saved:.0f} wavefronts less"
         )
-    return cheapest
+    detail = _detail(scene, cheapest.permutation)
+    return PermutationChoice(detail, cheapest.saved, cheapest.added)
+
+
+class _Candidate(Struct, frozen=True):
+    """As `PermutationChoice`, before it is chosen."""
+
+    permutation: Permutation
+    saved: float
+    added: float
+
+    def work(self, before: WarpWork) -> WarpWork:
+        """What a warp does with it."""
+        return WarpWork(before.instructions + self.added, before.wavefronts - self.saved)
 
 
 def _executed(cfg: Cfg) -> float:
@@ -175,25 +192,34 @@ def _serving(
     return (t for t in scene.after(permutation) if one.members[0] in t.members)
 
 
-def _total(traffic: Sequence[BankTraffic], banks: Banks, enough: float = inf) -> float:
+def _wavefronts(one: BankTraffic, banks: Banks, counted: dict[int, float]) -> float:
+    """Of an access; `counted` has those of others that want the same of these banks."""
+    number = id(one.passes)
+    if number not in counted:
+        counted[number] = one.wavefronts(banks)
+    return counted[number]
+
+
+def _total(
+    traffic: Sequence[BankTraffic], banks: Banks, enough: float, counted: dict[int, float]
+) -> float:
     """All wavefronts; no more are counted where they are `enough`."""
-    counted: dict[object, float] = {}
     total = 0.0
     for one in traffic:
-        key = (one.requests, one.size)
-        if key not in counted:
-            counted[key] = one.wavefronts(banks)
-        total += one.weight * counted[key]
+        total += one.weight * _wavefronts(one, banks, counted)
         if total >= enough:
             break
     return total
 
 
-def _shares(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, float]:
+def _shares(
+    traffic: Sequence[BankTraffic], banks: Banks, counted: dict[int, float]
+) -> dict[int, float]:
     """The wavefronts of each access; of those that have become one a part each."""
     shares: dict[int, float] = {}
     for one in traffic:
-        shares |= dict.fromkeys(one.members, one.wavefronts(banks) / len(one.members))
+        share = _wavefronts(one, banks, counted) / len(one.members)
+        shares |= dict.fromkeys(one.members, share)
     return shares
 
 
@@ -206,9 +232,9 @@ def _no_worse(
     )
 
 
-def _choice(scene: PermutationCosts, permutation: Permutation, saved: float) -> PermutationChoice:
+def _detail(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
     old, new, moved = scene.before, scene.after(permutation), Banks(permutation.bank_of())
-    before, after = _shares(old, stays), _shares(new, moved)
+    before, after = _shares(old, stays, {}), _shares(new, moved, {})
     banks, banks_after = _worst(old, stays), _worst(new, moved)
     accesses = [
         SharedAccess(
@@ -219,11 +245,27 @@ def _choice(scene: PermutationCosts, permutation: Permutation, saved: float) -> 
             banks.get(at, ()),
             banks_after.get(at, ()),
         )
-        for at, instruction in enumerate(scene.kernel.trace.cfg.instructions)
+        for at in _permuted(scene.kernel.trace.cfg)
+    ]
+    return PermutedBanks(permutation, tuple(accesses), scene.narrow)
+
+
+def _uncounted(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
+    """The same without what banks are asked for."""
+    accesses = (
+        SharedAccess(at, at in scene.in_row, 0.0, 0.0, (), ())
+        for at in _permuted(scene.kernel.trace.cfg)
+    )
+    return PermutedBanks(permutation, tuple(accesses), scene.narrow)
+
+
+def _permuted(cfg: Cfg) -> list[int]:
+    """The accesses of shared memory."""
+    return [
+        at
+        for at, instruction in enumerate(cfg.instructions)
         if instruction.opcode in SIMPLE and isa.space(instruction) == "shared"
     ]
-    detail = PermutedBanks(permutation, tuple(accesses), scene.narrow)
-    return PermutationChoice(detail, saved, _added(scene.kernel, detail))
 
 
 def _worst(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, tuple[int, ...]]:
