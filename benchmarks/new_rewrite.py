@@ -23,10 +23,14 @@ ROOT = Path(__file__).parents[1]
 HELPERS = {
     "bank-conflicts": ("rewrites/bank_choice.py",),
     "vectorize": ("rewrites/adjacent_accesses.py", "rewrites/vector_cover.py"),
-    "scalar-replacement": ("rewrites/loop_streams.py",),
+    "scalar-replacement": (
+        "rewrites/loop_streams.py",
+        "rewrites/loop_ranges.py",
+        "rewrites/loop_reuse.py",
+        "codegen/carried_claims.py",
+    ),
     "registers": ("rewrites/register_trials.py",),
     "strength-reduction": (
-        "rewrites/loop_counter.py",
         "rewrites/address_bases.py",
         "rewrites/turn_cost.py",
         "rewrites/loop_test.py",

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ptxsw.change import INDEX_MAY_WRAP
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.trace import Trace
 from ptxsw.report.model import Access, Kernel, Rewrite
-from ptxsw.rewrites.loop_streams import WRAPS
 
 REWRITES = ("read-only-loads", "scalar-replacement", "load-elimination")
 _READ_ONLY, _IN_REGISTERS, _KEPT = REWRITES
@@ -44,7 +44,7 @@ def over_stores(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
         for refusal in reversed(kernel.refusals or ())
         if refusal.rewrite == _IN_REGISTERS
         and refusal.line not in constant
-        and (refusal.reason != WRAPS or refusal.line in again)
+        and (refusal.reason != INDEX_MAY_WRAP or refusal.line in again)
     }
     sentences |= {line: _constant(rewrite) for line, rewrite in constant.items()}
     for rewrite in rewrites:

@@ -9,7 +9,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from ptxsw import isa
-from ptxsw.change import Refusal
+from ptxsw.change import INDEX_MAY_WRAP, Refusal
 from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.loop_conditions import TestedLoop
 from ptxsw.codegen.loop_copy import LoopPlace
@@ -23,7 +23,7 @@ from ptxsw.rewrites.hazards import hazard
 from ptxsw.rewrites.loop_counter import UncountedLoop
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_ranges import LoopRanges
-from ptxsw.rewrites.loop_streams import WRAPS, LoopStreams, Stream
+from ptxsw.rewrites.loop_streams import LoopStreams, Stream
 from ptxsw.shuffle.assumptions import NO_RACE
 
 NAME = "scalar-replacement"
@@ -67,7 +67,7 @@ class LoopReuse(LoopStreams):
         reason = place if isinstance(place, str) else obstacle_to_loop_copy(self.kernel, place)
         if isinstance(place, LoopPlace) and reason is None:
             self.ranges = ranges = LoopRanges(self.kernel, self.loop)
-            self.reasons = {at: told for at, told in self.reasons.items() if told == WRAPS}
+            self.reasons = {at: told for at, told in self.reasons.items() if told == INDEX_MAY_WRAP}
             more, left = parted(self.find())
             reason = ranges.reason
             if count(more) > count(details):

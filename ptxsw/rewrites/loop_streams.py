@@ -16,6 +16,7 @@ from ptxsw.analysis.exact_sums import ExactSums
 from ptxsw.analysis.grid import FARTHEST, Unbounded
 from ptxsw.analysis.polynomial import Polynomial
 from ptxsw.analysis.ranges import Range, touched_ranges
+from ptxsw.change import INDEX_MAY_WRAP
 from ptxsw.codegen.rematerialize import computes
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.origin import Origin
@@ -29,7 +30,6 @@ from ptxsw.rewrites.hazards import SPACES, is_plain
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.supposed import Supposed
 
-WRAPS = "its index may wrap"
 _LONGEST = 24  # instructions that make an address
 
 
@@ -151,7 +151,7 @@ class LoopStreams:
         computed = self._computed(access)
         if split is None or computed is None:
             if split is None and self._wraps(access):
-                self.reasons[access.index] = WRAPS
+                self.reasons[access.index] = INDEX_MAY_WRAP
             return None
         return Stream(access, *split, computed)
 
