@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import pytest
 
+import ptxsw
 from ptxsw import patterns
 from ptxsw.patterns import compile_all, pattern
 
@@ -54,3 +57,11 @@ def test_all_are_compiled_for_processes_that_will_be_forked(compiled: list[str])
     pattern("[0-9]+", re.ASCII)
     compile_all()
     assert compiled == ["[a-z]+", "[0-9]+"]
+
+
+def test_no_module_compiles_while_it_is_imported() -> None:
+    """Not those of the stand-in either, which import no `re`."""
+    for path in Path(ptxsw.__file__).parent.rglob("*.py"):
+        for statement in ast.parse(path.read_text()).body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
+                assert "re.compile(" not in ast.unparse(statement), path
