@@ -7,12 +7,12 @@ object it began in (manual 6.4.1.1); what is loaded from memory may be anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 
 from ptxsw import isa
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import defs
+from ptxsw.flow.dataflow import forward
 from ptxsw.ir import Instruction, Int, Mem, Operand, Reg, Special, Symbol
 
 
@@ -46,40 +46,41 @@ _WIDE = 64
 def pointer_spaces(cfg: Cfg, parameters: frozenset[str], size: int = 64) -> Mapping[int, State]:
     """For each block what registers hold where it begins. `parameters` are the names of the
     kernel's; `size` is that of a pointer in bits. Registers that are missing hold anything."""
-    at: dict[int, State] = {0: {}}
-    work = [0]
-    while work:
-        number = work.pop()
-        state = dict(at[number])
-        block = cfg.blocks[number]
+
+    def through(number: int, entry: State) -> Iterator[tuple[int, State]]:
+        state, block = dict(entry), cfg.blocks[number]
         for index in range(block.start, block.end):
-            _step(cfg.instructions[index], state, parameters, size)
-        for successor in block.successors:
-            before = at.get(successor)
-            joined = dict(state) if before is None else _joined(before, state)
-            if joined != before:
-                at[successor] = joined
-                work.append(successor)
-    return at
+            _step(cfg.instructions[index], cfg.written[index], state, parameters, size)
+        return ((successor, state) for successor in block.successors)
+
+    return forward(cfg, {}, through, _joined)
 
 
 def _joined(a: State, b: State) -> State:
     """What holds on both ways. A register that one way has not written is undefined there."""
-    return {reg: _either(a[reg], b[reg]) for reg in a.keys() & b.keys()}
+    return {reg: points for reg, points in a.items() if b.get(reg) is points}
 
 
 def _either(a: Points, b: Points) -> Points:
     return a if a is b else Points.ANYTHING
 
 
-def _step(instruction: Instruction, state: State, parameters: frozenset[str], size: int) -> None:
-    written = defs(instruction)
+def _step(
+    instruction: Instruction,
+    written: tuple[Reg, ...],
+    state: State,
+    parameters: frozenset[str],
+    size: int,
+) -> None:
+    """Run an instruction over a state, which leaves out registers that may hold anything."""
     value = _value(instruction, state, parameters, size) if len(written) == 1 else Points.ANYTHING
     for reg in written:
         if instruction.guard is not None:
-            state[reg] = _either(state.get(reg, Points.ANYTHING), value)
-        else:
+            value = _either(state.get(reg, Points.ANYTHING), value)
+        if value is not Points.ANYTHING:
             state[reg] = value
+        else:
+            state.pop(reg, None)
 
 
 def _value(instruction: Instruction, state: State, parameters: frozenset[str], size: int) -> Points:

@@ -16,7 +16,7 @@ from operator import and_
 
 from ptxsw.analysis.instruction_kinds import is_equation
 from ptxsw.flow.cfg import Cfg, ends_block
-from ptxsw.flow.dataflow import defs, forward, uses, writers
+from ptxsw.flow.dataflow import forward, writers
 from ptxsw.ir import Reg
 
 
@@ -28,6 +28,8 @@ class Equations:
     def __init__(self, cfg: Cfg) -> None:
         self._cfg = cfg
         self._count = len(cfg.instructions)
+        self._all = (1 << 3 * self._count) - 1
+        self._wholes: dict[int, tuple[int, int]] = {}
 
     def at(self, position: int) -> int:
         """The set of equations that hold before the instruction at a position."""
@@ -75,7 +77,7 @@ class Equations:
         bits: defaultdict[Reg, int] = defaultdict(int)
         for index, instruction in enumerate(self._cfg.instructions):
             if self._equation[index] == index:
-                for reg in {*defs(instruction), *uses(instruction)}:
+                for reg in {*self._cfg.written[index], *self._cfg.read[index]}:
                     bits[reg] |= 1 << index
             elif ends_block(instruction) and instruction.guard is not None:
                 bits[instruction.guard.reg] |= 3 << (self._count + 2 * index)
@@ -97,9 +99,9 @@ class Equations:
         """For each instruction the equations that it leaves, and the one that it makes."""
         kills = self._kills
         steps = []
-        for index, instruction in enumerate(self._cfg.instructions):
+        for index, written in enumerate(self._cfg.written):
             ended = 0
-            for reg in defs(instruction):
+            for reg in written:
                 ended |= kills.get(reg, 0)
             made = self._equation[index]
             steps.append((~ended, 0 if made is None else 1 << made))
@@ -111,6 +113,16 @@ class Equations:
             held = held & left | made
         return held
 
+    def _whole(self, number: int) -> tuple[int, int]:
+        """For a block the equations that it leaves, and those that it makes."""
+        if number not in self._wholes:
+            made = self._through(number, 0, self._cfg.blocks[number].end)
+            self._wholes[number] = (
+                self._through(number, self._all, self._cfg.blocks[number].end),
+                made,
+            )
+        return self._wholes[number]
+
     @cached_property
     def _entry(self) -> Mapping[int, int]:
         """The equations at the start of each block that is reached."""
@@ -119,7 +131,8 @@ class Equations:
     def _behind(self, number: int, held: int) -> Iterator[tuple[int, int]]:
         """The equations that hold on the edges behind a block, from those at its start."""
         block = self._cfg.blocks[number]
-        held = self._through(number, held, block.end)
+        left, made = self._whole(number)
+        held = held & left | made
         return ((after, held | self._decided(number, after)) for after in block.successors)
 
     def _decided(self, number: int, successor: int) -> int:

@@ -9,8 +9,10 @@ stands in the text, whoever wrote it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 
-from ptxsw.analysis.disjoint import apart, facts, upper_limits
+from ptxsw.analysis.comparisons import conjuncts
+from ptxsw.analysis.disjoint import Facts, apart, facts, upper_limits
 from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.emulator.node import Term
@@ -27,6 +29,8 @@ class WrittenRanges:
     def __init__(self, lanes: KernelLanes, equality: Equality) -> None:
         self._lanes, self._equality = lanes, equality
         self._known: dict[tuple[tuple[Range, ...], frozenset[Term]], bool] = {}
+        self._shared: dict[tuple[Term, ...], frozenset[Term]] = {}
+        self._facts: dict[frozenset[Term], Facts] = {}
         self._grids: dict[frozenset[Term], Grid] = {}
         self._ranges: dict[tuple[int, Grid], tuple[Range, ...] | None] = {}
 
@@ -35,7 +39,7 @@ class WrittenRanges:
         writers = self._lanes.writers
         if writers is None:
             return False
-        shared = frozenset(given)
+        shared = self._shared_among(tuple(given))
         grid = self._grids.get(shared)
         if grid is None:
             most = upper_limits(shared, self._lanes.terms)
@@ -46,15 +50,28 @@ class WrittenRanges:
                 continue
             key = (mine, shared)
             if key not in self._known:
-                self._known[key] = self._is_apart(mine, writers, shared, grid)
+                if shared not in self._facts:
+                    self._facts[shared] = facts(shared, grid)
+                self._known[key] = self._is_apart(mine, writers, self._facts[shared], grid)
             if self._known[key]:
                 return True
         return False
 
+    def _shared_among(self, given: tuple[Term, ...]) -> frozenset[Term]:
+        """Those conditions that speak of what all threads share, and of nothing else. No other one
+        says anything of the whole grid."""
+        if given not in self._shared:
+            parts = conjuncts(given, self._lanes.terms)
+            self._shared[given] = frozenset(filter(self._no_facts.is_uniform, parts))
+        return self._shared[given]
+
+    @cached_property
+    def _no_facts(self) -> Grid:
+        return Grid.of(self._lanes.trace, {}, self._holds)
+
     def _is_apart(
-        self, mine: tuple[Range, ...], writers: Iterable[Access], given: Iterable[Term], grid: Grid
+        self, mine: tuple[Range, ...], writers: Iterable[Access], known: Facts, grid: Grid
     ) -> bool:
-        known = facts(given, grid)
         for writer in writers:
             theirs = self._of(writer, grid)
             if theirs is None or len(mine) * len(theirs) > _MOST_PAIRS:
