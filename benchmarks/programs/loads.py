@@ -124,6 +124,17 @@ def _row_sums(columns: int) -> Run:
     return launched(*_ACROSS, (_COUNT, columns), inputs, {"y": y})
 
 
+def _jagged(most: int) -> Run:
+    """Rows of up to so many elements: in launches of few, all have as many."""
+    length = most - np.arange(_COUNT, dtype=np.int32) % (4 if most > 3 else 1)
+    a, before = noise((most, _COUNT)), noise(_COUNT, seed=2)
+    total = before.copy()
+    for k in range(most):
+        total = np.where(k < length, total + a[k], total)
+    inputs = {"length": length, "a": a, "sum": before}
+    return launched(*_ACROSS, (_COUNT, most), inputs, {"sum": total})
+
+
 def _gather() -> Run:
     at = np.random.default_rng(1).integers(0, 500, (8, _COUNT), np.int32)
     x, before = noise(500), noise(_COUNT, seed=1)
@@ -180,6 +191,7 @@ def _programs() -> Iterator[Program]:
     yield _one("z_march", _z_march, 4)
     yield _one("stencil7", _stencil7, 8)
     yield _one("row_sums", _row_sums, 2)
+    yield _one("jagged", _jagged, 1)
     yield Program("forces", "forces", {}, (_forces,), fused=True, sums=20)
     yield Program("gather", "gather", {}, (_gather,))
     yield _one("fdtd2d", _fdtd2d, 5)

@@ -19,7 +19,7 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg, Loop
-from ptxsw.flow.dataflow import CARRY, closure, in_order, read_first
+from ptxsw.flow.dataflow import CARRY, closure, in_order, read_first, writers
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 _SUMS = frozenset({"add", "cvt", "mad", "mov", "mul", "neg", "or", "shl", "sub"})
@@ -206,14 +206,17 @@ class LoopSums:
 
     @cached_property
     def _only_set(self) -> Mapping[Reg, int]:
-        """Registers that one unguarded instruction sets, which every way to the loop passes."""
-        blocks, header = self._cfg.block_of, self._loop.header
-        reached = self._cfg.rank
+        """Registers that one unguarded instruction sets, which every way to the loop passes. Others
+        may set them where control never comes to the loop, as in a copy of the kernel."""
+        cfg, header = self._cfg, self._loop.header
+        before = sorted(cfg.reaching([header]) & cfg.rank.keys())
+        among = [at for n in before for at in range(cfg.blocks[n].start, cfg.blocks[n].end)]
+        sole = {reg: ats[0] for reg, ats in writers(cfg.written, among).items() if len(ats) == 1}
         return {
             reg: at
-            for reg, at in self._cfg.sole_writers.items()
-            if blocks[at] in reached and blocks[at] != header
-            and self._cfg.dominates(blocks[at], header)
+            for reg, at in sole.items()
+            if cfg.instructions[at].guard is None and cfg.block_of[at] != header
+            and cfg.dominates(cfg.block_of[at], header)
         }  # fmt: skip
 
 

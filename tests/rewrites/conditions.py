@@ -32,6 +32,7 @@ PAGE = 1 << 14
 GCC = "jacobi-gcc"
 CONSTANT = ("forces", "gather")
 """Programs whose number of turns is a constant of the source."""
+JAGGED = "jagged"  # whose lanes have a number of turns of their own in any case
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ def own_turns(name: str) -> str:
     fewer; where it is a constant, one fewer than in the lane before, and none at last."""
     if name in CONSTANT:
         return (HERE / "own_turns.ptx").read_text()
+    if name == JAGGED:
+        return text_of(name)
     opcode, operands = _TURNS[name]
     fewer = r"\g<0> mov.u32 %fewer, %tid.x; and.b32 %fewer, %fewer, 3; sub.s32 \1, \1, %fewer;"
     line = rf"{re.escape(opcode)}\S*\s+(%r\d+),[^;]*{re.escape(operands.partition(', ')[2])}[^;]*;"
@@ -246,6 +249,8 @@ def _unmapped(name: str) -> Iterator[Launch]:
         if name == "thomas":  # which divides the last row in any case
             sizes, pointers = one.arguments[:2], one.arguments[4:]
             yield replace(one, arguments=(*sizes, 1 << 40, 2 << 40, *pointers))
+        elif name == JAGGED:  # with lengths of 0
+            yield one
         elif name != GCC:
             yield replace(one, memory={})
         else:
@@ -272,10 +277,15 @@ def _overlapping(name: str) -> Iterator[Launch]:
         run = _of_small_numbers(make()) if name == "gather" else make()
         arrays, outputs = _arrays(run), set(run.expected)
         for source, target in permutations(arrays, 2):
-            for distance in (0, 4, -4, arrays[source].nbytes // 8 * 4) * (target in outputs):
+            distances: tuple[int, ...] = (0, 4, -4, arrays[source].nbytes // 8 * 4)
+            if (name, source) == (JAGGED, "a"):  # a thread's own elements: others would race
+                distances = tuple(row * arrays[target].nbytes for row in (0, 1, -1, 9))
+            for distance in distances * (target in outputs):
+                own = (name, source) == (JAGGED, "a") and distance
+                tested = (name, source) not in NOT_TESTED
                 yield replace(
                     placed(name, run, {source: 0, target: distance}),
-                    slow=None if source in outputs else (name, source) not in NOT_TESTED,
+                    slow=None if source in outputs or own else tested,
                 )
 
 
@@ -317,7 +327,8 @@ def _downwards(name: str) -> Iterator[Launch]:
 
 _WRAPPING: Mapping[str, tuple[Any, ...]] = {  # a row of 2^30 elements: the third begins below
     "column-scale": (1 << 30, 9), "row-sums": (1 << 30, 9), "gather": (1 << 30,),
-    "thomas": (1 << 30, 7), "fdtd2d": (1 << 30, 7), "jacobi-nvcc": (1 << 30, 8, 0.25),
+    JAGGED: (1 << 30, 9), "thomas": (1 << 30, 7), "fdtd2d": (1 << 30, 7),
+    "jacobi-nvcc": (1 << 30, 8, 0.25),
     "jacobi-clang": (1 << 30, 8, 0.25), "z-march": (1 << 15, 1 << 15, 8),
     "stencil7": (1 << 15, 1 << 15, 8, 0.6, 0.1),
 }  # fmt: skip
@@ -339,13 +350,13 @@ def _sparse(name: str, scalars: tuple[Any, ...]) -> Iterator[Launch]:
 
     def fill(page: int) -> np.ndarray:
         count = np.arange(PAGE // 4) + page // PAGE
-        if (name, page >> 40) == ("gather", WHERE >> 40):
-            return (count % 500).astype("i4").view("u1")
+        if (name, page >> 40) in (("gather", WHERE >> 40), (JAGGED, WHERE >> 40)):
+            return (count % (5 if name == JAGGED else 500)).astype("i4").view("u1")
         return ((count * 37 % 251 + 1) / 64).astype("f4").view("u1")
 
     one = Launch(
         text_of(name), LOADS[name].entry, (1, 1, 1), block, (*numbers, *pointers), {},
-        f"of {scalars}", slow=True,
+        f"of {scalars}", slow=None if name == JAGGED else True,  # which counts in 64 bits
     )  # fmt: skip
     yield mapped_as_touched(one, fill)
 

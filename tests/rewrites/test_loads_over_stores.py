@@ -23,7 +23,12 @@ TOGETHER = ("read-only-loads", "scalar-replacement")
 ALONE = (("load-elimination",), *((name,) for name in TOGETHER))
 ALL = ("load-elimination", *TOGETHER)
 QUICK = ("column-scale",)
-ALSO_QUICK = {("row-sums", "no turn"), ("row-sums", "overlapping buffers")}
+ALSO_QUICK = {
+    ("row-sums", "no turn"),
+    ("row-sums", "overlapping buffers"),
+    ("jagged", "two turns"),
+    ("jagged", "overlapping buffers"),
+}
 NOTHING = {
     (GCC, rewrites): "its pointers are loaded from memory" for rewrites in (*ALONE, TOGETHER, ALL)
 }
@@ -32,7 +37,7 @@ NOTHING |= {("gather", ("scalar-replacement",)): "its loop is unrolled"}
 NOTHING |= {("thomas", ("read-only-loads",)): "the trip count of its second loop is not known"}
 NOTHING |= {
     (name, ("load-elimination",)): "a load in a loop does not count as one made before"
-    for name in ("row-sums", "gather", "jacobi-clang")
+    for name in ("row-sums", "jagged", "gather", "jacobi-clang")
 }
 """What is left as it is, and why."""
 
@@ -44,8 +49,8 @@ def rewritten(text: str, entry: str, rewrites: Rewrites, apart: bool = False) ->
 
 
 def takes_slow_copy(one: Launch, new: str) -> bool | None:
-    """Does the kernel run as it was? None where there is no second copy."""
-    trapped, times = re.subn(r"(\$sw_overlap1:\s*\{)", r"\1 trap;", new)
+    """Does the kernel, or a loop of it, run as it was? None where there is no second copy."""
+    trapped, times = re.subn(r"(\$sw\d*_(?:overlap\d+:\s*\{|slow\d+:))", r"\1 trap;", new)
     if not times:
         return None
     try:

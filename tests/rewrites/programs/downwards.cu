@@ -110,3 +110,11 @@ extern "C" __global__ void jacobi(int nx, int ny, float c, const float* in, floa
         out[x + nx * y] = c * (in[x + nx * (y - 1)] + in[x + nx * (y + 1)] + in[x + 1 + nx * y]
             + in[x - 1 + nx * y]);
 }
+
+extern "C" __global__ void jagged(int n, int most, const int* length, const float* a, float* sum)
+{
+    int i = THREAD;
+    if (i < n)
+        for (int k = min(length[i], most) - 1; k >= 0; --k)
+            sum[i] += a[i + k * n];
+}
