@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import and_, or_, xor
 
 from ptxsw.emulator.node import Term, arguments, bottom_up, truncated
 
 Column = tuple[int, ...]
 """A value for each of some threads, or one for all of them."""
+
+
+_BY_BIT: Mapping[str, Callable[[int, int], int]] = {"and": and_, "or": or_, "xor": xor}
 
 
 def evaluate(term: Term, values: Mapping[Term, int]) -> int:
@@ -45,6 +49,21 @@ def _column(node: Term, args: Sequence[Column], threads: int) -> Column:
                 total = [t + coefficient * v for t, v in zip(total, one, strict=True)]
         return tuple([t & mask for t in total])
     whole = [one * threads if len(one) == 1 else one for one in args]
+    by_bit = _BY_BIT.get(node.kind)
+    if by_bit is not None:
+        return tuple(map(by_bit, *whole))
+    mask, (first, *rest) = (1 << node.width) - 1, whole
+    match node.kind:
+        case "zext":
+            return first
+        case "extract":
+            low = int(node.value)
+            return tuple([value >> low & mask for value in first])
+        case "shl" | "lshr" if len(set(rest[0])) == 1 and rest[0][0] < node.width:
+            distance = rest[0][0]
+            if node.kind == "lshr":
+                return tuple([value >> distance for value in first])
+            return tuple([value << distance & mask for value in first])
     return tuple([value_of(node, list(each)) for each in zip(*whole, strict=True)])
 
 
