@@ -50,10 +50,19 @@ def test_what_is_loaded_again_without_a_loop() -> None:
     assert told(kernel(STORED))["ld.global.f32 %f2, [%rd5];"] == "register of 20"
 
 
+def beside(store: str) -> str | None:
+    """What becomes of the store of a loop that has another one."""
+    text = kernel(PROMOTED.replace("add.s64 %rd4", f"{store}\nadd.s64 %rd4"))
+    return told(text)["st.global.f32 [%rd5], %f3;"]
+
+
 def test_why_a_store_stays() -> None:
-    text = kernel(PROMOTED.replace("add.s64 %rd4", "st.global.f32 [%rd2], %f1;\nadd.s64 %rd4"))
-    found = told(text)
-    assert found["st.global.f32 [%rd5], %f3;"] == "st.global.f32 at line 27 may write these bytes"
+    reason = beside("st.global.u8 [%rd5+1], %r1;")
+    assert reason is not None and reason.startswith("st.global.u8 at line 27 may write these bytes")
+
+
+def test_a_store_that_may_be_apart_is_tested_to_be() -> None:
+    assert beside("st.global.f32 [%rd2], %f1;") == "once, behind the loop, behind a test"
 
 
 PROGRAMS = {
