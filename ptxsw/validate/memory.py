@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.memory import Aliasing
-from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, split
+from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, ones, split, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
@@ -155,6 +155,7 @@ class Memory:
         self._cells: dict[Any, list[tuple[int, int, Term]]] = {}
         self._parameters: dict[Term, str] = {}
         self._claims: dict[tuple[Term, int, int], tuple[Term, ...]] = {}
+        self._unknowns: dict[Term, frozenset[Term]] = {}
         self._true = terms.const(1, 1)
         self.bounds: Bounds | None = None
         # By the sum without its constant on which an address is built: instruction, the first byte
@@ -239,11 +240,35 @@ class Memory:
             claims = self._claims[key] = self._apart_claims(*key)
         told = tuple(given)
         return any(
-            claim in told or self._ordered(claim, told) or self._solver.soon(claim, told)
+            claim in told or self._ordered(claim, told) or self._soon(claim, key[0], told)
             if claim.kind != "const"
             else bool(claim.value)
             for claim in claims
         )
+
+    def _soon(self, claim: Term, distance: Term, given: Sequence[Term]) -> bool:
+        """Is a claim about a distance proved in a short while? Not where the conditions leave open
+        what one of the values is that the distance is built on: then that may be any number."""
+        return not self._is_free(distance, given) and self._solver.soon(claim, given)
+
+    def _is_free(self, distance: Term, given: Sequence[Term]) -> bool:
+        """Is an unknown added to a distance, or taken from it, of which nothing else speaks?"""
+        _, items = split(distance)
+        for value, factor in items:
+            whole = value.kind in OPAQUE and ones(value) == (1 << value.width) - 1
+            if factor & 1 and whole:
+                others = (other for other, _ in items if other is not value)
+                if not any(value in self._opaque_in(term) for term in (*others, *given)):
+                    return True
+        return False
+
+    def _opaque_in(self, term: Term) -> frozenset[Term]:
+        """The unknowns that a value is made of, or that others are made of which are in it."""
+        unknowns = self._unknowns.get(term)
+        if unknowns is None:
+            unknowns = frozenset(node for node in walk(term) if node.kind in OPAQUE)
+            self._unknowns[term] = unknowns
+        return unknowns
 
     def _apart_claims(self, distance: Term, stored: int, loaded: int) -> tuple[Term, ...]:
         """Conditions under each of which ranges have no byte in common. Where their distance may
