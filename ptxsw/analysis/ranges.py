@@ -47,7 +47,7 @@ class Range(Struct, frozen=True):
     needs: frozenset[Polynomial]
 
 
-def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
+def quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """`a / b`, where that is a polynomial that is easily seen."""
     if not a.items or not b.items:
         return None
@@ -267,7 +267,7 @@ class _Path:
             parted = value.parted(atom)
             if line is None or parted is None or not per_thread(line.start.atoms):
                 continue
-            ratio = _quotient(parted[0], line.step)
+            ratio = quotient(parted[0], line.step)
             if ratio is None:
                 continue
             name = self.terms.atom(f"line {atom.value}", 64, Variance.LANE, (1 << 63) - 1)

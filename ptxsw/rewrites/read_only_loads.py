@@ -23,7 +23,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.analysis.boundless import is_boundless
+from ptxsw.analysis.boundless import Shapes
 from ptxsw.analysis.disjoint import Facts, apart
 from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.pointers import pointers
@@ -110,10 +110,6 @@ class _Sizes(Struct, dict=True):
         """Has an access no ranges, as far as they were asked for, because its index wraps?"""
         return self._found.get(access.index) == MAY_WRAP
 
-    def is_surely_boundless(self, access: Access) -> bool:
-        """Has an access no ranges, and none below wider limits either?"""
-        return isinstance(self.of(access), str) and not self.may_wrap(access)
-
     @cached_property
     def _apart(self) -> dict[tuple[Range, Range], bool]:
         return {}
@@ -176,8 +172,6 @@ class _Finder:
     def _outright(self, load: Access, always: _Sizes) -> Proof | None:
         """Why nobody writes what a load reads; None where that is not known."""
         assumptions = {NO_OUTSIDE_WRITER: None}
-        if not self._may_be_apart(load):
-            return None
         for writer in self.writers:
             pairs = always.overlapping(load, writer)
             if pairs == []:
@@ -186,14 +180,6 @@ class _Finder:
                 return None
             assumptions[NO_ALIAS] = None
         return Proof(assumptions=tuple(assumptions))
-
-    def _may_be_apart(self, load: Access) -> bool:
-        """May a load lie apart from all that is written, wherever the pointers lead? Only ranges
-        on one pointer are known to be so."""
-        if NO_ALIAS in self.kernel.options.assume:
-            return True
-        bases = self._bases(load)
-        return all(len(bases) == 1 and self._bases(one) == bases for one in self.writers)
 
     def _unrelated(self, load: Access, writer: Access) -> bool:
         """Are the two built on different parameters?"""
@@ -208,23 +194,16 @@ class _Finder:
     # ------------------------------------------------------------ what nobody has to compute
 
     @cached_property
-    def _plain(self) -> Grid:
-        return self._sizes(None).grid
-
-    def _bases(self, access: Access) -> frozenset[Term | None]:
-        """The pointers on which an access is built, on each way to it."""
-        return frozenset(self._plain.pointer(variant.address) for variant in access.variants)
+    def _shapes(self) -> Shapes:
+        return Shapes(self._sizes(None).grid)
 
     def _is_hopeless(self) -> bool:
         """Is it seen without any bounds that no load can be served, where nobody reads why?"""
         if self.kernel.explains or NO_ALIAS in self.kernel.options.assume:
             return False
-        if any(is_boundless(self._plain, writer) for writer in self.writers):
+        if any(self._shapes.is_boundless(writer) for writer in self.writers):
             return True
-        if all(self._is_blocked(load) for load in self.loads):
-            return True
-        narrowest = self._sizes(LIMITS[-1])
-        return any(narrowest.is_surely_boundless(writer) for writer in self.writers)
+        return all(self._is_blocked(load) for load in self.loads)
 
     def _is_blocked(self, load: Access) -> bool:
         """Is a load surely not served: for want of bounds, or because a store goes to the same
@@ -233,7 +212,7 @@ class _Finder:
             other.conditions.issuperset(one.conditions) and one.guard in (other.guard, self._true)
             for one in load.variants
             for other in self._written.get(one.address, ())
-        ) or is_boundless(self._plain, load)
+        ) or self._shapes.is_boundless(load)
 
     @cached_property
     def _written(self) -> dict[Term, list[AccessView]]:

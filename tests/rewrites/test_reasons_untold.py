@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.analysis.boundless import is_boundless
+from ptxsw.analysis.boundless import Shapes
 from ptxsw.analysis.grid import Unbounded
 from ptxsw.analysis.ranges import touched_ranges
 from ptxsw.change import Change
@@ -85,17 +85,18 @@ def test_what_is_seen_to_have_no_bounds_has_none(path: Path) -> None:
         accesses = [a for a in kernel.trace.accesses if a.space == "global"]
         for bits in (None, *LIMITS):
             grid = grid_below(kernel, accesses, bits)
+            shapes = Shapes(grid_below(kernel, accesses, None))
             for access in accesses:
-                if is_boundless(grid, access):
+                if shapes.is_boundless(access):
                     with pytest.raises(Unbounded):
                         touched_ranges(grid, access)
 
 
 def test_loaded_indices_and_loops_without_known_end_are_seen() -> None:
-    names = ("wavelet-nvcc", "collapsed-nvcc", "thomas")
+    names = ("wavelet-nvcc", "collapsed-nvcc", "thomas", "rows-nvcc")
     for name in names:
         text = (BENCHMARKS / "programs" / "ptx" / f"{name}.ptx").read_text()
         for kernel in kernels(text):
-            grid = grid_below(kernel, kernel.trace.accesses, None)
+            shapes = Shapes(grid_below(kernel, kernel.trace.accesses, None))
             loads = [a for a in kernel.trace.accesses if a.space == "global" and a.kind == "load"]
-            assert any(is_boundless(grid, load) for load in loads), name
+            assert any(shapes.is_boundless(load) for load in loads), name
