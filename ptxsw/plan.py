@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ptxsw import isa
 from ptxsw.ir import Function, Instruction, Reg
 
 
@@ -198,6 +199,11 @@ class Plan(Struct, frozen=True, dict=True):
     hoists: tuple[HoistedLoad, ...] = ()
     halos: tuple[Halo, ...] = ()
     loops: tuple[UniformLoop, ...] = ()  # outer ones first
+
+    @cached_property
+    def written(self) -> tuple[tuple[Reg, ...], ...]:
+        """The registers that each instruction writes."""
+        return tuple(map(isa.defs, self.instructions))
 
     @cached_property
     def hoisted(self) -> Mapping[int, HoistedLoad]:

@@ -14,7 +14,14 @@ from math import prod
 
 from msgspec import Struct
 
-from ptxsw.analysis.lane_views import ArbitraryThread, ShiftedLane, SplitTid
+from ptxsw.analysis.lane_views import (
+    OTHER_LANE,
+    OWN_VALUE,
+    ArbitraryThread,
+    Mentioned,
+    ShiftedLane,
+    SplitTid,
+)
 from ptxsw.analysis.overflow import NoOverflow, Obligation, no_overflow, varying_part
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, ones, signed, split, walk
 from ptxsw.emulator.origin import Origin
@@ -69,8 +76,9 @@ def prove_equal(
     if difference.kind == "const":
         equal = difference.value == 0
         return Same(Obligation(claim)) if equal else Unequal("the addresses differ")
-    own = {t for t in walk(difference) if t.kind == "apply" and t.variance == Variance.LANE}
-    if own or any(t.origin is Origin.OTHER_LANE for t in walk(difference)):
+    mentioned = (Mentioned() if other is None else other.mentioned).of(difference)
+    if mentioned & (OWN_VALUE | OTHER_LANE):
+        own = {t for t in walk(difference) if t.kind == "apply" and t.variance == Variance.LANE}
         unknown = own or (other.unknown if other is not None else ())
         names = ", ".join(sorted({show(t) for t in unknown})[:2])
         return Unequal(f"the address depends on {names}, which differs from lane to lane")

@@ -4,10 +4,55 @@ from __future__ import annotations
 
 from ptxsw.analysis.lane_reuse import is_thread_bits, thread_bits
 from ptxsw.emulator.affine import is_lane_atom
-from ptxsw.emulator.node import Term, Variance, ones, walk
+from ptxsw.emulator.node import Term, Variance, arguments, bottom_up, ones
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
+
+_THREAD = 1  # `%tid.x`
+_LANE = 2  # `%laneid`
+_THREAD_BITS = 4  # low bits of `%tid.x`
+_ROWS = 8  # what is the same for another lane only in the same row of the block
+OWN_VALUE = 16
+"""A load, or another result, that is another in each lane."""
+OTHER_LANE = 32
+"""What only another lane knows."""
+
+
+class Mentioned:
+    """What terms have somewhere in them, as a sum of these numbers, remembered by term."""
+
+    def __init__(self) -> None:
+        self._known: dict[Term, int] = {}
+
+    def of(self, *terms: Term) -> int:
+        """All that is mentioned in some terms."""
+        known, together = self._known, 0
+        for term in terms:
+            for node in bottom_up(known, arguments, term):
+                flags = _own_mentions(node)
+                for part in node.args:
+                    flags |= known[part]
+                known[node] = flags
+            together |= known[term]
+        return together
+
+
+def _own_mentions(node: Term) -> int:
+    flags = _ROWS if node.variance == Variance.ROW else 0
+    if node.kind == "atom":
+        name = node.value
+        if name in _INDICES:
+            flags |= _ROWS
+        if name == "%tid.x":
+            flags |= _THREAD
+        elif name == "%laneid":
+            flags |= _LANE
+    elif node.kind == "apply" and node.variance == Variance.LANE:
+        flags |= OWN_VALUE
+    elif is_thread_bits(node):
+        flags |= _THREAD_BITS
+    return flags | (OTHER_LANE if node.origin is Origin.OTHER_LANE else 0)
 
 
 class ShiftedLane:
@@ -21,9 +66,17 @@ class ShiftedLane:
     `%tid.x`, five or more, differ as the lanes do.
     """
 
-    def __init__(self, terms: Terms, number: int, mirror: bool = False) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        number: int,
+        mirror: bool = False,
+        mentioned: Mentioned | None = None,
+    ) -> None:
+        """`mentioned` knows terms from lane to lane."""
         self._terms = terms
         self._number = number
+        self.mentioned = mentioned or Mentioned()
         self.mirror = mirror
         self._memo: dict[Term, Term] = {}
         self.unknown: list[Term] = []
@@ -34,12 +87,12 @@ class ShiftedLane:
     def exists(self, *addresses: Term) -> frozenset[Term]:
         """What lane i knows where there is such a lane, as far as the addresses speak of it."""
         facts = set()
-        named = {t.value for t in walk(*addresses) if is_lane_atom(t)}
-        for name, limit in (("%tid.x", 1023), ("%laneid", 31)):
+        named = self.mentioned.of(*addresses)
+        for name, flag, limit in (("%tid.x", _THREAD, 1023), ("%laneid", _LANE, 31)):
             own = self._terms.atom(name, 32, Variance.LANE)
-            if name in named and (name == "%laneid" or not self.mirror):
+            if named & flag and (name == "%laneid" or not self.mirror):
                 facts.add(self._terms.ule(self._moved(own), self._terms.const(limit, 32)))
-        if "%tid.x" in named and (self.mirror or any(map(is_thread_bits, walk(*addresses)))):
+        if named & _THREAD and (self.mirror or named & _THREAD_BITS):
             bits = self._moved(self._terms.zext(thread_bits(self._terms)[1], 32))
             facts.add(self._terms.ule(bits, self._terms.const(31, 32)))
         return frozenset(facts)
@@ -115,13 +168,10 @@ def _is_thread(term: Term) -> bool:
 _INDICES = frozenset({"%tid.x", "%tid.y", "%tid.z"})
 
 
-def needs_rows(*addresses: Term) -> bool:
+def needs_rows(mentioned: Mentioned, *addresses: Term) -> bool:
     """Do the addresses say the same of another lane only where rows of the block do not wrap
     inside a warp? Not where of all that tells threads apart only `%laneid` is in them."""
-    return any(
-        (t.kind == "atom" and t.value in _INDICES) or t.variance == Variance.ROW
-        for t in walk(*addresses)
-    )
+    return bool(mentioned.of(*addresses) & _ROWS)
 
 
 class ArbitraryThread:

@@ -33,13 +33,13 @@ def backward_slice(plan: Plan, reg: Reg, index: int, at: int) -> tuple[int, ...]
     wanted = {reg}
     positions: list[int] = []
     for position in range(index - 1, at - 1, -1):
-        instruction = plan.instructions[position]
-        if wanted.isdisjoint(isa.defs(instruction)):
+        if wanted.isdisjoint(plan.written[position]):
             continue
+        instruction = plan.instructions[position]
         if not computes(instruction) or len(positions) == _LONGEST:
             return None
         positions.append(position)
-        wanted -= set(isa.defs(instruction))
+        wanted -= set(plan.written[position])
         wanted |= {used for used in isa.uses(instruction) if isinstance(used, Reg)}
     if not all(plan.function.body.means(one, at) for one in wanted):
         return None

@@ -8,8 +8,9 @@ taken to be what the constant part of its sum says, everything else aligned to 1
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
@@ -175,15 +176,12 @@ class Counter:
 
     def index(self, offset: int) -> int:
         """The instruction at an offset of the text, or the next one."""
-        instructions = self._trace.cfg.instructions
-        low, high = 0, len(instructions) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if instructions[middle].span.end <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_right(self._ends, offset, 0, max(0, len(self._ends) - 1))
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where each instruction ends in the text."""
+        return [instruction.span.end for instruction in self._trace.cfg.instructions]
 
 
 def _words(rewrite: ServedLoad, load: Access) -> int:

@@ -8,7 +8,7 @@ loads themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -344,11 +344,13 @@ def _ways_of(
 ) -> list[Variant | None]:
     """What a draft makes of each row. Lines that serve one row alone are counted there, all
     others shared out over the draft's rewrites."""
+    row_of = {load: n for n, group in enumerate(found) for load in group.loads}
+    if not any(_is_rewritten(made, rewrite, row_of) for rewrite in made.plan.rewrites):
+        return [None] * len(found)
     edits = [
         Added(e.span.start, e.span.end, e.text)
         for e in sorted(emit(counter.text, made.plan), key=lambda e: (e.span.start, e.span.end))
     ]
-    row_of = {load: n for n, group in enumerate(found) for load in group.loads}
     own: dict[int | None, float] = {}
     for edit, lines in zip(edits, counter.lines(edits), strict=True):
         row = row_of.get(counter.index(edit.start)) if made.form == "keep" else None
@@ -368,3 +370,9 @@ def _ways_of(
         added = counter.added(made.plan, shuffled, issued)
         result[row] = Variant(made.scheme, made.form, len(of_row), added)
     return result
+
+
+def _is_rewritten(made: CandidatePlan, rewrite: ServedLoad, row_of: Mapping[int, int]) -> bool:
+    """Does a load of a row take a shuffle, in the form of the draft?"""
+    in_form = made.form != UNIFORM or rewrite.form == UNIFORM
+    return rewrite.dest in row_of and not rewrite.is_copy and in_form

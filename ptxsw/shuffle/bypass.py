@@ -123,7 +123,7 @@ class Bypasses:
         usable = [c for c in way[-_NEWEST:] if self._is_usable(c)]
         own = frozenset(filter(self._is_usable, given))
         firm = [c for c in usable if not self._is_loaded(c)]
-        rows = other is not None and needs_rows(*usable, *own)
+        rows = other is not None and needs_rows(other.mentioned, *usable, *own)
         proved = self._contrary(firm, frozenset(c for c in own if not self._is_loaded(c)), other)
         if proved is not None:
             return Closed((proved,), rows)

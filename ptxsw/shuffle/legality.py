@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 
-from ptxsw.analysis.lane_reuse import Candidate
+from ptxsw.analysis.lane_reuse import Candidate, Place, place
 from ptxsw.analysis.overflow import Obligation
+from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
@@ -48,8 +49,16 @@ class Legality:
         self._memory = MemoryBetween(trace, solver, assume)
         self._bytes = SameBytes(trace, solver, assume)
         self._bypasses = Bypasses(trace, solver)
+        self._affine = Affine()
+        self._places: dict[int, Place | None] = {}
         # What was proved for each destination, source and delta.
         self.obligations: dict[tuple[int, int, int], list[Obligation]] = {}
+
+    def place(self, access: Access) -> Place | None:
+        """The place of an access, as far as lanes share their addresses."""
+        if access.index not in self._places:
+            self._places[access.index] = place(self._affine, access)
+        return self._places[access.index]
 
     def proved(self, rewrite: ServedLoad) -> tuple[Obligation, ...]:
         """What was proved of a rewrite, of the lanes beyond the warp's ends that a halo serves,

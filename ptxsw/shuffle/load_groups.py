@@ -9,9 +9,8 @@ from itertools import accumulate
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.analysis.lane_reuse import Class, global_loads, place
+from ptxsw.analysis.lane_reuse import Class, global_loads
 from ptxsw.bits import wrapped
-from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Mem, Reg
 from ptxsw.plan import HoistedLoad
@@ -59,10 +58,10 @@ class LoadGroup(Struct, frozen=True):
 def rows(trace: Trace, judge: Legality) -> Iterator[LoadGroup]:
     """The rows of a kernel with at least two different offsets, of loads that fill one register
     and take their address from a register."""
-    affine, where = Affine(), judge.segments
+    where = judge.segments
     groups: dict[tuple[int, Class, int, int, int], list[tuple[Access, int]]] = {}
     for access in global_loads(trace):
-        spot = place(affine, access)
+        spot = judge.place(access)
         if spot is None or not spot.stride or judge.loadable(access) is not None:
             continue
         if access.elements != 1 or _address(access) is None:

@@ -21,7 +21,7 @@ from ptxsw.analysis.address_equality import (
 )
 from ptxsw.analysis.inside_row import InsideRow, inside_row
 from ptxsw.analysis.lane_reuse import Candidate
-from ptxsw.analysis.lane_views import ShiftedLane, needs_rows
+from ptxsw.analysis.lane_views import Mentioned, ShiftedLane, needs_rows
 from ptxsw.analysis.overflow import NoOverflow, Obligation, discharge
 from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.emulator.node import Term, Variance
@@ -57,6 +57,7 @@ class SameBytes:
         self._guards = OverflowGuards(trace)
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._known: dict[tuple[int, ...], EqualBytes | Refused] = {}
+        self._mentioned = Mentioned()
 
     def compared(self, candidate: Candidate, at: int, before: int) -> EqualBytes | Refused:
         """May the bytes be taken to be the same, with tests that can stand before instruction
@@ -90,7 +91,7 @@ class SameBytes:
             if inside is not None:
                 steps += [LaneStep(reg, candidate.delta, step) for reg, step in inside.steps]
                 steps += [LaneStep(p.reg, candidate.delta, 0, True) for p in inside.pointers]
-            rows = rows or (other is not None and needs_rows(source, dest))
+            rows = rows or (other is not None and needs_rows(self._mentioned, source, dest))
             obligations.append(outcome.proved)
             given = mine.conditions | (other.exists(source, dest) if other else frozenset())
             for need in outcome.needs:
@@ -171,7 +172,7 @@ class SameBytes:
     def other_lane(self, candidate: Candidate) -> ShiftedLane | None:
         if not candidate.crosses:
             return None
-        return ShiftedLane(self._terms, candidate.delta, candidate.mirror)
+        return ShiftedLane(self._terms, candidate.delta, candidate.mirror, self._mentioned)
 
     def _addresses(
         self, candidate: Candidate, theirs: AccessView, mine: AccessView
