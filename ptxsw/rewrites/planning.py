@@ -83,10 +83,16 @@ def decide(
     if hopeless is not None:
         return _of_one(copies, hopeless)
     loops = _loops(trace, judge, ways)
-    drafts, alone = _drafts(trace, judge, options, arch, ways, loops, load_groups, weighed=weighed)
-    if not drafts or (weighed and judge.budget.spent(PLANNING)):
+    drafts: list[CandidatePlan] = []
+    alone: dict[int, RefusedLoad] = {}
+    needless = len(ways) > 1 and not any(any(elements) for _, elements in load_groups)
+    if not needless:
+        drafts, alone = _drafts(
+            trace, judge, options, arch, ways, loops, load_groups, weighed=weighed
+        )
+    if not (drafts or needless) or (weighed and judge.budget.spent(PLANNING)):
         return _of_one(copies, Choice((), MODEL, None, OUT_OF_TIME))
-    if (len(drafts) > 1 or weighed) and not judge.budget.spent(PLANNING):
+    if needless or ((len(drafts) > 1 or weighed) and not judge.budget.spent(PLANNING)):
         made = _chosen(trace, copies, drafts, alone, scale, policy, judge.budget)
     else:
         made = _only(copies, drafts[0], policy)
