@@ -68,6 +68,10 @@ def _plain(arguments: Sequence[str]) -> Callable[[], None] | None:
     from ptxsw.cli.rows import read
 
     match arguments[:1]:
+        case ["exec"] if arguments[1:2] == ["--"] and arguments[2:]:
+            from ptxsw.cli import exec_run
+
+            return partial(exec_run.run, list(arguments[2:]))
         case ["optimize"]:
             from ptxsw.cli import optimize_run
 

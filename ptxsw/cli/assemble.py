@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,18 +109,6 @@ def exec_(command: Annotated[list[str], typer.Argument(metavar="-- COMMAND")]) -
       ptxsw exec -- make -j8
       PTXSW_MODE=force PTXSW_REPORT=reports ptxsw exec -- cmake --build build
     """
-    from ptxsw.toolchain import server_client
-    from ptxsw.toolchain.doctor import setting_problems
-    from ptxsw.toolchain.standin import ToolkitError, build_environment
+    from ptxsw.cli import exec_run
 
-    for problem in setting_problems(os.environ):
-        sys.stderr.write(f"ptxsw: {problem}\n")
-    try:
-        environ = build_environment(os.environ)
-    except ToolkitError as error:
-        raise CommandError(str(error)) from error
-    environ |= server_client.begin(environ)
-    try:
-        os.execvpe(command[0], command, environ)
-    except OSError as error:
-        raise CommandError(f"{command[0]}: {error.strerror}") from error
+    exec_run.run(command)

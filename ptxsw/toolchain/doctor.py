@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from importlib import metadata
 
 from msgspec import Struct
@@ -14,11 +13,10 @@ from msgspec import Struct
 from ptxsw import __version__
 from ptxsw.toolchain import compiler_caches, find, gcc, ptxas
 from ptxsw.toolchain.cache import Cache
+from ptxsw.toolchain.setting_problems import setting_problems
 from ptxsw.toolchain.settings import VARIABLES, Settings, SettingsError
 from ptxsw.toolchain.standin import settings_directory
 from ptxsw.toolchain.tuned import everything
-
-_PREFIX = "PTXSW_"
 
 
 class Diagnosis(Struct, frozen=True):
@@ -99,20 +97,6 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Diagnosis]:
     for name, path in (("log", settings.log), ("reports", settings.report)):
         if path is not None and not _writable(path):
             yield Diagnosis(name, f"{path} cannot be written", good=False)
-
-
-def setting_problems(environ: Mapping[str, str]) -> Iterator[str]:
-    """Variables of ours that nobody reads, and values that make no sense, a sentence for each."""
-    names = {name.removeprefix(_PREFIX): name for name in VARIABLES}
-    for name in sorted(environ):
-        if name.startswith(_PREFIX) and name not in (*VARIABLES, find.TRIED):
-            near = get_close_matches(name.removeprefix(_PREFIX), names, 1)
-            meant = f"; did you mean {names[near[0]]}?" if near else ""
-            yield f"{name} is not a variable of ptxsw{meant}"
-    try:
-        Settings(environ)
-    except SettingsError as error:
-        yield from error.problems
 
 
 def _cache(directory: str | None) -> Diagnosis:

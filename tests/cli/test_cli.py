@@ -232,6 +232,7 @@ def test_line_ends_are_kept(tmp_path: Path) -> None:
         (["report", "none"], "none: No such file or directory"),
         (["toolkit", ".", "shadow"], "not a CUDA toolkit: there is no bin/ptxas"),
         (["exec", "no-such-command"], "no-such-command: No such file or directory"),
+        (["exec", "--", "no-such-command"], "no-such-command: No such file or directory"),
         (["env", "make"], "'TOOL': 'make' is not one of 'nvcc', 'clang', "),
     ],
     ids=" ".join,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ptxsw.cli import analyze, analyze_run, optimize, optimize_run, report, report_run
+from ptxsw.cli import _plain, analyze, analyze_run, optimize, optimize_run, report, report_run
 from ptxsw.cli.commands import app
 from ptxsw.cli.rows import read
 from tests.cli.test_cli import JACOBI
@@ -136,3 +137,26 @@ def test_a_plain_line_does_not_load_typer(line: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert out.exists() == (words[0] != "analyze") and (b"stride" in done.stdout or out.exists())
+
+
+def test_a_plain_build_does_not_load_typer(tmp_path: Path) -> None:
+    """Nor what only other commands need."""
+    code = (
+        "import os, sys; from ptxsw.__main__ import main\n"
+        "def become(name, command, environ):\n"
+        "    print(name, command, 'PTXSW_SERVER' in environ,\n"
+        "        sorted({'typer', 'z3', 'importlib.metadata'} & sys.modules.keys()))\n"
+        "    sys.exit()\n"
+        "os.execvpe = become; main()"
+    )
+    environ = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "PTXSW_SERVER": "off"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "exec", "--", "make", "--help", "-j2"],
+        env=environ, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "make ['make', '--help', '-j2'] True []\n"
+
+
+@pytest.mark.parametrize("line", ["exec", "exec --", "exec make", "exec --help"])
+def test_any_other_build_is_left_to_typer(line: str) -> None:
+    assert _plain(line.split()) is None

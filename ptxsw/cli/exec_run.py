@@ -1,0 +1,27 @@
+"""`ptxsw exec`: becomes a build in which every ptxas is the stand-in."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ptxsw.cli.files import CommandError
+
+
+def run(command: list[str]) -> None:
+    """Raises CommandError where the build cannot be started."""
+    from ptxsw.toolchain import server_client
+    from ptxsw.toolchain.setting_problems import setting_problems
+    from ptxsw.toolchain.standin import ToolkitError, build_environment
+
+    for problem in setting_problems(os.environ):
+        sys.stderr.write(f"ptxsw: {problem}\n")
+    try:
+        environ = build_environment(os.environ)
+    except ToolkitError as error:
+        raise CommandError(str(error)) from error
+    environ |= server_client.begin(environ)
+    try:
+        os.execvpe(command[0], command, environ)
+    except OSError as error:
+        raise CommandError(f"{command[0]}: {error.strerror}") from error
