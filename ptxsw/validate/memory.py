@@ -147,8 +147,10 @@ class Memory:
         terms: Terms,
         solver: Solver,
         ordered: Callable[[Term, tuple[Term, ...]], bool] = lambda *_: False,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        self.terms = terms
+        """`check` ends what takes too long."""
+        self.terms, self.check = terms, check
         self._ordered = ordered
         self._solver = solver
         self._aliasing = Aliasing(terms)

@@ -180,6 +180,7 @@ class Runner:
                     path.end = End("exit", path.position - 1)
                     break
                 steps += 1
+                self.memory.check()
                 if steps > limit or len(done) + len(work) > MAX_PATHS:
                     raise GiveUp("a part of the text has too many paths to be compared")
                 other = self.step(path)

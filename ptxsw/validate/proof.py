@@ -80,7 +80,7 @@ class Validation:
             self.terms, self.solver, exact=any(map(is_inequality, claims)),
             unwraps=self._unwraps if NO_WRAP in assume else None, check=budget.check,
         )  # fmt: skip
-        self.memory = Memory(self.terms, self.solver, self.equality.ordered)
+        self.memory = Memory(self.terms, self.solver, self.equality.ordered, budget.check)
         self.old, self.new = Text(self.terms, *old), Text(self.terms, *new)
         self.images = Images((self.old, self.new), edits.images, claims)
         self.meetings = Meetings(lambda: self.versions)

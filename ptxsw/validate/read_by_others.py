@@ -47,9 +47,11 @@ class ReadByOthers:
         if mask is None or known.truth(self._view.whole(mask)) is not True:
             return None
         near = [t for t in old.touches if _surely_comes(old.events[touch.before : t.before])]
-        near.sort(key=lambda t: not t.nc)  # these tell more: that nobody writes the bytes
         read: Touch | None = None
         for target, case in self._cases(touch.target, tuple(given), 0):
+            # Those by `.nc` tell more: that nobody writes the bytes. Then the likely ones.
+            likely = [(not t.nc, self._far(t.target.place, target.place)) for t in near]
+            near = [near[n] for n in sorted(range(len(near)), key=likely.__getitem__)]
             read = next((t for t in near if self._covers(t, touch, target, case)), None)
             if read is None:
                 return None
@@ -113,6 +115,10 @@ class ReadByOthers:
         tried = zip(self._tried(a), self._tried(b), strict=True)
         distances = {wrapped(x - y, a.width) for x, y in tried}
         return distances.pop() if len(distances) == 1 else None
+
+    def _far(self, a: Term, b: Term) -> int:
+        """How far two addresses are from each other for some numbers."""
+        return abs(wrapped(self._tried(a)[0] - self._tried(b)[0], b.width))
 
     def _stride(self, place: Term) -> int:
         """How far the next lane's address seems to be, in bytes: tried on numbers, and proved

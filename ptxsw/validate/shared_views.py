@@ -77,7 +77,9 @@ class SharedViews:
             return None
         declared = self._bases(read.own.place)
         mine = declared or self._by_instruction(olds, read.own, loads=True)
-        if mine is None or (read.target.space == "generic" and self._writes_shared):
+        if mine is None or (
+            read.target.space == "generic" and self._may_see_shared(position, olds, read.epoch)
+        ):
             return None
         assumed: frozenset[str] = frozenset()
         for others in self._before(position, olds, read.epoch):
@@ -113,13 +115,47 @@ class SharedViews:
         distance = self._memory.distance(part.place, whole.place)
         return distance is not None and 0 <= distance <= whole.size - part.size
 
-    @cached_property
-    def _writes_shared(self) -> bool:
-        """May anything be written to shared memory by its name? A generic address may lie there."""
+    def _may_see_shared(self, position: int, olds: Sequence[Path], epoch: int) -> bool:
+        """May lanes see different things in shared memory, where a generic address may lie, since
+        it was written by its name: before the epoch with no barrier of the block between, or in
+        it?"""
+        writes = self._shared_writes
+        if not writes:
+            return False
+        begins = {position}
+        if epoch:
+            ended = self._ends(olds, epoch)
+            begins = {index for index in ended if not is_barrier(self._instruction(index))}
+            if not ended:
+                return True
+        end = len(self._trace.cfg.instructions)
+        if not all(map(_is_plain, map(self._instruction, writes))) or end in begins:
+            return True
+        if any(self._shared_reaching.reaching(index) for index in begins):
+            return True
         return any(
-            isa.space(i) == "shared" and isa.effects(i.opcode, i.modifiers) & isa.Effect.WRITE
-            for i in self._trace.cfg.instructions
+            touch.index in writes and begin <= touch.before <= until
+            for old in olds
+            for begin, until in [_events_of(old, epoch)]
+            for touch in old.touches
         )
+
+    @cached_property
+    def _shared_writes(self) -> frozenset[int]:
+        """What writes shared memory by its name."""
+        return frozenset(
+            index
+            for index, i in enumerate(self._trace.cfg.instructions)
+            if isa.space(i) == "shared" and isa.effects(i.opcode, i.modifiers) & isa.Effect.WRITE
+        )
+
+    @cached_property
+    def _shared_reaching(self) -> ReachingStores:
+        spans = {self._instruction(index).span for index in self._shared_writes}
+        return ReachingStores(self._trace, lambda i: i.span in spans, lambda _: False)
+
+    def _instruction(self, index: int) -> Instruction:
+        return self._trace.cfg.instructions[index]
 
     def _bases(self, place: Term) -> frozenset[Term] | None:
         """The pointers of an address, if declarations name them all: what was read from memory has
@@ -169,12 +205,7 @@ class SharedViews:
         if epoch == 0:
             yield from self._at(position)
             return
-        ends = {
-            event.index
-            for old in olds
-            for event in old.events
-            if event.epoch == epoch - 1 and clobbers(event.instruction)
-        }
+        ends = self._ends(olds, epoch)
         if not ends:
             yield None  # nothing is known of such an epoch
         for index in sorted(ends):
@@ -182,6 +213,15 @@ class SharedViews:
             if not is_barrier(instruction):
                 yield from self._at(index)
                 yield self._pointers(index) if may_write(instruction) else ORDER
+
+    def _ends(self, olds: Sequence[Path], epoch: int) -> set[int]:
+        """With what the epoch before ends."""
+        return {
+            event.index
+            for old in olds
+            for event in old.events
+            if event.epoch == epoch - 1 and clobbers(event.instruction)
+        }
 
     def _at(self, position: int) -> Iterable[Pointers | str]:
         if position >= len(self._trace.cfg.instructions):
@@ -198,6 +238,7 @@ class SharedViews:
         them?"""
         begin, end = _events_of(old, read.epoch)
         stores: list[Touch] = []
+        compared = self._may_be_compared(read)
         for touch in old.touches:
             if touch.target.space in PRIVATE or not begin <= touch.before <= end:
                 continue
@@ -208,7 +249,7 @@ class SharedViews:
                 continue  # what it gives is told from what memory held before the stores
             elif any(store.target in touch.behind for store in stores):
                 continue  # it gives something else: what that store has left
-            elif stores and self._may_be(touch.target, read):
+            elif stores and (compared or self._may_be(touch.target, read)):
                 few = len(stores) <= _MAX_STORES
                 if not few or not all(self._misses(s.target, read) for s in stores):
                     return False
@@ -216,11 +257,10 @@ class SharedViews:
         return True
 
     def _may_be(self, load: Bytes, read: Read) -> bool:
-        """Is a load likely to be of these bytes? Where no index wraps, equal addresses are equal
-        for any numbers, unless they are so only where a comparison has shown two lanes' pointers or
-        quotients to be the same."""
+        """Is a load likely to be of these bytes, where no comparison between lanes counts? Where no
+        index wraps, equal addresses are equal for any numbers."""
         place, size = read.target.place, read.target.size
-        if load.place.width != place.width or self._may_be_compared(read):
+        if load.place.width != place.width:
             return True
         tried = zip(self._tried(load.place), self._tried(place), strict=True)
         distances = (wrapped(x - y, place.width) for x, y in tried)
@@ -228,7 +268,7 @@ class SharedViews:
 
     def _may_be_compared(self, read: Read) -> bool:
         """Is there anything in an address of another lane that may be equal to this lane's by a
-        test alone?"""
+        test alone: one that has shown two lanes' pointers or quotients to be the same?"""
         place, own = read.target.place, unknowns(read.own.place)
         new = (node for node in unknowns(place) if node not in own)
         lanes = {self._terms.atom(n, 32, *SPECIALS[n]) for n in ("%tid.x", "%laneid")}
@@ -267,6 +307,12 @@ class SharedViews:
         mine, other = (AccessView(t, self._true, frozenset()) for t in (stored, loaded))
         proof = prove_disjoint(self._terms, self._solver, mine, stored_bytes, other, size)
         return proof is not None
+
+
+def _is_plain(write: Instruction) -> bool:
+    """Is it a store to this block's shared memory, which its barriers order?"""
+    own = "shared" in write.modifiers or "shared::cta" in write.modifiers
+    return write.opcode == "st" and own
 
 
 def _events_of(path: Path, epoch: int) -> tuple[int, int]:

@@ -85,7 +85,11 @@ ABOVE = {
     "ld.global.u64 %rd9, [%rd1];\nst.f32 [%rd9], %f5;": NEVER,  # the same pointer again
     "ld.global.u64 %rd9, [%rd1+8];\nst.f32 [%rd9], %f5;": RACE,
     "st.shared.f32 [%r1], %f5;": NEVER,  # a generic address may lie there
-    "st.shared.f32 [%r1], %f5;\nbar.sync 0;": NEVER,
+    "st.shared.f32 [%r1], %f5;\nbar.sync 0;": FREE,
+    "st.shared.f32 [%r1], %f5;\nmembar.gl;": NEVER,
+    "st.shared::cluster.f32 [%r1], %f5;\nbar.sync 0;": NEVER,  # another block's
+    "atom.shared.add.u32 %r2, [%r1], 1;\nbar.sync 0;": NEVER,  # not followed
+    "bar.sync 0;\nst.shared.f32 [%r1], %f5;": NEVER,
     "st.local.f32 [%r1], %f5;": NEVER,  # not followed
     "selp.b64 %rd9, %rd4, %rd3, %p1;\nst.f32 [%rd9], %f5;": NEVER,
     "membar.gl;": RACE,
