@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.batches import alone
 from ptxsw.change import Change, Refusal
-from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME, PLANNING, Budget, OutOfTime
+from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget, OutOfTime
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.kernel_progress import Progress, RewrittenState, rewritten
@@ -30,6 +30,7 @@ from ptxsw.target import plain_name
 
 # Of most kernels nothing is written: what weighs and checks is imported by the functions that do.
 if TYPE_CHECKING:
+    from ptxsw.codegen.splice import Edit
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
     from ptxsw.emulator.trace import Trace
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ptxsw.rewrites.weighing import Asking, Weighed
     from ptxsw.toolchain.tuned import Tuned
 
+    Text = tuple[tuple[Edit, ...], Module]
     Steps = Generator[Question, Answered, "Progress"]
 
 _SHUFFLES = frozenset({SHUFFLE, UNIFORM_LOOPS})
@@ -221,47 +223,53 @@ class Passes:
     # ------------------------------------------------------------ writing
 
     def _write(self, one: Rewrite, each: Progress, made: Made) -> None:
-        """Splice what a rewrite wrote, and check it. Of a kernel whose time runs out meanwhile the
-        changes are kept that were checked by then."""
-        from ptxsw.rewrites import joint
-
+        """Splice what a rewrite wrote, and check it. Where that fails, the part of the changes is
+        kept that is proved right."""
         each.rest()
-        late_check = self._is_weighed(one)
-        for share in (CHECKING, 1.0):
-            since = each.composed(one.lower(made.kernel, made.changes))
-            module = parse(rewritten(each.excerpt.module.source, since))
-            try:
-                problem = None if late_check else self._problem(made, module, share)
-            except OutOfTime as late:
-                if not late.done or share == 1.0:
-                    self._give_up(each, len(each.made) - 1, OUT_OF_TIME)
-                    return
-                made = each.made[-1] = joint.reduced(made, late.done)
-                continue
-            if problem is not None:
-                others = joint.with_less(made, problem)
-                if others is None:
-                    self._give_up(each, len(each.made) - 1, problem)
-                    return
-                each.made[-1] = others
-                self._write(one, each, others)
-                return
-            each.since, each.module, each.trace = since, module, None
-            each.function = module.kernel(each.function.name)
-            number = len(each.made) - 1
-            each.states.append(
-                RewrittenState(number, module, each.function, since, checked=not late_check)
-            )
+        if self._is_weighed(one):
+            self._keep(each, made, self._text(one, each, made), checked=False)
             return
+        from ptxsw.rewrites.parts import attempts
+
+        tried, right = attempts(made), None
+        try:
+            part, share = next(tried)
+            while True:
+                text = self._text(one, each, part)
+                problem = self._problem(part, text[1], share)
+                right = right if problem is not None else text
+                part, share = tried.send(problem)
+        except StopIteration as end:
+            outcome: Made | str = end.value
+        if isinstance(outcome, str) or right is None:
+            self._give_up(each, len(each.made) - 1, str(outcome))
+        else:
+            self._keep(each, outcome, right, checked=True)
+
+    def _text(self, one: Rewrite, each: Progress, made: Made) -> Text:
+        """What the changes make of the kernel: the edits, and the text read again."""
+        since = each.composed(one.lower(made.kernel, made.changes))
+        return since, parse(rewritten(each.excerpt.module.source, since))
+
+    def _keep(self, each: Progress, made: Made, text: Text, *, checked: bool) -> None:
+        number = len(each.made) - 1
+        each.made[number] = made
+        each.since, each.module = text
+        each.trace, each.function = None, each.module.kernel(each.function.name)
+        state = RewrittenState(number, each.module, each.function, each.since, checked=checked)
+        each.states.append(state)
 
     def _problem(self, made: Made, text: Module, share: float) -> str | None:
         """Why the text that was written is not taken; None where it is right, or where a stand-in
-        wrote it. Raises OutOfTime."""
+        wrote it."""
         if self._stand_in is not None and made.rewrite == self._stand_in.name:
             return None
         from ptxsw import checking
 
-        return checking.problem(made, text, share)
+        try:
+            return checking.problem(made, text, share)
+        except OutOfTime:
+            return OUT_OF_TIME
 
     # ------------------------------------------------------------ weighing
 
@@ -335,10 +343,7 @@ class Passes:
     def _late_problem(self, each: Progress, state: RewrittenState) -> str | None:
         """Why a text is not right that was not checked when it was written."""
         made = each.made[state.number]
-        try:
-            problem = self._problem(made, state.module, 1.0)
-        except OutOfTime:
-            return OUT_OF_TIME
+        problem = self._problem(made, state.module, 1.0)
         state.checked = problem is None
         return problem
 

@@ -24,8 +24,9 @@ from ptxsw.emulator.samples import Samples
 from ptxsw.emulator.show import show
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.terms import Terms
-from ptxsw.verify.lanes import Lanes, Shuffle, parts
+from ptxsw.validate import Proved as Equal
 from tests import hard
+from tests.validate.test_warp import AFTER, BEFORE, SHUFFLE, judged
 
 DEPTH = 50_000
 
@@ -195,21 +196,13 @@ def test_conditions_as_deep() -> None:
         condition = TERMS.and_(condition, other) if n % 2 else TERMS.or_(condition, other)
     need = NoOverflow(THREAD, 1, False)
     discharge(TERMS, Solver(), need, frozenset({condition}))
-    assert list(parts(TERMS, condition))
 
 
 def test_shuffles_of_shuffles() -> None:
     """A text may shuffle what it has shuffled, as often as it likes."""
-    terms = Terms()
-    lane = terms.atom("%laneid", 32, Variance.LANE, 31)
-    view = Lanes(terms, lane)
-    value = start = terms.atom("start", 32, Variance.LANE)
-    one, clamp, whole = terms.const(1, 32), terms.const(31, 32), terms.const(1, 1)
-    for n in range(DEPTH // 10):
-        shuffled = terms.fresh("shuffled", 32)
-        mode = "bfly" if n % 2 else "down"
-        view.shuffles[shuffled] = Shuffle(mode, value, one, clamp, whole)
-        value = terms.ite(terms.eq(lane, terms.const(n % 64, 32)), value, shuffled)
-    found = {n: view.origin(view.at(value, n)) for n in range(32)}
-    assert all(origin is not None and origin[0] is start for origin in found.values())
-    assert len({view.pattern(value, n, lambda _: True) for n in range(32)}) > 1
+    own = next(line for line in SHUFFLE.splitlines() if line.startswith("@%sw_own"))
+    lines = [f"shfl.sync.down.b32 %sw_index, %sw_near, {1 + n % 2}, 31, %sw_mask;\n"
+             f"add.s32 %sw_near, %sw_index, {n};" for n in range(DEPTH // 100)]  # fmt: skip
+    text = AFTER.replace(own, "\n".join((own, "mov.b32 %sw_near, %sw_src;", *lines)))
+    assert text != AFTER
+    assert isinstance(judged(BEFORE, text), Equal)

@@ -14,17 +14,15 @@ PLANNING = 0.5
 still to be written and checked."""
 
 CHECKING = 0.75
-"""The share after which what is still unchecked is given up. What was checked is written and
-checked by itself, which takes no longer than the first time."""
+"""The share after which a check of all that was written is given up: the rest is for one of part of
+it."""
 
 
 class OutOfTime(Exception):
-    """The time of a kernel, or the share of it that a task has, is spent. `done` is what the task
-    had finished: positions of instructions."""
+    """The time of a kernel, or the share of it that a task has, is spent."""
 
-    def __init__(self, done: frozenset[int] = frozenset()) -> None:
+    def __init__(self) -> None:
         super().__init__(OUT_OF_TIME)
-        self.done = done
 
 
 class Budget:
@@ -56,6 +54,12 @@ class Budget:
     @property
     def used(self) -> float:
         return self._used + (0.0 if self._since is None else thread_time() - self._since)
+
+    def until(self, share: float) -> Budget:
+        """A budget that ends where this share of it is spent."""
+        part = Budget(share * self.seconds)
+        part._used, part._since = self._used, self._since
+        return part
 
     def spent(self, share: float = 1.0) -> bool:
         """Is this share of the time gone?"""

@@ -67,20 +67,24 @@ def without(
     return replace(draft, plan=plan, kept=_sorted((*draft.kept, *kept))), tuple(kept)
 
 
-def groups(drafts: Sequence[CandidatePlan]) -> list[Component]:
-    """The rows in which some draft makes a shuffle, in program order."""
-    rows, units = _Union(), _Union()
-    shuffled: set[int] = set()
-    for draft in drafts:
-        for rewrite in draft.plan.rewrites:
-            for part in rewrite.parts:
-                rows.join(rewrite.dest, part.source)
-            if not rewrite.is_copy:
-                shuffled.add(rewrite.dest)
+def connected(served: Iterable[ServedLoad]) -> list[frozenset[int]]:
+    """The rows of some loads and their sources, in program order."""
+    rows = _Union()
+    for rewrite in served:
+        for part in rewrite.parts:
+            rows.join(rewrite.dest, part.source)
     members: dict[int, set[int]] = {}
     for load in rows.members():
         members.setdefault(rows.find(load), set()).add(load)
-    by_root = {root: loads for root, loads in members.items() if loads & shuffled}
+    return sorted(map(frozenset, members.values()), key=min)
+
+
+def groups(drafts: Sequence[CandidatePlan]) -> list[Component]:
+    """The rows in which some draft makes a shuffle, in program order."""
+    units = _Union()
+    served = [rewrite for draft in drafts for rewrite in draft.plan.rewrites]
+    shuffled = {rewrite.dest for rewrite in served if not rewrite.is_copy}
+    by_root = {min(loads): loads for loads in connected(served) if loads & shuffled}
     nests = {index: nest for draft in drafts for index, nest in _nests(draft.plan).items()}
     for root, loads in by_root.items():
         for dest in loads & shuffled:
@@ -88,10 +92,7 @@ def groups(drafts: Sequence[CandidatePlan]) -> list[Component]:
             units.join(root, -2 - 2 * segment)
             if dest in nests:
                 units.join(root, -1 - 2 * nests[dest])
-    return [
-        Component(frozenset(loads), units.find(root))
-        for root, loads in sorted(by_root.items(), key=lambda item: min(item[1]))
-    ]
+    return [Component(loads, units.find(root)) for root, loads in by_root.items()]
 
 
 def combine(

@@ -1,7 +1,7 @@
 """Are two PTX texts equal? A proof where one is found, the machine otherwise.
 
-`ptxsw.verify(a, b)` is `ptxsw.verify.verdict.verify(a, b)`. `ptxsw.verify.local` is the quick check
-of what `optimize` wrote; importing it imports no numpy.
+`ptxsw.verify(a, b)` is `ptxsw.verify.verdict.verify(a, b)`; importing the package alone imports no
+numpy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Is there a proof that two kernels are equal?
-
-`ptxsw.validate` is asked first: it sees the two texts and no rule of any rewrite. What it cannot
-follow yet (values that cross branches which lanes take differently) is proved by the rules of the
-shuffles, on the first kernel (`symbolic.py`).
-"""
+"""Is there a proof that two kernels are equal? By `ptxsw.validate`, from the two texts."""
 
 from __future__ import annotations
 
@@ -14,38 +9,40 @@ from msgspec import Struct
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.ir import Function, Instruction, Module
 from ptxsw.validate import Outcome, Proved, validate
-from ptxsw.verify import symbolic
 from ptxsw.verify.inferred_layout import layouts
-from ptxsw.verify.symbolic import Unproved
 
 SECONDS = 60.0
 """CPU time of a proof: real kernels take a few seconds, and past a minute few proofs succeed."""
 
 
 class Proof(Struct, frozen=True):
-    """The kernels are equal on some assumptions. `alone`: from the two texts alone; `unchanged`:
-    they are the same instructions; `loops` were found to be gone round by all lanes together."""
+    """The kernels are equal on some assumptions. `unchanged`: they are the same instructions;
+    `loops` were found to be gone round by all lanes together."""
 
     assumptions: tuple[str, ...] = ()
-    alone: bool = True
     unchanged: bool = False
     loops: int = 0
+
+
+class Unproved(Struct, frozen=True):
+    """Nothing is proved."""
+
+    reason: str
 
 
 def prove(first: Module, second: Module, name: str) -> Proof | Unproved:
     """Is a kernel of `second` equal to that of `first`? Raises ParseError."""
     old, new = _kernel(first, name), _kernel(second, name)
+    reasons: list[str] = []
     try:
         for outcome in _outcomes((first, old), (second, new)):
             if isinstance(outcome, Proved):
                 same = [*map(_said, old.body.instructions)] == [*map(_said, new.body.instructions)]
                 return Proof(outcome.assumptions, unchanged=same, loops=outcome.loops)
+            reasons.append(str(outcome))
     except OutOfTime:
         return Unproved(f"a proof would take more than {SECONDS:.0f} s")
-    proof = symbolic.prove(first, second, name)
-    if isinstance(proof, Unproved):
-        return proof
-    return Proof(proof.assumptions, alone=False, unchanged=not proof.rewrites)
+    return Unproved(reasons[0])
 
 
 def _outcomes(old: tuple[Module, Function], new: tuple[Module, Function]) -> Iterator[Outcome]:

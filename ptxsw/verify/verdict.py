@@ -14,8 +14,7 @@ from ptxsw.parser import parse
 from ptxsw.simt.run import require_64_bits
 from ptxsw.verify.differential import Comparison, Difference, compare
 from ptxsw.verify.launches import Launch, invent
-from ptxsw.verify.proving import Proof, prove
-from ptxsw.verify.symbolic import Unproved
+from ptxsw.verify.proving import Proof, Unproved, prove
 
 SEEDS = (1, 2, 3)
 

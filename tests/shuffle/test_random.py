@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ptxsw.checking import UNCHECKED
 from ptxsw.pipeline import Options, Result, optimize
 from tests.shuffle.random_kernels import Writer
 from tests.shuffle.test_pairs import BLOCKS, WAYS, results
@@ -26,11 +27,12 @@ def kernel(seed: int) -> str:
 
 
 def rewritten(text: str, scheme: str, form: str) -> Result:
-    """The kernel in one scheme and form, which must not be given up for a fault of ours."""
+    """The kernel in one scheme and form, of which nothing must be given up but loops that cannot
+    be proved to become uniform."""
     result = optimize(text, Options(mode="force", scheme=scheme, form=form))
     (done,) = result.report.kernels
-    faults = {r.reason for r in done.refusals or () if "a bug in ptxsw" in r.reason}
-    assert not faults, (scheme, form)
+    faults = {r.reason for r in done.refusals or () if UNCHECKED in r.reason}
+    assert not faults or form == "uniform", (scheme, form)
     return result
 
 

@@ -93,11 +93,10 @@ class Line:
     arches: tuple[str, ...] = ()
     wrong: str = ""
     notes: tuple[str, ...] = ()
-    alone: bool = False  # proved from the two texts, without any rule of a rewrite
 
     def __str__(self) -> str:
         made = f"{self.shuffles} shuffles {self.copies} copies {self.loops} loops"
-        held = f"proved{' from the texts' if self.alone else ''}, " if self.proved else ""
+        held = "proved, " if self.proved else ""
         arches = "/".join(a.removeprefix("sm_") for a in self.arches) or "none"
         said = self.wrong or (
             f"equal: {held}{self.launches} launches, {self.runs} runs; ptxas {arches}"
@@ -207,7 +206,6 @@ def _kernel(
         wrong, launches, runs, notes = "", 0, 0, (*notes, error.message)
     if not wrong and not line.proved and not launches:
         wrong = "NOT DECIDED"
-    alone = isinstance(proof, Proof) and proof.alone
     return Line(
         line.file,
         line.kernel,
@@ -219,7 +217,6 @@ def _kernel(
         arches,
         wrong,
         notes,
-        alone,
     )
 
 
@@ -317,8 +314,7 @@ def summary(found: Sequence[Line], count: int) -> str:
     ]
     return "\n".join((
         f"{count} texts, {len(found)} rewritten kernels, {len(wrong)} wrong",
-        f"proved: {sum(line.proved for line in found)}, from the two texts alone: "
-        f"{sum(line.alone for line in found)}; run on "
+        f"proved: {sum(line.proved for line in found)}; run on "
         f"{sum(line.launches for line in found)} launches in {sum(line.runs for line in found)} "
         f"runs; accepted by ptxas {sum(len(line.arches) for line in found)} times",
         *by_way,

@@ -17,7 +17,7 @@ from ptxsw.parser import parse
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.differential import compare
 from ptxsw.verify.launches import Launch, invent
-from ptxsw.verify.symbolic import Unproved, prove
+from ptxsw.verify.proving import Unproved, prove
 from tests.verify.mutators import MUTATORS
 from tests.verify.programs import original, rewritten
 from tests.verify.wrapping import WRAPPING

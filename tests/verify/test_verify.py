@@ -71,7 +71,7 @@ def test_arithmetic_that_is_not_followed_is_equal_but_not_proved() -> None:
     assert isinstance(verdict, Equal)
     assert not verdict.proved
     assert verdict.launches == 15
-    assert "an instruction of the kernels differs (line 12)" in str(verdict)
+    assert "memory may differ after the stores (line 13 of the second)" in str(verdict)
 
 
 def test_a_difference_names_element_thread_and_line() -> None:

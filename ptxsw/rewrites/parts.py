@@ -1,0 +1,161 @@
+"""What is made of a kernel where not all of it can be proved, or not in time: part of it.
+
+Changes that rest on tests of their own go first, then loops that become uniform. What is left of a
+plan is taken apart into rows of loads that no other row needs: halves of them are tried, and halves
+of a half that is refused, until what is wrong stands alone or enough has been tried. Where time is
+short, as many rows are tried as are likely to be proved in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ptxsw.change import Change, Refusal
+from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
+from ptxsw.codegen.lower_shuffle import as_plan
+from ptxsw.cost.select import Choice
+from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME
+from ptxsw.plan import ServedLoad
+from ptxsw.rewrites import joint
+from ptxsw.rewrites.base import Made
+from ptxsw.rewrites.jointly_planned import SHUFFLE, UNIFORM_LOOPS
+from ptxsw.shuffle.candidate_plan import CandidatePlan
+from ptxsw.shuffle.combine import connected, without
+
+MOST = 12
+"""So many texts are tried of one kernel after the first was refused."""
+
+SECONDS_A_LOAD, SECONDS_A_LINE = 1e-3, 1.5e-4
+"""What a served load and an instruction are likely to cost: written, read again, and proved."""
+
+LEAST_SHARE = 8
+"""One part in so many is tried where the time ran out, since as much of it is left."""
+
+Row = frozenset[int]
+"""Loads that share a source, by their positions."""
+
+Attempts = Generator[tuple[Made, float], str | None, Made | str]
+"""What to try next, and the share of the kernel's time until which. Sent is why it could not be
+proved, or None; the end is what was made, the text of which is the last that was proved, or why
+nothing is."""
+
+
+def attempts(made: Made) -> Attempts:
+    """All of what was made, and less of it as long as that is refused."""
+    rows = _rows(made)
+    if rows and len(rows) > (count := _fitting(made, rows)):
+        return (yield from _first_rows(made, rows, count))
+    reason = yield made, CHECKING if rows else 1.0
+    while reason is not None and reason != OUT_OF_TIME:
+        less = _without_tests(made, reason) or _without_loops(made, reason)
+        if less is None:
+            return (yield from _halves(made, _rows(made), reason))
+        made = less
+        reason = yield made, 1.0
+    if reason is None:
+        return made
+    rows = _rows(made)
+    return (yield from _first_rows(made, rows, len(rows) // LEAST_SHARE))
+
+
+# ---------------------------------------------------------------- kinds of changes
+
+
+def _without_tests(made: Made, reason: str) -> Made | None:
+    """What was made less the loads that were taken to other ways, or else the values that are kept
+    over stores: these are refused. None where there is nothing of that or nothing else."""
+    for kind in (JoinedLoad, KeptValue):
+        less = tuple(change for change in made.changes if isinstance(change.detail, kind))
+        others = tuple(change for change in made.changes if not isinstance(change.detail, kind))
+        if less and others:
+            refusals = tuple(Refusal(change.rewrite, change.at, reason) for change in less)
+            return replace(made, changes=others, refusals=(*made.refusals, *refusals))
+    return None
+
+
+def _without_loops(made: Made, reason: str) -> Made | None:
+    """What can be made where no loop becomes uniform, if that was not asked for by name."""
+    loops = [change for change in made.changes if change.rewrite == UNIFORM_LOOPS]
+    kernel = made.kernel
+    if not loops or SHUFFLE not in kernel.considered or kernel.options.form == "uniform":
+        return None
+    kernel = replace(kernel, considered=kernel.considered - {UNIFORM_LOOPS})
+    outcomes = list(joint.find(kernel))
+    changes = tuple(one for one in outcomes if isinstance(one, Change))
+    if not changes:
+        return None
+    refusals = [one for one in outcomes if isinstance(one, Refusal)]
+    refusals += (Refusal(UNIFORM_LOOPS, loop.at, reason) for loop in loops)
+    choice = next((one for one in outcomes if isinstance(one, Choice)), None)
+    return Made(made.rewrite, kernel, changes, tuple(refusals), choice)
+
+
+# ---------------------------------------------------------------- rows of loads
+
+
+def _rows(made: Made) -> list[Row]:
+    """The rows of a plan in program order; none where loops become uniform with it, or where what
+    was made is no plan."""
+    if not joint.is_planned(made) or any(c.rewrite == UNIFORM_LOOPS for c in made.changes):
+        return []
+    return connected(c.detail for c in made.changes if isinstance(c.detail, ServedLoad))
+
+
+def _fitting(made: Made, rows: Sequence[Row]) -> int:
+    """How many rows are likely to be proved in the time for it; one at least."""
+    budget, lines = made.kernel.budget, len(made.kernel.trace.cfg.instructions)
+    left = CHECKING * budget.seconds - budget.used - SECONDS_A_LINE * lines
+    for number, row in enumerate(rows):
+        left -= SECONDS_A_LOAD * len(row)
+        if left < 0:
+            return max(number, 1)
+    return len(rows)
+
+
+def _first_rows(made: Made, rows: Sequence[Row], count: int) -> Attempts:
+    """So many rows, for which there is time."""
+    if not count:
+        return OUT_OF_TIME
+    less = _with_rows(made, rows[:count], dict.fromkeys(rows, OUT_OF_TIME))
+    reason = yield less, 1.0
+    return less if reason is None else reason
+
+
+def _halves(made: Made, rows: Sequence[Row], reason: str) -> Attempts:
+    """Those rows with which the text can be proved, as far as they are tried."""
+    kept: list[Row] = []
+    reasons = dict.fromkeys(rows, reason)
+    untried = _parted(rows)
+    for _ in range(MOST):
+        if not untried or made.kernel.budget.spent(CHECKING):
+            break
+        part = untried.pop()
+        problem = yield _with_rows(made, [*kept, *part], reasons), 1.0
+        if problem is None:
+            kept += part
+        else:
+            reasons.update(dict.fromkeys(part, problem))
+            untried += _parted(part)
+    return _with_rows(made, kept, reasons) if kept else reason
+
+
+def _parted(rows: Sequence[Row]) -> list[Sequence[Row]]:
+    """Two halves, the first of them last; none of a single row."""
+    middle = len(rows) // 2
+    return [rows[middle:], rows[:middle]] if middle else []
+
+
+def _with_rows(made: Made, rows: Sequence[Row], reasons: Mapping[Row, str]) -> Made:
+    """What was made with these rows alone, the loads of the others refused."""
+    kernel = made.kernel
+    kept = frozenset[int]().union(*rows)
+    why = {load: reason for row, reason in reasons.items() for load in row if load not in kept}
+    plan = as_plan(kernel.function, kernel.trace.cfg, made.changes)
+    whole = CandidatePlan("", "", plan, ())
+    left, refused = without(kernel.trace, whole, lambda served: why.get(served.dest))
+    known = {change.at: change.obligations for change in made.changes}
+    changes = tuple(replace(c, obligations=known[c.at]) for c in joint.changes(left.plan, None))
+    refusals = (*made.refusals, *map(joint.refusal, refused))
+    return replace(made, changes=changes, refusals=refusals)
