@@ -36,12 +36,10 @@ _NEAR = 64
 
 
 class _Approach(Struct, frozen=True):
-    """How a distance changes in a turn: by `times`, or `times · of`, where `of` may be what the
-    loop's counter falls by."""
+    """How a distance changes in a turn: by `times`, or `times · of`."""
 
     times: int
     of: Term | None = None
-    by_counter: bool = False
 
 
 class _Meeting(Struct, frozen=True):
@@ -136,17 +134,14 @@ class LoopRanges:
             raise UncountedLoop("the step of an address is too large")
         if not times:
             return _Approach(0)
-        step = self._counter.step
+        if self._counter.step.kind != "const":
+            raise UncountedLoop("the step of the loop counter is not a number")
         if not items:
-            if step.kind != "const":
-                raise UncountedLoop("the step of the loop counter is not a number")
             return _Approach(times)
         of = items[0][0]
         if constant or len(items) > 1 or of.kind not in ("zext", "sext") or of.args[0].width != 32:
             raise UncountedLoop("the step of an address is not a multiple of a 32-bit number")
-        if step.kind != "const" and of.args[0] is not step:
-            raise UncountedLoop("the step of an address is not that of the loop counter")
-        return _Approach(times, of.args[0], of.args[0] is step)
+        return _Approach(times, of.args[0])
 
     # ------------------------------------------------------------ tests
 
@@ -163,11 +158,9 @@ class LoopRanges:
             return
         counter = self._counter
         left, of = self._counting.sum(counter.left), None
-        nearer = abs(times)
-        if counter.step.kind == "const":
-            nearer = -(-nearer // counter.step.value)
+        nearer = -(-abs(times) // counter.step.value)
         last = counter.last - -(-pair.further // nearer)
-        if pair.approach.of is not None and not pair.approach.by_counter:
+        if pair.approach.of is not None:
             most = AddressSum((), 1 << min(LIMIT.bit_length() - 1, 31 - nearer.bit_length() // 2))
             of = self._counting.sum(pair.approach.of)
             yield Compared("le.u32", of, most)
@@ -180,7 +173,6 @@ class LoopRanges:
         groups: dict[tuple[Term, _Approach], list[tuple[int, _Meeting]]] = {}
         for pair in pairs:
             of, steps, rest = pair.approach.of, 0, pair.distance
-            of = None if pair.approach.by_counter else of
             for part, factor in split(pair.distance)[1]:
                 if of is not None and part.kind in ("zext", "sext") and part.args[0] is of:
                     steps = wrapped(factor, 64)

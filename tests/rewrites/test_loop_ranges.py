@@ -251,6 +251,14 @@ def test_why_no_test_can_tell(change: tuple[str, str], reason: str) -> None:
     assert any(why.startswith(reason) for why in told), reasons(result)
 
 
+def test_a_step_that_only_a_launch_knows_for_counter_and_address() -> None:
+    """Other loops of the kernel must not be lost by a test that could not be proved."""
+    text = kernel(ROWS, LOADED).replace("%r3, %r3, 1", "%r3, %r3, %r1")
+    result = made(text)
+    assert result.text == text
+    assert reasons(result)[0].endswith("the step of the loop counter is not a number")
+
+
 def test_too_many_ranges() -> None:
     loads = "\n".join(f"ld.global.f32 %f4, [%rd4+{512 * n}];" for n in range(1, 10))
     text = kernel(f"{loads}\n{UPWARDS}", LOADED)
