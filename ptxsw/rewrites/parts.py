@@ -1,9 +1,9 @@
 """What is made of a kernel where not all of it can be proved, or not in time: part of it.
 
-Changes that rest on tests of their own go first, then loops that become uniform. What is left of a
-plan is taken apart into rows of loads that no other row needs: halves of them are tried, and halves
-of a half that is refused, until what is wrong stands alone or enough has been tried. Where time is
-short, as many rows are tried as are likely to be proved in it.
+Changes that rest on tests of their own go first, then loops that become uniform, then halos. What
+is left of a plan is taken apart into rows of loads that no other row needs: halves of them are
+tried, and halves of a half that is refused, until what is wrong stands alone or enough has been
+tried. Where time is short, as many rows are tried as are likely to be proved in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue
 from ptxsw.codegen.lower_shuffle import as_plan
 from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME
-from ptxsw.plan import ServedLoad
+from ptxsw.plan import Halo, ServedLoad
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import Made
 from ptxsw.rewrites.jointly_planned import SHUFFLE, UNIFORM_LOOPS
@@ -49,7 +49,7 @@ def attempts(made: Made) -> Attempts:
         return (yield from _first_rows(made, rows, count))
     reason = yield made, CHECKING if rows else 1.0
     while reason is not None and reason != OUT_OF_TIME:
-        less = _without_tests(made, reason) or _without_loops(made, reason)
+        less = _without_tests(made, reason) or _without_loops(made, reason) or _without_halos(made)
         if less is None:
             return (yield from _halves(made, _rows(made), reason))
         made = less
@@ -82,14 +82,32 @@ def _without_loops(made: Made, reason: str) -> Made | None:
     if not loops or SHUFFLE not in kernel.considered or kernel.options.form == "uniform":
         return None
     kernel = replace(kernel, considered=kernel.considered - {UNIFORM_LOOPS})
-    outcomes = list(joint.find(kernel))
+    refusals = (Refusal(UNIFORM_LOOPS, loop.at, reason) for loop in loops)
+    return _planned(replace(made, kernel=kernel, refusals=tuple(refusals)))
+
+
+def _without_halos(made: Made) -> Made | None:
+    """What can be made where no halo is loaded, if that scheme was not asked for: behind a store
+    that may be anywhere, nobody knows what another lane would find there."""
+    kernel = made.kernel
+    halos = any(isinstance(change.detail, Halo) for change in made.changes)
+    if not halos or not joint.is_planned(made) or kernel.options.scheme != "auto":
+        return None
+    kernel = replace(kernel, options=replace(kernel.options, scheme="early"))
+    loops = tuple(one for one in made.refusals if one.rewrite == UNIFORM_LOOPS)
+    return _planned(replace(made, kernel=kernel, refusals=loops))
+
+
+def _planned(made: Made) -> Made | None:
+    """What is planned anew for its kernel, with these refusals beside; None where that is
+    nothing."""
+    outcomes = list(joint.find(made.kernel))
     changes = tuple(one for one in outcomes if isinstance(one, Change))
     if not changes:
         return None
-    refusals = [one for one in outcomes if isinstance(one, Refusal)]
-    refusals += (Refusal(UNIFORM_LOOPS, loop.at, reason) for loop in loops)
+    refusals = tuple(one for one in outcomes if isinstance(one, Refusal))
     choice = next((one for one in outcomes if isinstance(one, Choice)), None)
-    return Made(made.rewrite, kernel, changes, tuple(refusals), choice)
+    return Made(made.rewrite, made.kernel, changes, (*refusals, *made.refusals), choice)
 
 
 # ---------------------------------------------------------------- rows of loads

@@ -109,3 +109,13 @@ def test_nothing_is_kept_without_any_time(monkeypatch: pytest.MonkeyPatch) -> No
 
     _, report = rewritten(monkeypatch, check)
     assert {refusal.reason for refusal in report.refusals or ()} == {OUT_OF_TIME}
+
+
+def test_where_a_halo_is_not_proved_no_halo_is_made() -> None:
+    """Behind stores through another pointer; unless the scheme was asked for."""
+    text = kernel(12 * ROW, "stores")
+    for scheme, shuffles in (("auto", 12 * (ROW - 1)), ("early", 12 * (ROW - 1))):
+        options = Options("force", scheme=scheme, rewrites=("shuffle",))
+        (report,) = optimize(text, options).report.kernels
+        assert report.shuffles == shuffles
+        assert {rewrite.scheme for rewrite in report.rewrites or ()} == {"early"}
