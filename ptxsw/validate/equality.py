@@ -413,6 +413,8 @@ class Equality:
             a, b = b, a
         condition, yes, no = a.args
         for arm, case in ((yes, condition), (no, self._terms.not_(condition))):
+            if arm is b:
+                continue
             more = self.settled(assumed(given, case, self._terms))
             if self.known(more).impossible or self._same(arm, b, more, depth + 1):
                 continue

@@ -214,11 +214,15 @@ class Known:
 
     def _made_of(self, term: Term, depth: int) -> bool | None:
         if term.kind in ("and", "or"):
-            sides = [self._truth(side, depth + 1) for side in term.args]
-            deciding = term.kind == "or"
-            if deciding in sides or self._chosen(term):
+            deciding, open_ = term.kind == "or", False
+            for side in term.args:
+                truth = self._truth(side, depth + 1)
+                if truth is deciding:
+                    return deciding
+                open_ = open_ or truth is None
+            if self._chosen(term):
                 return deciding
-            return None if None in sides else not deciding
+            return None if open_ else not deciding
         return self._ranged(term)
 
     def _chosen(self, term: Term) -> bool:

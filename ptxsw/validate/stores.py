@@ -61,19 +61,24 @@ class StoreComparison:
         )
 
     def _covered(self, store: Store, others: Sequence[Store], reason: str, new: bool) -> None:
-        """Every byte of a store is written by one of the others whenever the store is made."""
+        """Every byte of a store is written by one of the others whenever the store is made. Only
+        where those at a known distance do not cover all are the others compared."""
         given = (*self._given, store.guard)
-        rest = uncovered(
-            store.target,
-            ((other.target, other.guard) for other in others),
-            self._distance,
-            lambda guard: self._equality.holds(guard, given),
-        )
-        if rest:
-            example = self._equality.example
-            raise Differ(
-                reason, None if new else store.index, store.index if new else None, example
+        for distance in (self._known_distance, self._distance):
+            rest = uncovered(
+                store.target,
+                ((other.target, other.guard) for other in others),
+                distance,
+                lambda guard: self._equality.holds(guard, given),
             )
+            if not rest:
+                return
+        example = self._equality.example
+        raise Differ(reason, None if new else store.index, store.index if new else None, example)
+
+    def _known_distance(self, a: Bytes, b: Bytes) -> int | None:
+        """`a - b` in bytes, where the two are built on the same sum."""
+        return self._memory.distance(a.place, b.place) if a.space == b.space else None
 
     def _distance(self, a: Bytes, b: Bytes) -> int | None:
         """`a - b` in bytes."""
