@@ -254,7 +254,7 @@ class Subject:
         module = parse(self.text)
         function = next(f for f in module.kernels if f.name == self.program.entry)
         passes = Passes(options, module.targets[0])
-        (made,) = passes.run(Excerpts(module).of(function)).made
+        (made,) = passes.run(Excerpts(module).of(function)).attempts
         (change,) = made.changes
         assert isinstance(change.detail, PermutedBanks)
         lines: defaultdict[str, list[int]] = defaultdict(list)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.ir import Module
-from ptxsw.rewrites.base import Made
+from ptxsw.rewrites.base import Attempt
 from ptxsw.validate import ASSUMPTIONS, Proved, validate
 
 UNCHECKED = "the text written for it could not be proved right"
 
 
-def problem(made: Made, text: Module, share: float = 1.0) -> str | None:
+def problem(attempt: Attempt, text: Module, share: float = 1.0) -> str | None:
     """Why the text that was written is not taken: it does not do what the one before did, or
     whether it does cannot be told. None where it is right. Raises OutOfTime where that share of
     the kernel's time is spent."""
-    kernel = made.kernel
+    kernel = attempt.kernel
     budget = kernel.budget.until(share)
     budget.check()
-    layouts = [c.detail.permutation for c in made.changes if isinstance(c.detail, PermutedBanks)]
+    layouts = [c.detail.permutation for c in attempt.changes if isinstance(c.detail, PermutedBanks)]
     outcome = validate(
         (kernel.module, kernel.function),
         (text, text.kernel(kernel.function.name)),
-        claims=tuple(dict.fromkeys(claim for c in made.changes for claim in c.claims)),
+        claims=tuple(dict.fromkeys(claim for c in attempt.changes for claim in c.claims)),
         assume=kernel.options.assume & ASSUMPTIONS.keys(),
         shared_layout=layouts[0] if layouts else None,
         budget=budget,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ptxsw.emulator.trace import Trace
     from ptxsw.excerpt import Excerpt
     from ptxsw.ir import Function, Module
-    from ptxsw.rewrites.base import Made
+    from ptxsw.rewrites.base import Attempt
     from ptxsw.rewrites.weighing import Scales
 
 
@@ -47,7 +47,7 @@ class Progress(Struct):
     solver: Solver
     budget: Budget
     since: tuple[Edit, ...] = ()
-    made: list[Made] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
     states: list[RewrittenState] = field(default_factory=list)  # after each rewrite that changed it
     weighed: int = 0  # of the states; all of these are kept
     scales: Scales | None = None
@@ -57,8 +57,8 @@ class Progress(Struct):
     def is_measured(self) -> bool:
         """Has a measurement chosen shuffles for it?"""
         return any(
-            made.choice is not None and made.choice.is_measured and made.changes
-            for made in self.made
+            attempt.choice is not None and attempt.choice.is_measured and attempt.changes
+            for attempt in self.attempts
         )
 
     def composed(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
@@ -69,16 +69,16 @@ class Progress(Struct):
 
     def rest(self) -> None:
         """Free what Z3 holds while nothing is asked about this kernel."""
-        for solver in (self.solver, *(made.kernel.solver for made in self.made)):
+        for solver in (self.solver, *(attempt.kernel.solver for attempt in self.attempts)):
             solver.rest()
 
     def drop(self, number: int, reason: str) -> None:
         """Take back the changes of a rewrite, which are right, but not worth it."""
-        made = self.made[number]
-        left = dict.fromkeys((change.rewrite, change.at) for change in made.changes)
+        attempt = self.attempts[number]
+        left = dict.fromkeys((change.rewrite, change.at) for change in attempt.changes)
         refusals = tuple(Refusal(name, at, reason) for name, at in left)
-        kept = tuple(one for one in made.refusals if one.because_of is None)
-        self.made[number] = replace(made, changes=(), refusals=kept + refusals, choice=None)
+        kept = tuple(one for one in attempt.refusals if one.because_of is None)
+        self.attempts[number] = replace(attempt, changes=(), refusals=kept + refusals, choice=None)
 
     def return_to(self, number: int) -> None:
         """Go back to what the kernel was after so many of its changes."""

@@ -24,7 +24,7 @@ from ptxsw.emulator.solver import Solver
 from ptxsw.kernel_progress import Progress, RewrittenState, rewritten
 from ptxsw.parser import parse
 from ptxsw.rewrites import REGISTERS, every, named
-from ptxsw.rewrites.base import Kernel, Made
+from ptxsw.rewrites.base import Attempt, Kernel
 from ptxsw.rewrites.jointly_planned import SHUFFLE, TOGETHER, UNIFORM_LOOPS, leads
 from ptxsw.target import plain_name
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ptxsw.excerpt import Excerpt
     from ptxsw.ir import Module
     from ptxsw.options import Options
-    from ptxsw.rewrites.base import Found, Rewrite
+    from ptxsw.rewrites.base import Outcome, Rewrite
     from ptxsw.rewrites.weighing import Asking, Weighed
     from ptxsw.toolchain.tuned import Tuned
 
@@ -150,11 +150,11 @@ class Passes:
             wrong = None
             if auto and one.name == REGISTERS:  # for the text that is kept
                 wrong = yield from self._weigh(each)
-            made = None if wrong or one.name == given_up else self._find(one, each)
-            if made is not None:
-                each.made.append(made)
-            if made is not None and made.changes:
-                self._write(one, each, made)
+            attempt = None if wrong or one.name == given_up else self._find(one, each)
+            if attempt is not None:
+                each.attempts.append(attempt)
+            if attempt is not None and attempt.changes:
+                self._write(one, each, attempt)
                 if one.requires.shorter_code and not auto:
                     yield from self._keep_shorter(each)
             # Shuffles stand in the way of later rewrites; if ptxas was asked before, they stay
@@ -168,7 +168,7 @@ class Passes:
 
     # ------------------------------------------------------------ finding
 
-    def _find(self, one: Rewrite, each: Progress) -> Made | None:
+    def _find(self, one: Rewrite, each: Progress) -> Attempt | None:
         """What a rewrite has to say of a kernel."""
         span = each.function.span
         if not one.requires.may_apply(each.module.source.text[span.start : span.end]):
@@ -178,7 +178,7 @@ class Passes:
             return None
         kernel = self._kernel(each, one.follows)
         missing = one.requires.missing(each.module)
-        outcomes: list[Found] = []
+        outcomes: list[Outcome] = []
         if missing is None:
             outcomes = list(one.find(kernel))
         elif joined and leads(one.name, kernel):
@@ -192,7 +192,7 @@ class Passes:
             refusals = tuple(one for one in refusals if one.because_of is None)
             refusals += tuple(Refusal(one.name, change.at, reason) for change in changes)
             changes = ()
-        return Made(
+        return Attempt(
             one.name,
             kernel,
             changes,
@@ -222,16 +222,16 @@ class Passes:
 
     # ------------------------------------------------------------ writing
 
-    def _write(self, one: Rewrite, each: Progress, made: Made) -> None:
+    def _write(self, one: Rewrite, each: Progress, attempt: Attempt) -> None:
         """Splice what a rewrite wrote, and check it. Where that fails, the part of the changes is
         kept that is proved right."""
         each.rest()
         if self._is_weighed(one):
-            self._keep(each, made, self._text(one, each, made), checked=False)
+            self._keep(each, attempt, self._text(one, each, attempt), checked=False)
             return
         from ptxsw.rewrites.parts import attempts
 
-        tried, right = attempts(made), None
+        tried, right = attempts(attempt), None
         try:
             part, share = next(tried)
             while True:
@@ -240,34 +240,34 @@ class Passes:
                 right = right if problem is not None else text
                 part, share = tried.send(problem)
         except StopIteration as end:
-            outcome: Made | str = end.value
+            outcome: Attempt | str = end.value
         if isinstance(outcome, str) or right is None:
-            self._give_up(each, len(each.made) - 1, str(outcome))
+            self._give_up(each, len(each.attempts) - 1, str(outcome))
         else:
             self._keep(each, outcome, right, checked=True)
 
-    def _text(self, one: Rewrite, each: Progress, made: Made) -> Text:
+    def _text(self, one: Rewrite, each: Progress, attempt: Attempt) -> Text:
         """What the changes make of the kernel: the edits, and the text read again."""
-        since = each.composed(one.lower(made.kernel, made.changes))
+        since = each.composed(one.lower(attempt.kernel, attempt.changes))
         return since, parse(rewritten(each.excerpt.module.source, since))
 
-    def _keep(self, each: Progress, made: Made, text: Text, *, checked: bool) -> None:
-        number = len(each.made) - 1
-        each.made[number] = made
+    def _keep(self, each: Progress, attempt: Attempt, text: Text, *, checked: bool) -> None:
+        number = len(each.attempts) - 1
+        each.attempts[number] = attempt
         each.since, each.module = text
         each.trace, each.function = None, each.module.kernel(each.function.name)
         state = RewrittenState(number, each.module, each.function, each.since, checked=checked)
         each.states.append(state)
 
-    def _problem(self, made: Made, text: Module, share: float) -> str | None:
+    def _problem(self, attempt: Attempt, text: Module, share: float) -> str | None:
         """Why the text that was written is not taken; None where it is right, or where a stand-in
         wrote it."""
-        if self._stand_in is not None and made.rewrite == self._stand_in.name:
+        if self._stand_in is not None and attempt.rewrite == self._stand_in.name:
             return None
         from ptxsw import checking
 
         try:
-            return checking.problem(made, text, share)
+            return checking.problem(attempt, text, share)
         except OutOfTime:
             return OUT_OF_TIME
 
@@ -296,7 +296,7 @@ class Passes:
         rewrites is not weighed again. The name of a rewrite whose text is not right."""
         each.rest()
         new = each.states[each.weighed :]
-        if {each.made[s.number].rewrite for s in new} <= {REGISTERS} or each.is_measured:
+        if {each.attempts[s.number].rewrite for s in new} <= {REGISTERS} or each.is_measured:
             return self._take_back_wrong(each, len(each.states))
         from ptxsw.cost.dominance import FALLS
         from ptxsw.rewrites.weighing import Scales, WeighedText
@@ -310,7 +310,7 @@ class Passes:
         unsure = {one.name for one in self._rewrites if one.needs_ptxas} | _SHUFFLES
         texts = [WeighedText(each.excerpt.module, lambda: each.original)]
         for state in each.states:
-            sure = unsure.isdisjoint(c.rewrite for c in each.made[state.number].changes)
+            sure = unsure.isdisjoint(c.rewrite for c in each.attempts[state.number].changes)
             texts.append(WeighedText(state.module, partial(self._trace, state), sure))
         weighed = yield from _unhurried(each.scales.choose(texts, each.weighed), each.budget)
         wrong = self._take_back_wrong(each, weighed.kept)
@@ -333,17 +333,17 @@ class Passes:
             reason = None if state.checked else self._late_problem(each, state)
             if reason is None:
                 continue
-            name = each.made[state.number].rewrite
+            name = each.attempts[state.number].rewrite
             self._give_up(each, state.number, reason)
             each.return_to(number)
-            del each.made[state.number + 1 :]
+            del each.attempts[state.number + 1 :]
             return name
         return None
 
     def _late_problem(self, each: Progress, state: RewrittenState) -> str | None:
         """Why a text is not right that was not checked when it was written."""
-        made = each.made[state.number]
-        problem = self._problem(made, state.module, 1.0)
+        attempt = each.attempts[state.number]
+        problem = self._problem(attempt, state.module, 1.0)
         state.checked = problem is None
         return problem
 
@@ -354,7 +354,7 @@ class Passes:
         from ptxsw.cost.counted import NotCounted
         from ptxsw.rewrites.weighing import cannot_count
 
-        number = len(each.made) - 1
+        number = len(each.attempts) - 1
         if not each.states or each.states[-1].number != number or cannot_count(self._arch):
             return
         before = each.states[-2].module if len(each.states) > 1 else each.excerpt.module
@@ -381,15 +381,15 @@ class Passes:
         """Take back what a rewrite has made, and say why. What earlier ones made stays."""
         from ptxsw.rewrites import joint
 
-        made = each.made[number]
-        if joint.is_planned(made):  # what was said of other loads counted on it
-            loads = [load.index for load in global_loads(made.kernel.trace)]
-            loops = [change for change in made.changes if change.rewrite == UNIFORM_LOOPS]
+        attempt = each.attempts[number]
+        if joint.is_planned(attempt):  # what was said of other loads counted on it
+            loads = [load.index for load in global_loads(attempt.kernel.trace)]
+            loops = [change for change in attempt.changes if change.rewrite == UNIFORM_LOOPS]
             refusals = (
-                *(Refusal(made.rewrite, at, reason) for at in loads),
+                *(Refusal(attempt.rewrite, at, reason) for at in loads),
                 *(Refusal(loop.rewrite, loop.at, reason) for loop in loops),
             )
-            each.made[number] = replace(made, changes=(), refusals=refusals, choice=None)
+            each.attempts[number] = replace(attempt, changes=(), refusals=refusals, choice=None)
         else:
             each.drop(number, reason)
 
@@ -426,4 +426,4 @@ def answers(questions: Sequence[Question]) -> Sequence[Answered]:
 
 def _shuffled(each: Progress) -> bool:
     """Are there shuffles in it that the last rewrite made?"""
-    return bool(each.made) and any(c.rewrite in _SHUFFLES for c in each.made[-1].changes)
+    return bool(each.attempts) and any(c.rewrite in _SHUFFLES for c in each.attempts[-1].changes)

@@ -260,12 +260,12 @@ def _named(kernel: model.Kernel) -> model.Kernel:
 def _proofs(each: Progress) -> dict[str, str]:
     """The obligations of each change as SMT-LIB 2, by file name."""
     texts: dict[str, str] = {}
-    for made in each.made:
-        name = made.kernel.function.name
-        for change in made.changes:
-            source = f"-from-{made.line(change.source)}" if change.source is not None else ""
-            stem = f"{name}-{made.line(change.at)}{source}"
-            solver = made.kernel.solver
+    for attempt in each.attempts:
+        name = attempt.kernel.function.name
+        for change in attempt.changes:
+            source = f"-from-{attempt.line(change.source)}" if change.source is not None else ""
+            stem = f"{name}-{attempt.line(change.at)}{source}"
+            solver = attempt.kernel.solver
             claims = dict.fromkeys(solver.smt2(o.claim, o.given) for o in change.obligations)
             texts.update((f"{stem}-{n}.smt2", claim) for n, claim in enumerate(claims))
     return texts

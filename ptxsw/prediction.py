@@ -265,7 +265,7 @@ class _Text:
             report = kernel_report(each)
             effects.append(
                 model.RewriteEffect(
-                    each.made[-1].rewrite, len(report.rewrites or ()) + len(report.loops or ()),
+                    each.attempts[-1].rewrite, len(report.rewrites or ()) + len(report.loops or ()),
                     (before.time.low, after.time.low), (before.time.high, after.time.high),
                     (self._registers_of(function), None if code is None else code.registers),
                 )

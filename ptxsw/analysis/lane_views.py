@@ -27,14 +27,14 @@ class Mentioned:
 
     def of(self, *terms: Term) -> int:
         """All that is mentioned in some terms."""
-        known, together = self._known, 0
+        flags_of, together = self._known, 0
         for term in terms:
-            for node in bottom_up(known, arguments, term):
+            for node in bottom_up(flags_of, arguments, term):
                 flags = _own_mentions(node)
                 for part in node.args:
-                    flags |= known[part]
-                known[node] = flags
-            together |= known[term]
+                    flags |= flags_of[part]
+                flags_of[node] = flags
+            together |= flags_of[term]
         return together
 
 

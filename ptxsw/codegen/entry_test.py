@@ -87,7 +87,7 @@ class _Test(Struct):
     """Writes a test of values that all threads share."""
 
     builder: Builder
-    known: dict[Product, str] = field(default_factory=dict)
+    registers: dict[Product, str] = field(default_factory=dict)
     loaded: dict[Shared, str] = field(default_factory=dict)
     result: str = ""  # the predicate that all so far holds
 
@@ -148,7 +148,7 @@ class _Test(Struct):
         return total
 
     def _product(self, product: Product) -> str:
-        register = self.known.get(product)
+        register = self.registers.get(product)
         if register is None:
             *rest, last = product
             register = self._wide(last)
@@ -157,7 +157,7 @@ class _Test(Struct):
                 first = self._product(tuple(rest))
                 self.builder.at_entry(f"mul.lo.s64 {result}, {first}, {register};")
                 register = result
-            self.known[product] = register
+            self.registers[product] = register
         return register
 
     def _wide(self, value: Shared) -> str:
@@ -165,9 +165,9 @@ class _Test(Struct):
         narrow = self._read(value)
         if value.width == 64:
             return narrow
-        wide = self.known.get((value,))
+        wide = self.registers.get((value,))
         if wide is None:
-            wide = self.known[(value,)] = self.builder.register("wide", "b64")
+            wide = self.registers[(value,)] = self.builder.register("wide", "b64")
             self.builder.at_entry(f"cvt.u64.u32 {wide}, {narrow};")
         return wide
 

@@ -17,7 +17,7 @@ from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError
 
-Made = sass.MachineKernel | AssemblyError
+Assembled = sass.MachineKernel | AssemblyError
 """What ptxas made of a text, or why it refused that."""
 
 
@@ -27,7 +27,7 @@ def read(
     arch: str,
     *,
     timeout: float | None = None,
-) -> tuple[list[Made], str]:
+) -> tuple[list[Assembled], str]:
     """What ptxas makes of a kernel in each of these texts, for an architecture such as "sm_80", and
     a note such as that of `sass.Sass`. Where it refuses one of them, it is asked about each by
     itself. `timeout` is in seconds, for each program run. Raises NoPtxas, BadCubin,
@@ -48,14 +48,14 @@ def read(
 
 def _read(
     texts: Sequence[Module], name: str, arch: str, timeout: float | None
-) -> tuple[list[Made], str]:
+) -> tuple[list[Assembled], str]:
     whole = combined([Question(tuple(texts), name, arch)])
     module = parse(whole.text)
     machine_code = sass.read(
         whole.text, arch, module=module, compared=False, briefly=True, timeout=timeout
     )
     (names,) = whole.names
-    kernels: list[Made] = []
+    kernels: list[Assembled] = []
     for text, own in zip(texts, names, strict=True):
         pairs = zip(
             module.kernel(own).body.instructions, text.kernel(name).body.instructions, strict=True

@@ -28,7 +28,7 @@ from ptxsw.options import Options
 from ptxsw.plan import Plan
 from ptxsw.plan import ServedLoad as ServedLoad
 from ptxsw.report import model
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Kernel, Outcome, Requires
 from ptxsw.rewrites.jointly_planned import FOR_SHUFFLES, SHUFFLE
 from ptxsw.rewrites.shuffle import Shuffle
 
@@ -47,7 +47,7 @@ class UpperBound(Struct, frozen=True):
     follows: ClassVar[frozenset[str]] = frozenset()
     bound: str
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """What `shuffle` finds in the scheme of the paper."""
         options = replace(kernel.options, scheme="paper", form="keep")
         return Shuffle().find(replace(kernel, options=options))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ptxsw.ir import Function, Module
     from ptxsw.kernel_progress import Progress
     from ptxsw.plan import Proof, WrapGuard
-    from ptxsw.rewrites.base import Made
+    from ptxsw.rewrites.base import Attempt
 
 
 def kernel_report(progress: Progress) -> model.Kernel:
@@ -28,7 +28,7 @@ def kernel_report(progress: Progress) -> model.Kernel:
     trace = progress.original
     loads = global_loads(trace)
     name, executed = trace.function.name, trace.statistics.instructions
-    taken = [c.detail for made in progress.made for c in made.changes]
+    taken = [c.detail for attempt in progress.attempts for c in attempt.changes]
     served = [detail for detail in taken if isinstance(detail, ServedLoad)]
     copies = sum(rewrite.is_copy for rewrite in served)
     deltas = [abs(rewrite.delta) for rewrite in served]
@@ -39,11 +39,11 @@ def kernel_report(progress: Progress) -> model.Kernel:
         copies,
         round(sum(deltas) / len(deltas), 4) if deltas else None,
         executed,
-        rewrites=tuple(one for made in progress.made for one in _rewrites(made)),
-        refusals=tuple(one for made in progress.made for one in _refusals(made)),
-        choice=next((one for made in progress.made for one in _choice(made)), None),
+        rewrites=tuple(one for attempt in progress.attempts for one in _rewrites(attempt)),
+        refusals=tuple(one for attempt in progress.attempts for one in _refusals(attempt)),
+        choice=next((one for attempt in progress.attempts for one in _choice(attempt)), None),
         loops=tuple(sorted(
-            (one for made in progress.made for one in _loops(made)), key=lambda loop: loop.line
+            (one for each in progress.attempts for one in _loops(each)), key=lambda loop: loop.line
         )) or None,
         decision=None if progress.decision is None else _decision(progress.decision),
     )  # fmt: skip
@@ -69,35 +69,35 @@ def _cost(figures: ResourceUse) -> model.Cost:
     )
 
 
-def _choice(made: Made) -> Iterator[model.Choice]:
-    if made.choice is not None:
-        gain = made.choice.gain
+def _choice(attempt: Attempt) -> Iterator[model.Choice]:
+    if attempt.choice is not None:
+        gain = attempt.choice.gain
         percent = None if gain is None else round(100 * gain, 2)
-        yield model.Choice(made.choice.by, percent, made.choice.reason)
+        yield model.Choice(attempt.choice.by, percent, attempt.choice.reason)
 
 
-def _loops(made: Made) -> Iterator[model.Loop]:
+def _loops(attempt: Attempt) -> Iterator[model.Loop]:
     """Loops that became uniform, and those that were to."""
-    for change in made.changes:
+    for change in attempt.changes:
         if isinstance(change.detail, UniformLoop):
-            yield model.Loop(made.line(change.at), "uniform", None)
-    for refusal in made.refusals:
+            yield model.Loop(attempt.line(change.at), "uniform", None)
+    for refusal in attempt.refusals:
         if refusal.rewrite == "uniform-loops":
-            yield model.Loop(made.line(refusal.at), "keep", refusal.reason)
+            yield model.Loop(attempt.line(refusal.at), "keep", refusal.reason)
 
 
-def _refusals(made: Made) -> Iterator[model.Refusal]:
-    for refusal in made.refusals:
+def _refusals(attempt: Attempt) -> Iterator[model.Refusal]:
+    for refusal in attempt.refusals:
         if refusal.rewrite != "uniform-loops":
-            yield _refusal(made, refusal)
+            yield _refusal(attempt, refusal)
 
 
-def _refusal(made: Made, refusal: Refusal) -> model.Refusal:
+def _refusal(attempt: Attempt, refusal: Refusal) -> model.Refusal:
     source = refusal.detail if isinstance(refusal.detail, RefusedSource) else None
-    facts = {} if source or not refusal.detail else dict(refusal.detail.facts(made.line))
+    facts = {} if source or not refusal.detail else dict(refusal.detail.facts(attempt.line))
     return model.Refusal(
-        made.line(refusal.at),
-        None if source is None else made.line(source.index),
+        attempt.line(refusal.at),
+        None if source is None else attempt.line(source.index),
         None if source is None else source.delta,
         refusal.reason,
         refusal.rewrite,
@@ -105,53 +105,55 @@ def _refusal(made: Made, refusal: Refusal) -> model.Refusal:
     )
 
 
-def _rewrites(made: Made) -> Iterator[model.Rewrite]:
+def _rewrites(attempt: Attempt) -> Iterator[model.Rewrite]:
     """An entry for each change that is one of an instruction."""
-    for change in made.changes:
+    for change in attempt.changes:
         detail = change.detail
         if isinstance(detail, ServedLoad):
-            yield _served(made, change, detail)
+            yield _served(attempt, change, detail)
         elif change.rewrite not in ("shuffle", "uniform-loops"):
-            facts = dict(detail.facts(made.line))
+            facts = dict(detail.facts(attempt.line))
             yield model.Rewrite(
-                line=made.line(change.at),
-                proof=_proof(made, change.proof),
+                line=attempt.line(change.at),
+                proof=_proof(attempt, change.proof),
                 rewrite=change.rewrite,
                 detail=facts,
             )
 
 
-def _served(made: Made, change: Change, rewrite: ServedLoad) -> model.Rewrite:
+def _served(attempt: Attempt, change: Change, rewrite: ServedLoad) -> model.Rewrite:
     """A load that takes its value from a register, or from another lane."""
-    proof = _proof(made, rewrite.proof)
+    proof = _proof(attempt, rewrite.proof)
     if not rewrite.is_copy:
         guards = (*proof.guards, "whole warp")
         proof = model.Proof(proof.status, proof.assumptions, guards)
     return model.Rewrite(
-        line=made.line(rewrite.dest),
-        source_line=made.line(rewrite.source),
+        line=attempt.line(rewrite.dest),
+        source_line=attempt.line(rewrite.source),
         delta=rewrite.delta,
         scheme=rewrite.scheme,
         form=rewrite.form,
         proof=proof,
-        parts=_parts(made, rewrite),
+        parts=_parts(attempt, rewrite),
         rewrite=change.rewrite,
-        detail=dict(rewrite.facts(made.line)),
+        detail=dict(rewrite.facts(attempt.line)),
     )
 
 
-def _sums(made: Made, guards: Sequence[WrapGuard]) -> Iterator[tuple[str, int]]:
+def _sums(attempt: Attempt, guards: Sequence[WrapGuard]) -> Iterator[tuple[str, int]]:
     """The sums that are tested, with their lines; what is added and taken away is said at once."""
     for guard in guards:
         moved = f"{guard.reg.name}{_added(guard.addend)}"
         if replace(guard, step=-guard.step) not in guards:
-            yield f"{moved}{_added(guard.step)}", made.line(guard.index)
+            yield f"{moved}{_added(guard.step)}", attempt.line(guard.index)
         elif guard.step > 0:
-            yield f"{moved} ± {guard.step}", made.line(guard.index)
+            yield f"{moved} ± {guard.step}", attempt.line(guard.index)
 
 
-def _proof(made: Made, proof: Proof) -> model.Proof:
-    guards = [f"{moved} does not wrap (line {line})" for moved, line in _sums(made, proof.guards)]
+def _proof(attempt: Attempt, proof: Proof) -> model.Proof:
+    guards = [
+        f"{moved} does not wrap (line {line})" for moved, line in _sums(attempt, proof.guards)
+    ]
     if proof.block_shape:
         guards.append("no row of the block wraps inside a warp")
     guards += [
@@ -165,12 +167,12 @@ def _proof(made: Made, proof: Proof) -> model.Proof:
     return model.Proof(status, proof.assumptions, tuple(guards))
 
 
-def _parts(made: Made, rewrite: ServedLoad) -> tuple[model.Part, ...]:
+def _parts(attempt: Attempt, rewrite: ServedLoad) -> tuple[model.Part, ...]:
     """Nothing where the one source and its lane say it all."""
     if len(rewrite.parts) == 1 and not rewrite.parts[0].mirror and not rewrite.parts[0].element:
         return ()
     return tuple(
-        model.Part(made.line(part.source), part.element, part.delta, part.mirror)
+        model.Part(attempt.line(part.source), part.element, part.delta, part.mirror)
         for part in rewrite.parts
     )
 

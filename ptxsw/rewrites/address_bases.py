@@ -94,27 +94,27 @@ class Addresses:
         gain = self._cost.of() - self._cost.of(moved, kept=kept) - len(bases)
         return LoopBases(bases, (), tuple(one.index for group in chosen for one in group), gain)
 
-    def with_pointers(self, found: LoopBases, counter: LoopCounter | None) -> LoopBases:
+    def with_pointers(self, bases: LoopBases, counter: LoopCounter | None) -> LoopBases:
         """The same with pointers for products, where these save more. Without a counter only those
         that need no test."""
         read = {
             at: (register, product)
-            for at, register in self._products(found.moved)
+            for at, register in self._products(bases.moved)
             if (product := self._read_product(self.sums.values[at], counter)) is not None
         }
-        kept = frozenset(base.index for base in found.bases)
-        before = self._cost.of(found.moved, kept=kept)
+        kept = frozenset(base.index for base in bases.bases)
+        before = self._cost.of(bases.moved, kept=kept)
         given = frozenset(read)
-        left = self._cost.of(found.moved, given, kept)
+        left = self._cost.of(bases.moved, given, kept)
         for at in sorted(read, reverse=True):  # addresses may share a product: all go, or none
-            more = self._cost.of(found.moved, given - {at}, kept)
+            more = self._cost.of(bases.moved, given - {at}, kept)
             if more - left <= _INCREMENT:
                 given, left = given - {at}, more
         chosen = [(at, *read[at]) for at in sorted(given)]
         pointers = tuple(Pointer(at, reg.name, one.start, one.step) for at, reg, one in chosen)
         indices = tuple(index for _, _, one in chosen for index in one.indices)
-        gain = found.gain + before - left - _INCREMENT * len(pointers)
-        return LoopBases(found.bases, pointers, (*found.indices, *indices), gain)
+        gain = bases.gain + before - left - _INCREMENT * len(pointers)
+        return LoopBases(bases.bases, pointers, (*bases.indices, *indices), gain)
 
     # ------------------------------------------------------------ sums with an index
 

@@ -48,7 +48,7 @@ from ptxsw.rewrites.bank_choice import (
     stays,
     ways,
 )
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 
 _COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
@@ -66,7 +66,7 @@ class BankConflicts:
     )
     follows: ClassVar[frozenset[str]] = frozenset()
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """One change of all shared accesses, or the reason why a kernel keeps its conflicts."""
         scene = scene_of(kernel)
         conflicts = [t for t in scene.before if ways(t, stays) > 1]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ptxsw.ir import Function, Module
     from ptxsw.options import Options
 
-Found: TypeAlias = "Change | Refusal | Choice"
+Outcome: TypeAlias = "Change | Refusal | Choice"
 
 
 class Requires(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Kernel(Struct, frozen=True):
         return self.module.source.line(self.trace.cfg.instructions[index].span.start)
 
 
-class Made(Struct, frozen=True):
+class Attempt(Struct, frozen=True):
     """What one rewrite did to a kernel, or left alone in it."""
 
     rewrite: str
@@ -118,7 +118,7 @@ class Search(Protocol):
         """Instructions whose operands the trace must have."""
         ...
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes that are proved right and worth making, what is left alone with the reason,
         and at most one choice."""
         ...
@@ -162,7 +162,7 @@ class Deferred(Struct, frozen=True):
     def follows(self) -> frozenset[str]:
         return self.search.follows
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         return self.search.find(kernel)
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:

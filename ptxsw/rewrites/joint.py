@@ -15,7 +15,7 @@ from ptxsw.codegen.lower_shuffle import lower as _lower
 from ptxsw.codegen.splice import Edit
 from ptxsw.codegen.version_region import as_written
 from ptxsw.plan import Plan, Proof
-from ptxsw.rewrites.base import Found, Kernel, Made
+from ptxsw.rewrites.base import Attempt, Kernel, Outcome
 from ptxsw.rewrites.jointly_planned import (
     LOAD_ELIMINATION,
     SHUFFLE,
@@ -28,13 +28,13 @@ from ptxsw.shuffle.candidate_plan import RefusedLoad
 from ptxsw.shuffle.legality import Legality
 
 
-def is_planned(made: Made) -> bool:
+def is_planned(attempt: Attempt) -> bool:
     """Is what was made one plan, and nothing beside it?"""
-    alone = any(isinstance(change.detail, KeptValue | JoinedLoad) for change in made.changes)
-    return made.rewrite in TOGETHER and not alone
+    alone = any(isinstance(change.detail, KeptValue | JoinedLoad) for change in attempt.changes)
+    return attempt.rewrite in TOGETHER and not alone
 
 
-def find(kernel: Kernel) -> Iterator[Found]:
+def find(kernel: Kernel) -> Iterator[Outcome]:
     """The changes of all of these rewrites that are considered."""
     if kernel.trace.statistics.timed_out:
         reason = f"the symbolic run took more than {kernel.options.budget_s:g} s"

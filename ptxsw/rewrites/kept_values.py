@@ -55,7 +55,7 @@ def kept_values(
     are the accesses that meet."""
     if kernel.trace.statistics.timed_out or kernel.budget.spent(PLANNING):
         return
-    pairs = list(Pairs(kernel, same_bytes).found())
+    pairs = list(Pairs(kernel, same_bytes).kept())
     if not pairs:
         return
     always = Stores(kernel, None)
@@ -137,7 +137,7 @@ class Pairs:
         instructions = enumerate(self.cfg.instructions)
         return [at for at, one in instructions if hazard(one, at in followed)]
 
-    def found(self) -> Iterator[KeptValue]:
+    def kept(self) -> Iterator[KeptValue]:
         """The pairs with a store at the source or between; all others are plain repeats."""
         for accesses in self.same_bytes:
             for number, access in enumerate(accesses):
@@ -263,11 +263,11 @@ class Stores:
         near = (_distance(terms, a.address, b.address) for a, b in pairs)
         if all(d is not None and (d >= store.bytes or -d >= load.bytes) for d in near):
             return True
-        known = all(
+        apart_here = all(
             prove_disjoint(terms, solver, b, store.bytes, a, load.bytes) is not None
             for a, b in pairs
         )
-        return known or self._apart_in_grid(load, store)
+        return apart_here or self._apart_in_grid(load, store)
 
     def _apart_in_grid(self, load: Access, store: Access) -> bool:
         sums = self._sums_of(load, store)

@@ -24,7 +24,7 @@ from ptxsw.codegen.lower_load_elimination import JoinedLoad, KeptValue, lower, l
 from ptxsw.codegen.splice import Edit
 from ptxsw.cost.select import Choice
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.jointly_planned import LOAD_ELIMINATION, leads
 from ptxsw.rewrites.kept_values import kept_values, same_bytes
 from ptxsw.rewrites.partial_loads import joined_loads
@@ -38,7 +38,7 @@ class LoadElimination:
     summary: ClassVar[str] = "A load of bytes that this thread has in a register becomes a copy."
     follows: ClassVar[frozenset[str]] = frozenset()
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes, refusals, and the choice between schemes and forms."""
         options, kept = kernel.options, list[Change | Refusal]()
         alone = (options.scheme, options.form) != ("auto", "auto")

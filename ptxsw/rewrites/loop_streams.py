@@ -123,7 +123,7 @@ class LoopStreams:
         another access of their shape goes, in the same turn or the one before, together with that
         one. Nothing is kept of the others."""
         fingerprints = Fingerprints(self.count, self.kernel.function.block_shape)
-        found: set[int] = set()
+        members: set[int] = set()
         places: dict[object, set[int]] = {}
         loads: list[tuple[int, object, object]] = []
         for access in self.accesses:
@@ -132,7 +132,7 @@ class LoopStreams:
                 continue
             now, later = fingerprints.of(addresses.pop())
             if now == later:
-                found.add(access.index)
+                members.add(access.index)
             shape = _shape(access)
             places.setdefault((shape, now), set()).add(access.index)
             if access.kind == "load":
@@ -140,8 +140,8 @@ class LoopStreams:
         for load, here, ahead in loads:
             others = (places[here] | places.get(ahead, set())) - {load}
             if others:
-                found |= {load, *others}
-        return frozenset(found)
+                members |= {load, *others}
+        return frozenset(members)
 
     def _stream(self, access: Access) -> Stream | None:
         instruction = access.instruction

@@ -29,7 +29,7 @@ from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Mem, Reg
 from ptxsw.options import GLOBAL_PARAMETERS
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 
 _ACCESSES = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 _WINDOWS = frozenset({"shared", "local"})
@@ -44,7 +44,7 @@ class MemorySpaces:
     summary: ClassVar[str] = "Generic accesses name the state space in which they are known to lie."
     follows: ClassVar[frozenset[str]] = frozenset()
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Generic accesses of a known space. Those in shared or local memory, whose addresses have
         to be converted, only where an access to another space may gain from it."""
         named = [

@@ -34,7 +34,7 @@ from ptxsw.emulator.trace import OperandValues
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Int, Reg
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 
 _DIVISIONS = frozenset({"div.u64", "div.s64", "rem.u64", "rem.s64"})
 _PRODUCTS = frozenset({"mul.lo.u64", "mul.lo.s64"})
@@ -54,7 +54,7 @@ class Narrowing:
     )
     follows: ClassVar[frozenset[str]] = _DIVISIONS | _PRODUCTS
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Operations whose operands are proved to fit, and remainders beside their quotients."""
         narrow: set[int] = set()
         for index, read in sorted(kernel.trace.operands.items()):

@@ -19,7 +19,7 @@ from ptxsw.cost.select import Choice
 from ptxsw.emulator.budget import CHECKING, OUT_OF_TIME
 from ptxsw.plan import Halo, ServedLoad
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Made
+from ptxsw.rewrites.base import Attempt
 from ptxsw.rewrites.jointly_planned import SHUFFLE, UNIFORM_LOOPS
 from ptxsw.shuffle.candidate_plan import CandidatePlan
 from ptxsw.shuffle.combine import connected, without
@@ -36,94 +36,98 @@ LEAST_SHARE = 8
 Row = frozenset[int]
 """Loads that share a source, by their positions."""
 
-Attempts = Generator[tuple[Made, float], str | None, Made | str]
+Attempts = Generator[tuple[Attempt, float], str | None, Attempt | str]
 """What to try next, and the share of the kernel's time until which. Sent is why it could not be
 proved, or None; the end is what was made, the text of which is the last that was proved, or why
 nothing is."""
 
 
-def attempts(made: Made) -> Attempts:
+def attempts(attempt: Attempt) -> Attempts:
     """All of what was made, and less of it as long as that is refused."""
-    rows = _rows(made)
-    if rows and len(rows) > (count := _fitting(made, rows)):
-        return (yield from _first_rows(made, rows, count))
-    reason = yield made, CHECKING if rows else 1.0
+    rows = _rows(attempt)
+    if rows and len(rows) > (count := _fitting(attempt, rows)):
+        return (yield from _first_rows(attempt, rows, count))
+    reason = yield attempt, CHECKING if rows else 1.0
     while reason is not None and reason != OUT_OF_TIME:
-        less = _without_tests(made, reason) or _without_loops(made, reason) or _without_halos(made)
+        less = (
+            _without_tests(attempt, reason)
+            or _without_loops(attempt, reason)
+            or _without_halos(attempt)
+        )
         if less is None:
-            return (yield from _halves(made, _rows(made), reason))
-        made = less
-        reason = yield made, 1.0
+            return (yield from _halves(attempt, _rows(attempt), reason))
+        attempt = less
+        reason = yield attempt, 1.0
     if reason is None:
-        return made
-    rows = _rows(made)
-    return (yield from _first_rows(made, rows, len(rows) // LEAST_SHARE))
+        return attempt
+    rows = _rows(attempt)
+    return (yield from _first_rows(attempt, rows, len(rows) // LEAST_SHARE))
 
 
 # ---------------------------------------------------------------- kinds of changes
 
 
-def _without_tests(made: Made, reason: str) -> Made | None:
+def _without_tests(attempt: Attempt, reason: str) -> Attempt | None:
     """What was made less the loads that were taken to other ways, or else the values that are kept
     over stores: these are refused. None where there is nothing of that or nothing else."""
     for kind in (JoinedLoad, KeptValue):
-        less = tuple(change for change in made.changes if isinstance(change.detail, kind))
-        others = tuple(change for change in made.changes if not isinstance(change.detail, kind))
+        less = tuple(change for change in attempt.changes if isinstance(change.detail, kind))
+        others = tuple(change for change in attempt.changes if not isinstance(change.detail, kind))
         if less and others:
             refusals = tuple(Refusal(change.rewrite, change.at, reason) for change in less)
-            return replace(made, changes=others, refusals=(*made.refusals, *refusals))
+            return replace(attempt, changes=others, refusals=(*attempt.refusals, *refusals))
     return None
 
 
-def _without_loops(made: Made, reason: str) -> Made | None:
+def _without_loops(attempt: Attempt, reason: str) -> Attempt | None:
     """What can be made where no loop becomes uniform, if that was not asked for by name."""
-    loops = [change for change in made.changes if change.rewrite == UNIFORM_LOOPS]
-    kernel = made.kernel
+    loops = [change for change in attempt.changes if change.rewrite == UNIFORM_LOOPS]
+    kernel = attempt.kernel
     if not loops or SHUFFLE not in kernel.considered or kernel.options.form == "uniform":
         return None
     kernel = replace(kernel, considered=kernel.considered - {UNIFORM_LOOPS})
     refusals = (Refusal(UNIFORM_LOOPS, loop.at, reason) for loop in loops)
-    return _planned(replace(made, kernel=kernel, refusals=tuple(refusals)))
+    return _planned(replace(attempt, kernel=kernel, refusals=tuple(refusals)))
 
 
-def _without_halos(made: Made) -> Made | None:
+def _without_halos(attempt: Attempt) -> Attempt | None:
     """What can be made where no halo is loaded, if that scheme was not asked for: behind a store
     that may be anywhere, nobody knows what another lane would find there."""
-    kernel = made.kernel
-    halos = any(isinstance(change.detail, Halo) for change in made.changes)
-    if not halos or not joint.is_planned(made) or kernel.options.scheme != "auto":
+    kernel = attempt.kernel
+    halos = any(isinstance(change.detail, Halo) for change in attempt.changes)
+    if not halos or not joint.is_planned(attempt) or kernel.options.scheme != "auto":
         return None
     kernel = replace(kernel, options=replace(kernel.options, scheme="early"))
-    loops = tuple(one for one in made.refusals if one.rewrite == UNIFORM_LOOPS)
-    return _planned(replace(made, kernel=kernel, refusals=loops))
+    loops = tuple(one for one in attempt.refusals if one.rewrite == UNIFORM_LOOPS)
+    return _planned(replace(attempt, kernel=kernel, refusals=loops))
 
 
-def _planned(made: Made) -> Made | None:
+def _planned(attempt: Attempt) -> Attempt | None:
     """What is planned anew for its kernel, with these refusals beside; None where that is
     nothing."""
-    outcomes = list(joint.find(made.kernel))
+    outcomes = list(joint.find(attempt.kernel))
     changes = tuple(one for one in outcomes if isinstance(one, Change))
     if not changes:
         return None
     refusals = tuple(one for one in outcomes if isinstance(one, Refusal))
     choice = next((one for one in outcomes if isinstance(one, Choice)), None)
-    return Made(made.rewrite, made.kernel, changes, (*refusals, *made.refusals), choice)
+    return Attempt(attempt.rewrite, attempt.kernel, changes, (*refusals, *attempt.refusals), choice)
 
 
 # ---------------------------------------------------------------- rows of loads
 
 
-def _rows(made: Made) -> list[Row]:
+def _rows(attempt: Attempt) -> list[Row]:
     """The rows of a plan in program order; none where loops become uniform with it, or where what
     was made is no plan."""
-    if not joint.is_planned(made) or any(c.rewrite == UNIFORM_LOOPS for c in made.changes):
+    if not joint.is_planned(attempt) or any(c.rewrite == UNIFORM_LOOPS for c in attempt.changes):
         return []
-    return connected(c.detail for c in made.changes if isinstance(c.detail, ServedLoad))
+    return connected(c.detail for c in attempt.changes if isinstance(c.detail, ServedLoad))
 
 
-def _fitting(made: Made, rows: Sequence[Row]) -> int:
+def _fitting(attempt: Attempt, rows: Sequence[Row]) -> int:
     """How many rows are likely to be proved in the time for it; one at least."""
-    budget, lines = made.kernel.budget, len(made.kernel.trace.cfg.instructions)
+    budget, lines = attempt.kernel.budget, len(attempt.kernel.trace.cfg.instructions)
     left = CHECKING * budget.seconds - budget.used - SECONDS_A_LINE * lines
     for number, row in enumerate(rows):
         left -= SECONDS_A_LOAD * len(row)
@@ -132,31 +136,31 @@ def _fitting(made: Made, rows: Sequence[Row]) -> int:
     return len(rows)
 
 
-def _first_rows(made: Made, rows: Sequence[Row], count: int) -> Attempts:
+def _first_rows(attempt: Attempt, rows: Sequence[Row], count: int) -> Attempts:
     """So many rows, for which there is time."""
     if not count:
         return OUT_OF_TIME
-    less = _with_rows(made, rows[:count], dict.fromkeys(rows, OUT_OF_TIME))
+    less = _with_rows(attempt, rows[:count], dict.fromkeys(rows, OUT_OF_TIME))
     reason = yield less, 1.0
     return less if reason is None else reason
 
 
-def _halves(made: Made, rows: Sequence[Row], reason: str) -> Attempts:
+def _halves(attempt: Attempt, rows: Sequence[Row], reason: str) -> Attempts:
     """Those rows with which the text can be proved, as far as they are tried."""
     kept: list[Row] = []
     reasons = dict.fromkeys(rows, reason)
     untried = _parted(rows)
     for _ in range(MOST):
-        if not untried or made.kernel.budget.spent(CHECKING):
+        if not untried or attempt.kernel.budget.spent(CHECKING):
             break
         part = untried.pop()
-        problem = yield _with_rows(made, [*kept, *part], reasons), 1.0
+        problem = yield _with_rows(attempt, [*kept, *part], reasons), 1.0
         if problem is None:
             kept += part
         else:
             reasons.update(dict.fromkeys(part, problem))
             untried += _parted(part)
-    return _with_rows(made, kept, reasons) if kept else reason
+    return _with_rows(attempt, kept, reasons) if kept else reason
 
 
 def _parted(rows: Sequence[Row]) -> list[Sequence[Row]]:
@@ -165,15 +169,15 @@ def _parted(rows: Sequence[Row]) -> list[Sequence[Row]]:
     return [rows[middle:], rows[:middle]] if middle else []
 
 
-def _with_rows(made: Made, rows: Sequence[Row], reasons: Mapping[Row, str]) -> Made:
+def _with_rows(attempt: Attempt, rows: Sequence[Row], reasons: Mapping[Row, str]) -> Attempt:
     """What was made with these rows alone, the loads of the others refused."""
-    kernel = made.kernel
+    kernel = attempt.kernel
     kept = frozenset[int]().union(*rows)
     why = {load: reason for row, reason in reasons.items() for load in row if load not in kept}
-    plan = as_plan(kernel.function, kernel.trace.cfg, made.changes)
+    plan = as_plan(kernel.function, kernel.trace.cfg, attempt.changes)
     whole = CandidatePlan("", "", plan, ())
     left, refused = without(kernel.trace, whole, lambda served: why.get(served.dest))
-    known = {change.at: change.obligations for change in made.changes}
+    known = {change.at: change.obligations for change in attempt.changes}
     changes = tuple(replace(c, obligations=known[c.at]) for c in joint.changes(left.plan, None))
-    refusals = (*made.refusals, *map(joint.refusal, refused))
-    return replace(made, changes=changes, refusals=refusals)
+    refusals = (*attempt.refusals, *map(joint.refusal, refused))
+    return replace(attempt, changes=changes, refusals=refusals)

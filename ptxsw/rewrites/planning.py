@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.divergence import CALLED, divergent_regions
 from ptxsw.codegen.emit import emit
+from ptxsw.codegen.splice import Edit
 from ptxsw.cost.count import Added, Counter
 from ptxsw.cost.ranking import Figures, Scale, of_arch
 from ptxsw.cost.select import (
@@ -35,7 +36,7 @@ from ptxsw.ir import Special
 from ptxsw.options import FORMS, SCHEMES, Options
 from ptxsw.plan import Plan, ServedLoad
 from ptxsw.rewrites.weighing import cannot_count
-from ptxsw.shuffle.candidate_plan import CandidatePlan, Found, RefusedLoad, draft, find
+from ptxsw.shuffle.candidate_plan import CandidatePlan, LoadSources, RefusedLoad, draft, find
 from ptxsw.shuffle.combine import Component, combine, groups, in_uniform_loops, restyled, without
 from ptxsw.shuffle.conflicts import conflicts_with_uniform_loops
 from ptxsw.shuffle.legality import Legality
@@ -93,20 +94,20 @@ def decide(
     if not (drafts or needless) or (weighed and judge.budget.spent(PLANNING)):
         return _of_one(copies, Choice((), MODEL, None, OUT_OF_TIME))
     if needless or ((len(drafts) > 1 or weighed) and not judge.budget.spent(PLANNING)):
-        made = _chosen(trace, copies, drafts, alone, scale, policy, judge.budget)
+        decision = _chosen(trace, copies, drafts, alone, scale, policy, judge.budget)
     else:
-        made = _only(copies, drafts[0], policy)
-    choice = made.choice
+        decision = _only(copies, drafts[0], policy)
+    choice = decision.choice
     if options.form == UNIFORM and _number(arch) < _VOLTA:
         choice = replace(choice, reason=f"{choice.reason}; there is no form uniform before sm_70")
-    return replace(made, loops=loops.kept, choice=choice)
+    return replace(decision, loops=loops.kept, choice=choice)
 
 
-def _hopeless(trace: Trace, found: Found, arch: str | None) -> Choice | None:
+def _hopeless(trace: Trace, sources: LoadSources, arch: str | None) -> Choice | None:
     """That no shuffle can pay, told from the loads alone: nothing is drafted then."""
     shuffled = [
         access
-        for access, elements in found
+        for access, elements in sources
         if any(c.delta or c.mirror for element in elements for c in element)
     ]
     if not shuffled:
@@ -123,16 +124,16 @@ def _loops(trace: Trace, judge: Legality, ways: Sequence[tuple[str, str]]) -> Lo
     return uniform_loops(trace) if wanted else LoopChoices((), ())
 
 
-def _only(copies: CandidatePlan, made: CandidatePlan, policy: Policy) -> PlanDecision:
+def _only(copies: CandidatePlan, candidate: CandidatePlan, policy: Policy) -> PlanDecision:
     """All that one draft says, or nothing but copies."""
-    way = Variant(made.scheme, made.form, len(made.plan.rewrites))
+    way = Variant(candidate.scheme, candidate.form, len(candidate.plan.rewrites))
     choice = choose((GroupVariants(0, (way,)),), Figures(), None, policy)
     if choice.picks[0] is None:
         return _of_one(copies, choice)
-    if made.scheme == "keep":
+    if candidate.scheme == "keep":
         measured = f"{choice.reason}; " if choice.by == TUNED else ""
         choice = replace(choice, reason=f"{measured}{_COPIES_ONLY}")
-    return _of_one(made, choice)
+    return _of_one(candidate, choice)
 
 
 # ---------------------------------------------------------------- what is asked for
@@ -221,7 +222,7 @@ def _uses(trace: Trace, name: str) -> bool:
 
 
 def _draft(
-    trace: Trace, judge: Legality, options: Options, scheme: str, found: Found | None = None
+    trace: Trace, judge: Legality, options: Options, scheme: str, sources: LoadSources | None = None
 ) -> CandidatePlan:
     hoist = scheme == "halo" if options.hoist is None else options.hoist
     return draft(
@@ -233,7 +234,7 @@ def _draft(
         hoist=hoist,
         shuffles=scheme != "keep",
         why_not=_UNDECIDED,
-        found=found,
+        sources=sources,
     )
 
 
@@ -244,48 +245,50 @@ def _drafts(
     arch: str | None,
     ways: Sequence[tuple[str, str]],
     loops: LoopChoices,
-    sources: Found,
+    sources: LoadSources,
     *,
     weighed: bool,
 ) -> tuple[list[CandidatePlan], dict[int, RefusedLoad]]:
     """A draft for each way, as far as the time goes, and the loads that all of them leave alone
     by our rule: none where the rewrites were asked for, or measured."""
     apart = _leave_alone(trace, arch) if weighed else _make_all
-    known: dict[tuple[str, bool], CandidatePlan] = {}
+    drafted: dict[tuple[str, bool], CandidatePlan] = {}
     alone: dict[int, RefusedLoad] = {}
     plans = []
     for scheme, form in ways:
         kind = "paper" if scheme in _AS_PAPER else scheme
-        key = (kind, form == UNIFORM and bool(loops.made))
+        key = (kind, form == UNIFORM and bool(loops.uniform))
         if judge.budget.spent(PLANNING):
             break
-        if key not in known:
-            judged = judge.in_step(loops.made) if form == UNIFORM else judge
-            known[key], dropped = without(
+        if key not in drafted:
+            judged = judge.in_step(loops.uniform) if form == UNIFORM else judge
+            drafted[key], dropped = without(
                 trace, _draft(trace, judged, options, kind, sources), apart
             )
             alone.update((kept.dest.index, kept) for kept in dropped)
-        made = restyled(known[key], scheme, "keep" if form == UNIFORM else form)
+        candidate = restyled(drafted[key], scheme, "keep" if form == UNIFORM else form)
         if form == UNIFORM:
-            made, dropped = without(trace, made, conflicts_with_uniform_loops(loops.made))
+            candidate, dropped = without(
+                trace, candidate, conflicts_with_uniform_loops(loops.uniform)
+            )
             alone.update((kept.dest.index, kept) for kept in dropped)
-            made = in_uniform_loops(made, loops.made)
-        plans.append(made)
+            candidate = in_uniform_loops(candidate, loops.uniform)
+        plans.append(candidate)
     return plans, alone
 
 
 def reduced(trace: Trace, decision: PlanDecision, right: frozenset[int]) -> PlanDecision:
     """The decision without the rewrites of other loads than these, for which there is no time."""
-    made = CandidatePlan("", "", decision.plan, decision.kept)
-    left, _ = without(trace, made, lambda r: None if r.dest in right else OUT_OF_TIME)
+    candidate = CandidatePlan("", "", decision.plan, decision.kept)
+    left, _ = without(trace, candidate, lambda r: None if r.dest in right else OUT_OF_TIME)
     return replace(decision, plan=left.plan, kept=left.kept)
 
 
-def _of_one(made: CandidatePlan, choice: Choice) -> PlanDecision:
+def _of_one(candidate: CandidatePlan, choice: Choice) -> PlanDecision:
     kept = tuple(
-        replace(k, reason=choice.reason) if k.reason == _UNDECIDED else k for k in made.kept
+        replace(k, reason=choice.reason) if k.reason == _UNDECIDED else k for k in candidate.kept
     )
-    return PlanDecision(made.plan, kept, choice)
+    return PlanDecision(candidate.plan, kept, choice)
 
 
 # ---------------------------------------------------------------- choosing
@@ -315,70 +318,76 @@ def _chosen(
             ways.append(_ways_of(counter, each, components))
         drafts = drafts[: len(ways)]
         for number, group in enumerate(components):
-            own = [(each[number], made) for each, made in zip(ways, drafts, strict=True)]
+            own = [(each[number], candidate) for each, candidate in zip(ways, drafts, strict=True)]
             rows.append(GroupVariants(group.unit, tuple(way for way, _ in own if way is not None)))
-            homes.append([made for way, made in own if way is not None])
+            homes.append([candidate for way, candidate in own if way is not None])
     choice = choose(rows, original, scale, policy)
     plan, kept = combine(copies, _parts(components, homes, choice))
     # A load of no row is one that no draft rewrites: what these have against it is the reason.
     inside = frozenset[int]().union(*(group.loads for group in components))
     # The first draft is that of scheme paper, if it may be taken, as `analyze` makes it.
-    against = {k.dest.index: k for made in reversed(drafts) for k in made.kept} | alone
+    against = {k.dest.index: k for candidate in reversed(drafts) for k in candidate.kept} | alone
     kept = tuple(
         against.get(k.dest.index, k)
         if k.reason == _UNDECIDED and (k.dest.index in alone or k.dest.index not in inside)
         else k
         for k in kept
     )
-    made, _ = without(
+    candidate, _ = without(
         trace, CandidatePlan("", "", plan, kept), conflicts_with_uniform_loops(plan.loops)
     )
-    return _of_one(made, choice)
+    return _of_one(candidate, choice)
 
 
 def _parts(
-    found: Sequence[Component], homes: Sequence[Sequence[CandidatePlan]], choice: Choice
+    rows: Sequence[Component], homes: Sequence[Sequence[CandidatePlan]], choice: Choice
 ) -> list[tuple[Component, CandidatePlan | None]]:
     return [
         (group, None if pick is None else own[pick])
-        for group, own, pick in zip(found, homes, choice.picks, strict=True)
+        for group, own, pick in zip(rows, homes, choice.picks, strict=True)
     ]
 
 
 def _ways_of(
-    counter: Counter, made: CandidatePlan, found: Sequence[Component]
+    counter: Counter, candidate: CandidatePlan, rows: Sequence[Component]
 ) -> list[Variant | None]:
     """What a draft makes of each row. Lines that serve one row alone are counted there, all
     others shared out over the draft's rewrites."""
-    row_of = {load: n for n, group in enumerate(found) for load in group.loads}
-    if not any(_is_rewritten(made, rewrite, row_of) for rewrite in made.plan.rewrites):
-        return [None] * len(found)
+    row_of = {load: n for n, group in enumerate(rows) for load in group.loads}
+    if not any(_is_rewritten(candidate, rewrite, row_of) for rewrite in candidate.plan.rewrites):
+        return [None] * len(rows)
     edits = [
         Added(e.span.start, e.span.end, e.text)
-        for e in sorted(emit(counter.text, made.plan), key=lambda e: (e.span.start, e.span.end))
+        for e in sorted(
+            emit(counter.text, candidate.plan), key=lambda e: (e.span.start, e.span.end)
+        )
     ]
     own: dict[int | None, float] = {}
     for edit, lines in zip(edits, counter.lines(edits), strict=True):
-        row = row_of.get(counter.index(edit.start)) if made.form == "keep" else None
+        row = row_of.get(counter.index(edit.start)) if candidate.form == "keep" else None
         own[row] = own.get(row, 0.0) + lines
     rewrites: dict[int, list[ServedLoad]] = {}
-    for rewrite in made.plan.rewrites:
+    for rewrite in candidate.plan.rewrites:
         if rewrite.dest in row_of:
             rewrites.setdefault(row_of[rewrite.dest], []).append(rewrite)
-    everything = sum(not r.is_copy for r in made.plan.rewrites)
-    result: list[Variant | None] = [None] * len(found)
+    everything = sum(not r.is_copy for r in candidate.plan.rewrites)
+    result: list[Variant | None] = [None] * len(rows)
     for row, of_row in rewrites.items():
         shuffled = [r for r in of_row if not r.is_copy]
-        same = made.form == UNIFORM and all(r.form != UNIFORM for r in shuffled)
+        same = candidate.form == UNIFORM and all(r.form != UNIFORM for r in shuffled)
         if not shuffled or same:  # outside of uniform loops the form is keep
             continue
         issued = own.get(row, 0.0) + own.get(None, 0.0) * len(shuffled) / everything
-        added = counter.added(made.plan, shuffled, issued)
-        result[row] = Variant(made.scheme, made.form, len(of_row), added)
+        added = counter.added(candidate.plan, shuffled, issued)
+        result[row] = Variant(candidate.scheme, candidate.form, len(of_row), added)
     return result
 
 
-def _is_rewritten(made: CandidatePlan, rewrite: ServedLoad, row_of: Mapping[int, int]) -> bool:
+def _span(edit: Edit) -> tuple[int, int]:
+    return edit.span.start, edit.span.end
+
+
+def _is_rewritten(candidate: CandidatePlan, rewrite: ServedLoad, row_of: Mapping[int, int]) -> bool:
     """Does a load of a row take a shuffle, in the form of the draft?"""
-    in_form = made.form != UNIFORM or rewrite.form == UNIFORM
+    in_form = candidate.form != UNIFORM or rewrite.form == UNIFORM
     return rewrite.dest in row_of and not rewrite.is_copy and in_form

@@ -38,7 +38,7 @@ from ptxsw.emulator.trace import Access, AccessView
 from ptxsw.ir import Instruction, type_width
 from ptxsw.options import NO_ALIAS, NO_OUTSIDE_WRITER
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_test import LIMITS, entry_test, grid_below, obstacle_to_versions
 from ptxsw.rewrites.other_writers import obstacle
 
@@ -52,7 +52,7 @@ class ReadOnlyLoads:
     summary: ClassVar[str] = "Loads of global memory that the kernel does not write are read-only."
     follows: ClassVar[frozenset[str]] = frozenset()
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Loads whose bytes nobody writes, or may be tested not to be written."""
         loads = [access for access in kernel.trace.accesses if _is_plain(access.instruction)]
         if not loads:
@@ -141,7 +141,7 @@ class _Finder:
         ]
         self.reason: dict[int, str] = {}
 
-    def find(self) -> Iterator[Found]:
+    def find(self) -> Iterator[Outcome]:
         """A change or a refusal for each load."""
         if len(self.loads) * len(self.writers) > _MOST_COMPARED:
             reason = "there are too many loads and stores to compare"
@@ -228,7 +228,7 @@ class _Finder:
 
     # ------------------------------------------------------------ with a test
 
-    def _tested(self, loads: Sequence[Access]) -> Iterator[Found]:
+    def _tested(self, loads: Sequence[Access]) -> Iterator[Outcome]:
         """The loads that a test at entry can show to be read-only, all in one test."""
         below = {bits: self._sizes(bits) for bits in LIMITS}
         sizes, served = below[LIMITS[0]], list[Access]()

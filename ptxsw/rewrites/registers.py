@@ -32,7 +32,7 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.cost.occupancy import OccupancyStep, limits, occupancy, register_steps
 from ptxsw.ir import Special
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 
 _VERSION = (8, 7)
 _STATIC = 48 << 10  # bytes of shared memory that a block may have without being asked for
@@ -50,7 +50,7 @@ class Registers:
     )
     follows: ClassVar[frozenset[str]] = frozenset()
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """The best of the candidates, if it is better than the original; or the one that is asked
         for."""
         reason = _obstacle(kernel)

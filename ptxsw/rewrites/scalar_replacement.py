@@ -43,7 +43,7 @@ from ptxsw.codegen.lower_scalar_replacement import (
 )
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
 from ptxsw.rewrites.jointly_planned import FOR_SHUFFLES, SHUFFLE, RefusedSource
 from ptxsw.rewrites.loop_reuse import NAME, Kept, LoopReuse, count, parted, served
@@ -62,7 +62,7 @@ class ScalarReplacement:
     )
     follows: ClassVar[frozenset[str]] = frozenset()
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Loads and stores of innermost loops whose values stay in registers."""
         if kernel.trace.statistics.timed_out:
             return

@@ -59,8 +59,7 @@ from ptxsw.flow.dataflow import Facts, liveness
 from ptxsw.ir import Instruction
 from ptxsw.plan import Proof
 from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases
-from ptxsw.rewrites.base import Found as Outcome
-from ptxsw.rewrites.base import Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_test import LoopTest
@@ -92,7 +91,7 @@ class StrengthReduction:
         cfg = kernel.trace.cfg
         told = kernel.explains
         live: Mapping[int, Facts] = {}
-        found = pointers = tests = 0
+        reduced = pointers = tests = 0
         if told and not cfg.loops:
             yield from _refused(cfg, range(len(cfg.instructions)), _NO_LOOP)
         for header in sorted(cfg.loops):
@@ -106,12 +105,12 @@ class StrengthReduction:
                 yield from _refused(cfg, body, reason) if told else ()
                 continue
             live = live or liveness(cfg)
-            search = _Search(kernel, loop, live, found + 1, pointers)
+            search = _Search(kernel, loop, live, reduced + 1, pointers)
             outcome = search.change() if reason is None else None
             if comparison is not None and not isinstance(outcome, Change):
                 outcome = search.without_counter(comparison, tests + 1) or outcome
             if isinstance(outcome, Change) and isinstance(outcome.detail, ReducedLoop):
-                found, pointers = found + 1, pointers + len(outcome.detail.pointers)
+                reduced, pointers = reduced + 1, pointers + len(outcome.detail.pointers)
             elif isinstance(outcome, Change):
                 tests += 1
             if outcome is None:
@@ -185,20 +184,20 @@ class _Search:
         """The change, why there is none, or nothing where there is nothing to gain."""
         counting = Counting(self.sums, self.cfg, self.loop)
         addresses = Addresses(self.sums, counting, self.cfg, self.cost)
-        found = addresses.bases()
+        bases = addresses.bases()
         reason: UncountedLoop | None = None
         changes: list[Change | None] = []
         try:
-            changes.append(self._reduced(found, addresses, counting))
+            changes.append(self._reduced(bases, addresses, counting))
         except UncountedLoop as unfit:
             reason = unfit
         changes.append(self._carried(addresses))
-        made = [change for change in changes if change is not None]
-        if made:
-            return min(made, key=lambda change: change.worth.instructions)
-        if reason is None or not found.bases or found.gain <= 0:
+        possible = [change for change in changes if change is not None]
+        if possible:
+            return min(possible, key=lambda change: change.worth.instructions)
+        if reason is None or not bases.bases or bases.gain <= 0:
             return None
-        return Refusal("strength-reduction", min(found.moved), str(reason))
+        return Refusal("strength-reduction", min(bases.moved), str(reason))
 
     # ------------------------------------------------------------ the change
 
@@ -206,34 +205,36 @@ class _Search:
         """Bases where they gain, and pointers, under a test. Raises Unfit."""
         alone = LoopBases((), (), (), 0.0)
         counter = counting.counter()
-        found = bases if bases.gain > 0 else alone
+        chosen = bases if bases.gain > 0 else alone
         if len(self.loop.latches) == 1:
-            found = addresses.with_pointers(found, counter)
-        if found.gain <= 0 or not found.needs_test:
+            chosen = addresses.with_pointers(chosen, counter)
+        if chosen.gain <= 0 or not chosen.needs_test:
             return None
         place = self._place()
         self._check_copy(place)
-        conditions = counting.conditions(found.indices, counter)
-        worth = Worth(_TEST + 2 * len(conditions) - found.gain * _TRIPS)
+        conditions = counting.conditions(chosen.indices, counter)
+        worth = Worth(_TEST + 2 * len(conditions) - chosen.gain * _TRIPS)
         if worth.instructions >= 0:
             raise UncountedLoop("the test before the loop would cost more than the loop saves")
         exact = f"{fresh_prefix(self.kernel.text)}exact{self.number}"
-        detail = self._detail(place, found, exact, conditions, self._shifted(found, addresses.sums))
+        detail = self._detail(
+            place, chosen, exact, conditions, self._shifted(chosen, addresses.sums)
+        )
         return self._change(detail, worth, ("no index of the loop wraps in any iteration",))
 
     def _carried(self, addresses: Addresses) -> Change | None:
         """Pointers that need no test: the loop stays where it is."""
         if len(self.loop.latches) != 1:
             return None
-        found = addresses.with_pointers(LoopBases((), (), (), 0.0), None)
-        worth = Worth(_START * len(found.pointers) - found.gain * _TRIPS)
-        if found.gain <= 0 or worth.instructions >= 0:
+        chosen = addresses.with_pointers(LoopBases((), (), (), 0.0), None)
+        worth = Worth(_START * len(chosen.pointers) - chosen.gain * _TRIPS)
+        if chosen.gain <= 0 or worth.instructions >= 0:
             return None
         try:
             place = self._place()
         except UncountedLoop:
             return None
-        return self._change(self._detail(place, found), worth)
+        return self._change(self._detail(place, chosen), worth)
 
     def without_counter(self, comparison: int, number: int) -> Change | None:
         """The kernel's loop of this number that goes on until a pointer has come to its end."""
@@ -251,14 +252,14 @@ class _Search:
         )  # fmt: skip
 
     def _detail(
-        self, place: LoopPlace, found: LoopBases, exact: str = "",
+        self, place: LoopPlace, chosen: LoopBases, exact: str = "",
         conditions: tuple[Condition, ...] = (), shifted: ShiftedTest | None = None,
     ) -> ReducedLoop:  # fmt: skip
         prefix, first = fresh_prefix(self.kernel.text), self.pointers + 1
         return ReducedLoop(
             place, self.cfg.blocks[self.loop.latches[0]].end - 1, exact,
-            conditions, found.bases, found.pointers,
-            tuple(f"{prefix}pointer{n}" for n in range(first, first + len(found.pointers))),
+            conditions, chosen.bases, chosen.pointers,
+            tuple(f"{prefix}pointer{n}" for n in range(first, first + len(chosen.pointers))),
             shifted,
         )  # fmt: skip
 
@@ -270,11 +271,11 @@ class _Search:
             worth=worth, claims=tuple(self._claims(detail)),
         )  # fmt: skip
 
-    def _shifted(self, found: LoopBases, sums: LoopSums) -> ShiftedTest | None:
+    def _shifted(self, chosen: LoopBases, sums: LoopSums) -> ShiftedTest | None:
         """The loop's test without a sum that nothing else needs any more."""
-        small = frozenset(index.carried for index in found.indices)
-        kept = frozenset(base.index for base in found.bases)
-        return LoopTest(self.cfg, self.loop, sums, small, self.cost, found.moved, kept).shifted()
+        small = frozenset(index.carried for index in chosen.indices)
+        kept = frozenset(base.index for base in chosen.bases)
+        return LoopTest(self.cfg, self.loop, sums, small, self.cost, chosen.moved, kept).shifted()
 
     def _claims(self, detail: ReducedLoop) -> Iterator[Claim]:
         """What the test has found remains true, and what the pointers are where it has."""

@@ -17,7 +17,7 @@ from typing import ClassVar
 from ptxsw.change import Change
 from ptxsw.codegen.splice import Edit
 from ptxsw.rewrites import joint
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS, leads
 
 
@@ -30,7 +30,7 @@ class UniformLoops:
     )
     follows: ClassVar[frozenset[str]] = frozenset()
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes, refusals, and the choice between schemes and forms."""
         return joint.find(kernel) if leads(self.name, kernel) else iter(())
 

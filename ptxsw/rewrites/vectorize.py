@@ -55,7 +55,7 @@ from ptxsw.rewrites.adjacent_accesses import (
     by_offset,
     cache_policy,
 )
-from ptxsw.rewrites.base import Found, Kernel
+from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.vector_cover import CandidateVector, Cost, best_cover
 
@@ -82,7 +82,7 @@ class Vectorize:
     summary: ClassVar[str] = "Accesses of one thread to adjacent addresses become one of a vector."
     follows: ClassVar[frozenset[str]] = frozenset()
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Vectors that are aligned, or may be tested to be."""
         groups = list(adjacent_accesses(kernel))
         if not groups:
@@ -164,7 +164,7 @@ class _Search:
             return None
         return place if obstacle_to_loop_copy(self.kernel, place) is None else None
 
-    def cover(self, number: int, group: Sequence[AdjacentAccess]) -> Iterator[Found]:
+    def cover(self, number: int, group: Sequence[AdjacentAccess]) -> Iterator[Outcome]:
         """The best vectors for the accesses of a group, and why others stay as they are."""
         at = by_offset(group)
         lead = group[0].access
@@ -227,10 +227,10 @@ class _Search:
     ) -> Change | Refusal | None:
         """The members as one vector that begins at an offset; None where it would not be
         aligned."""
-        made = [m for m in members if m is not None]
-        first = made[0]
+        present = [m for m in members if m is not None]
+        first = present[0]
         size = first.access.bytes * len(members)
-        order = sorted(m.index for m in made)
+        order = sorted(m.index for m in present)
         at = order[0] if first.access.kind == "load" else order[-1]
         tests, divergent = self._tests(first, start, size)
         if tests is None:
@@ -241,18 +241,20 @@ class _Search:
         if divergent and (ins.guard is not None or first.access.kind == "store"):
             return None
         loop = self._loop_around(at) if tests else None
-        reason = self._obstacle(made, at)
+        reason = self._obstacle(present, at)
         if reason is None and tests and loop is None:
-            reason = self._never_twice(made)
+            reason = self._never_twice(present)
         if reason is not None:
             return Refusal("vectorize", at, reason)
-        worth = self._worth(made, size, _added(len(made), bool(tests) and loop is None, divergent))
+        worth = self._worth(
+            present, size, _added(len(present), bool(tests) and loop is None, divergent)
+        )
         auto = self.kernel.options.mode == "auto"
         if auto and worth.instructions > -worth.wavefronts * _FOR_A_WAVEFRONT:
             return Refusal(
                 "vectorize", at, "the added instructions would outweigh the wavefronts saved"
             )
-        lead = next(m for m in made if m.index == at)
+        lead = next(m for m in present if m.index == at)
         detail = WideAccess(
             tuple(None if m is None else m.index for m in members), at, start - lead.offset, size,
             tuple((t.parameters, t.width, t.size) for t in tests),
@@ -360,9 +362,9 @@ class _Search:
         """What a vector takes."""
         detail = change.detail
         assert isinstance(detail, WideAccess)
-        made = sum(member is not None for member in detail.members)
+        elements = sum(member is not None for member in detail.members)
         branches = bool(detail.tests) and detail.loop is None
-        more = _added(made, branches, detail.group is not None)
+        more = _added(elements, branches, detail.group is not None)
         return float(self._wavefronts(lead, lead.bytes * count)), 1.0 + more
 
     def _wavefronts(self, access: Access, size: int) -> int:
@@ -374,6 +376,6 @@ class _Search:
         return max(len(lines), LANES * size // _LINE if stride else 1)
 
 
-def _added(made: int, tested: bool, divergent: bool) -> int:
+def _added(elements: int, tested: bool, divergent: bool) -> int:
     """The instructions beside a vector of some accesses."""
-    return _QUESTION + made if divergent else made if tested else 0
+    return _QUESTION + elements if divergent else elements if tested else 0

@@ -20,7 +20,7 @@ from ptxsw.shuffle.legality import Legality
 from ptxsw.shuffle.load_groups import LoadGroup, centre, rows
 
 Elements = tuple[list[Candidate], ...]
-Found = Sequence[tuple[Access, Elements]]
+LoadSources = Sequence[tuple[Access, Elements]]
 
 _SHUFFLED = "the source gets its own value by a shuffle"
 
@@ -52,23 +52,23 @@ def draft(
     hoist: bool,
     shuffles: bool = True,
     why_not: str = "",
-    found: Found | None = None,
+    sources: LoadSources | None = None,
 ) -> CandidatePlan:
     """Every legal rewrite by one scheme. With `hoist` the middle load of a row is moved up to be
     the source. Without `shuffles` only copies are made, and `why_not` is the reason for the rest.
     `judge` is asked no more than needed; when its time for planning is over, all that was not
-    looked at stays. `found`: the candidates for `max_delta`, where they are known."""
+    looked at stays. `sources`: the candidates for `max_delta`, where they are known."""
     drafting = _Drafting(trace, judge, scheme, form, max_delta, hoist)
     with no_collection():
-        found = find(trace, max_delta, judge.budget) if found is None else found
+        sources = find(trace, max_delta, judge.budget) if sources is None else sources
         if shuffles and (hoist or scheme == "halo"):
-            starting = {access.index for access, elements in found if not any(elements)}
+            starting = {access.index for access, elements in sources if not any(elements)}
             for row in rows(trace, judge):
                 if judge.budget.spent(PLANNING):
                     break
                 drafting.row(row, starting)
-        drafting.others(found, shuffles, why_not)
-        for access in global_loads(trace)[len(found) :]:
+        drafting.others(sources, shuffles, why_not)
+        for access in global_loads(trace)[len(sources) :]:
             drafting.kept.append(RefusedLoad(access, None, OUT_OF_TIME))
     drafting.rewrites.sort(key=lambda rewrite: rewrite.dest)
     used = {part.source for rewrite in drafting.rewrites for part in rewrite.parts}
@@ -83,7 +83,7 @@ def draft(
     return CandidatePlan(scheme, form, plan, tuple(drafting.kept))
 
 
-def find(trace: Trace, max_delta: int, budget: Budget) -> Found:
+def find(trace: Trace, max_delta: int, budget: Budget) -> LoadSources:
     """The candidates for each load, as far as the time for planning goes."""
     with no_collection():
         return tuple(takewhile(lambda _: not budget.spent(PLANNING), candidates(trace, max_delta)))
@@ -181,12 +181,12 @@ class _Drafting(Struct):
     # ------------------------------------------------------------ the rest
 
     def others(
-        self, found: Iterable[tuple[Access, Elements]], shuffles: bool, why_not: str
+        self, loads: Iterable[tuple[Access, Elements]], shuffles: bool, why_not: str
     ) -> None:
         """For each element of each load the nearest legal source, whose value comes from
         memory: shuffles of shuffled values would queue up. A load stays where one element has
         no source. Without `shuffles` only what all of them would serve stays for `why_not`."""
-        for dest, elements in found:
+        for dest, elements in loads:
             if dest.index in self.done:
                 continue
             if self.judge.budget.spent(PLANNING):

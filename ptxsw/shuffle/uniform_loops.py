@@ -48,7 +48,7 @@ class RefusedLoop(Struct, frozen=True):
 class LoopChoices(Struct, frozen=True):
     """The loops of a kernel that lanes may leave in different turns."""
 
-    made: tuple[UniformLoop, ...]  # outer ones first
+    uniform: tuple[UniformLoop, ...]  # outer ones first
     kept: tuple[RefusedLoop, ...]
 
 

@@ -52,7 +52,7 @@ def programs() -> None:
         pytest.skip(str(error))
 
 
-def read(*texts: str) -> list[variants.Made]:
+def read(*texts: str) -> list[variants.Assembled]:
     found, note = variants.read([parse(text) for text in texts], "scale", "sm_80")
     assert note == ""
     return found
@@ -62,7 +62,7 @@ def by_itself(text: str) -> sass.MachineKernel:
     return sass.read(text, "sm_80", compared=False, briefly=True).kernel("scale")
 
 
-def plain(kernel: variants.Made) -> sass.MachineKernel:
+def plain(kernel: variants.Assembled) -> sass.MachineKernel:
     """Without the numbers that routines for division have in a file."""
     assert isinstance(kernel, sass.MachineKernel)
     return replace(

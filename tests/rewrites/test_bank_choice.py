@@ -45,14 +45,14 @@ def passed(text: str, mode: str = "force", **options: object) -> Progress:
 
 
 def chosen(run: Progress) -> list[PermutedBanks]:
-    details = [change.detail for made in run.made for change in made.changes]
+    details = [change.detail for made in run.attempts for change in made.changes]
     return [detail for detail in details if isinstance(detail, PermutedBanks)]
 
 
 def left(run: Progress) -> list[Left]:
     """What still conflicts."""
     (detail,) = chosen(run)
-    return list(conflicts_left(scene_of(run.made[-1].kernel), detail.permutation))
+    return list(conflicts_left(scene_of(run.attempts[-1].kernel), detail.permutation))
 
 
 @cache
@@ -81,7 +81,7 @@ def test_nothing_becomes_dearer(name: str) -> None:
 def test_what_is_padded_stays(name: str) -> None:
     run = of_program(name)
     assert not chosen(run)
-    assert not any(made.refusals for made in run.made)
+    assert not any(made.refusals for made in run.attempts)
 
 
 AUTO = {
@@ -98,7 +98,7 @@ def test_what_auto_makes(name: str) -> None:
     that computes more than it accesses."""
     run = of_program(name, "auto")
     assert bool(chosen(run)) == (name in AUTO)
-    reasons = [refusal.reason for made in run.made for refusal in made.refusals]
+    reasons = [refusal.reason for made in run.attempts for refusal in made.refusals]
     assert (name in AUTO) != any("not certainly pay" in reason for reason in reasons)
 
 
@@ -109,7 +109,7 @@ def test_no_more_is_added_than_estimated(name: str, monkeypatch: pytest.MonkeyPa
     run = of_program(name)
     with monkeypatch.context() as context:
         context.setattr(bank_choice, "times", lambda cfg, at: 1.0)
-        estimated = bank_choice._added(run.made[-1].kernel, chosen(run)[0])
+        estimated = bank_choice._added(run.attempts[-1].kernel, chosen(run)[0])
     old = MEMORY[name].path.read_text()
     new = apply(old, run.since)
     for arch in ("sm_75", "sm_90"):
@@ -221,7 +221,7 @@ def test_what_dominates(before: WarpWork, after: WarpWork, pays: bool) -> None:
 
 def test_the_family_keeps_the_widest_access_together() -> None:
     run = of_program("transpose-double")
-    members = list(bank_choice.family(scene_of(run.made[-1].kernel)))
+    members = list(bank_choice.family(scene_of(run.attempts[-1].kernel)))
     assert {member.granule for member in members} == {8, 16}
     assert Permutation((4,), 0x78) in members
 
@@ -237,7 +237,7 @@ def test_banks_of_words_are_those_of_their_addresses(shifts: tuple[int, ...]) ->
 def test_accesses_that_differ_by_a_number_are_placed_as_each_alone() -> None:
     """Lanes that lie outside the array in one access, and not in the other, are left out."""
     run = passed(TWO_ROWS)
-    kernel = run.made[-1].kernel if run.made else None
+    kernel = run.attempts[-1].kernel if run.attempts else None
     assert kernel is not None
     arrays = shared_arrays(kernel.trace)
     at, end = places(arrays)

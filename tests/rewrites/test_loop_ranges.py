@@ -412,7 +412,7 @@ def _claims(text: str) -> list[Claim]:
     """Those of the changes that the rewrite makes."""
     module = parse(text)
     passes = Passes(Options("force", rewrites=(NAME,)), "sm_80")
-    (each,) = passes.run(Excerpts(module).of(module.kernels[0])).made
+    (each,) = passes.run(Excerpts(module).of(module.kernels[0])).attempts
     return [claim for change in each.changes for claim in change.claims]
 
 

@@ -15,7 +15,7 @@ from ptxsw.pipeline import Options, optimize
 from ptxsw.plan import ServedLoad
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites import parts
-from ptxsw.rewrites.base import Made
+from ptxsw.rewrites.base import Attempt
 from ptxsw.validate import Proved, validate
 
 ROWS = 16
@@ -25,7 +25,7 @@ WRONG = "the text is wrong"
 Check = Callable[[list[int]], str | None]
 
 
-def served(made: Made) -> list[int]:
+def served(made: Attempt) -> list[int]:
     return [change.at for change in made.changes if isinstance(change.detail, ServedLoad)]
 
 
@@ -35,7 +35,7 @@ def rewritten(
     """The loads of each text that was checked, and the report. What is kept is proved."""
     problem, tried = checking.problem, list[list[int]]()
 
-    def answer(made: Made, text: Module, share: float = 1.0) -> str | None:
+    def answer(made: Attempt, text: Module, share: float = 1.0) -> str | None:
         tried.append(served(made))
         return check(tried[-1]) or problem(made, text, share)
 

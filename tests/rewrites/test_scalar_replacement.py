@@ -21,7 +21,7 @@ from ptxsw.options import DEFAULT_ASSUME
 from ptxsw.parser import parse
 from ptxsw.passes import Passes
 from ptxsw.pipeline import Options, Result, optimize
-from ptxsw.rewrites.base import Made
+from ptxsw.rewrites.base import Attempt
 from ptxsw.simt import RunError, launch
 from ptxsw.toolchain.find import real_ptxas
 from ptxsw.validate import Mismatch, Proved, Unproved, validate
@@ -303,7 +303,7 @@ def test_a_rotation_that_is_taken_back_is_no_reason(monkeypatch: pytest.MonkeyPa
     """The check does not prove it: the load stays, and is the source of a shuffle."""
     real = checking.problem
 
-    def problem(made: Made, *rest: Any) -> str | None:
+    def problem(made: Attempt, *rest: Any) -> str | None:
         return "not proved" if made.rewrite == NAME else real(made, *rest)
 
     monkeypatch.setattr(checking, "problem", problem)
@@ -565,7 +565,7 @@ def _claims(text: str) -> list[Claim]:
     """Those of the changes that the rewrite makes."""
     module = parse(text)
     passes = Passes(Options("force", rewrites=(NAME,)), "sm_80")
-    (each,) = passes.run(Excerpts(module).of(module.kernels[0])).made
+    (each,) = passes.run(Excerpts(module).of(module.kernels[0])).attempts
     return [claim for change in each.changes for claim in change.claims]
 
 

@@ -89,7 +89,7 @@ def claims_of(text: str) -> list[Claim]:
     """What the rewrite claims of its own registers."""
     module = parse(text)
     passes = Passes(Options(mode="force", rewrites=("strength-reduction",)), "sm_80")
-    (made,) = passes.run(Excerpts(module).of(module.kernels[0])).made
+    (made,) = passes.run(Excerpts(module).of(module.kernels[0])).attempts
     return [claim for change in made.changes for claim in change.claims]
 
 

@@ -102,7 +102,7 @@ def found(text: str) -> LoopChoices:
 def reasons(text: str) -> list[str]:
     """Why the loops that vary stay as they are, without numbers of lines."""
     loops = found(text)
-    assert not loops.made and loops.kept, loops
+    assert not loops.uniform and loops.kept, loops
     return [re.sub(r" \(line \d+\)", "", kept.reason) for kept in loops.kept]
 
 

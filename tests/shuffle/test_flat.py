@@ -16,7 +16,7 @@ from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.report.model import Kernel
-from ptxsw.rewrites.base import Made
+from ptxsw.rewrites.base import Attempt
 from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS
 from ptxsw.simt import launch
 from ptxsw.validate import Proved, validate
@@ -82,7 +82,7 @@ def test_shuffles_stay_where_the_loop_does_not_become_uniform(
     """As if `validate`, which alone decides about uniform loops, could not prove the loop."""
     problem = checking.problem
 
-    def unproved(made: Made, text: Module, share: float = 1.0) -> str | None:
+    def unproved(made: Attempt, text: Module, share: float = 1.0) -> str | None:
         loops = any(change.rewrite == UNIFORM_LOOPS for change in made.changes)
         return checking.UNCHECKED if loops else problem(made, text, share)
 

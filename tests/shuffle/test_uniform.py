@@ -166,11 +166,11 @@ def test_allowed(name: str) -> None:
     """All varying loops become uniform, through the whole pipeline with its check."""
     text = ALLOWED[name]
     loops = found(text)
-    assert loops.made and not [k for k in loops.kept if "wait" not in k.reason and "depends" not in
-                               k.reason]  # fmt: skip
+    others = [k for k in loops.kept if "wait" not in k.reason and "depends" not in k.reason]
+    assert loops.uniform and not others
     rewritten = optimize(text, Options(mode="force", scheme="keep", form="uniform")).text
     assert rewritten.count("vote.sync.any.pred") == sum(
-        1 + (loop.enters is not None) for loop in loops.made
+        1 + (loop.enters is not None) for loop in loops.uniform
     )
     for block in SHAPES:
         for n in lengths(block):
@@ -342,7 +342,7 @@ def test_loops_that_all_lanes_leave_together_are_neither() -> None:
 def test_what_is_under_the_predicate() -> None:
     """Loads, stores, and what sets a register that is read behind the loop: nothing else."""
     text = kernel(SUM, middle="st.global.f32 [%rd4+4096], %f2;")
-    (loop,) = found(text).made
+    (loop,) = found(text).uniform
     from ptxsw.parser import parse
 
     (function,) = parse(text).functions
@@ -352,15 +352,15 @@ def test_what_is_under_the_predicate() -> None:
 
 
 def test_the_inner_loop_narrows_the_outer() -> None:
-    outer, inner = found(nested(CSR)).made
+    outer, inner = found(nested(CSR)).uniform
     assert outer.outer is None and inner.outer == outer.header
     assert not outer.inside & inner.inside
-    assert len(found(nested(FOUR)).made) == 1
+    assert len(found(nested(FOUR)).uniform) == 1
 
 
 def test_lanes_in_an_arm_are_not_together() -> None:
     text = plain(middle=IF)
-    (loop,) = found(text).made
+    (loop,) = found(text).uniform
     from ptxsw.parser import parse
 
     (function,) = parse(text).functions
@@ -369,6 +369,6 @@ def test_lanes_in_an_arm_are_not_together() -> None:
 
 
 def test_registers_that_decide_are_cleared() -> None:
-    (loop,) = found(plain(middle=IF)).made
+    (loop,) = found(plain(middle=IF)).uniform
     assert [reg.name for reg in loop.cleared] == ["%f2"]
-    assert not found(plain()).made[0].cleared
+    assert not found(plain()).uniform[0].cleared

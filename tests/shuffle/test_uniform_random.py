@@ -125,7 +125,7 @@ def uniform(text: str) -> tuple[str, int, bool]:
     """The text with uniform loops, how many there are, and if there is a proof for it."""
     module = parse(text)
     trace = emulate(module, module.functions[0])
-    loops = uniform_loops(trace).made
+    loops = uniform_loops(trace).uniform
     plan = Plan(trace.function, trace.cfg.instructions, (), segments(trace.cfg), loops=loops)
     rewritten = apply(text, emit(text, plan))
     second = parse(rewritten)
@@ -171,7 +171,7 @@ def test_a_loop_that_has_to_follow_the_one_inside_it() -> None:
     """Only the second look finds that the middle one of three loops has to be uniform, too."""
     text = program(2221)
     module = parse(text)
-    loops = uniform_loops(emulate(module, module.functions[0])).made
+    loops = uniform_loops(emulate(module, module.functions[0])).uniform
     for number, loop in enumerate(loops):
         assert loop.outer is None or loop.outer in {other.header for other in loops[:number]}
     assert_same(2221, Counter())
