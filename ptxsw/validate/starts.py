@@ -35,6 +35,10 @@ from ptxsw.validate.text import Text
 from ptxsw.validate.windows import Windows
 
 _MAX_DEPTH = 100  # equations, one in another
+_MAX_MOVES = 4  # from a load's register to one that keeps its value
+
+LoadedRegister = tuple[int, Reg]
+"""A load, by its position, and one of the registers that it writes."""
 
 Pair = tuple[int, int]
 """A place in each text."""
@@ -114,8 +118,8 @@ class Starts:
         claims = at_label(self._claims, self.old.labels(p))
         for claim in sorted(claims, key=lambda c: not c.claim.about_memory):
             self._assume(cut, claim, told, live)
-        for reg, index in self._held(pair):
-            value = self._loaded(cut, index, reg)
+        for reg, loaded in self._held(pair):
+            value = self._loaded(cut, loaded)
             if value is not None:
                 told[reg] = value
                 new.values.pop(reg, None)
@@ -235,7 +239,7 @@ class Starts:
             value = self._terms.atom(name, value.width, Variance.LANE)
         return Store(store.target, value, store.guard, CLAIMED)
 
-    def _held(self, pair: Pair) -> list[tuple[Reg, int]]:
+    def _held(self, pair: Pair) -> list[tuple[Reg, LoadedRegister]]:
         """Registers of the second text alone that still hold what a load gave: each with that
         load. That memory still holds the same is a claim that nobody had to write down."""
         p, q = pair
@@ -244,20 +248,29 @@ class Starts:
         pairs = []
         held = self.new.equations.at(q) if extra else 0
         for reg in sorted(extra, key=lambda r: (r.name, r.scope)):
-            writer = self.new.equations.writer(held, reg)
-            if writer is None or (pair, reg) in self._lost:
-                continue
-            instruction = self.new.cfg.instructions[writer]
-            moved = self._layout is not None and self._layout.touches(instruction)
-            if (
-                kind(instruction) is Kind.LOAD
-                and "param" not in instruction.modifiers
-                and not moved
-            ):
-                pairs.append((reg, writer))
+            loaded = self._loading(held, reg) if (pair, reg) not in self._lost else None
+            if loaded is not None:
+                pairs.append((reg, loaded))
         return pairs
 
-    def _loaded(self, cut: Cut, index: int, reg: Reg) -> Term | None:
+    def _loading(self, held: int, reg: Reg) -> LoadedRegister | None:
+        """What was loaded that a register has by equations that hold, itself or by moves."""
+        for _ in range(_MAX_MOVES):
+            writer = self.new.equations.writer(held, reg)
+            if writer is None:
+                return None
+            instruction = self.new.cfg.instructions[writer]
+            if kind(instruction) is Kind.LOAD:
+                moved = self._layout is not None and self._layout.touches(instruction)
+                return None if "param" in instruction.modifiers or moved else (writer, reg)
+            source = instruction.operands[-1]
+            if instruction.opcode != "mov" or not isinstance(source, Reg):
+                return None
+            reg = source
+        return None
+
+    def _loaded(self, cut: Cut, loaded: LoadedRegister) -> Term | None:
+        index, reg = loaded
         path = Path(cut.new.get, cut.conditions, index)
         cut.new.runner.run(path, self.new.cfg.instructions[index], index)
         return path.written.get(reg)
@@ -324,8 +337,8 @@ class Starts:
             for claim in at_label(self._claims, self.old.labels(pair[0])):
                 if not claim.claim.about_memory:
                     self._check_claim(claim, cut, old, new, joint)
-            for reg, index in self._held(pair):
-                if not self._still_held(cut, reg, index, new, joint):
+            for reg, loaded in self._held(pair):
+                if not self._still_held(cut, reg, loaded, new, joint):
                     self._lost.add((pair, reg))
                     yield pair
 
@@ -443,13 +456,14 @@ class Starts:
             )  # fmt: skip
 
     def _still_held(
-        self, cut: Cut, reg: Reg, index: int, new: Path, joint: tuple[Term, ...]
+        self, cut: Cut, reg: Reg, loaded: LoadedRegister, new: Path, joint: tuple[Term, ...]
     ) -> bool:
         """Does memory, behind a path of the second text, hold at a load's address what its
         register holds?"""
+        index, source = loaded
         path = Path(new.get, joint, index, stores=[list(epoch) for epoch in new.stores])
         cut.new.runner.run(path, self.new.cfg.instructions[index], index)
-        return self._equality.same(path.get(reg), new.get(reg), joint)
+        return self._equality.same(path.get(source), new.get(reg), joint)
 
 
 def _partly(terms: Terms, there: Handover, value: Term, name: str) -> Term | None:
