@@ -13,7 +13,7 @@ from ptxsw.findings.launched import executed, of_kernel
 from ptxsw.passes import Passes, considered
 from ptxsw.report.describe import describe
 from ptxsw.report.outcome import kernel_report
-from ptxsw.report.over_stores import REWRITES, concerned, over_stores
+from ptxsw.report.over_stores import REWRITES, concerned, with_over_stores
 
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
@@ -52,8 +52,7 @@ class Description(Struct, frozen=True):
         run = self._executed(trace)
         threads = self.block if run is None else run.block
         accesses, rows = describe(trace, kernel, threads)
-        served = over_stores(loads_over_stores, accesses)
-        accesses = tuple(replace(a, over_stores=served.get(a.line)) for a in accesses)
+        accesses = with_over_stores(loads_over_stores, accesses)
         block = threads and (trace.function.block_shape or threads)
         described = replace(kernel, accesses=accesses, rows=rows, block=block)
         return judged(trace, described, threads, arch, executed=run)

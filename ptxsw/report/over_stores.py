@@ -3,8 +3,10 @@ hit, or why they leave them: a few words beside the access."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from ptxsw.change import INDEX_MAY_WRAP
 from ptxsw.emulator.node import Term
@@ -32,21 +34,39 @@ def concerned(trace: Trace) -> bool:
     return False
 
 
-def over_stores(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
-    """What becomes of accesses, by line, as the report of a kernel tells it that has been sent
-    through `REWRITES`. Of an address that cannot be followed it is told only where the thread is
-    known to have loaded the same bytes a turn ago."""
+def with_over_stores(kernel: Kernel, accesses: Sequence[Access]) -> tuple[Access, ...]:
+    """Accesses with what becomes of them, as the report of a kernel tells it that has been sent
+    through `REWRITES`. Why another rewrite leaves a load that these change is told no more."""
+    reasons = _reasons(kernel, accesses)
+    changes = _changes(kernel.rewrites or ())
+    return tuple(_told(access, reasons, changes) for access in accesses)
+
+
+def _told(access: Access, reasons: Mapping[int, str], changes: Mapping[int, str]) -> Access:
+    outlook = access.optimizer
+    change = changes.get(access.line)
+    if change is not None and outlook is not None and outlook.action == "keep":
+        outlook = replace(outlook, source_line=None, delta=None, reason=None)
+    said = change or reasons.get(access.line)
+    return replace(access, over_stores=said, optimizer=outlook)
+
+
+def _reasons(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
+    """Why accesses stay, by line. Of an address that cannot be followed it is told only where the
+    thread is known to have loaded the same bytes a turn ago."""
     again = {a.line for a in accesses if any(not c.delta for c in a.carried)}
-    rewrites = kernel.rewrites or ()
-    constant = {r.line: r for r in rewrites if r.rewrite == _READ_ONLY}
-    sentences = {
+    return {
         refusal.line: refusal.reason
         for refusal in reversed(kernel.refusals or ())
         if refusal.rewrite == _IN_REGISTERS
-        and refusal.line not in constant
         and (refusal.reason != INDEX_MAY_WRAP or refusal.line in again)
     }
-    sentences |= {line: _constant(rewrite) for line, rewrite in constant.items()}
+
+
+def _changes(rewrites: Iterable[Rewrite]) -> dict[int, str]:
+    """What is made of accesses, by line."""
+    constant = {r.line: r for r in rewrites if r.rewrite == _READ_ONLY}
+    sentences = {line: _constant(rewrite) for line, rewrite in constant.items()}
     for rewrite in rewrites:
         if rewrite.rewrite == _IN_REGISTERS:
             for line, text in _kept(rewrite.line, rewrite.detail).items():

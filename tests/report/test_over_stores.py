@@ -82,6 +82,19 @@ def test_programs(name: str) -> None:
     assert {text: counts[text] for text in PROGRAMS[name]} == PROGRAMS[name]
 
 
+def test_what_is_changed_has_no_reason_to_stay() -> None:
+    """`a[i]` behind a store: a shuffle cannot pass it, a test at entry tells that it may."""
+    text = kernel(
+        "ld.global.f32 %f1, [%rd4];\nst.global.f32 [%rd5], %f1;\n"
+        "ld.global.f32 %f2, [%rd4];\nst.global.f32 [%rd5+4], %f2;"
+    )
+    (found,) = analyze(text).kernels
+    again = (found.accesses or ())[2]
+    assert again.over_stores == "read-only, behind a test"
+    assert again.optimizer is not None
+    assert (again.optimizer.action, again.optimizer.reason) == ("keep", None)
+
+
 def test_it_is_told_once_where_the_rewrites_are_made() -> None:
     """`inspect` with these rewrites makes no second run for it."""
     text = kernel(PROMOTED)
