@@ -11,8 +11,9 @@ from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
+from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.memory import Bytes, Memory, Store, uncovered
+from ptxsw.validate.memory import Memory, uncovered
 from ptxsw.validate.outcome import Differ
 from ptxsw.validate.path import End, Event, Path, Touch
 from ptxsw.validate.stores import StoreComparison

@@ -18,10 +18,10 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.flow.pointer_spaces import Points
 from ptxsw.ir import Instruction, Reg
+from ptxsw.validate.chain import Store
 from ptxsw.validate.equality import assumed
 from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import Evaluator
-from ptxsw.validate.memory import Store
 from ptxsw.validate.path import End, Path, Runner
 from ptxsw.validate.warp import WarpView
 

@@ -6,8 +6,9 @@ from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Variable, type_width
+from ptxsw.validate.chain import Bytes
 from ptxsw.validate.compare import multiple
-from ptxsw.validate.memory import CONSTANT, Bytes, Memory
+from ptxsw.validate.memory import CONSTANT, Memory
 from ptxsw.validate.text import Text
 
 

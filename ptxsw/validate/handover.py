@@ -20,8 +20,9 @@ from ptxsw.emulator.origin import OF_LOOPS
 from ptxsw.emulator.substitution import rebuild
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
+from ptxsw.validate.chain import Bytes
 from ptxsw.validate.cuts import unknown_of
-from ptxsw.validate.memory import CONSTANT, Bytes, Memory
+from ptxsw.validate.memory import CONSTANT, Memory
 from ptxsw.validate.path import Path
 from ptxsw.validate.text import MAX_KNOWN, Text
 

@@ -21,7 +21,7 @@ Written = tuple[str, Term, int, Term, Term]
 """The space, place and size of a store, its value and its guard."""
 
 
-class _Layer(Struct, frozen=True):
+class Layer(Struct, frozen=True):
     """Bytes stored to one base under one guard: values by their offsets."""
 
     space: str
@@ -29,52 +29,57 @@ class _Layer(Struct, frozen=True):
     items: tuple[tuple[Term, int], ...]
     guard: Term
     pieces: dict[int, Term] = field(default_factory=dict)
+    numbers: set[int] = field(default_factory=set)  # of all bytes of the pieces
 
-    def is_for(self, other: _Layer) -> bool:
+    def is_for(self, other: Layer) -> bool:
         return self.is_near(other) and self.guard is other.guard
 
-    def is_near(self, other: _Layer) -> bool:
+    def is_near(self, other: Layer) -> bool:
         """Is the distance of the two known?"""
         return (self.space, self.width, self.items) == (other.space, other.width, other.items)
 
-    def is_apart(self, other: _Layer) -> bool:
+    def is_apart(self, other: Layer) -> bool:
         """Have the two surely no byte in common?"""
         if self.space != other.space:
             return "generic" not in (self.space, other.space)
-        return self.is_near(other) and not any(
-            at < end and start < at + value.width // 8
-            for at, value in self.pieces.items()
-            for start, end in other.ranges()
-        )
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        return ((at, at + value.width // 8) for at, value in self.pieces.items())
+        return self.is_near(other) and self.numbers.isdisjoint(other.numbers)
 
 
 def joined(terms: Terms, stores: Iterable[Written]) -> tuple[Written, ...]:
     """The same stores, of which adjacent ones are one. Each is made as early as it can be."""
-    layers: list[_Layer] = []
+    layers: list[Layer] = []
     for store in stores:
-        new = _layer(store)
-        place: _Layer | None = None
-        for layer in reversed(layers):
-            if not layer.is_apart(new):
-                break
-            place = layer if layer.is_for(new) else place
-        if place is None:
-            layers.append(new)
-        else:
-            place.pieces.update(new.pieces)
+        add(layers, store)
+    return written_out(terms, layers)
+
+
+def add(layers: list[Layer], store: Written) -> None:
+    """Let layers hold one more store."""
+    new = _layer(store)
+    place: Layer | None = None
+    for layer in reversed(layers):
+        if not layer.is_apart(new):
+            break
+        place = layer if layer.is_for(new) else place
+    if place is None:
+        layers.append(new)
+    else:
+        place.pieces.update(new.pieces)
+        place.numbers.update(new.numbers)
+
+
+def written_out(terms: Terms, layers: Iterable[Layer]) -> tuple[Written, ...]:
+    """The stores that layers stand for."""
     return tuple(one for layer in layers for one in _written(terms, layer))
 
 
-def _layer(store: Written) -> _Layer:
+def _layer(store: Written) -> Layer:
     """One store alone. Its value is taken apart where it was put together from parts."""
     space, place, _, value, guard = store
     constant, items = split(place)
-    at = wrapped(constant, place.width)
+    begin = at = wrapped(constant, place.width)
     if abs(at) >= 1 << (place.width - 2):
-        at, items = 0, ((place, 1),)  # so far off that offsets might wrap
+        begin, at, items = 0, 0, ((place, 1),)  # so far off that offsets might wrap
     pieces: dict[int, Term] = {}
     work = [value]
     while work:
@@ -84,10 +89,10 @@ def _layer(store: Written) -> _Layer:
         else:
             pieces[at] = part
             at += part.width // 8
-    return _Layer(space, place.width, items, guard, pieces)
+    return Layer(space, place.width, items, guard, pieces, set(range(begin, at)))
 
 
-def _written(terms: Terms, layer: _Layer) -> Iterator[Written]:
+def _written(terms: Terms, layer: Layer) -> Iterator[Written]:
     """The runs of bytes without gaps."""
     base = terms.const(0, layer.width)
     for term, factor in layer.items:

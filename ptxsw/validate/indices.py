@@ -22,9 +22,10 @@ from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.trace import Access
+from ptxsw.validate.chain import Bytes
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.lanes import KernelLanes
-from ptxsw.validate.memory import Bytes, Memory
+from ptxsw.validate.memory import Memory
 
 _Ranges = tuple[Range, ...]
 """Of which one holds the bytes."""

@@ -22,10 +22,11 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Instruction, Reg
 from ptxsw.validate.carried import chosen_by_condition
+from ptxsw.validate.chain import Bytes
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.gathered import Gathered, names_all
-from ptxsw.validate.memory import CONSTANT, Bytes
+from ptxsw.validate.memory import CONSTANT
 from ptxsw.validate.path import WARP_QUESTIONS
 from ptxsw.validate.shared_views import SharedViews
 from ptxsw.validate.text import MAX_KNOWN, Text

@@ -26,10 +26,10 @@ from ptxsw.ir import (
 )
 from ptxsw.isa import Effect
 from ptxsw.permutation import ROW, Permutation
+from ptxsw.validate.chain import Bytes
 from ptxsw.validate.compare import multiple
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.evaluate import Evaluator
-from ptxsw.validate.memory import Bytes
 from ptxsw.validate.outcome import Differ, GiveUp
 from ptxsw.validate.path import Path
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from msgspec import Struct
-
 from ptxsw.bits import wrapped
 from ptxsw.emulator.memory import Aliasing
 from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up, ones, split, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
+from ptxsw.validate.chain import Base, Bytes, Link, Store, based
 from ptxsw.validate.history import Written, joined
 
 # Older stores of an epoch are not compared with a load: they may all have hit it.
@@ -31,27 +30,6 @@ CONSTANT = -1
 """The epoch of what nobody writes: parameters, constants, and what is read by `.nc`."""
 CLAIMED = -1
 """The instruction of a store that tells how the memories of the two texts differ."""
-
-
-_Base = tuple[str, int, tuple[tuple[Term, int], ...]]
-"""What addresses are built on: space, width, and a sum without its constant."""
-
-
-class Bytes(Struct, frozen=True):
-    """`size` bytes at `place`, counted from the start of `space` ("generic": not known)."""
-
-    space: str
-    place: Term
-    size: int
-
-
-class Store(Struct, frozen=True):
-    """A plain store of `value` (8·size bits), made where `guard` holds."""
-
-    target: Bytes
-    value: Term
-    guard: Term
-    index: int  # of the instruction
 
 
 class Bounds(Protocol):
@@ -132,12 +110,6 @@ def _is_first(node: Term, epoch: int) -> bool:
     return is_load(node) and node.value[0][2] == epoch and not node.value[0][3]
 
 
-def _based(part: Bytes) -> tuple[_Base, int]:
-    """What an address is built on, and how far from there it begins."""
-    constant, items = split(part.place)
-    return (part.space, part.place.width, items), constant
-
-
 class Memory:
     """The unknowns of memory, and which accesses meet. `bounds` tell more of that, while they are
     set. `ordered` tells of inequalities whether they hold where others do."""
@@ -162,7 +134,9 @@ class Memory:
         self.bounds: Bounds | None = None
         # By the sum without its constant on which an address is built: instruction, the first byte
         # and how many, and the conditions.
-        self._accesses: dict[_Base, dict[tuple[int, int, int, frozenset[Term]], None]] = {}
+        self._accesses: dict[Base, dict[tuple[int, int, int, frozenset[Term]], None]] = {}
+        self._begin = Link()
+        self._anywhere: dict[tuple[Base, Base, tuple[Term, ...]], bool | None] = {}
         self._noted = 0  # accesses, of all comparisons: what bounds tell may have changed since
         self._apart: dict[tuple[Bytes, Bytes, tuple[Term, ...], Bounds | None, int], bool] = {}
 
@@ -178,7 +152,7 @@ class Memory:
 
     def note_access(self, index: int, target: Bytes, given: Sequence[Term]) -> None:
         """An instruction of the first text accesses bytes where some conditions hold."""
-        base, begin = _based(target)
+        base, begin = based(target)
         accesses = self._accesses.setdefault(base, {})
         access = (index, begin, target.size, frozenset(given))
         if access not in accesses:
@@ -192,7 +166,7 @@ class Memory:
 
     def accessed(self, part: Bytes, given: Collection[Term]) -> frozenset[int]:
         """The instructions that access some bytes where some conditions hold."""
-        base, begin = _based(part)
+        base, begin = based(part)
         known = frozenset(given)
         return frozenset(
             index
@@ -293,8 +267,44 @@ class Memory:
     ) -> Term:
         """The value of some bytes behind the stores of an epoch, where `given` holds: a term of
         8·size bits."""
+        link = self._begin.behind(stores)
+        without = None if self.bounds is not None else self._missed(link, source, tuple(given))
+        if without is not None:
+            left = link.joined(self.terms, source.size, without, self._parts)
+            return self._cell((source.space, epoch), left, source)
         parts = [part for store in stores for part in self._parts(store, source.size)]
         return self._behind(parts, len(parts), epoch, source, given, 0)
+
+    def _missed(self, link: Link, source: Bytes, given: tuple[Term, ...]) -> frozenset[Base] | None:
+        """Of the stores of an epoch, what those are built on that surely do not hit some bytes,
+        where it is plain of all others that they may be anywhere; else None."""
+        base, _ = based(source)
+        missed: list[Base] = []
+        for other in link.bases:
+            key = (base, other, given)
+            if key not in self._anywhere:
+                self._anywhere[key] = self._may_be_anywhere(base, other, given)
+            anywhere = self._anywhere[key]
+            if anywhere is None:
+                return None
+            if not anywhere:
+                missed.append(other)
+        return frozenset(missed)
+
+    def _may_be_anywhere(self, base: Base, other: Base, given: tuple[Term, ...]) -> bool | None:
+        """May what is built on one sum be at any distance from what is built on another? False
+        where it lies elsewhere, and None where that takes a closer look."""
+        (space, width, items), (stored, stored_width, stored_items) = base, other
+        if space != stored and "generic" not in (space, stored):
+            return False
+        if space != stored and not {space, stored} <= {"generic", "global"}:
+            return True
+        if width != stored_width:
+            return True
+        if items == stored_items:
+            return None
+        distance = self.terms.sub(*(self.terms.sum(width, 0, i) for i in (stored_items, items)))
+        return True if self._is_free(distance, given) else None
 
     def unread(
         self, stores: Sequence[Store], epoch: int, source: Bytes, given: Sequence[Term]

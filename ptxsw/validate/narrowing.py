@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
+from ptxsw.validate.chain import Bytes
 from ptxsw.validate.equality import Equality, assumed
 from ptxsw.validate.evaluate import BY_ZERO
-from ptxsw.validate.memory import Bytes
 from ptxsw.validate.path import Path
 
 _HALVES = {"udiv": "udiv", "sdiv": "udiv", "urem": "urem", "srem": "urem"}

@@ -20,8 +20,9 @@ from ptxsw.emulator.spaces import may_hold_pointer
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
+from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.evaluate import BY_ZERO, IN_SPACE, lies_in
-from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store
+from ptxsw.validate.memory import CONSTANT, Memory
 from ptxsw.validate.shared_views import Read
 
 LANES = 32

@@ -16,6 +16,7 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
+from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.equality import assumed
 from ptxsw.validate.evaluate import (
     Evaluator,
@@ -24,7 +25,7 @@ from ptxsw.validate.evaluate import (
     is_integer_division,
     shape,
 )
-from ptxsw.validate.memory import CONSTANT, Bytes, Memory, Store, holds_first, stores_before
+from ptxsw.validate.memory import CONSTANT, Memory, holds_first, stores_before
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.windows import Windows
 

@@ -21,6 +21,7 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Function, Module, Reg
 from ptxsw.permutation import Permutation
+from ptxsw.validate.chain import Bytes
 from ptxsw.validate.claims import ReadClaim, is_inequality
 from ptxsw.validate.compare import PathComparison
 from ptxsw.validate.cuts import Cut
@@ -33,7 +34,7 @@ from ptxsw.validate.indices import Indices
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout, shared_places
 from ptxsw.validate.meetings import Meetings
-from ptxsw.validate.memory import Bytes, Memory, uncovered
+from ptxsw.validate.memory import Memory, uncovered
 from ptxsw.validate.narrowing import readings
 from ptxsw.validate.outcome import (
     NO_WRAP,

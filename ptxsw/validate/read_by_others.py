@@ -17,8 +17,9 @@ from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, unknowns, walk
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
+from ptxsw.validate.chain import Bytes
 from ptxsw.validate.equality import Equality, assumed
-from ptxsw.validate.memory import Bytes, Memory
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.other_lane import LANES, Place, neighbours
 from ptxsw.validate.path import Event, Path, Touch
 from ptxsw.validate.warp import WarpView

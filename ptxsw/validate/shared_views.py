@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ptxsw import isa
 from ptxsw.analysis.address_equality import prove_disjoint
@@ -38,7 +38,8 @@ from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.trace import AccessView, Trace
 from ptxsw.ir import Instruction
-from ptxsw.validate.memory import Bytes, Memory
+from ptxsw.validate.chain import Bytes
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import NO_RACE
 from ptxsw.validate.path import Path, Touch
 from ptxsw.validate.writers import PRIVATE, may_write, written_address
@@ -47,6 +48,7 @@ _OF_GRID = ("global", "generic")
 _NAMED = frozenset({Origin.PARAMETER, Origin.SYMBOL})
 _MAX_CASES = 8
 _MAX_STORES = 64  # before one load
+_MAX_KEPT = 64  # paths
 
 
 class Read(Struct, frozen=True):
@@ -59,6 +61,17 @@ class Read(Struct, frozen=True):
     stores: tuple[Bytes, ...] = ()
 
 
+class _Accesses(Struct):
+    """What a path does in an epoch to memory that others see: its stores, its loads with how many
+    stores stand before each, and the numbers of the loads by try and address tried."""
+
+    stores: list[Touch] = field(default_factory=list)
+    loads: list[tuple[Touch, int]] = field(default_factory=list)
+    by_address: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    longest: int = 0
+    widths: set[int] = field(default_factory=set)
+
+
 class SharedViews:
     """Asks the first text about its segments, which begin at positions of it. `trace` is its
     symbolic run."""
@@ -69,6 +82,8 @@ class SharedViews:
         self._true = self._terms.const(1, 1)
         self._apart: dict[tuple[Bytes, Term, int], bool] = {}
         self._samples: dict[Term, tuple[int, ...]] = {}
+        self._declared: dict[Term, frozenset[Term] | None] = {}
+        self._accesses: dict[tuple[int, int], tuple[Path, int, _Accesses]] = {}
 
     def rest_on(self, position: int, olds: Sequence[Path], read: Read) -> frozenset[str] | None:
         """What has to be assumed so that this lane finds the same bytes, in a segment that begins
@@ -160,6 +175,11 @@ class SharedViews:
     def _bases(self, place: Term) -> frozenset[Term] | None:
         """The pointers of an address, if declarations name them all: what was read from memory has
         other names in the symbolic run."""
+        if place not in self._declared:
+            self._declared[place] = self._declared_bases(place)
+        return self._declared[place]
+
+    def _declared_bases(self, place: Term) -> frozenset[Term] | None:
         pointees: set[Term] = set()
         for case in self._cases(place):
             bases = pointer_bases(case)
@@ -236,25 +256,67 @@ class SharedViews:
     def _missed(self, old: Path, read: Read) -> bool:
         """Does every store of the epoch that a path makes before a load of these bytes miss
         them?"""
-        begin, end = _events_of(old, read.epoch)
-        stores: list[Touch] = []
-        compared = self._may_be_compared(read)
+        accesses = self._of(old, read.epoch)
+        left_out, shown = frozenset(read.stores), 0  # so many of the stores are known to miss
+        for touch, count in self._candidates(accesses, read):
+            if not touch.fresh and not read.stores:
+                continue  # what it gives is told from what memory held before the stores
+            stores = [s for s in accesses.stores[shown:count] if s.target not in left_out]
+            if any(store.target in touch.behind for store in stores):
+                continue  # it gives something else: what that store has left
+            few = len(stores) <= _MAX_STORES
+            if not few or not all(self._misses(s.target, read) for s in stores):
+                return False
+            shown = count
+        return True
+
+    def _of(self, old: Path, epoch: int) -> _Accesses:
+        """What a path accesses in an epoch; kept for the paths of one segment."""
+        kept = self._accesses.get((id(old), epoch))
+        if kept is None or kept[0] is not old or kept[1] != len(old.touches):
+            if len(self._accesses) > _MAX_KEPT:
+                self._accesses.clear()
+            kept = old, len(old.touches), self._sorted(old, epoch)
+            self._accesses[id(old), epoch] = kept
+        return kept[2]
+
+    def _sorted(self, old: Path, epoch: int) -> _Accesses:
+        begin, end = _events_of(old, epoch)
+        accesses = _Accesses()
         for touch in old.touches:
             if touch.target.space in PRIVATE or not begin <= touch.before <= end:
                 continue
             if not touch.loads:
-                if touch.target not in read.stores:
-                    stores.append(touch)
-            elif not touch.fresh and not read.stores:
-                continue  # what it gives is told from what memory held before the stores
-            elif any(store.target in touch.behind for store in stores):
-                continue  # it gives something else: what that store has left
-            elif stores and (compared or self._may_be(touch.target, read)):
-                few = len(stores) <= _MAX_STORES
-                if not few or not all(self._misses(s.target, read) for s in stores):
-                    return False
-                stores = []  # these are known to miss
-        return True
+                accesses.stores.append(touch)
+                continue
+            number = len(accesses.loads)
+            accesses.loads.append((touch, len(accesses.stores)))
+            accesses.longest = max(accesses.longest, touch.target.size)
+            width = touch.target.place.width
+            accesses.widths.add(width)
+            for way, address in enumerate(self._tried(touch.target.place)):
+                accesses.by_address.setdefault((way, address), []).append(number)
+        return accesses
+
+    def _candidates(self, accesses: _Accesses, read: Read) -> list[tuple[Touch, int]]:
+        """The loads behind a store that may be of the bytes that were read, each with how many
+        stores stand before it."""
+        place, size = read.target.place, read.target.size
+        compared = self._may_be_compared(read)
+        if compared or accesses.widths - {place.width}:
+            return [
+                (touch, count)
+                for touch, count in accesses.loads
+                if count and (compared or self._may_be(touch.target, read))
+            ]
+        near = {
+            number
+            for way, address in enumerate(self._tried(place))
+            for at in range(address - accesses.longest + 1, address + size)
+            for number in accesses.by_address.get((way, at % (1 << place.width)), ())
+        }
+        loads = [accesses.loads[number] for number in sorted(near)]
+        return [(t, count) for t, count in loads if count and self._may_be(t.target, read)]
 
     def _may_be(self, load: Bytes, read: Read) -> bool:
         """Is a load likely to be of these bytes, where no comparison between lanes counts? Where no

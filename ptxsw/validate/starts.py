@@ -18,6 +18,7 @@ from ptxsw.flow.cfg import build
 from ptxsw.flow.dataflow import defs, uses
 from ptxsw.ir import Reg
 from ptxsw.validate.carried import Carried, unknown_at
+from ptxsw.validate.chain import Store
 from ptxsw.validate.claims import ReadClaim, at_label, is_inequality
 from ptxsw.validate.compare import NOTHING, StoreDifference
 from ptxsw.validate.cuts import Cut, Registers
@@ -28,7 +29,7 @@ from ptxsw.validate.handover import Handover
 from ptxsw.validate.kept import Kept
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.layout import SharedLayout
-from ptxsw.validate.memory import CLAIMED, Memory, Store
+from ptxsw.validate.memory import CLAIMED, Memory
 from ptxsw.validate.outcome import FINITE_LOOPS, Differ, GiveUp
 from ptxsw.validate.path import Path, Runner
 from ptxsw.validate.text import Text

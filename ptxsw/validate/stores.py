@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxsw.emulator.node import Term
+from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.memory import CLAIMED, Bytes, Memory, Store, uncovered
+from ptxsw.validate.memory import CLAIMED, Memory, uncovered
 from ptxsw.validate.outcome import Differ
 
 _MAX_PAIRS = 250_000

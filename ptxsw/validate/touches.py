@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
-from ptxsw.validate.memory import Bytes
+from ptxsw.validate.chain import Bytes
 from ptxsw.validate.path import Touch
 
 _Sum = tuple[str, int, tuple[tuple[Term, int], ...]]

@@ -13,7 +13,7 @@ from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.pointer_spaces import Points
-from ptxsw.validate.memory import Bytes
+from ptxsw.validate.chain import Bytes
 
 _Items = tuple[tuple[Term, int], ...]
 

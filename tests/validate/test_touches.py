@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
-from ptxsw.validate.memory import Bytes, Memory
+from ptxsw.validate.chain import Bytes
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Touch
 from ptxsw.validate.touches import TouchesBySum
 

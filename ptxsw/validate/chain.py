@@ -1,0 +1,137 @@
+"""The stores of an epoch as a chain: what memory is after each of them.
+
+    st [v], a;      memory behind a
+    st [v+4], b;    memory behind a and b: the same for both texts, if they have stored the same
+
+Each link is there once, whichever text has made it, so what was found out about it is kept: a load
+behind many stores need not look at all of them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from msgspec import Struct
+
+from ptxsw.emulator.node import Term, split
+from ptxsw.emulator.terms import Terms
+from ptxsw.validate.history import Layer, Written, add, joined, written_out
+
+Base = tuple[str, int, tuple[tuple[Term, int], ...]]
+"""What addresses are built on: space, width, and a sum without its constant."""
+
+
+_MAX_OBJECTS = 4
+"""So many objects that stand for a store are known by their numbers, without a look into them."""
+
+
+class Bytes(Struct, frozen=True):
+    """`size` bytes at `place`, counted from the start of `space` ("generic": not known)."""
+
+    space: str
+    place: Term
+    size: int
+
+
+class Store(Struct, frozen=True):
+    """A plain store of `value` (8·size bits), made where `guard` holds."""
+
+    target: Bytes
+    value: Term
+    guard: Term
+    index: int  # of the instruction
+
+
+def based(part: Bytes) -> tuple[Base, int]:
+    """What an address is built on, and how far from there it begins."""
+    constant, items = split(part.place)
+    return (part.space, part.place.width, items), constant
+
+
+class Link:
+    """Memory behind a store, and behind all those before it."""
+
+    __slots__ = (
+        "_behind", "_by_object", "_joined", "_layers", "bases", "parent", "store", "widest",
+    )  # fmt: skip
+
+    def __init__(self, parent: Link | None = None, store: Store | None = None) -> None:
+        self.parent, self.store = parent, store
+        self.bases: dict[Base, None] = {}
+        self.widest = 0
+        if parent is not None and store is not None:
+            base, _ = based(store.target)
+            self.bases = parent.bases if base in parent.bases else {**parent.bases, base: None}
+            self.widest = max(parent.widest, store.target.size)
+        self._by_object: dict[int, tuple[Store, Link]] = {}
+        self._behind: dict[Written, Link] = {}
+        self._layers: list[Layer] | None = [] if parent is None else None
+        self._joined: dict[tuple[int, frozenset[Base]], tuple[Written, ...]] = {}
+
+    def behind(self, stores: Iterable[Store]) -> Link:
+        """Memory behind more stores."""
+        link = self
+        for store in stores:
+            own = link._by_object.get(id(store))
+            link = link._next(store) if own is None else own[1]
+        return link
+
+    def _next(self, store: Store) -> Link:
+        """Memory behind a store, whoever made it."""
+        written = as_written(store)
+        child = self._behind.get(written)
+        if child is None:
+            child = self._behind[written] = Link(self, store)
+        if len(self._by_object) < _MAX_OBJECTS:
+            # The store is kept with it, so that its number is not given to another one.
+            self._by_object[id(store)] = store, child
+        return child
+
+    def stores(self) -> Iterator[Store]:
+        """The stores, the last one first."""
+        link: Link | None = self
+        while link is not None and link.store is not None:
+            yield link.store
+            link = link.parent
+
+    def joined(
+        self,
+        terms: Terms,
+        size: int,
+        without: frozenset[Base],
+        parts: Callable[[Store, int], Iterable[Store]],
+    ) -> tuple[Written, ...]:
+        """What the stores leave (`history.joined`), but for those built on some bases; each as
+        `parts` of at most `size` bytes."""
+        size = size if size < self.widest else 0
+        answer = self._joined.get((size, without))
+        if answer is None:
+            if size or without:
+                left = (s for s in reversed([*self.stores()]) if based(s.target)[0] not in without)
+                cut = (part for s in left for part in (parts(s, size) if size else (s,)))
+                answer = joined(terms, map(as_written, cut))
+            else:
+                answer = written_out(terms, self._taken())
+            self._joined[size, without] = answer
+        return answer
+
+    def _taken(self) -> list[Layer]:
+        """The layers that the stores make: those of an earlier link, which has no more use for
+        them, and what was stored since."""
+        link, since = self, list[Store]()
+        while link._layers is None:
+            assert link.parent is not None and link.store is not None
+            since.append(link.store)
+            link = link.parent
+        layers = link._layers
+        link._layers = None if link.parent is not None else []
+        for store in reversed(since):
+            add(layers, as_written(store))
+        self._layers = layers
+        return layers
+
+
+def as_written(store: Store) -> Written:
+    """A store without the instruction that made it."""
+    target = store.target
+    return target.space, target.place, target.size, store.value, store.guard

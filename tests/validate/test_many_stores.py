@@ -1,0 +1,173 @@
+"""A long block with many loads and many stores through another pointer, each load behind all stores
+before it: what is right is proved, in time that grows little faster than the block, and no load is
+taken from before a store that may hit it."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from time import process_time
+
+import pytest
+
+from ptxsw.emulator.node import Variance
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.terms import Terms
+from ptxsw.parser import parse
+from ptxsw.pipeline import Options, optimize
+from ptxsw.validate import Outcome, Proved, validate
+from ptxsw.validate.chain import Bytes, Link, Store, as_written
+from ptxsw.validate.history import joined
+from ptxsw.validate.memory import Memory
+
+HEAD = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 u, .param .u64 v, .param .u32 n)
+{
+	.reg .f32 %f<8>;
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<9>;
+	ld.param.u64 %rd1, [u];
+	ld.param.u64 %rd2, [v];
+	ld.param.u32 %r4, [n];
+	mov.u32 %r1, %ctaid.x;
+	mov.u32 %r2, %ntid.x;
+	mov.u32 %r3, %tid.x;
+	mad.lo.s32 %r1, %r1, %r2, %r3;
+	mul.wide.s32 %rd3, %r1, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	add.s64 %rd5, %rd2, %rd3;
+	mul.wide.s32 %rd6, %r4, 4;
+"""
+PAPER = Options(mode="force", scheme="paper", rewrites=("shuffle",), budget_s=1e6)
+
+
+def kernel(rows: int, step: int = 4096) -> str:
+    """In each row two neighbouring loads, and a store of the first, some bytes behind the last."""
+    lines = []
+    for row in range(rows):
+        lines += [
+            "\tld.global.f32 %f1, [%rd4];",
+            "\tld.global.f32 %f2, [%rd4+4];",
+            "\tadd.s64 %rd4, %rd4, %rd6;",
+            f"\tst.global.f32 [%rd5+{step * row}], %f1;",
+        ]
+    return HEAD + "\n".join(lines) + "\n\tret;\n}\n"
+
+
+@cache
+def shuffled(rows: int, step: int = 4096) -> str:
+    text = optimize(kernel(rows, step), PAPER).text
+    assert text.count("shfl.sync") == rows
+    return text
+
+
+def judged(before: str, after: str) -> Outcome:
+    first, second = parse(before), parse(after)
+    return validate((first, first.kernels[0]), (second, second.kernels[0]))
+
+
+@pytest.mark.parametrize("step", [4, 4096])
+def test_all_of_it_is_proved(step: int) -> None:
+    before, after = kernel(80, step), shuffled(80, step)
+    assert isinstance(judged(before, after), Proved)
+
+
+STORE, NEXT = "\tst.global.f32 [%rd5+{0}], %f1;\n", "\tld.global.f32 %f1, [%rd4];\n"
+
+
+@pytest.mark.parametrize("step", [4, 4096])
+@pytest.mark.parametrize(
+    ("find", "replace"),
+    [
+        (STORE, STORE.replace("%f1", "%f2")),  # another value
+        (STORE, STORE.replace("%rd5+{0}", "%rd5+{1}")),  # elsewhere
+        (STORE, STORE.replace("%rd5", "%rd4")),
+        (STORE, ""),  # not made
+        (STORE, STORE.replace("\tst", "\t@%sw_rows st")),  # not always made
+        (STORE + NEXT, "\tmov.f32 %f3, %f1;\n" + NEXT + STORE.replace("%f1", "%f3")),  # too early
+        (STORE + NEXT, STORE + NEXT + STORE),  # and over what is stored, too
+    ],
+)
+def test_a_store_between_that_is_changed(step: int, find: str, replace: str) -> None:
+    places = 8 * step, 8 * step + 1
+    was, now = find.format(*places), replace.format(*places)
+    assert was in shuffled(16, step)
+    mutant = shuffled(16, step).replace(was, now)
+    assert not isinstance(judged(kernel(16, step), mutant), Proved)
+
+
+def test_stores_that_only_change_places() -> None:
+    """Of another order of those that do not meet, the same is left."""
+    first, second = (f"\tst.global.f32 [%rd2+{at}], %f1;\n" for at in (0, 8))
+    both = HEAD + "\tld.global.f32 %f1, [%rd4];\n{0}\tld.global.f32 %f2, [%rd4+4];\n"
+    end = "\tst.global.f32 [%rd5], %f2;\n\tret;\n}\n"
+    one, other = (both.replace("{0}", stores) + end for stores in (first + second, second + first))
+    assert isinstance(judged(one, other), Proved)
+    changed = other.replace("[%rd2+8], %f1", "[%rd2+8], %f3")
+    assert not isinstance(judged(one, changed), Proved)
+
+
+def test_the_time_grows_little_faster_than_the_block() -> None:
+    times = []
+    for rows in (60, 240):
+        texts = kernel(rows, 4), shuffled(rows, 4)
+        begin = process_time()
+        assert isinstance(judged(*texts), Proved)
+        times.append(process_time() - begin)
+    assert times[1] < 9 * times[0]  # each load held against each store: more than 16 times
+
+
+# ---------------------------------------------------------------- the chain itself
+
+
+def some_stores(terms: Terms, seed: int, count: int) -> list[Store]:
+    """Stores to bytes near some bases, of several sizes, some of them guarded."""
+    dice = random.Random(seed)
+    bases = [terms.atom(f"p{at}", 64, Variance.UNIFORM) for at in range(dice.randint(1, 4))]
+    guards = [terms.const(1, 1)] * 3 + [terms.atom("g", 1, Variance.LANE)]
+    stores = []
+    for number in range(count):
+        size = dice.choice((1, 4, 4, 8))
+        place = terms.add(dice.choice(bases), terms.const(dice.randrange(-16, 64), 64))
+        space = dice.choice(("global", "global", "generic", "shared"))
+        value = terms.atom(f"x{number}", 8 * size, Variance.LANE)
+        stores.append(Store(Bytes(space, place, size), value, dice.choice(guards), number))
+    return stores
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_chain_tells_what_its_stores_leave(seed: int) -> None:
+    """Whichever link is asked first, and by whichever text."""
+    terms = Terms()
+    memory, begin = Memory(terms, Solver()), Link()
+    stores = some_stores(terms, seed, 24)
+    ends = list(range(len(stores) + 1)) * 2
+    random.Random(seed).shuffle(ends)
+    for end in ends:
+        again = [Store(s.target, s.value, s.guard, -s.index) for s in stores[:end]]
+        assert begin.behind(again) is begin.behind(stores[:end])
+        left = begin.behind(again).joined(terms, 8, frozenset(), memory._parts)
+        assert left == joined(terms, map(as_written, stores[:end]))
+    other = [*stores[:5], *stores[6:]]
+    assert begin.behind(other) is not begin.behind(stores)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_load_is_the_same_as_if_each_store_is_looked_at(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terms = Terms()
+    memory = Memory(terms, Solver())
+    dice = random.Random(seed)
+    stores = some_stores(terms, seed, 12)
+    pointer = terms.atom(dice.choice(("p0", "q", "q")), 64, Variance.UNIFORM)
+    for space in ("global", "shared", "generic"):
+        for size in (1, 4, 8):
+            source = Bytes(space, terms.add(pointer, terms.const(dice.randrange(8), 64)), size)
+            given = (terms.not_(terms.eq(pointer, terms.const(0, 64))),)[: dice.randrange(2)]
+            fast = memory.load(stores, 0, source, given)
+            with monkeypatch.context() as patch:
+                patch.setattr(memory, "_missed", lambda *_: None)
+                assert memory.load(stores, 0, source, given) is fast
