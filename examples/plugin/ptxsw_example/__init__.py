@@ -19,7 +19,7 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.ir import Instruction, Int, Reg
 from ptxsw.isa import Op
 from ptxsw.plan import Proof
-from ptxsw.rewrites.base import Found, Kernel, Requires
+from ptxsw.rewrites.base import Kernel, Outcome, Requires
 from ptxsw.semantics.registry import Meaning, Modifiers
 
 
@@ -55,7 +55,7 @@ class ShiftForProduct:
     needs_ptxas: ClassVar[bool] = False
     follows: ClassVar[frozenset[str]] = frozenset()
 
-    def find(self, kernel: Kernel) -> Iterator[Found]:
+    def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """The products by literals. `validate` proves the new text, so no proof is needed here."""
         for at, instruction in enumerate(kernel.trace.cfg.instructions):
             if instruction.name not in self.requires.words:
