@@ -184,6 +184,11 @@ class Subject:
 
     def _for_each_target(self, rewrite: str, names: tuple[str, ...]) -> Iterator[Row]:
         """The rows of several rewrites, one of which asks ptxas what it makes for the target."""
+        _, told, _ = self._optimized(names, self.mode)
+        possible = [one.rewrite for one in told.rewrites or ()]
+        possible += [one.rewrite for one in told.refusals or () if "ptxas makes more" in one.reason]
+        if _SHORTER.isdisjoint(possible):
+            return
         for arch in self.archs:
             text, told, _ = self._optimized(names, self.mode, arch)
             if text in self._with_fewer(names):
