@@ -32,7 +32,7 @@ HELPERS = {
     "registers": ("rewrites/register_trials.py",),
     "strength-reduction": (
         "rewrites/address_bases.py",
-        "rewrites/turn_cost.py",
+        "rewrites/iteration_cost.py",
         "rewrites/loop_test.py",
         "rewrites/pointer_test.py",
         "codegen/lower_pointer_test.py",

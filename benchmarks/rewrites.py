@@ -8,15 +8,15 @@ than one of them makes), and `auto` is what mode auto makes with all of them.
 
 Figures are those before and after. Instructions, loads, stores and registers are counted in SASS by
 ptxas: of the hot loop, that inner loop which has most, and of the whole kernel; what the launch
-does not execute, such as the way of misaligned buffers, counts neither there nor there. `turns` are
-the iterations of the source's loop that one of the hot loop makes, where the program tells: its
-executed FADD, FMUL and FFMA over those of one iteration of the source. `a turn` is `loop` over
-`turns`: the executed instructions of one iteration of the source. `executed`
-are the loads of global memory that the warps of the launch execute, and wavefronts those of the
-launch, for all its warps (`benchmarks/wavefronts.py`). The verdict is that of
-`ptxsw verify`: proved, or tested where only launches were compared, as where a proof takes claims
-on registers that a loop carries, which only `optimize` knows. The text is rewritten once, for
-the target that it names, and assembled for all; only with `strength-reduction` behind others, which
+does not execute, such as the way of misaligned buffers, counts neither there nor there.
+`iterations` are the iterations of the source's loop that one of the hot loop makes, where the
+program tells: its executed FADD, FMUL and FFMA over those of one iteration of the source. `an
+iteration` is `loop` over `iterations`: the executed instructions of one iteration of the source.
+`executed` are the loads of global memory that the warps of the launch execute, and wavefronts those
+of the launch, for all its warps (`benchmarks/wavefronts.py`). The verdict is that of `ptxsw
+verify`: proved, or tested where only launches were compared, as where a proof takes claims on
+registers that a loop carries, which only `optimize` knows. The text is rewritten once, for the
+target that it names, and assembled for all; only with `strength-reduction` behind others, which
 keeps what ptxas makes shorter, it is rewritten for each.
 
 Below: why rewrites left programs alone, why mode auto kept what it was given, and which shared
@@ -90,18 +90,18 @@ def _first(case: Case) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The hot loop, as far as the launch executes it. One iteration of it makes `turns` of the
+    """The hot loop, as far as the launch executes it. One iteration of it makes `iterations` of the
     source's; None where that is not known."""
 
     instructions: int
     loads: int  # of global memory
     stores: int
-    turns: float | None
+    iterations: float | None
 
     @property
-    def each_turn(self) -> float | None:
+    def each_iteration(self) -> float | None:
         """Instructions for one iteration of the source's loop."""
-        return self.instructions / self.turns if self.turns else None
+        return self.instructions / self.iterations if self.iterations else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +306,8 @@ def of_loop(loop: Sequence[sass.MachineInstruction], executed: Executed, sums: i
     known. Both are counted in what the launch executes."""
     done = _done(loop, executed)
     counts = sass.count(done)
-    turns = sum(i.root in _SUMS for i in done) / sums if sums else None
-    return Loop(counts.instructions, counts.of("LDG"), counts.of("STG"), turns)
+    iterations = sum(i.root in _SUMS for i in done) / sums if sums else None
+    return Loop(counts.instructions, counts.of("LDG"), counts.of("STG"), iterations)
 
 
 def _done(
@@ -327,11 +327,12 @@ def _like_numpy(module: Module, kernel: str, run: Run) -> bool:
 # ---------------------------------------------------------------- the table
 
 MEANING = """\
-before > after. loop: executed SASS instructions in one iteration of the hot loop. turns: iterations
-of the source's loop that it makes, by its executed FADD, FMUL and FFMA. a turn: loop / turns."""
+before > after. loop: executed SASS instructions in one iteration of the hot loop. iterations:
+iterations of the source's loop that it makes, by its executed FADD, FMUL and FFMA. an iteration:
+loop / iterations."""
 HEAD = (
-    "program", "rewrite", "arch", "loop", "turns", "a turn", "its LDG", "its STG", "kernel",
-    *_ACCESSES, "regs", "occupancy", "executed", "wavefronts", "verdict",
+    "program", "rewrite", "arch", "loop", "iterations", "an iteration", "its LDG", "its STG",
+    "kernel", *_ACCESSES, "regs", "occupancy", "executed", "wavefronts", "verdict",
 )  # fmt: skip
 
 
@@ -355,8 +356,10 @@ def _cells(loop: Loop | None) -> tuple[object, ...]:
     """Its figures in the order of `HEAD`."""
     if loop is None:
         return (None,) * 5
-    turns, each = (None if n is None else f"{n:.3g}" for n in (loop.turns, loop.each_turn))
-    return loop.instructions, turns, each, loop.loads, loop.stores
+    iterations, each = (
+        None if n is None else f"{n:.3g}" for n in (loop.iterations, loop.each_iteration)
+    )
+    return loop.instructions, iterations, each, loop.loads, loop.stores
 
 
 def _pair(before: object, after: object) -> str:

@@ -1,15 +1,15 @@
-"""What a turn of the hot loop takes, before and after `strength-reduction`: a row for each program
-and target.
+"""What an iteration of the hot loop takes, before and after `strength-reduction`: a row for each
+program and target.
 
     python -m benchmarks.strength_reduction [NAME ...] [--arch sm_80 ...] [--rewrites NAME ...]
         [--operators] [--mode auto] [--jobs N]
 
-A turn is one of the source: instructions of SASS for each store to global memory, or for each load
-where a loop stores nothing, since `ptxas` and the compilers unroll loops. The hot loop is that of
-the innermost ones that the launch executes which has most accesses. `--operators` takes those of
+An iteration is one of the source: instructions of SASS for each store to global memory, or for each
+load where a loop stores nothing, since `ptxas` and the compilers unroll loops. The hot loop is that
+of the innermost ones that the launch executes which has most accesses. `--operators` takes those of
 KernelGen, as nvcc, clang and GCC compile them, in place of the programs. What was made is "proved"
 by the check that each rewrite has, and gives "numpy's" results where there is a launch. Exit 0
-where no turn takes more than before, and no result is another.
+where no iteration takes more than before, and no result is another.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Subject(Struct, frozen=True):
     launches: Callable[[], Sequence[Run]]
 
 
-class Turn(Struct, frozen=True):
-    """Instructions of a turn of the hot loop, None where there is none, and registers."""
+class Iteration(Struct, frozen=True):
+    """Instructions of an iteration of the hot loop, None where there is none, and registers."""
 
     instructions: float | None
     registers: int
@@ -61,13 +61,13 @@ class Row(Struct, frozen=True):
 
     program: str
     arch: str
-    before: Turn
-    after: Turn
+    before: Iteration
+    after: Iteration
     verdict: str
 
     @property
     def good(self) -> bool:
-        """Is no turn longer than before, and is the result right?"""
+        """Is no iteration longer than before, and is the result right?"""
         old, new = self.before.instructions, self.after.instructions
         longer = old is not None and new is not None and new > old
         return not longer and self.verdict != WRONG
@@ -101,7 +101,7 @@ def operators() -> dict[str, Subject]:
 # ---------------------------------------------------------------- counted
 
 
-def turn(text: str, arch: str, runs: Sequence[Run]) -> Turn:
+def iteration(text: str, arch: str, runs: Sequence[Run]) -> Iteration:
     """The hot loop of the only kernel of a text, as ptxas makes it for a target."""
     module = parse(text)
     (function,) = module.kernels
@@ -110,8 +110,8 @@ def turn(text: str, arch: str, runs: Sequence[Run]) -> Turn:
     counts = [_counts(loop, executed) for loop in kernel.inner_loops]
     hot = max(counts, key=lambda c: c.of("STG") + c.of("LDG"), default=None)
     if hot is None:
-        return Turn(None, kernel.registers)
-    return Turn(hot.instructions / (hot.of("STG") or hot.of("LDG") or 1), kernel.registers)
+        return Iteration(None, kernel.registers)
+    return Iteration(hot.instructions / (hot.of("STG") or hot.of("LDG") or 1), kernel.registers)
 
 
 def _aimed(text: str, arch: str) -> str:
@@ -167,8 +167,8 @@ def rows(
         anywhere = _aimed(made, ARCHS[0])
         if anywhere not in verdicts:
             verdicts[anywhere] = verdict(runs, text, made)
-        before = turn(text, arch, runs)
-        after = before if made == text else turn(made, arch, runs)
+        before = iteration(text, arch, runs)
+        after = before if made == text else iteration(made, arch, runs)
         yield Row(subject.name, arch, before, after, verdicts[anywhere])
 
 
@@ -176,14 +176,14 @@ def _all_rows(name: str, archs: Sequence[str], rewrites: Sequence[str], mode: st
     return list(rows((programs() | operators())[name], archs, rewrites, mode))
 
 
-HEAD = ("program", "arch", "instructions a turn", "registers", "verdict")
+HEAD = ("program", "arch", "instructions an iteration", "registers", "verdict")
 
 
 def cells(row: Row) -> tuple[str, ...]:
     """A line of the table, below `HEAD`."""
-    turns = _pair(_figure(row.before.instructions), _figure(row.after.instructions))
+    iterations = _pair(_figure(row.before.instructions), _figure(row.after.instructions))
     registers = _pair(str(row.before.registers), str(row.after.registers))
-    return row.program, row.arch, turns, registers, row.verdict
+    return row.program, row.arch, iterations, registers, row.verdict
 
 
 def _figure(value: float | None) -> str:
@@ -211,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.strength_reduction",
-        description="What a turn of the hot loop takes.",
+        description="What an iteration of the hot loop takes.",
     )
     parser.add_argument("name", nargs="*", help="programs or operators (default: all programs)")
     parser.add_argument("--operators", action="store_true", help="all operators of KernelGen")

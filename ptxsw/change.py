@@ -14,7 +14,7 @@ from ptxsw.plan import Proof
 
 INDEX_MAY_WRAP = "its index may wrap"
 """The reason of a `Refusal` for an address that cannot be followed. Of such an access the report
-tells what becomes of it only where the thread has loaded the same bytes a turn ago."""
+tells what becomes of it only where the thread has loaded the same bytes an iteration ago."""
 
 Line = Callable[[int], int]
 """From the position of an instruction in its body to its line in the text."""

@@ -156,7 +156,7 @@ class UniformLoop(Struct, frozen=True):
     it still takes part. It starts at `start`: as what this branch decides, which takes lanes past
     the loop (`enters` tells whether its taken side leads into it); or, where `enters` is None, as
     true, `start` being the last instruction before the loop. It ends at the branch `leave` of the
-    turn that would be the lane's last; `stays` tells whether its taken side stays in the loop.
+    iteration that would be the lane's last; `stays` tells whether its taken side stays in the loop.
 
     Of the instructions `inside`, which lanes that do not take part run, too, those `under` the
     predicate are made only by lanes that do: accesses, and what sets a register that is read

@@ -1,7 +1,7 @@
 """`predict`: what bounds each kernel of a text on a GPU, and what would change that.
 
 With a launch, blocks of it are run in the interpreter, and the time is that of the launch. Without
-one, it is that of one warp in one turn of each innermost loop.
+one, it is that of one warp in one iteration of each innermost loop.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NOT_MADE = (NoPtxas, AssemblyError, BadCubin, subprocess.TimeoutExpired)
 FEW = 8
 """Kernels of a text up to which it is said what rewrites would change."""
 _LEFT_OUT = f"more than {FEW} kernels: what rewrites would change is told of one, or by --rewrites"
-_NO_LAUNCH = "no launch is given: how often loops turn and what caches hold is not known"
+_NO_LAUNCH = "no launch is given: how often loops iterate and what caches hold is not known"
 _NO_BLOCK = "the block is not known: no occupancy; name one, or a launch"
 
 
@@ -223,9 +223,9 @@ class _Text:
         self, function: Function, block: tuple[int, int, int] | None, fits: Resident | None
     ) -> tuple[model.Stretch, ...]:
         run, code = self._run(function), self._code.get(function.name)
-        return self._turns(run.trace, block, fits, code, run.excerpt.offset)
+        return self._one_iteration(run.trace, block, fits, code, run.excerpt.offset)
 
-    def _turns(
+    def _one_iteration(
         self,
         trace: Trace,
         block: tuple[int, int, int] | None,
@@ -233,13 +233,13 @@ class _Text:
         code: sass.MachineKernel | None,
         offset: Callable[[int], int] = int,
     ) -> tuple[model.Stretch, ...]:
-        """One turn of each loop. `offset` tells where in the text that `code` was made from a
+        """One iteration of each loop. `offset` tells where in the text that `code` was made from a
         place of the trace's text is."""
         warps = Interval(1.0, float(limits(self._gpu.arch).warps))
         if fits is not None and fits.warps:
             warps = Interval(float(fits.warps), float(fits.warps))
         return tuple(
-            predicted.turn(stretch, iteration(self._gpu, stretch.work, warps))
+            predicted.iteration(stretch, iteration(self._gpu, stretch.work, warps))
             for stretch in stretches(self._gpu, trace, block, code, offset)
         )
 
@@ -249,17 +249,17 @@ class _Text:
         """What each rewrite would change of a kernel, of those that need not be asked for."""
         shape = function.block_shape or block
         threads = _threads(shape)
-        turns = kernel.stretches
+        stretches = kernel.stretches
         if kernel.launch:
             fits = self._fits(function, threads, self._shared(function, None))
-            turns = self._iterations(function, shape, fits)
-        before = _longest(turns)
+            stretches = self._iterations(function, shape, fits)
+        before = _longest(stretches)
         changed = list(self._changed(function, block))
         effects = []
         for each, code in zip(changed, self._codes_of(changed), strict=True):
             trace = each.trace or emulate(each.module, each.function)
             fits = None if code is None else self._resident(threads, code.registers, code.shared)
-            after = _longest(self._turns(trace, shape, fits, code))
+            after = _longest(self._one_iteration(trace, shape, fits, code))
             if before is None or after is None:
                 continue
             report = kernel_report(each)
@@ -338,7 +338,7 @@ class _Text:
         line = self._module.source.line(function.span.start)
         note = (
             f"one block of {blocks} was run and counted, {seen.touches.blocks} side by side for "
-            f"{seen.touches.steps:.0f} of {seen.steps:.0f} turns; caches are a model"
+            f"{seen.touches.steps:.0f} of {seen.steps:.0f} iterations; caches are a model"
         )
         answer = estimate(self._gpu, asked)
         return (predicted.launched(line, answer),), note

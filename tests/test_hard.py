@@ -36,7 +36,7 @@ SIZES = {
 }  # fmt: skip
 
 SIZES_RUN = {"nest": 3, "irreducible": 8}
-"""Where the kernel itself would run for hours: 4^40 turns."""
+"""Where the kernel itself would run for hours: 4^40 iterations."""
 
 
 def run(*words: object) -> int:

@@ -1,6 +1,6 @@
 """Programs whose loops compute addresses: neighbours by unsigned indices, planes one above another,
 a column and rows by an index of 64 bits. `python -m benchmarks.strength_reduction` counts their
-turns.
+iterations.
 
 Each source is compiled by several compilers, whose name ends that of the program.
 """

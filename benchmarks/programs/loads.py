@@ -1,5 +1,6 @@
 """Programs whose loads wait for stores: without `__restrict__` no compiler may take a value from
-the turn before, keep a sum in a register, or load an input once. Results are numpy's, bit for bit.
+the iteration before, keep a sum in a register, or load an input once. Results are numpy's, bit for
+bit.
 """
 
 from __future__ import annotations
@@ -34,19 +35,20 @@ def _three_outputs() -> Run:
     return launched(*_ACROSS, (_COUNT,), {"x": x, "y": y}, out)
 
 
-# ---------------------------------------------------------------- what the turn before has loaded
+# ---------------------------------------------------------------- what the iteration before has
+# loaded
 
 
-def _z_march(turns: int) -> Run:
-    nx, ny, nz = 13, 6, turns + 2
+def _z_march(iterations: int) -> Run:
+    nx, ny, nz = 13, 6, iterations + 2
     a = noise((nz, ny, nx))
     out = np.full_like(a, 9)
     out[1:-1] = _F(0.5) * a[1:-1] + _F(0.25) * (a[:-2] + a[2:])
     return launched((2, 2, 1), (8, 4, 1), (nx, ny, nz), {"in": a}, {"out": out})
 
 
-def _stencil7(turns: int) -> Run:
-    nx, ny, nz = 2 * _THREADS - 3, 5, turns + 2
+def _stencil7(iterations: int) -> Run:
+    nx, ny, nz = 2 * _THREADS - 3, 5, iterations + 2
     c0, c1, a = _F(0.6), _F(0.1), noise((nz, ny, nx))
 
     def at(x: int = 0, y: int = 0, z: int = 0) -> Array:
@@ -59,8 +61,8 @@ def _stencil7(turns: int) -> Run:
     return launched(grid, (_THREADS, 1, 1), (nx, ny, nz, c0, c1), {"in": a}, {"out": out})
 
 
-def _fdtd2d(turns: int) -> Run:
-    nx, ny = _COUNT, turns + 1
+def _fdtd2d(iterations: int) -> Run:
+    nx, ny = _COUNT, iterations + 1
     ex, ey, before = (noise((ny, nx), seed=n) for n in (1, 2, 3))
     hz = before.copy()
     curl = ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1]
@@ -68,24 +70,24 @@ def _fdtd2d(turns: int) -> Run:
     return launched(*_ACROSS, (nx, ny), {"ex": ex, "ey": ey, "hz": before}, {"hz": hz})
 
 
-def _jacobi_step(turns: int, columns: int) -> tuple[Array, Array, Any]:
-    a, c = noise((turns + 2, columns)), _F(0.25)
+def _jacobi_step(iterations: int, columns: int) -> tuple[Array, Array, Any]:
+    a, c = noise((iterations + 2, columns)), _F(0.25)
     out = np.full_like(a, 9)
     out[1:-1, 1:-1] = c * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, 2:] + a[1:-1, :-2])
     return a, out, c
 
 
-def _jacobi(turns: int) -> Run:
-    a, out, c = _jacobi_step(turns, _COUNT)
-    return launched(*_ACROSS, (_COUNT, turns + 2, c), {"in": a}, {"out": out})
+def _jacobi(iterations: int) -> Run:
+    a, out, c = _jacobi_step(iterations, _COUNT)
+    return launched(*_ACROSS, (_COUNT, iterations + 2, c), {"in": a}, {"out": out})
 
 
-def _jacobi_of_gcc(turns: int) -> Run:
+def _jacobi_of_gcc(iterations: int) -> Run:
     """GCC hands the kernel one pointer: to the addresses of the variables of the host's function,
     in the order out, in, c, ny, nx."""
-    a, out, c = _jacobi_step(turns, 70)
+    a, out, c = _jacobi_step(iterations, 70)
     words, values, first, second = (1 << n for n in (40, 41, 42, 43))
-    sizes = np.array([c.view(np.int32), turns + 2, 70], np.int32)
+    sizes = np.array([c.view(np.int32), iterations + 2, 70], np.int32)
     offsets = np.array([0, 8, 16, 20, 24])
     placed = {
         "addresses": (words, values + offsets),
@@ -177,8 +179,8 @@ _Sized = Callable[[int], Run]
 
 
 def _turning(run: _Sized, least: int = 0) -> tuple[Callable[[], Run], ...]:
-    """Launches of many turns, of two, one and none, if `least` sizes make none."""
-    return tuple(partial(run, least + turns) for turns in (21, 2, 1, 0))
+    """Launches of many iterations, of two, one and none, if `least` sizes make none."""
+    return tuple(partial(run, least + iterations) for iterations in (21, 2, 1, 0))
 
 
 def _one(name: str, run: _Sized, sums: int, least: int = 0) -> Program:

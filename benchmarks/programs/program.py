@@ -21,8 +21,8 @@ Results = dict[str, Array]
 @dataclass(frozen=True)
 class Program:
     """One kernel. `source` is the stem of the file in `cuda/`, or in `openacc/` for gcc-12. `sums`
-    says how many turns an unrolled loop stands for: the sums and products of floats (FADD, FMUL,
-    FFMA) in one turn of the source's loop; 0 where that is not told."""
+    says how many iterations an unrolled loop stands for: the sums and products of floats (FADD,
+    FMUL, FFMA) in one iteration of the source's loop; 0 where that is not told."""
 
     name: str
     source: str

@@ -92,7 +92,8 @@ def prove_equal(
 
 def assume_no_overflow(terms: Terms, source: Term, dest: Term) -> Same | Unequal:
     """The same question where no signed index sum or product wraps and no loop goes through 2^31
-    turns, which the user vouches for: an extended sum is then the sum of the extended parts."""
+    iterations, which the user vouches for: an extended sum is then the sum of the extended
+    parts."""
     unwrap = NoOverflowView(terms)
     claim = terms.eq(unwrap(source), unwrap(dest))
     return Same(Obligation(claim)) if claim.kind == "const" and claim.value else UNPROVED
@@ -152,8 +153,8 @@ class NoOverflowView:
             return total
         if signed and inner.kind == "extract" and inner.value == 0 and inner.width == 32:
             count = inner.args[0]
-            turns = count.origin is Origin.ITERATION
-            return count if turns and count.width == width else None
+            iterations = count.origin is Origin.ITERATION
+            return count if iterations and count.width == width else None
         return None
 
     def _most(self, term: Term) -> int:

@@ -19,12 +19,12 @@ _PRIME = (1 << 61) - 1
 _ROOT = 37
 
 Fingerprint = tuple[int, int]
-"""Of what a term is in this turn of a loop, and in the next."""
+"""Of what a term is in this iteration of a loop, and in the next."""
 
 
 class Fingerprints:
-    """Those of one loop, whose turns `count` counts; `shape` are the threads of a block along each
-    axis, where the kernel says so."""
+    """Those of one loop, whose iterations `count` counts; `shape` are the threads of a block along
+    each axis, where the kernel says so."""
 
     def __init__(self, count: Term, shape: tuple[int, int, int] | None) -> None:
         now = pow(_ROOT, count.id + 1, _PRIME)

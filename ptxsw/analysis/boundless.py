@@ -2,8 +2,8 @@
 
 `ranges` finds that out, too, but only where it has proved what the address depends on, and once for
 each limit that is tried. Here the shape of the address is enough: nothing bounds an index that was
-loaded, nor the turns of a loop that goes on by steps of which neither the number nor the ratio to
-those of the address is known.
+loaded, nor the iterations of a loop that goes on by steps of which neither the number nor the ratio
+to those of the address is known.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Shapes:
     def _is_endless(
         self, condition: Term, count: Term, parted: tuple[Polynomial, Polynomial] | None
     ) -> bool:
-        """Does a condition for another turn surely not tell how far an address goes, which is
-        `parted` by the count of the turns?"""
+        """Does a condition for another iteration surely not tell how far an address goes, which is
+        `parted` by the count of the iterations?"""
         if condition.size > MAX_SIZE or parted is None:
             return True
         if condition.kind == "not" and condition.args[0].kind == "eq":

@@ -1,7 +1,7 @@
 """Values as polynomials, with indices that are extended from 32 bits written out.
 
 `base + 4·sext(i + 4·n)` and `base + 4·sext(i) + 16·sext(n)` are one polynomial where neither index
-wraps. That it does not is read off the bounds of the index over the grid and over the turns of
+wraps. That it does not is read off the bounds of the index over the grid and over the iterations of
 loops (`ranges`), under what is known of the values that all threads share.
 """
 
@@ -25,8 +25,8 @@ _MAX_SIZE = 2000  # nodes of a value
 
 class ExactSums(Struct):
     """Polynomials of values where the conditions `given` hold. `ahead` is the count of a loop whose
-    next turn is sure to come: an index that does not wrap there does not wrap. With `supposed`, an
-    index does not wrap if polynomials are at most 0, which are collected there."""
+    next iteration is sure to come: an index that does not wrap there does not wrap. With
+    `supposed`, an index does not wrap if polynomials are at most 0, which are collected there."""
 
     terms: Terms
     grid: Grid
@@ -99,7 +99,7 @@ class ExactSums(Struct):
         return self.supposed is not None
 
     def _next(self, index: Term, count: Term, *, signed: bool) -> Polynomial | None:
-        """An index of the next turn of a loop, in the count of this one."""
+        """An index of the next iteration of a loop, in the count of this one."""
         terms = self.terms
         before = terms.sub(count, terms.const(1, count.width))
         if count not in walk(index):

@@ -42,7 +42,7 @@ class Path(Protocol):
 
 
 class Line(Struct, frozen=True):
-    """`start + step · count`, between `low` and `high` in every turn of a loop."""
+    """`start + step · count`, between `low` and `high` in every iteration of a loop."""
 
     start: Polynomial
     step: Polynomial
@@ -87,14 +87,14 @@ def _until_equal(path: Path, count: Term, a: Term, b: Term) -> Polynomial:
 
 
 def _at_entry(path: Path, count: Term, term: Term) -> Term:
-    """The value of a term in the first turn."""
+    """The value of a term in the first iteration."""
     zero = path.terms.const(0, count.width)
     return substitute(path.terms, term, lambda node: zero if node is count else None)
 
 
 def _while_less(path: Path, count: Term, comparison: Inequality, *, guarded: bool) -> Polynomial:
     """A loop that goes on while `a < b`, one of which changes by a constant; `guarded` if that
-    holds in the first turn, too. It never wraps if the last step before the end does not."""
+    holds in the first iteration, too. It never wraps if the last step before the end does not."""
     if not guarded:
         raise Unbounded(_UNKNOWN)
     a, b = path.read(comparison.a), path.read(comparison.b)

@@ -105,7 +105,7 @@ def aligned(unit: int) -> ValueChoice:
 
 def usual(trial: int, unit: int) -> ValueChoice:
     """Multiples of a unit as they are at work in the middle of large data: widths of arrays are
-    large beside the numbers of blocks and of the turns of loops."""
+    large beside the numbers of blocks and of the iterations of loops."""
 
     def value(term: Term) -> int:
         random = Random(f"{trial} {term.id}")

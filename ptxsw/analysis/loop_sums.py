@@ -1,4 +1,4 @@
-"""What an innermost loop computes with: sums of registers as they are when a turn begins.
+"""What an innermost loop computes with: sums of registers as they are when an iteration begins.
 
 Its blocks are run once over an atom for each register that comes into it. What is set before the
 loop, once and by sums, is written out: `i + n - 1` and `i + n` are then seen to be 1 apart.
@@ -36,9 +36,9 @@ class LoopAccess(Struct, frozen=True):
 
 
 class LoopSums:
-    """One turn of an innermost loop. `registers` names the register that an atom is as a turn
-    begins; atoms that are not in it are computed in the loop. Only what addresses and branches
-    depend on is run."""
+    """One iteration of an innermost loop. `registers` names the register that an atom is as an
+    iteration begins; atoms that are not in it are computed in the loop. Only what addresses and
+    branches depend on is run."""
 
     def __init__(self, module: Module, function: Function, cfg: Cfg, loop: Loop) -> None:
         self.terms = Terms()
@@ -63,7 +63,7 @@ class LoopSums:
         return self._cfg.instructions[block.start : block.end]
 
     def at_end(self, reg: Reg) -> Term:
-        """What a register holds when a turn ends."""
+        """What a register holds when an iteration ends."""
         value = self._state.env.get(reg)
         return self._entering(reg) if value is None else value
 
@@ -73,7 +73,7 @@ class LoopSums:
         return self._entering(reg) if value is None else value
 
     def changes(self, atom: Term) -> bool:
-        """May an atom be another value in another turn?"""
+        """May an atom be another value in another iteration?"""
         return self.registers.get(atom) is None or self.registers[atom] in self._set_inside
 
     def is_set_inside(self, register: Reg) -> bool:
@@ -81,7 +81,8 @@ class LoopSums:
         return register in self._set_inside
 
     def step(self, term: Term) -> Term | None:
-        """What a sum of registers grows by in a turn, if that is the same in all turns."""
+        """What a sum of registers grows by in an iteration, if that is the same in all
+        iterations."""
         total = self.terms.const(0, term.width)
         for part, factor in split(term)[1]:
             if self.stays(part):
@@ -95,8 +96,8 @@ class LoopSums:
         return total
 
     def stays(self, term: Term) -> bool:
-        """Is it a sum of registers that no turn changes, of such that are extended, or of products
-        of these?"""
+        """Is it a sum of registers that no iteration changes, of such that are extended, or of
+        products of these?"""
         return all(not self.changes(atom) for atom in _atoms(term))
 
     # ------------------------------------------------------------ running
@@ -172,7 +173,7 @@ class LoopSums:
     # ------------------------------------------------------------ before the loop
 
     def _entering(self, reg: Reg, depth: int = 0) -> Term:
-        """What a register holds as a turn begins: an atom, or what it was set to before."""
+        """What a register holds as an iteration begins: an atom, or what it was set to before."""
         value = self._known.get(reg)
         if value is None:
             value = None if reg in self._set_inside else self._written_out(reg, depth)

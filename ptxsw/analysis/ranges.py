@@ -1,9 +1,10 @@
 """Which bytes an access touches over the whole grid, as bounds over what all threads share.
 
-An address is read as a polynomial over whole numbers: parameters, thread numbers, counts of turns.
-What differs between threads is replaced by its bounds: `%tid.x` lies in 0 … `%ntid.x` - 1, an index
-behind `if (i < n)` is at most n - 1, the count of a loop's turns at most what its way back allows.
-Left are polynomials over parameters, `%ntid` and `%nctaid`, which are the same for all threads.
+An address is read as a polynomial over whole numbers: parameters, thread numbers, counts of
+iterations. What differs between threads is replaced by its bounds: `%tid.x` lies in 0 … `%ntid.x` -
+1, an index behind `if (i < n)` is at most n - 1, the count of a loop's iterations at most what its
+way back allows. Left are polynomials over parameters, `%ntid` and `%nctaid`, which are the same for
+all threads.
 
 Machine arithmetic wraps, polynomials do not. So every place where it matters (an index that is
 extended to 64 bits, a comparison) makes a *need*: a polynomial that has to be at most 0. What has

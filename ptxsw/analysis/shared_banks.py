@@ -2,7 +2,7 @@
 
 `traffic` counts one worst warp for a report. Here whole addresses of several warps are kept, lanes
 that the conditions of the access leave out are left out, and what only the run knows is tried with
-a few values: for the turns of a loop the first ones, and powers of two for a register that it
+a few values: for the iterations of a loop the first ones, and powers of two for a register that it
 doubles or halves.
 """
 
@@ -33,7 +33,7 @@ _BANKS = 32
 _WORD = 4  # bytes
 _WARPS = 4  # looked at in each block
 _FEW = 300  # accesses; of kernels with more one warp is looked at
-_TURNS = 10  # of a loop
+_ITERATIONS = 10  # of a loop
 _TRIALS = 3
 _LARGEST = 2000  # nodes of a term that is evaluated
 _STEPS = frozenset({"shl", "shr"})
@@ -259,7 +259,7 @@ class _Scene:
         tested = [c for c in conditions if self._is_known(c, leaves)]
         every = dict.fromkeys(t for term in (address, *tested) for t in _leaves(term) or ())
         free = [t for t in leaves if not self._fixed(t) and not self._steps(t)]
-        turns = range(_TURNS if any(map(self._steps, leaves)) else 1)
+        iterations = range(_ITERATIONS if any(map(self._steps, leaves)) else 1)
         for block in self._blocks:
             if not all(_is_uniform(t, block) for t in free):
                 return None
@@ -267,9 +267,9 @@ class _Scene:
         for trial in range(_TRIALS if free else 1):
             chosen = {t: Random(f"{trial} {n}").randint(1, 64) for n, t in enumerate(free)}
             addresses: list[Addresses] = []
-            for turn in turns:
+            for iteration in iterations:
                 now = {
-                    t: turn if t.origin is Origin.ITERATION else 1 << turn
+                    t: iteration if t.origin is Origin.ITERATION else 1 << iteration
                     for t in every
                     if self._steps(t)
                 }
@@ -339,7 +339,7 @@ class _Scene:
         return leaf.kind == "atom" and (leaf.value in _REGISTERS or leaf.value in self._places)
 
     def _steps(self, leaf: Term) -> bool:
-        """Does the turn of a loop decide it: its count, or a register that it doubles or
+        """Does the iteration of a loop decide it: its count, or a register that it doubles or
         halves?"""
         if leaf.origin is Origin.LOOP_VALUE:
             return leaf.of[1] in self._by_two

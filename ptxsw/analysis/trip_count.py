@@ -12,19 +12,19 @@ from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import Facts, closure, defs
 from ptxsw.ir import Function, Instruction, Module
 
-MOST_TURNS = 1024
-"""Loops of more turns are not counted."""
+MOST_ITERATIONS = 1024
+"""Loops of more iterations are not counted."""
 _MOST_STEPS = 1 << 14
 _MOST_BLOCKS = 8  # before the loop, in which its counter may start
 
 
-def turns(trace: Trace, loop: Loop) -> int | None:
+def iterations(trace: Trace, loop: Loop) -> int | None:
     """How often a loop's body is run, if that is fixed by literals in the code; None where it is
     not, or not seen to be."""
-    return counted_turns(trace.module, trace.function, trace.cfg, loop)
+    return counted_iterations(trace.module, trace.function, trace.cfg, loop)
 
 
-def counted_turns(module: Module, function: Function, cfg: Cfg, loop: Loop) -> int | None:
+def counted_iterations(module: Module, function: Function, cfg: Cfg, loop: Loop) -> int | None:
     """The same of a kernel that was not run symbolically."""
     sources = {source for source, _ in loop.exits}
     if len(sources) != 1 or cfg.loop_of[(leave := sources.pop())] != loop.header:
@@ -34,7 +34,7 @@ def counted_turns(module: Module, function: Function, cfg: Cfg, loop: Loop) -> i
         return None
     stays = cfg.blocks[leave].successors[0] in loop.blocks
     wanted = _wanted(cfg, loop, branch)
-    inside = _each_turn(cfg, loop, leave, wanted)
+    inside = _each_iteration(cfg, loop, leave, wanted)
     if inside is None:
         return None
     machine = SymbolicMachine(module, function, Terms())
@@ -50,9 +50,11 @@ def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:
     return closure(cfg, inside, lambda ins: asked if ins is branch else ())
 
 
-def _each_turn(cfg: Cfg, loop: Loop, leave: int, wanted: Facts) -> list[tuple[int, bool]] | None:
+def _each_iteration(
+    cfg: Cfg, loop: Loop, leave: int, wanted: Facts
+) -> list[tuple[int, bool]] | None:
     """The instructions that set the wanted registers, in order, each with whether it stands
-    before the exit; None where one is not made once in every turn."""
+    before the exit; None where one is not made once in every iteration."""
     steps: list[tuple[int, bool]] = []
     for number in sorted(loop.blocks, key=cfg.rank.__getitem__):
         block = cfg.blocks[number]
@@ -92,7 +94,7 @@ def _count(
         step = machine.prepare(cfg.instructions[index], wanted)
         if step is not None:
             machine.run(step, state, index)
-    for turn in range(1, min(MOST_TURNS, _MOST_STEPS // max(1, len(inside))) + 1):
+    for iteration in range(1, min(MOST_ITERATIONS, _MOST_STEPS // max(1, len(inside))) + 1):
         for index, before in inside:
             step = steps[index]
             if before and step is not None:
@@ -101,7 +103,7 @@ def _count(
         if taken.kind != "const":
             return None
         if bool(taken.value) != stays:
-            return turn
+            return iteration
         for index, before in inside:
             step = steps[index]
             if not before and step is not None:

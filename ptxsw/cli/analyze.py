@@ -57,7 +57,7 @@ def analyze(
       banks       shared memory: n-way conflicts take n passes
       weight      what it costs beside the others: sectors or passes, times iterations
       same bytes  an earlier load of the same bytes: by a lane nearby, by this thread, or in an
-                  earlier turn of a loop
+                  earlier iteration of a loop
 
     \b
       ptxsw analyze jacobi.ptx

@@ -26,7 +26,7 @@ def predict(
     file: File,
     launch: Annotated[
         str | None,
-        typer.Option(metavar="SPEC.json", help="A launch, as for verify. Default: one turn."),
+        typer.Option(metavar="SPEC.json", help="A launch, as for verify. Default: one iteration."),
     ] = None,
     arch: Annotated[
         str | None, typer.Option(metavar="sm_XX", help="Default: the target of the file.")
@@ -56,8 +56,8 @@ def predict(
     """Predict what bounds each kernel, and for how long, without a GPU.
 
     A time is an interval: from where all resources overlap to where nothing does. Without a launch
-    it is that of one warp in one turn of each innermost loop; with one, that of the launch, from
-    some of its blocks in the interpreter.
+    it is that of one warp in one iteration of each innermost loop; with one, that of the launch,
+    from some of its blocks in the interpreter.
 
     \b
       ptxsw predict jacobi.ptx

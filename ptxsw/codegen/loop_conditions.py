@@ -1,7 +1,7 @@
 """Conditions on registers as a loop begins, and sums of them, ready to be written as PTX.
 
-What such a test has found remains true from turn to turn, so that a claim may say it at the loop's
-header in the same words.
+What such a test has found remains true from iteration to iteration, so that a claim may say it at
+the loop's header in the same words.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ def _product(values: Sequence[str | Extended], new: New, lines: list[str]) -> st
 
 
 class Apart(Struct, frozen=True):
-    """Bytes that come nearer to others from turn to turn do not reach them. Modulo 2^64 the
-    `distance` is at least `bytes + nearer · of · (left - last)`: they come nearer by `nearer`
+    """Bytes that come nearer to others from iteration to iteration do not reach them. Modulo 2^64
+    the `distance` is at least `bytes + nearer · of · (left - last)`: they come nearer by `nearer`
     bytes, or so many times `of`, while `left` falls by 1, and go on until that is `last`. Without
     `left` the distance stays."""
 
@@ -205,8 +205,8 @@ class Apart(Struct, frozen=True):
         else:
             way = new("reach", "b64")
             left = AddressSum(self.left.items, self.left.constant - self.last)
-            turns, of = (each.written(new, lines) for each in (left, self.of))
-            lines.append(f"mul.wide.u32 {way}, {turns}, {of};")
+            iterations, of = (each.written(new, lines) for each in (left, self.of))
+            lines.append(f"mul.wide.u32 {way}, {iterations}, {of};")
             lines.append(f"mad.lo.s64 {least}, {way}, {self.nearer}, {self.bytes};")
         return least
 
@@ -238,7 +238,7 @@ class TestedLoop(Struct, frozen=True):
 
 
 def test_claim(label: str, predicate: str, conditions: Sequence[Condition], text: str) -> Claim:
-    """That a predicate implies conditions wherever a loop's turn begins; `text` is that of the
+    """That a predicate implies conditions wherever a loop's iteration begins; `text` is that of the
     whole module."""
     names = Names(f"{fresh_prefix(text)}claim_")
     result = names.new("holds", "pred")

@@ -1,7 +1,8 @@
-"""Values that go from one turn of a loop to the next in registers; `rewrites/scalar_replacement.py`
-has the lines before and after. What is needed before the first turn is loaded in front of the
-loop's label, where only control comes that goes into the loop. Where a test at entry decides, all
-changes of the kernel share it; where one before a loop does, those of the loop."""
+"""Values that go from one iteration of a loop to the next in registers;
+`rewrites/scalar_replacement.py` has the lines before and after. What is needed before the first
+iteration is loaded in front of the loop's label, where only control comes that goes into the loop.
+Where a test at entry decides, all changes of the kernel share it; where one before a loop does,
+those of the loop."""
 
 from __future__ import annotations
 
@@ -33,9 +34,10 @@ Test = EntryTest | TestedLoop
 
 
 class Carried(Struct, frozen=True):
-    """Load `at` takes what a register holds since the turn before, in which `source` read or wrote
-    the same bytes (None: it reads the same in every turn). `computed` are the instructions of a
-    turn that make its address. `test`, here and below: without it nothing of this is right."""
+    """Load `at` takes what a register holds since the iteration before, in which `source` read or
+    wrote the same bytes (None: it reads the same in every iteration). `computed` are the
+    instructions of a iteration that make its address. `test`, here and below: without it nothing of
+    this is right."""
 
     header: int
     at: int
@@ -50,7 +52,7 @@ class Carried(Struct, frozen=True):
 
 
 class Repeated(Struct, frozen=True):
-    """Load `at` takes what `source` has read or written in this turn."""
+    """Load `at` takes what `source` has read or written in this iteration."""
 
     header: int
     at: int
@@ -230,7 +232,7 @@ class Lowering:
         ]
 
     def values(self, at: int, header: int) -> tuple[str, ...]:
-        """The registers that hold what an access has read or written, until its turn ends."""
+        """The registers that hold what an access has read or written, until its iteration ends."""
         if at in self.carried:
             return self.carried[at]
         if at in self.sources:
@@ -249,7 +251,8 @@ class Lowering:
         return self.saved[at]
 
     def _lasts(self, reg: Reg, at: int, header: int) -> bool:
-        """Does a register that a load writes, or a store reads, hold that until its turn ends?"""
+        """Does a register that a load writes, or a store reads, hold that until its iteration
+        ends?"""
         blocks = (self.cfg.blocks[n] for n in self.cfg.loops[header].blocks)
         inside = (i for b in blocks for i in range(b.start, b.end))
         writers = [i for i in inside if reg in defs(self.cfg.instructions[i])]
@@ -259,8 +262,8 @@ class Lowering:
         return writers[0] < at if ours == other else self.cfg.dominates(other, ours)
 
     def _rotate(self, details: Sequence[Carried]) -> None:
-        """At the end of a turn each register takes the value of the next one: those first that
-        nobody has yet to read."""
+        """At the end of an iteration each register takes the value of the next one: those first
+        that nobody has yet to read."""
         header = details[0].header
         (latch,) = self.cfg.loops[header].latches
         end = self.cfg.blocks[latch].end - 1

@@ -1,6 +1,6 @@
 """A loop that stands twice: with addresses made from bases that are computed before it, where a
-test says that no index wraps in any turn, and else as it was; or once, with pointers that need no
-test. `rewrites/strength_reduction.py` has the lines before and after."""
+test says that no index wraps in any iteration, and else as it was; or once, with pointers that need
+no test. `rewrites/strength_reduction.py` has the lines before and after."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from ptxsw.ir import Instruction
 
 
 class Base(Struct, frozen=True):
-    """The sum `parts` is computed before the loop; each turn begins with `base + index · scale`.
-    Accesses `members` (each with an offset in bytes) are made relative to that."""
+    """The sum `parts` is computed before the loop; each iteration begins with `base + index ·
+    scale`. Accesses `members` (each with an offset in bytes) are made relative to that."""
 
     parts: tuple[AddressPart, ...]
     index: str
@@ -38,8 +38,8 @@ class Base(Struct, frozen=True):
 
 
 class Pointer(Struct, frozen=True):
-    """The sum `start` is computed before the loop, and grows by `step` in each turn. Instruction
-    `at`, which would leave it in `register`, takes it from there."""
+    """The sum `start` is computed before the loop, and grows by `step` in each iteration.
+    Instruction `at`, which would leave it in `register`, takes it from there."""
 
     at: int
     register: str
@@ -62,8 +62,8 @@ class ReducedLoop(Struct, frozen=True):
     """The loop at a `place` gets addresses from `bases` and `pointers`, where all `conditions` hold
     as it begins, and `shifted` tests whether it goes on, if that saves a sum. `latch` is the branch
     back. `exact` names the predicate that tells whether they hold, which may be
-    relied on in every turn, and `carried` the registers of the pointers. Where `exact` is empty,
-    there is nothing to test, and the loop stands once."""
+    relied on in every iteration, and `carried` the registers of the pointers. Where `exact` is
+    empty, there is nothing to test, and the loop stands once."""
 
     place: LoopPlace
     latch: int

@@ -98,7 +98,7 @@ class _Writer(Struct):
 
     def write_loop_twice(self, place: LoopPlace, wides: Sequence[WideAccess]) -> None:
         """All vectors of a loop under a test, and the loop as it was where one might be
-        misaligned: no turn has to branch."""
+        misaligned: no iteration has to branch."""
         fast, misaligned = self._fast(wides)
         lines = in_two_ways(self.builder, self.text, place, fast, (), misaligned)
         edit = put_before(self.builder, self.text, place, lines)

@@ -1,4 +1,5 @@
-"""The form `uniform`: a loop that lanes leave in different turns, driven by a vote of all lanes.
+"""The form `uniform`: a loop that lanes leave in different iterations, driven by a vote of all
+lanes.
 
     setp.ge.s32 %p2, %r3, %r4;             setp.ge.s32 %p2, %r3, %r4;
     @%p2 bra $EXIT;                        not.pred %sw_in1, %p2;

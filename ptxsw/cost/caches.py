@@ -34,7 +34,7 @@ _DRAWS: Final = 8  # of how far blocks have come
 class Touches(Struct, frozen=True):
     """Sectors that blocks touch, in no order: columns of equal length.
 
-    `block` counts from 0 in the sample; `time` is in steps of a block, such as turns of its
+    `block` counts from 0 in the sample; `time` is in steps of a block, such as iterations of its
     innermost loop; `cached` is whether the first-level cache may keep it; `number` is that of the
     instruction.
     """

@@ -130,9 +130,9 @@ def estimate(gpu: Gpu, work: Work) -> Estimate:
 
 
 def iteration(gpu: Gpu, work: Work, warps: Interval) -> Estimate:
-    """Cycles of a multiprocessor for one warp that does some work, one turn of a loop, say, beside
-    others that do the same; `warps` are resident. `work` is what one warp asks for: its `blocks`
-    and `resident` say nothing."""
+    """Cycles of a multiprocessor for one warp that does some work, one iteration of a loop, say,
+    beside others that do the same; `warps` are resident. `work` is what one warp asks for: its
+    `blocks` and `resident` say nothing."""
     clock = gpu.of("clock") * 1e6
     share = _product(clock, gpu.of("sms"))
     resources = [Resource(name, *asked) for name, asked in _busy_cycles(gpu, work).items()]

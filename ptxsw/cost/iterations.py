@@ -1,9 +1,9 @@
-"""What one warp does in one turn of a loop, from the trace alone.
+"""What one warp does in one iteration of a loop, from the trace alone.
 
-Without a launch nobody knows how often a loop turns, what the caches hold, or which way a branch
-goes. So each innermost loop is looked at by itself, one turn of it; of a kernel without loops, one
-pass. What is executed in some turns only counts from not at all to always, what may be in a cache
-from all to nothing.
+Without a launch nobody knows how often a loop iterations, what the caches hold, or which way a
+branch goes. So each innermost loop is looked at by itself, one iteration of it; of a kernel without
+loops, one pass. What is executed in some iterations only counts from not at all to always, what may
+be in a cache from all to nothing.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ class Asked(Struct):
 
 class Sample(Struct, frozen=True):
     """What was seen. Of one block: `executed` is how often warps execute each instruction, `steps`
-    how often each thread turns its innermost loop. `asked` is by the number of the instruction."""
+    how often each thread iterations its innermost loop. `asked` is by the number of the
+    instruction."""
 
     instructions: tuple[Instruction, ...]
     executed: tuple[int, ...]

@@ -23,7 +23,7 @@ _EVERY = (1 << _LANES) - 1
 
 def broadcasts(cfg: Cfg) -> Iterator[int]:
     """The `shfl.sync.idx` by which all lanes of a warp get the value of a given one, and which a
-    lane makes at most once, or once in every turn of one loop. Of others one lane may make the
+    lane makes at most once, or once in every iteration of one loop. Of others one lane may make the
     first where another makes its second."""
     for index, instruction in enumerate(cfg.instructions):
         if instruction.opcode != "shfl" or not {"sync", "idx", "b32"} <= {*instruction.modifiers}:

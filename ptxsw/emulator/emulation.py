@@ -2,7 +2,7 @@
 
 Blocks are visited once each in reverse postorder. States that reach a block with the same
 values of its live registers become one; past a bound they are widened into one. A loop's body
-is run once for any turn (`loops`), irreducible flow bluntly: what it may write is unknown.
+is run once for any iteration (`loops`), irreducible flow bluntly: what it may write is unknown.
 """
 
 from __future__ import annotations
@@ -131,8 +131,9 @@ class Emulation:
             ),
             self.ways,
             self.record.operands(),
-            {a: t for entered in self.joins.entered.values() for a, t in entered.turns.items()},
-            {entered.count: entered.again for entered in self.joins.entered.values()},
+            {a: t for entered in self.joins.entered.values() for a, t in
+            entered.iterations.items()}, {entered.count: entered.again for entered in
+            self.joins.entered.values()},
         )  # fmt: skip
 
     def ways(
@@ -195,7 +196,7 @@ class Emulation:
     # ------------------------------------------------------------ loops
 
     def _analyse(self, loop: Loop) -> LoopFacts:
-        """Run one turn of a loop from atoms, joins merged into one state."""
+        """Run one iteration of a loop from atoms, joins merged into one state."""
         label = self.cfg.name(loop.header)
         live = self.live[loop.header]
         entry = {

@@ -171,7 +171,7 @@ class Joins:
         return pairs
 
     def _forward_into(self, number: int) -> list[int]:
-        """Predecessors but for the latches of a loop: in one turn nothing comes from them."""
+        """Predecessors but for the latches of a loop: in one iteration nothing comes from them."""
         back = self._cfg.retreating if number not in self._cfg.irreducible else ()
         return [p for p in self._cfg.predecessors[number] if (p, number) not in back]
 
@@ -188,8 +188,8 @@ class Joins:
 
     def _names_behind(self, number: int, successor: int) -> Callable[[Term], Term]:
         """How terms of block `number` read in block `successor`. Behind a loop that lanes leave
-        in different turns whatever was made in a turn varies: its count, those of loops in it,
-        and numbered atoms."""
+        in different iterations whatever was made in an iteration varies: its count, those of loops
+        in it, and numbered atoms."""
         left = [
             header
             for header in self._cfg.loops_around(number)

@@ -1,4 +1,4 @@
-"""What one turn of a loop does to the registers: recurrences, and which lanes leave together.
+"""What one iteration of a loop does to the registers: recurrences, and which lanes leave together.
 
 The body of a loop is run once with an atom `entry(H, r)` for each register at its header. A
 register that comes back as `entry(H, r) + step` with a step that does not change in the loop is
@@ -24,48 +24,48 @@ from ptxsw.ir import Reg
 
 
 class LoopFacts(Struct, frozen=True):
-    """One turn of the loop with header `header`, over its entry atoms."""
+    """One iteration of the loop with header `header`, over its entry atoms."""
 
     header: int
     label: str
     entry: Mapping[Reg, Term]  # the atom of each register live at the header
     modified: frozenset[Reg]  # live registers that the loop writes
     steps: Mapping[Reg, Term]  # what an induction variable grows by
-    after: Mapping[Reg, Term]  # other modified registers after one turn
+    after: Mapping[Reg, Term]  # other modified registers after one iteration
     exits: tuple[Term, ...] | None  # predicates by which lanes leave; None: not in step
-    again: Term | None  # the condition of the only way back, over values after the turn
+    again: Term | None  # the condition of the only way back, over values after the iteration
     writes: frozenset[str]  # spaces that the loop may write
 
 
 class Entered(Struct, frozen=True):
     """A loop as one state entered it."""
 
-    atoms: Mapping[Term, Term]  # what each atom of the current turn is called after the loop
+    atoms: Mapping[Term, Term]  # what each atom of the current iteration is called after the loop
     uniform: bool  # do all lanes that entered together leave together?
-    turns: Mapping[Term, Turns]  # of atoms whose values in the first turns are known
-    count: Term  # the number of turns made
-    again: frozenset[Term]  # of each state the condition that held before each turn but the first
+    iterations: Mapping[Term, Iterations]  # of atoms whose values in the first iterations are known
+    count: Term  # the number of iterations made
+    again: frozenset[Term]  # of each state what held before each iteration but the first
 
 
 class IterationValue(Struct, frozen=True):
-    """What a register that changes in a loop holds in one of its turns, over values from before
-    the loop, and the condition that another turn follows."""
+    """What a register that changes in a loop holds in one of its iterations, over values from
+    before the loop, and the condition that another iteration follows."""
 
     value: Term
     again: Term
 
 
-Turns = tuple[IterationValue, ...]
-"""The first turns of a loop, in order: as many as there are, or `_MOST_TURNS`."""
+Iterations = tuple[IterationValue, ...]
+"""The first iterations of a loop, in order: as many as there are, or `_MOST_ITERATIONS`."""
 
-_MOST_TURNS = 32
-_LARGEST_TURN = 50  # nodes of what one turn does to a register
+_MOST_ITERATIONS = 32
+_LARGEST_ITERATION = 50  # nodes of what one iteration does to a register
 
 
 def exit_predicates(
     cfg: Cfg, loop: Loop, predicates: Mapping[int, Iterable[Term]]
 ) -> tuple[Term, ...] | None:
-    """The predicates of all exits, if every lane still in the loop reaches each in every turn;
+    """The predicates of all exits, if every lane still in the loop reaches each in every iteration;
     else None. Lanes may pass an exit within an inner loop a different number of times.
     `predicates` holds, by block, what decided its branch while the body was run."""
     leaving: list[Term] = []
@@ -96,7 +96,7 @@ def find_steps(
     terms: Terms,
 ) -> tuple[dict[Reg, Term], dict[Reg, Term]]:  # fmt: skip
     """Split the modified registers into those with a loop-invariant step, and the rest with
-    their value after one turn."""
+    their value after one iteration."""
     envs = list(ends)
     changing = {entry[reg] for reg in modified}
     steps: dict[Reg, Term] = {}
@@ -106,7 +106,7 @@ def find_steps(
         value = values.pop() if len(values) == 1 else None
         if value is None:
             continue
-        # Terms of one bit are no sums: what a turn makes of a predicate is kept as it is.
+        # Terms of one bit are no sums: what an iteration makes of a predicate is kept as it is.
         step = terms.sub(value, entry[reg]) if value.width > 1 else value
         if value.width > 1 and invariant(step, changing):
             steps[reg] = step
@@ -116,7 +116,7 @@ def find_steps(
 
 
 def invariant(term: Term, changing: set[Term]) -> bool:
-    """Is the term the same in every turn? Values read from memory are not, unless the memory
+    """Is the term the same in every iteration? Values read from memory are not, unless the memory
     is read-only."""
     for node in walk(term):
         if node in changing:
@@ -131,8 +131,8 @@ def invariant(term: Term, changing: set[Term]) -> bool:
 def enter(
     facts: LoopFacts, states: Sequence[State], terms: Terms, ways: Callable[[], Variance]
 ) -> Entered:
-    """Put the values of any one turn into `states`, which come from outside the loop. `ways` tells
-    how much it varies over the lanes which of several states a lane is in."""
+    """Put the values of any one iteration into `states`, which come from outside the loop. `ways`
+    tells how much it varies over the lanes which of several states a lane is in."""
     for state in states:
         for reg, atom in facts.entry.items():
             if reg not in state.env:
@@ -143,52 +143,52 @@ def enter(
         for reg, most in _variances(facts, state.env).items():
             level[reg] = max(level[reg], most)
     count = terms.iteration(facts.label)
-    turns = _turns(facts, [state.env for state in states], level, terms)
+    iterations = _iterations(facts, [state.env for state in states], level, terms)
     atoms: dict[Term, None] = {count: None}
     again = frozenset(_again(facts, state.env, count, terms) for state in states)
     for state in states:
         atoms.update(dict.fromkeys(_begin(facts, state, count, level, terms)))
     uniform = apart is Variance.UNIFORM and all(_uniform(facts, s, terms) for s in states)
-    counts = {atom: turns[atom] for atom in atoms if atom in turns}
+    counts = {atom: iterations[atom] for atom in atoms if atom in iterations}
     left = {a: a if uniform else terms.behind(a) for a in atoms}
     return Entered(left, uniform, counts, count, again)
 
 
 def _again(facts: LoopFacts, before: Mapping[Reg, Term], count: Term, terms: Terms) -> Term:
-    """The condition of the way back that led to any turn but the first; true where nothing is
+    """The condition of the way back that led to any iteration but the first; true where nothing is
     known of it."""
     if facts.again is None:
         return terms.const(1, 1)
-    sides = _Turn(facts, dict(before), count, terms).before_and_now(facts.again)
+    sides = _Iteration(facts, dict(before), count, terms).before_and_now(facts.again)
     return terms.const(1, 1) if sides is None else sides[1]
 
 
 def _begin(
     facts: LoopFacts, state: State, count: Term, level: Mapping[Reg, Variance], terms: Terms
 ) -> list[Term]:
-    """Put the values of turn `count` into one state. Returns the atoms made for it."""
+    """Put the values of iteration `count` into one state. Returns the atoms made for it."""
     before = dict(state.env)
-    turn = _Turn(facts, before, count, terms)
+    iteration = _Iteration(facts, before, count, terms)
     atoms: list[Term] = []
     for reg, atom in facts.entry.items():
         if reg not in facts.modified:
             continue
         if reg in facts.steps:
-            state.env[reg] = turn.now(atom)
+            state.env[reg] = iteration.now(atom)
             continue
-        followed = turn.follow(reg)
+        followed = iteration.follow(reg)
         if followed is None:
             followed = _unfollowed(facts, reg, level, terms)
             atoms.append(followed)
         state.env[reg] = followed
     if facts.writes:
-        # The turns before this one have written. The mark is negative, as no instruction's is:
+        # The iterations before this one have written. The mark is negative, as no instruction's is:
         # memory at the header is another time than behind any store of the body.
         state.epochs = ended(state.epochs, facts.writes, -1 - facts.header)
     if facts.again is not None:
-        # A rotated loop tests at its end what its guard tested before the first turn: a condition
-        # that holds on entry and on the way back holds in every turn.
-        sides = turn.before_and_now(facts.again)
+        # A rotated loop tests at its end what its guard tested before the first iteration: a
+        # condition that holds on entry and on the way back holds in every iteration.
+        sides = iteration.before_and_now(facts.again)
         first = None if sides is None else sides[0]
         if sides is not None and (first is terms.const(1, 1) or first in state.conditions):
             state.conditions = state.assume(sides[1])
@@ -202,52 +202,53 @@ def _unfollowed(facts: LoopFacts, reg: Reg, level: Mapping[Reg, Variance], terms
     return terms.atom(name, width, level[reg], None, Origin.LOOP_VALUE, of)
 
 
-def _turns(
+def _iterations(
     facts: LoopFacts, entered: Sequence[Mapping[Reg, Term]], level: Mapping[Reg, Variance],
     terms: Terms,
-) -> dict[Term, Turns]:  # fmt: skip
-    """The first turns of each register that follows from itself and from what stays, such as
+) -> dict[Term, Iterations]:  # fmt: skip
+    """The first iterations of each register that follows from itself and from what stays, such as
     `s *= 2`, by the atom that stands for it. The same however the loop is entered."""
-    turns: dict[Term, Turns] = {}
+    iterations: dict[Term, Iterations] = {}
     changing = {facts.entry[reg] for reg in facts.modified}
     for reg, after in facts.after.items():
-        if level[reg] is not Variance.UNIFORM or after.size > _LARGEST_TURN:
+        if level[reg] is not Variance.UNIFORM or after.size > _LARGEST_ITERATION:
             continue
         if not invariant(after, changing - {facts.entry[reg]}) or facts.again is None:
             continue
         several = {_unrolled(facts, reg, before, terms) for before in entered}
         if len(several) == 1:
-            turns[_unfollowed(facts, reg, level, terms)] = several.pop()
-    return turns
+            iterations[_unfollowed(facts, reg, level, terms)] = several.pop()
+    return iterations
 
 
-def _unrolled(facts: LoopFacts, reg: Reg, before: Mapping[Reg, Term], terms: Terms) -> Turns:
+def _unrolled(facts: LoopFacts, reg: Reg, before: Mapping[Reg, Term], terms: Terms) -> Iterations:
     assert facts.again is not None
     values = {atom: before[r] for r, atom in facts.entry.items() if r not in facts.modified}
     value = before[reg]
-    turns: list[IterationValue] = []
-    while len(turns) < _MOST_TURNS:
+    iterations: list[IterationValue] = []
+    while len(iterations) < _MOST_ITERATIONS:
         now = {**values, facts.entry[reg]: value}.get
         again = substitute(terms, facts.again, now)
-        turns.append(IterationValue(value, again))
+        iterations.append(IterationValue(value, again))
         if again.kind == "const" and not again.value:
             break
         value = substitute(terms, facts.after[reg], now)
-    return tuple(turns)
+    return tuple(iterations)
 
 
-class _Turn:
-    """Any one turn of a loop that was entered with the values `before`."""
+class _Iteration:
+    """Any one iteration of a loop that was entered with the values `before`."""
 
     def __init__(
         self, facts: LoopFacts, before: Mapping[Reg, Term], count: Term, terms: Terms
     ) -> None:
         self._facts, self._before, self._count, self._terms = facts, before, count, terms
         self._unstable = {facts.entry[r] for r in facts.modified if r not in facts.steps}
-        # A term taken behind a turn speaks of the entry atoms of that turn. So what it was before
-        # the loop is its value behind the turn before the first, were there one: a step back.
-        self._first: dict[Term, Term] = {}  # the turn before the first
-        self._last: dict[Term, Term] = {}  # the turn before this one
+        # A term taken behind an iteration speaks of the entry atoms of that iteration. So what it
+        # was before the loop is its value behind the iteration before the first, were there one: a
+        # step back.
+        self._first: dict[Term, Term] = {}  # the iteration before the first
+        self._last: dict[Term, Term] = {}  # the iteration before this one
         self._now: dict[Term, Term] = {}
         actual = {atom: before[reg] for reg, atom in facts.entry.items()}
         memo: dict[Term, Term] = {}
@@ -256,20 +257,20 @@ class _Turn:
             self._first[atom] = self._last[atom] = self._now[atom] = value
             if reg in facts.steps:
                 step = substitute(terms, facts.steps[reg], actual.get, memo)
-                turns = terms.extract(count, 0, atom.width)
-                now = terms.add(value, terms.mul(step, turns))
+                iterations = terms.extract(count, 0, atom.width)
+                now = terms.add(value, terms.mul(step, iterations))
                 self._first[atom] = terms.sub(value, step)
                 self._last[atom] = terms.sub(now, step)
                 self._now[atom] = now
 
     def now(self, atom: Term) -> Term:
-        """The value of an induction variable in this turn."""
+        """The value of an induction variable in this iteration."""
         return self._now[atom]
 
     def before_and_now(self, after: Term) -> tuple[Term, Term] | None:
-        """What a term over one turn's entry atoms, taken behind the turn, would have been before
-        the loop, and is at the start of this turn; None where it is not known to follow the
-        induction variables."""
+        """What a term over one iteration's entry atoms, taken behind the iteration, would have been
+        before the loop, and is at the start of this iteration; None where it is not known to follow
+        the induction variables."""
         if not invariant(after, self._unstable):
             return None
         before = substitute(self._terms, after, self._first.get)
@@ -277,18 +278,19 @@ class _Turn:
 
     def follow(self, reg: Reg) -> Term | None:
         """The value of a register that is a function of induction variables on entry, and is
-        made the same function of them in every turn: `i - 2` kept beside `i`."""
+        made the same function of them in every iteration: `i - 2` kept beside `i`."""
         after = self._facts.after.get(reg)
         sides = None if after is None else self.before_and_now(after)
-        # By induction: the first turn has to begin with the value that all others are left with.
+        # By induction: the first iteration has to begin with the value that all others are left
+        # with.
         if sides is None or sides[0] is not self._before[reg]:
             return None
         return sides[1]
 
 
 def _variances(facts: LoopFacts, before: Mapping[Reg, Term]) -> dict[Reg, Variance]:
-    """How much each changing register varies in a turn: the least solution of `as much as its
-    first value and all that one turn mixes in`."""
+    """How much each changing register varies in an iteration: the least solution of `as much as its
+    first value and all that one iteration mixes in`."""
     by_atom = {atom: reg for reg, atom in facts.entry.items()}
     level = {reg: before[reg].variance for reg in facts.modified}
     # Registers may mix each other in, round and round: so it starts low, and only rises.

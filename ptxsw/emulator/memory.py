@@ -4,12 +4,12 @@ A load is an uninterpreted function of its address and of an epoch: two loads of
 one epoch are one term. A term speaks of one thread. Of what happens between two of its loads only
 three things can make their values differ:
 - what the thread itself writes. A store ends the epoch of every load but those whose bytes it is
-  proved to miss, on this path, in this turn of each loop;
+  proved to miss, on this path, in this iteration of each loop;
 - what another thread writes and this one may see: only over a barrier, a fence, an atomic or a
   strong access, an asynchronous copy, a call or an unknown instruction, which end the epochs of
   all loads. A write by another thread without any of these between is a race, and a value read in
   a race may be the older one (manual, chapter 8);
-- another turn of a loop that writes, which begins with a new epoch.
+- another iteration of a loop that writes, which begins with a new epoch.
 Nothing is said about the value another lane finds at an address: loads of writable memory vary
 over lanes (`Variance.LANE`), so that no load is shared between lanes on the word of its epoch.
 """

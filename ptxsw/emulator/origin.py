@@ -36,7 +36,7 @@ NUMBERED = frozenset({Origin.UNKNOWN, Origin.MERGED, Origin.VOLATILE, Origin.OTH
 OF_LOOPS = frozenset({
     Origin.ITERATION, Origin.LAST_ITERATION, Origin.LOOP_VALUE, Origin.LAST_LOOP_VALUE,
 })  # fmt: skip
-"""Of some turn of a loop, which is the last one until the loop is gone round again."""
+"""Of some iteration of a loop, which is the last one until the loop is gone round again."""
 
 _OF_REGISTERS = OF_LOOPS | {Origin.ENTRY, Origin.MERGED, Origin.UNDEFINED}
 

@@ -17,8 +17,8 @@ from ptxsw.emulator.origin import POINTERS, Origin
 from ptxsw.emulator.witness import witness
 
 # For each sample the bits that may be set in special registers, in parameters and in all else. A
-# launch has few threads, larger sizes, and loops of few turns; where two numbers are given some
-# unknowns are small and others large, as rows of two elements among billions. Then any size.
+# launch has few threads, larger sizes, and loops of few iterations; where two numbers are given
+# some unknowns are small and others large, as rows of two elements among billions. Then any size.
 _SHAPES = (
     ((0,), (0,), (0,)), ((2,), (4,), (1,)), ((5,), (10,), (0,)), ((5,), (12,), (2,)),
     ((3,), (12,), (3,)), ((6,), (16,), (1,)), ((7,), (20,), (5,)), ((5,), (31,), (0,)),

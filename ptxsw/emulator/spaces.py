@@ -67,7 +67,7 @@ class Spaces:
 
 
 def may_point(term: Term) -> bool:
-    """May an item of a sum be a pointer? Numbers that the hardware gives, and counts of turns,
+    """May an item of a sum be a pointer? Numbers that the hardware gives, and counts of iterations,
     are none."""
     return term.origin in POINTERS
 

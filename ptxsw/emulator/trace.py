@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from ptxsw.emulator.loops import Turns
+from ptxsw.emulator.loops import Iterations
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
@@ -68,9 +68,9 @@ class RegisterValue(Struct, frozen=True):
         """The values that the register may have had on a path on which `conditions` hold, too:
         those whose own conditions do not say the contrary.
 
-        Both must speak of the same turn of the loops around them. That is so for the conditions
-        of a variant of an access which the place dominates and which lies in all loops that the
-        place lies in.
+        Both must speak of the same iteration of the loops around them. That is so for the
+        conditions of a variant of an access which the place dominates and which lies in all loops
+        that the place lies in.
         """
         contrary = {terms.not_(c) for c in conditions}
         return tuple(h.term for h in self.held if contrary.isdisjoint(h.conditions))
@@ -111,9 +111,9 @@ class Statistics(Struct, frozen=True):
 
 Ways: TypeAlias = Callable[[int, int, int, frozenset[int]], tuple[tuple[Term, ...], ...] | None]
 """`ways(fork, below, without, between)`: the conditions of each way by which a thread may come to
-block `below` in a turn of the loops around it without passing block `without`. All ways pass block
-`fork` and then blocks `between`, where paths are told apart as long as they are few. None where the
-kernel's time is over, or where much was asked before."""
+block `below` in an iteration of the loops around it without passing block `without`. All ways pass
+block `fork` and then blocks `between`, where paths are told apart as long as they are few. None
+where the kernel's time is over, or where much was asked before."""
 
 
 class Trace(Struct, frozen=True):
@@ -133,7 +133,8 @@ class Trace(Struct, frozen=True):
     statistics: Statistics
     ways: Ways
     operands: Mapping[int, tuple[OperandValues, ...]]  # of instructions that were to be followed
-    turns: Mapping[Term, Turns] = field(default_factory=dict)  # of registers such as `s *= 2`
+    iterations: Mapping[Term, Iterations] = field(default_factory=dict)
+    """Of registers such as `s *= 2`."""
     again: Mapping[Term, frozenset[Term]] = field(default_factory=dict)
-    """By the count of a loop's turns: for each way in, the condition that held before every turn
-    but the first; true where it is not known."""
+    """By the count of a loop's iterations: for each way in, the condition that held before every
+    iteration but the first; true where it is not known."""

@@ -2,8 +2,9 @@
 
 It begins with values that are at hand and repairs what does not hold: the value that a condition
 should have is followed down, through one argument of each operation, to an unknown that can give
-it. So the last turn of a loop, where a sum comes to the number that it is compared with, is met in
-a few steps, which values drawn blindly hardly ever meet. Where nothing is met nothing is known.
+it. So the last iteration of a loop, where a sum comes to the number that it is compared with, is
+met in a few steps, which values drawn blindly hardly ever meet. Where nothing is met nothing is
+known.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _nodes(conditions: Sequence[Term]) -> list[Term]:
 
 
 class _Search:
-    """Values on the way to a witness. `turn` says which of several repairs is tried next."""
+    """Values on the way to a witness. `iteration` says which of several repairs is tried next."""
 
     def __init__(
         self,

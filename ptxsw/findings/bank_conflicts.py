@@ -41,16 +41,19 @@ def _finding(scene: Scene, sites: list[Site]) -> Finding:
 
 
 def _extra(site: Site) -> float:
-    """Passes that conflicts add; where the stride changes from turn to turn, on average."""
+    """Passes that conflicts add; where the stride changes from iteration to iteration, on
+    average."""
     wide = max(1, (site.shown.bytes or 4) // 4)
-    conflicts = [turn.bank_conflicts for turn in site.shown.turns if turn.bank_conflicts]
+    conflicts = [
+        iteration.bank_conflicts for iteration in site.shown.iterations if iteration.bank_conflicts
+    ]
     ways = sum(conflicts) / len(conflicts) if conflicts else site.shown.bank_conflicts or 1
     return (ways - 1) * wide
 
 
 def _advice(scene: Scene, site: Site) -> str:
     permute = "`ptxsw optimize --rewrites bank-conflicts` permutes the words"
-    if site.shown.turns:
+    if site.shown.iterations:
         return (
             "Let consecutive lanes work on consecutive words: halve the distance in each iteration "
             f"instead of doubling it. Or {permute}."

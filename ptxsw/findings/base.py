@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ptxsw.analysis.active_lanes import active_lanes
-from ptxsw.analysis.trip_count import turns
+from ptxsw.analysis.trip_count import iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.affine import Affine, Polynomial
 from ptxsw.emulator.trace import Access, Trace
@@ -108,7 +108,9 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         count = self._trips.get(header)
         if count is None:
             loop = self.trace.cfg.loops[header]
-            counted = turns(self.trace, loop) if _ends_at_number(self.trace.cfg, loop) else None
+            counted = (
+                iterations(self.trace, loop) if _ends_at_number(self.trace.cfg, loop) else None
+            )
             count = self._trips[header] = counted or TRIPS
         return count
 

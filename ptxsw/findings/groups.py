@@ -14,13 +14,13 @@ from msgspec import Struct
 from ptxsw.analysis.coalescing import LANES, SECTOR, touched
 from ptxsw.emulator.affine import Polynomial, constant, without_constant
 from ptxsw.findings.base import Scene, Site
-from ptxsw.report.reuse import Stable, over_turns
+from ptxsw.report.reuse import Stable, over_iterations
 
 
 class Group(Struct, frozen=True, dict=True):
     """Accesses in program order, and the bytes of each behind the first. `stride` is in bytes from
-    lane to lane; `growth` in bytes from one turn of the innermost loop to the next. Each is None
-    where it is no constant. `step` is the stride as text, where it is a symbolic value."""
+    lane to lane; `growth` in bytes from one iteration of the innermost loop to the next. Each is
+    None where it is no constant. `step` is the stride as text, where it is a symbolic value."""
 
     sites: tuple[Site, ...]
     offsets: tuple[int, ...]
@@ -45,7 +45,7 @@ class Group(Struct, frozen=True, dict=True):
     @cached_property
     def fetched(self) -> float:
         """Sectors that a warp brings into the L1 cache each time it makes all accesses. What the
-        turn of a loop before has brought does not count."""
+        iteration of a loop before has brought does not count."""
         if self.stride is None:
             counts = [site.shown.sectors or 0 for site in self.sites]
             alone = max(counts, default=0)
@@ -114,10 +114,10 @@ def _group(scene: Scene, members: list[tuple[Site, int]]) -> Group:
 
 
 def _growth(scene: Scene, site: Site, polynomial: Polynomial | None) -> int | None:
-    """What an address grows by in a turn of the innermost loop; None outside loops, too."""
+    """What an address grows by in an iteration of the innermost loop; None outside loops, too."""
     cfg = scene.trace.cfg
     header = cfg.loop_of.get(cfg.block_of[site.index])
     if header is None or polynomial is None:
         return None
-    parts = over_turns(polynomial, cfg.name(header), Stable(scene.trace, header))
+    parts = over_iterations(polynomial, cfg.name(header), Stable(scene.trace, header))
     return None if parts is None else constant(parts[1])

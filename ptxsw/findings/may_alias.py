@@ -14,8 +14,8 @@ NAME = "ptxsw-may-alias"
 
 def is_aliasing(repeat: Repeat) -> bool:
     """Does nothing but a store through another pointer keep the compiler from using the value
-    again? Of an earlier turn of a loop it would use none but that of the same load."""
-    same = repeat.turns == 0 or repeat.site.index == repeat.source.index
+    again? Of an earlier iteration of a loop it would use none but that of the same load."""
+    same = repeat.iterations == 0 or repeat.site.index == repeat.source.index
     constant = "nc" in repeat.site.access.instruction.modifiers
     return bool(repeat.stores) and repeat.barrier is None and same and not constant
 
@@ -33,7 +33,11 @@ def _finding(scene: Scene, name: str, several: list[Repeat]) -> Finding:
     sites = [repeat.site for repeat in several]
     stores = {store.index: store for repeat in several for store in repeat.stores}
     written = sorted({_name(scene, store) for store in stores.values()})
-    ago = "had since the previous iteration" if any(r.turns for r in several) else "loaded before"
+    ago = (
+        "had since the previous iteration"
+        if any(r.iterations for r in several)
+        else "loaded before"
+    )
     return scene.finding(
         NAME, "warning", [site.index for site in sites],
         measure=f"{plural(len(sites), 'load')} made again",

@@ -1,4 +1,4 @@
-"""Loads of bytes that the thread has in a register, or had a turn of the loop ago."""
+"""Loads of bytes that the thread has in a register, or had an iteration of the loop ago."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def find(scene: Scene) -> Iterator[Finding]:
     for repeat in repeats(scene):
         if not is_aliasing(repeat):
             block = scene.trace.cfg.block_of[repeat.site.index]
-            by_source.setdefault((block, repeat.turns > 0), []).append(repeat)
+            by_source.setdefault((block, repeat.iterations > 0), []).append(repeat)
     for several in by_source.values():
         yield _finding(scene, several)
 
@@ -25,31 +25,31 @@ def find(scene: Scene) -> Iterator[Finding]:
 def _finding(scene: Scene, several: list[Repeat]) -> Finding:
     sites = [repeat.site for repeat in several]
     sources = sorted({repeat.source.shown.line for repeat in several})
-    turns = max(repeat.turns for repeat in several)
+    iterations = max(repeat.iterations for repeat in several)
     one = len(sites) == 1
     return scene.finding(
         NAME, "warning", [site.index for site in sites],
         measure=f"{plural(len(sites), 'load')} made again",
         what=f"{these(sites).capitalize()} fetch{'es' * one} bytes that the same thread has loaded "
-        f"{_when(turns)} ({_lines(sources)} of the PTX).",
-        advice=_advice(several, turns),
+        f"{_when(iterations)} ({_lines(sources)} of the PTX).",
+        advice=_advice(several, iterations),
         weight=sum(site.times * (1 + (site.shown.sectors or 1)) for site in sites),
-        sources=sources, turns=turns, times=sites[0].times,
+        sources=sources, iterations=iterations, times=sites[0].times,
     )  # fmt: skip
 
 
-def _when(turns: int) -> str:
-    if turns == 0:
+def _when(iterations: int) -> str:
+    if iterations == 0:
         return "before"
-    return "in the previous iteration" if turns == 1 else f"up to {turns} iterations ago"
+    return "in the previous iteration" if iterations == 1 else f"up to {iterations} iterations ago"
 
 
 def _lines(lines: list[int]) -> str:
     return f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}"
 
 
-def _advice(several: list[Repeat], turns: int) -> str:
-    if turns:
+def _advice(several: list[Repeat], iterations: int) -> str:
+    if iterations:
         return (
             "Keep the values in local variables, and hand them on from one iteration to the next "
             "(`below = here; here = above;`)."

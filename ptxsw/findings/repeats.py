@@ -18,13 +18,14 @@ _STOPS = isa.Effect.BARRIER | isa.Effect.FENCE | isa.Effect.CALL
 
 
 class Repeat(Struct, frozen=True):
-    """A load, and the one that had its bytes. `turns` is how many turns of a loop ago, 0 for the
-    same turn; `stores` are accesses between them that may write there as far as the types tell,
-    through other pointers; `barrier` is an instruction that orders memory between them."""
+    """A load, and the one that had its bytes. `iterations` is how many iterations of a loop ago, 0
+    for the same iteration; `stores` are accesses between them that may write there as far as the
+    types tell, through other pointers; `barrier` is an instruction that orders memory between
+    them."""
 
     site: Site
     source: Site
-    turns: int
+    iterations: int
     stores: tuple[Site, ...]
     barrier: int | None
 
@@ -41,12 +42,12 @@ def _repeats(scene: Scene) -> Iterator[Repeat]:
         plain = _ORDERED.isdisjoint(site.access.instruction.modifiers)
         if site.shown.kind != "load" or not site.is_global or not plain:
             continue
-        repeat = _same_turn(scene, site, by_line) or _earlier_turn(scene, site, by_line)
+        repeat = _same_iteration(scene, site, by_line) or _earlier_iteration(scene, site, by_line)
         if repeat is not None:
             yield repeat
 
 
-def _same_turn(scene: Scene, site: Site, by_line: dict[int, Site]) -> Repeat | None:
+def _same_iteration(scene: Scene, site: Site, by_line: dict[int, Site]) -> Repeat | None:
     cfg = scene.trace.cfg
     for reuse in site.shown.reuse:
         source = by_line.get(reuse.line)
@@ -57,7 +58,7 @@ def _same_turn(scene: Scene, site: Site, by_line: dict[int, Site]) -> Repeat | N
     return None
 
 
-def _earlier_turn(scene: Scene, site: Site, by_line: dict[int, Site]) -> Repeat | None:
+def _earlier_iteration(scene: Scene, site: Site, by_line: dict[int, Site]) -> Repeat | None:
     cfg = scene.trace.cfg
     header = cfg.loop_of.get(cfg.block_of[site.index])
     if header is None:
@@ -68,7 +69,7 @@ def _earlier_turn(scene: Scene, site: Site, by_line: dict[int, Site]) -> Repeat 
         if carried.delta or carried.loop != name or source is None:
             continue
         inside = [i for n in cfg.loops[header].blocks for i in _block(scene, n)]
-        return _repeat(scene, site, source, carried.turns, inside)
+        return _repeat(scene, site, source, carried.iterations, inside)
     return None
 
 
@@ -78,7 +79,7 @@ def _block(scene: Scene, number: int) -> range:
 
 
 def _repeat(
-    scene: Scene, site: Site, source: Site, turns: int, between: range | list[int]
+    scene: Scene, site: Site, source: Site, iterations: int, between: range | list[int]
 ) -> Repeat:
     positions = set(between)
     own: Pointers = pointers(site.access)
@@ -92,7 +93,7 @@ def _repeat(
     )
     instructions = scene.trace.cfg.instructions
     barrier = next((i for i in sorted(positions) if _stops(instructions[i])), None)
-    return Repeat(site, source, turns, stores, barrier)
+    return Repeat(site, source, iterations, stores, barrier)
 
 
 def _stops(instruction: Instruction) -> bool:

@@ -82,7 +82,8 @@ class Convergence:
         """Do all lanes that have not exited come to the end of a block together? `parts` tells at
         the end of which blocks lanes may go different ways. None where they do.
 
-        Two lanes are together if they come there in the same turn of every loop around the block.
+        Two lanes are together if they come there in the same iteration of every loop around the
+        block.
         """
         return _Question(self, block, parts).answer()
 
@@ -180,7 +181,7 @@ class _Question:
         if meet == _END:
             return Divergence(branch, "lanes reach it on different paths")
         region = self._cfg.reached_from(here, {meet})
-        if self._turns_apart({number, *region}, number, meet):
+        if self._iterations_apart({number, *region}, number, meet):
             return Divergence(branch, "lanes reach it in different iterations of a loop around it")
         for inside in sorted(region):
             waiting = self._graph.waiting(inside)
@@ -216,7 +217,7 @@ class _Question:
                 backward[successor].append(number)
         return dominators(reverse_postorder(_END, backward), after)
 
-    def _turns_apart(self, region: set[int], branch: int, meet: int) -> bool:
+    def _iterations_apart(self, region: set[int], branch: int, meet: int) -> bool:
         """Does one of the ways go round a loop that both the branch and the place where lanes
         meet lie in?"""
         for source, header in self._cfg.retreating:

@@ -13,7 +13,7 @@ _READ_ONLY = frozenset({"const", "param", "local"})
 
 
 def executes_every_iteration(cfg: Cfg, number: int, loop: Loop) -> bool:
-    """Is a block run exactly once in every turn of a loop that goes on?"""
+    """Is a block run exactly once in every iteration of a loop that goes on?"""
     return cfg.loop_of[number] == loop.header and all(
         cfg.dominates(number, latch) for latch in loop.latches
     )

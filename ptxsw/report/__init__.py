@@ -5,6 +5,7 @@ from ptxsw.report.model import (
     Carried,
     Choice,
     Finding,
+    Iteration,
     Kernel,
     Loop,
     Outlook,
@@ -15,13 +16,28 @@ from ptxsw.report.model import (
     Rewrite,
     Row,
     Totals,
-    Turn,
 )
 from ptxsw.report.serial import from_json, schema, to_json
 from ptxsw.report.shown import Report
 
 __all__ = [
-    "Access", "Carried", "Choice", "Finding", "Kernel", "Loop", "Outlook", "Part", "Proof",
-    "Refusal", "Report", "Reuse", "Rewrite", "Row", "Totals", "Turn", "from_json", "schema",
+    "Access",
+    "Carried",
+    "Choice",
+    "Finding",
+    "Iteration",
+    "Kernel",
+    "Loop",
+    "Outlook",
+    "Part",
+    "Proof",
+    "Refusal",
+    "Report",
+    "Reuse",
+    "Rewrite",
+    "Row",
+    "Totals",
+    "from_json",
+    "schema",
     "to_json",
 ]  # fmt: skip

@@ -20,8 +20,8 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Loc, Module
 from ptxsw.patterns import pattern
 from ptxsw.report import model
+from ptxsw.report.iterations import iterations
 from ptxsw.report.reuse import Along, OpenRow, Rows, Writes, calls, carried
-from ptxsw.report.turns import turns
 
 
 def describe(
@@ -68,7 +68,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
     addresses = {v.address for v in access.variants}
     address = addresses.pop() if len(addresses) == 1 else None
     asked = Traffic.of(access, writer.affine, scene.warps)
-    turning = turns(scene.trace, access, scene.warps)
+    turning = iterations(scene.trace, access, scene.warps)
     offsets = asked.offsets
     stride = None if offsets is None else touched_memory.stride(offsets)
     sectors, efficiency = asked.sectors()
@@ -98,7 +98,7 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
         lanes=offsets if stride is None else None,
         optimizer=_outlook(access, line, scene.outlooks),
         changing=None if turning is None else turning.register,
-        turns=turning.figures if turning is not None else (),
+        iterations=turning.figures if turning is not None else (),
         loop_depth=_loop_depth(scene.trace, access.index),
         hidden=_hidden(scene.trace, access, sectors),
     )

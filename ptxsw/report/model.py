@@ -53,12 +53,12 @@ class Reuse(Struct, frozen=True):
 
 
 class Carried(Struct, frozen=True):
-    """What lane i + `delta` fetched at `line` so many turns ago."""
+    """What lane i + `delta` fetched at `line` so many iterations ago."""
 
     line: Line
     delta: Delta
     loop: Annotated[str, says("The label of its header.")]
-    turns: Annotated[Positive, says("1 is the turn before.")]
+    iterations: Annotated[Positive, says("1 is the iteration before.")] = field(name="turns")
 
 
 class Outlook(Struct, frozen=True):
@@ -72,9 +72,9 @@ class Outlook(Struct, frozen=True):
     reason: Annotated[str | None, says("Why it is kept although another load has its bytes.")]
 
 
-class Turn(Struct, frozen=True):
-    """The figures of an access in one turn of a loop, in which a register of the address has this
-    value."""
+class Iteration(Struct, frozen=True):
+    """The figures of an access in one iteration of a loop, in which a register of the address has
+    this value."""
 
     value: int
     lane_stride: int | None
@@ -129,7 +129,7 @@ class Access(Struct, frozen=True, omit_defaults=True):
     carried: Annotated[
         tuple[Carried, ...],
         says(
-            "Loads of the same bytes in an earlier turn of a loop: one for each loop, the "
+            "Loads of the same bytes in an earlier iteration of a loop: one for each loop, the "
             "innermost first."
         ),
     ] = EMPTY
@@ -141,14 +141,14 @@ class Access(Struct, frozen=True, omit_defaults=True):
         ),
     ] = NULL
     changing: Annotated[str | None, says("The register whose value tells `turns` apart.")] = None
-    turns: Annotated[
-        tuple[Turn, ...],
+    iterations: Annotated[
+        tuple[Iteration, ...],
         says(
-            "One for each turn of a loop in which a register such as s in `s *= 2` decides the "
-            "stride; sectors, efficiency and bank_conflicts of the access are those of the worst. "
-            "Absent for other accesses."
+            "One for each iteration of a loop in which a register such as s in `s *= 2` decides "
+            "the stride; sectors, efficiency and bank_conflicts of the access are those of the "
+            "worst. Absent for other accesses."
         ),
-    ] = ()
+    ] = field(default=(), name="turns")
     contention: Annotated[
         Lanes | None,
         says(
@@ -161,7 +161,7 @@ class Access(Struct, frozen=True, omit_defaults=True):
         str | None,
         says(
             "What read-only-loads and scalar-replacement make of it in mode force, or why they "
-            "leave what a turn of a loop accesses again. Absent for other accesses."
+            "leave what an iteration of a loop accesses again. Absent for other accesses."
         ),
     ] = None
     weight: Annotated[
@@ -236,7 +236,7 @@ class Refusal(Struct, frozen=True):
 
 
 class Loop(Struct, frozen=True):
-    """A loop that the lanes of a warp may leave after different numbers of turns."""
+    """A loop that the lanes of a warp may leave after different numbers of iterations."""
 
     line: Annotated[Line, says("Of its first instruction.")]
     form: Annotated[str, one_of("uniform", "keep")]
@@ -363,7 +363,7 @@ class Kernel(Struct, frozen=True, omit_defaults=True):
         tuple[Loop, ...] | None,
         says(
             "Where loops were to become uniform: those that lanes may leave after different "
-            "numbers of turns."
+            "numbers of iterations."
         ),
     ] = None
     decision: Decision | None = None

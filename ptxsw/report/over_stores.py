@@ -53,7 +53,7 @@ def _told(access: Access, reasons: Mapping[int, str], changes: Mapping[int, str]
 
 def _reasons(kernel: Kernel, accesses: Iterable[Access]) -> dict[int, str]:
     """Why accesses stay, by line. Of an address that cannot be followed it is told only where the
-    thread is known to have loaded the same bytes a turn ago."""
+    thread is known to have loaded the same bytes an iteration ago."""
     again = {a.line for a in accesses if any(not c.delta for c in a.carried)}
     return {
         refusal.line: refusal.reason
@@ -90,7 +90,7 @@ def _kept(line: int, detail: Mapping[str, Any]) -> dict[int, str]:
         case "invariant":
             return {line: "once, before the loop"}
         case "rotated":
-            return {line: f"register of {detail['source_line']}, a turn ago"}
+            return {line: f"register of {detail['source_line']}, an iteration ago"}
         case "repeated":
             return {line: f"register of {detail['source_line']}"}
         case "promoted":

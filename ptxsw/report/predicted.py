@@ -12,8 +12,8 @@ from ptxsw.cost.occupancy import Occupancy
 from ptxsw.report import prediction as model
 
 
-def turn(stretch: Stretch, estimate: Estimate) -> model.Stretch:
-    """One turn of a loop. Nothing is known of what is likely: the bounds are all there is."""
+def iteration(stretch: Stretch, estimate: Estimate) -> model.Stretch:
+    """One iteration of a loop. Nothing is known of what is likely: the bounds are all there is."""
     return model.Stretch(
         stretch.label, stretch.line, estimate.unit, _range(estimate.time), _range(estimate.time),
         None, _loads(estimate), stretch.unknown,

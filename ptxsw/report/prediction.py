@@ -1,7 +1,7 @@
 """What `predict` says, as frozen data; the JSON has the same fields.
 
-Times are seconds of a launch, or without one cycles of a multiprocessor for each warp and turn of a
-loop. `low` is where all resources overlap, `high` where nothing does.
+Times are seconds of a launch, or without one cycles of a multiprocessor for each warp and iteration
+of a loop. `low` is where all resources overlap, `high` where nothing does.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Load(Struct, frozen=True):
 
 
 class Stretch(Struct, frozen=True):
-    """A launch, or one turn of a loop (all of a kernel without loops) for one warp. `label` is that
-    of the loop's header, None for a whole kernel or a launch. `expected` is None without a launch:
-    nothing is known then of what overlaps."""
+    """A launch, or one iteration of a loop (all of a kernel without loops) for one warp. `label` is
+    that of the loop's header, None for a whole kernel or a launch. `expected` is None without a
+    launch: nothing is known then of what overlaps."""
 
     label: str | None
     line: int

@@ -32,7 +32,7 @@ def _kernel(kernel: Kernel, gpu: str) -> Iterator[tuple[str, Table]]:
 def _what(stretch: Stretch) -> str:
     if stretch.unit == "s":
         return "the launch"
-    return "one pass of a warp" if stretch.label is None else f"one turn of {stretch.label}"
+    return "one pass of a warp" if stretch.label is None else f"one iteration of {stretch.label}"
 
 
 def _whole(stretch: Stretch) -> str:

@@ -55,7 +55,7 @@ def _stretch(stretch: Stretch) -> Iterator[str]:
     elif stretch.label is None:
         what = "one pass of a warp through the kernel"
     else:
-        what = f"one turn of a warp through the loop {stretch.label}, line {stretch.line}"
+        what = f"one iteration of a warp through the loop {stretch.label}, line {stretch.line}"
     low, high = (shown_time(t, stretch.unit) for t in (stretch.time.low, stretch.time.high))
     if stretch.expected is None:
         yield f"  {what}: {low} to {high}"

@@ -1,9 +1,9 @@
 """Rows of addresses that differ by constants, and earlier loads of the same bytes.
 
-"Earlier" is either before in the code, or in an earlier turn of a loop: if a load's address is
-`R + S*iter`, then what it fetches in turn k another load `R + n*S + S*iter` has fetched in turn
-k - n, or, some bytes aside, lane i + N of it. Addresses are read as if nothing wrapped; nothing is
-rewritten on the word of this module.
+"Earlier" is either before in the code, or in an earlier iteration of a loop: if a load's address is
+`R + S*iter`, then what it fetches in iteration k another load `R + n*S + S*iter` has fetched in
+iteration k - n, or, some bytes aside, lane i + N of it. Addresses are read as if nothing wrapped;
+nothing is rewritten on the word of this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ptxsw.emulator.trace import Access, Trace
 from ptxsw.report import model
 
 _MOST = 8  # named for one load
-_TURNS = 8  # looked back
+_ITERATIONS = 8  # looked back
 
 
 class Along(Struct, frozen=True):
@@ -166,22 +166,23 @@ def _letters(number: int) -> str:
     return text
 
 
-# ---------------------------------------------------------------- over the turns of a loop
+# ---------------------------------------------------------------- over the iterations of a loop
 
 
 class _Load(Struct, frozen=True):
-    """A load in a loop: its address without the loop's turns, reduced by as many `step`s as fit."""
+    """A load in a loop: its address without the loop's iterations, reduced by as many `step`s as
+    fit."""
 
     index: int
     line: int
-    turns: int  # how many steps were taken off
+    iterations: int  # how many steps were taken off
     rest: int  # bytes that are left
     along: Along
 
 
 def carried(trace: Trace, affine: Affine, width: int) -> dict[int, tuple[model.Carried, ...]]:
-    """For loads, by instruction: which load fetched the same bytes in an earlier turn; one answer
-    for each loop around them, the innermost first. `width`: lanes in a row of the block."""
+    """For loads, by instruction: which load fetched the same bytes in an earlier iteration; one
+    answer for each loop around them, the innermost first. `width`: lanes in a row of the block."""
     by_access: dict[int, list[model.Carried]] = {}
     headers = sorted(trace.cfg.loops, key=lambda h: -trace.cfg.loops[h].depth)
     for header in headers:
@@ -193,7 +194,7 @@ def carried(trace: Trace, affine: Affine, width: int) -> dict[int, tuple[model.C
 def _over(
     trace: Trace, affine: Affine, header: int, width: int
 ) -> Iterator[tuple[int, model.Carried]]:
-    """What is carried over the turns of one loop."""
+    """What is carried over the iterations of one loop."""
     inside = [a for a in trace.accesses if trace.cfg.block_of[a.index] in
               trace.cfg.loops[header].blocks]  # fmt: skip
     written = _Written.within(trace, inside, affine, header)
@@ -206,7 +207,7 @@ def _over(
         if access.kind != "load" or access.space == "param" or address is None:
             continue
         polynomial = affine.polynomial(address)
-        split = over_turns(polynomial, label, stable)
+        split = over_iterations(polynomial, label, stable)
         if split is None or written.may_change(access, polynomial):
             continue
         rest, growth = split
@@ -226,15 +227,15 @@ def _address(access: Access) -> Term | None:
 
 
 def _counts(term: Term, label: str) -> bool:
-    """Does it count the turns of the loop of a label?"""
+    """Does it count the iterations of the loop of a label?"""
     return term.origin is Origin.ITERATION and term.of == (label,)
 
 
-def over_turns(
+def over_iterations(
     polynomial: Polynomial, label: str, stable: Stable
 ) -> tuple[Polynomial, Polynomial] | None:
-    """An address as `rest + growth * turn` over the turns of the loop of a label; None where it
-    changes otherwise."""
+    """An address as `rest + growth * iteration` over the iterations of the loop of a label; None
+    where it changes otherwise."""
     rest: dict[Monomial, int] = {}
     growth: dict[Monomial, int] = {}
     for monomial, factor in polynomial.items():
@@ -254,21 +255,21 @@ def _reduced(
     width: int,
 ) -> tuple[_Load, Hashable]:
     """A load in normal form, and what it has in common with those that may meet it."""
-    turns = 0
+    iterations = 0
     symbolic = [m for m in growth if m]
     left = dict(rest)
     if symbolic:
         pivot = min(symbolic, key=lambda m: [t.id for t in m])
-        turns = rest.get(pivot, 0) // growth[pivot]
+        iterations = rest.get(pivot, 0) // growth[pivot]
         for monomial, factor in growth.items():
-            left[monomial] = left.get(monomial, 0) - turns * factor
+            left[monomial] = left.get(monomial, 0) - iterations * factor
     key = frozenset((m, f) for m, f in left.items() if m and f), frozenset(growth.items())
     address = _address(access)
     step = affine.lane_step(address) if address is not None else None
     return _Load(
         access.index,
         trace.module.source.line(access.instruction.span.start),
-        turns,
+        iterations,
         left.get((), 0),
         Along((step is not None and constant(step)) or 0, width),
     ), key
@@ -277,32 +278,34 @@ def _reduced(
 def _matches(
     label: str, loads: Iterable[_Load], fixed: int | None
 ) -> Iterator[tuple[int, model.Carried]]:
-    """The nearest earlier turn for each load. `fixed`: bytes that addresses grow by in a turn,
-    where that is a number."""
-    at: dict[int, dict[int, list[_Load]]] = {}  # by turns, then by the bytes that are left
+    """The nearest earlier iteration for each load. `fixed`: bytes that addresses grow by in an
+    iteration, where that is a number."""
+    at: dict[int, dict[int, list[_Load]]] = {}  # by iterations, then by the bytes that are left
     for load in loads:
-        at.setdefault(load.turns, {}).setdefault(load.rest, []).append(load)
+        at.setdefault(load.iterations, {}).setdefault(load.rest, []).append(load)
     for places in at.values():
         for here in places.values():
             answer = _nearest(here[0], at, fixed)
             if answer is not None:
-                other, lane, turns = answer
+                other, lane, iterations = answer
                 for load in here:
-                    yield load.index, model.Carried(other.line, lane, _short(label), turns)
+                    yield load.index, model.Carried(other.line, lane, _short(label), iterations)
 
 
 def _nearest(
     load: _Load, at: Mapping[int, Mapping[int, list[_Load]]], fixed: int | None
 ) -> tuple[_Load, int, int] | None:
-    """The load, lane and number of turns that fetched the bytes of `load` most recently; of two
-    loads in that turn the later."""
-    for turns in range(1, _TURNS + 1 if fixed != 0 else 2):
-        number, moved = (load.turns + turns, 0) if fixed is None else (load.turns, turns * fixed)
+    """The load, lane and number of iterations that fetched the bytes of `load` most recently; of
+    two loads in that iteration the later."""
+    for iterations in range(1, _ITERATIONS + 1 if fixed != 0 else 2):
+        number, moved = load.iterations, iterations * (fixed or 0)
+        if fixed is None:
+            number, moved = load.iterations + iterations, 0
         places = at.get(number)
         if places:
             lane = load.along.nearest(load.rest + moved, places)
             if lane is not None:
-                return places[load.rest + moved - lane * load.along.step][-1], lane, turns
+                return places[load.rest + moved - lane * load.along.step][-1], lane, iterations
     return None
 
 
@@ -311,8 +314,8 @@ def _short(label: str) -> str:
 
 
 class Stable(Struct, frozen=True):
-    """Which terms are the same in every turn of a loop, given that inner loops are in the same
-    turn of theirs."""
+    """Which terms are the same in every iteration of a loop, given that inner loops are in the same
+    iteration of theirs."""
 
     trace: Trace
     header: int

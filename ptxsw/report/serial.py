@@ -72,12 +72,12 @@ def schema() -> Json:
         omits, properties = kind.__struct_config__.omit_defaults, written["properties"]
         # What a factory makes is always written; but the first reports had fewer of an access.
         filled = () if name == "Access" else (one for one in fields if _has_factory(one))
-        always = [one.name for one in (filled if omits else fields)]
+        always = [one.encode_name for one in (filled if omits else fields)]
         written["required"] = list(dict.fromkeys([*written["required"], *always]))
         for one in fields:
             if omits and one.default is None:
-                properties[one.name] = _without_null(properties[one.name])
-            properties[one.name].pop("default", None)
+                properties[one.encode_name] = _without_null(properties[one.encode_name])
+            properties[one.encode_name].pop("default", None)
         written["description"] = " ".join(written["description"].split())
         written["additionalProperties"] = False
         if name in _TOGETHER:

@@ -118,7 +118,7 @@ def _own(access: Access) -> bool:
 def _sectors(access: Access) -> str:
     if access.sectors is not None:
         most = str(access.sectors)
-        counts = [t.sectors for t in access.turns if t.sectors is not None]
+        counts = [t.sectors for t in access.iterations if t.sectors is not None]
         return most if len(set(counts)) < 2 else f"{min(counts)} to {most}"
     return "up to 32" if access.space in ("global", "generic") and access.bytes else ""
 
@@ -143,9 +143,9 @@ def _banks(access: Access) -> str:
     if (access.contention or 1) > 1:
         conflict = "" if ways == 1 else f"{ways}-way conflict, "
         return f"{conflict}contention of {access.contention}"
-    counts = [t.bank_conflicts for t in access.turns if t.bank_conflicts is not None]
+    counts = [t.bank_conflicts for t in access.iterations if t.bank_conflicts is not None]
     if len(set(counts)) > 1:
-        worst = next(t.value for t in access.turns if t.bank_conflicts == ways)
+        worst = next(t.value for t in access.iterations if t.bank_conflicts == ways)
         return f"{min(counts)}- to {ways}-way conflict, worst at {access.changing} = {worst}"
     return "ok" if ways == 1 else f"{ways}-way conflict"
 
@@ -157,7 +157,8 @@ def _place(access: Access) -> str:
 
 
 def _reuse(access: Access) -> str:
-    """The nearest loads of the same bytes: as in "70 by lane +1", "67 a turn of BB0_2 ago"."""
+    """The nearest loads of the same bytes: as in "70 by lane +1", "67 an iteration of BB0_2
+    ago"."""
     parts = []
     for reuse in access.reuse[:1]:
         who = f"lane {reuse.delta:+d}" if reuse.delta else "this thread"
@@ -168,10 +169,10 @@ def _reuse(access: Access) -> str:
 
 
 def carried_text(access: Access, carried: Carried) -> str:
-    """As in "67 by lane +1 2 turns of BB0_2 ago"."""
+    """As in "67 by lane +1 2 iterations of BB0_2 ago"."""
     which = "itself" if carried.line == access.line else str(carried.line)
     who = f" by lane {carried.delta:+d}" if carried.delta else ""
-    when = "a turn" if carried.turns == 1 else f"{carried.turns} turns"
+    when = "an iteration" if carried.iterations == 1 else f"{carried.iterations} iterations"
     return f"{which}{who} {when} of {carried.loop} ago"
 
 

@@ -1,8 +1,8 @@
 """Addresses of a loop, read as what stays plus an index that the loop carries.
 
 Accesses whose addresses differ by a number share a base. An address with a product of 64 bits,
-such as `a + 4·(zext(k)·n + x)`, is a pointer that grows by `4·n·2` in a turn, where `k` grows by 2.
-That takes a test that `k` does not wrap. With an index `k` of 64 bits it takes none: sums and
+such as `a + 4·(zext(k)·n + x)`, is a pointer that grows by `4·n·2` in an iteration, where `k` grows
+by 2. That takes a test that `k` does not wrap. With an index `k` of 64 bits it takes none: sums and
 products are modulo 2^64, as addresses are.
 """
 
@@ -21,8 +21,8 @@ from ptxsw.emulator.node import Term, factors, split
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
 from ptxsw.ir import Reg
+from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import MORE, Counting, Index, LoopCounter, UncountedLoop
-from ptxsw.rewrites.turn_cost import TurnCost
 
 ACCESSES = frozenset({"ld", "st", "atom", "red"})
 
@@ -43,7 +43,7 @@ class _Address(Struct, frozen=True):
 
 
 class _Product(Struct, frozen=True):
-    """An address with products: what it is as a turn begins, and what it grows by in one."""
+    """An address with products: what it is as an iteration begins, and what it grows by in one."""
 
     start: tuple[AddressPart, ...]
     step: tuple[AddressPart, ...]
@@ -52,7 +52,7 @@ class _Product(Struct, frozen=True):
 
 class LoopBases(Struct, frozen=True):
     """What is to be made of a loop: bases, pointers, the indices that both rest on, and how many
-    instructions of a turn that saves."""
+    instructions of an iteration that saves."""
 
     bases: tuple[Base, ...]
     pointers: tuple[Pointer, ...]
@@ -73,7 +73,7 @@ class LoopBases(Struct, frozen=True):
 class Addresses:
     """What can be made of the addresses of one loop."""
 
-    def __init__(self, sums: LoopSums, counting: Counting, cfg: Cfg, cost: TurnCost) -> None:
+    def __init__(self, sums: LoopSums, counting: Counting, cfg: Cfg, cost: IterationCost) -> None:
         self.sums, self._counting, self._cfg, self._cost = sums, counting, cfg, cost
         self._terms = sums.terms
 
@@ -177,8 +177,8 @@ class Addresses:
         return sorted(products.items())
 
     def _read_product(self, value: Term, counter: LoopCounter | None) -> _Product | None:
-        """A value that is to be carried; None where it does not grow by the same in each turn, or
-        has no product."""
+        """A value that is to be carried; None where it does not grow by the same in each iteration,
+        or has no product."""
         if value.width != 64:
             return None
         items = split(value)[1]
@@ -206,7 +206,7 @@ class Addresses:
         return _Product(_plain_first(start), _plain_first(step), tuple(indices))
 
     def _grown(self, index: Index, counter: LoopCounter | None) -> list[AddressPart] | None:
-        """What an extended index grows by in a turn, if it does not wrap."""
+        """What an extended index grows by in an iteration, if it does not wrap."""
         if counter is None:
             return None
         try:
@@ -218,7 +218,7 @@ class Addresses:
         return [AddressPart(growth.times * growth.of.constant, ())]
 
     def _grown_wide(self, carried: Term) -> list[AddressPart] | None:
-        """What a register of 64 bits grows by in a turn, modulo 2^64."""
+        """What a register of 64 bits grows by in an iteration, modulo 2^64."""
         register = self.sums.registers.get(carried)
         if register is None or carried.width != 64:
             return None

@@ -1,12 +1,12 @@
 """How far a loop goes, and tests that no index wraps until it ends.
 
-    LOOP: ...                         left = n - i, which falls by s in a turn
+    LOOP: ...                         left = n - i, which falls by s in an iteration
           add.s32 %i, %i, %s;
           setp.lt.u32 %p, %i, %n;     a test:  i < n <= 2^30, s <= 2^30
-          @%p bra LOOP;               then `index + left · growth` is the same in each turn
+          @%p bra LOOP;               then `index + left · growth` is the same in each iteration
 
 Where that sum is small as the loop begins, and the counter does not step over its end, no index
-that grows by `growth · s` in a turn ever exceeds it.
+that grows by `growth · s` in an iteration ever exceeds it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ptxsw.emulator.node import Term, factors, split
 from ptxsw.flow.cfg import Cfg, Loop
 
 LIMIT = 1 << 30
-"""An index is at most this in any turn, and what is added to it less than a half of it: so all
+"""An index is at most this in any iteration, and what is added to it less than a half of it: so all
 sums are below 2^31, read as signed numbers or not."""
 MORE = LIMIT // 2
 
@@ -54,16 +54,16 @@ class Index(Struct, frozen=True):
 
 
 class Growth(Struct, frozen=True):
-    """What an index grows by in a turn: `times · of`, or `times` where `of` is a number."""
+    """What an index grows by in an iteration: `times · of`, or `times` where `of` is a number."""
 
     times: int
     of: AddressSum
 
 
 class LoopCounter(Struct, frozen=True):
-    """How far a loop has to go: `left`, not negative, falls by `step` in a turn, which is a number
-    or a sum that stays. In the last turn it is at least `last`. `conditions` keep that true from
-    turn to turn."""
+    """How far a loop has to go: `left`, not negative, falls by `step` in an iteration, which is a
+    number or a sum that stays. In the last iteration it is at least `last`. `conditions` keep that
+    true from iteration to iteration."""
 
     left: Term
     step: Term
@@ -79,11 +79,11 @@ class Counting:
         self._terms = sums.terms
 
     def register(self, atom: Term) -> str:
-        """The name of the register that an atom is as a turn begins."""
+        """The name of the register that an atom is as an iteration begins."""
         return self._sums.registers[atom].name
 
     def sum(self, term: Term) -> AddressSum:
-        """A sum of registers as a turn begins, ready to be written."""
+        """A sum of registers as an iteration begins, ready to be written."""
         constant, items = split(term)
         width = term.width
         return AddressSum(
@@ -109,7 +109,7 @@ class Counting:
     # ------------------------------------------------------------ how far a loop goes
 
     def counter(self) -> LoopCounter:
-        """What falls from turn to turn until the loop ends. Raises Unfit."""
+        """What falls from iteration to iteration until the loop ends. Raises Unfit."""
         reason = UncountedLoop(_UNKNOWN)
         for number in self._loop.blocks:
             again = self._again(number)
@@ -122,20 +122,21 @@ class Counting:
         raise reason
 
     def _again(self, number: int) -> Term | None:
-        """The condition on which a block that ends each turn does not leave the loop."""
+        """The condition on which a block that ends each iteration does not leave the loop."""
         block = self._cfg.blocks[number]
         branch = self._cfg.instructions[block.end - 1]
         if branch.opcode != "bra" or branch.guard is None or len(block.successors) != 2:
             return None
         inside = [n in self._loop.blocks for n in block.successors]
-        if inside[0] == inside[1] or not self._ends_turns(number):
+        if inside[0] == inside[1] or not self._ends_iterations(number):
             return None
         taken = self._sums.at_end_of(number, branch.guard.reg)
         taken = self._terms.not_(taken) if branch.guard.negated else taken
         return taken if inside[0] else self._terms.not_(taken)
 
-    def _ends_turns(self, number: int) -> bool:
-        """Does each turn come to the end of a block, and go straight back to the header then?"""
+    def _ends_iterations(self, number: int) -> bool:
+        """Does each iteration come to the end of a block, and go straight back to the header
+        then?"""
         cfg, header = self._cfg, self._loop.header
         if not all(cfg.dominates(number, latch) for latch in self._loop.latches):
             return False
@@ -209,7 +210,7 @@ class Counting:
         return [Compared("le.s32" if signed else "le.u32", self._plain(end), AddressSum((), LIMIT))]
 
     def _plain(self, term: Term) -> AddressSum:
-        """A sum of registers as they are when a turn begins. Raises Unfit."""
+        """A sum of registers as they are when an iteration begins. Raises Unfit."""
         if not all(atom in self._sums.registers for atom, _ in split(term)[1]):
             raise UncountedLoop("the loop counter is not a sum of registers")
         return self.sum(term)
@@ -226,7 +227,7 @@ class Counting:
         return tuple(dict.fromkeys(conditions))
 
     def growth(self, carried: Term, counter: LoopCounter) -> Growth:
-        """What a carried index grows by in a turn. Raises Unfit."""
+        """What a carried index grows by in an iteration. Raises Unfit."""
         by = self._growth(self._sums.step(carried), counter.step)
         size = _number(counter.step)
         if size is not None:

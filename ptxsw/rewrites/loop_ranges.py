@@ -1,6 +1,6 @@
-"""Tests before a loop that what one thread accesses in all its turns lies apart.
+"""Tests before a loop that what one thread accesses in all its iterations lies apart.
 
-    LOOP: ld.global.f32 %f1, [%a];       distance = %y - %a, which falls by 4 in a turn
+    LOOP: ld.global.f32 %f1, [%a];       distance = %y - %a, which falls by 4 in an iteration
           …
           st.global.f32 [%y], %f2;       a test, modulo 2^64:
           add.s64 %a, %a, 4;                 distance + 3 >= 4·(%n - %i - 1) + 7
@@ -8,8 +8,8 @@
           setp.lt.s32 %p, %i, %n;
           @%p bra LOOP;
 
-The number of turns and the pointers may be a thread's own. Both addresses may be any numbers: the
-test is about their distance alone, on the circle of 2^64 bytes, and nothing in it can overflow.
+The number of iterations and the pointers may be a thread's own. Both addresses may be any numbers:
+the test is about their distance alone, on the circle of 2^64 bytes, and nothing in it can overflow.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ptxsw.rewrites.loop_counter import LIMIT, Counting, LoopCounter, UncountedL
 
 _MOST_TESTS = 8
 _LARGEST = 1 << 20
-"""Bytes by which an access may move in a turn, or for each unit of its step."""
+"""Bytes by which an access may move in an iteration, or for each unit of its step."""
 _NEAR = 64
 """Ranges that are no more bytes apart are tested as one."""
 
 
 class _Approach(Struct, frozen=True):
-    """How a distance changes in a turn: by `times`, or `times · of`."""
+    """How a distance changes in an iteration: by `times`, or `times · of`."""
 
     times: int
     of: Term | None = None
@@ -63,7 +63,7 @@ class LoopRanges:
         self.reason: str | None = None
 
     def apart(self, one: Access, store: Access) -> bool:
-        """Can a test tell that two accesses have no byte in common in any one turn?"""
+        """Can a test tell that two accesses have no byte in common in any one iteration?"""
         key = (one.index, store.index)
         if key not in self._pairs:
             try:

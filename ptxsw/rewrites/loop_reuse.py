@@ -81,7 +81,7 @@ class LoopReuse(LoopStreams):
         return details, [_untold(refusal, reason) for refusal in refusals]
 
     def _obstacle(self) -> str | None:
-        """Why nothing is carried over the turns of this loop."""
+        """Why nothing is carried over the iterations of this loop."""
         if len(self.loop.latches) != 1:
             return "the loop has several back edges"
         known = {access.index for access in self.accesses}
@@ -121,7 +121,7 @@ class LoopReuse(LoopStreams):
                 yield Carried(self.header, load.index, load.computed, before.index)
 
     def _in_order(self) -> list[Stream]:
-        """By the place in a turn."""
+        """By the place in an iteration."""
         rank = self.cfg.rank
         return sorted(self.streams.values(), key=lambda s: (rank[self.block(s.access)], s.index))
 
@@ -139,11 +139,12 @@ class LoopReuse(LoopStreams):
         return one == other and (source.access.kind == "load" or set(one) == {kind})
 
     def _keeps(self, source: Stream, load: Stream) -> bool:
-        """Does no store touch the bytes from one access of a turn up to a load?"""
+        """Does no store touch the bytes from one access of an iteration up to a load?"""
         return self._free(load, self.writer(load, behind=source, before=load))
 
     def _rotates(self, source: Stream, load: Stream) -> bool:
-        """Does no store touch the bytes from an access of a turn up to a load of the next one?"""
+        """Does no store touch the bytes from an access of an iteration up to a load of the next
+        one?"""
         writer = self.writer(source, behind=source) or self.writer(load, before=load)
         return self._free(load, writer)
 

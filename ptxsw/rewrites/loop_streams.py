@@ -1,5 +1,5 @@
-"""The accesses of a loop from turn to turn: where each goes in this turn, what its address grows
-by, which instructions make it, and which stores may write the same bytes."""
+"""The accesses of a loop from iteration to iteration: where each goes in this iteration, what its
+address grows by, which instructions make it, and which stores may write the same bytes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _LONGEST = 24  # instructions that make an address
 
 
 class Stream(Struct, frozen=True):
-    """An access that every turn makes, at `place`, which grows by `growth` from turn to turn. Only
-    accesses of one `shape` can stand for each other."""
+    """An access that every iteration makes, at `place`, which grows by `growth` from iteration to
+    iteration. Only accesses of one `shape` can stand for each other."""
 
     access: Access
     place: Polynomial
@@ -104,7 +104,7 @@ class LoopStreams:
 
     @cached_property
     def always(self) -> frozenset[int]:
-        """The blocks that every turn passes, before it ends or leaves the loop."""
+        """The blocks that every iteration passes, before it ends or leaves the loop."""
         ends = {*self.loop.latches, *(source for source, _ in self.loop.exits)}
         return frozenset(
             n for n in self.loop.blocks if all(self.cfg.dominates(n, end) for end in ends)
@@ -112,16 +112,16 @@ class LoopStreams:
 
     @cached_property
     def streams(self) -> dict[int, Stream]:
-        """The accesses that can be followed from turn to turn."""
+        """The accesses that can be followed from iteration to iteration."""
         told = self.kernel.explains  # why the others cannot be followed
         each = (self._stream(a) for a in self.accesses if told or a.index in self.meeting)
         return {stream.index: stream for stream in each if stream is not None}
 
     @cached_property
     def meeting(self) -> frozenset[int]:
-        """The accesses that may go to the same bytes in each turn, and the loads that may go where
-        another access of their shape goes, in the same turn or the one before, together with that
-        one. Nothing is kept of the others."""
+        """The accesses that may go to the same bytes in each iteration, and the loads that may go
+        where another access of their shape goes, in the same iteration or the one before, together
+        with that one. Nothing is kept of the others."""
         fingerprints = Fingerprints(self.count, self.kernel.function.block_shape)
         members: set[int] = set()
         places: dict[object, set[int]] = {}
@@ -156,7 +156,7 @@ class LoopStreams:
         return Stream(access, *split, computed)
 
     def _place(self, access: Access) -> tuple[Polynomial, Polynomial] | None:
-        """The address in this turn, and what it grows by; None where it is no such sum."""
+        """The address in this iteration, and what it grows by; None where it is no such sum."""
         if access.index not in self._places:
             self._places[access.index] = self._placed(access)
         return self._places[access.index]
@@ -179,20 +179,20 @@ class LoopStreams:
         return whole, parted[0]
 
     def _wraps(self, access: Access) -> bool:
-        """Is an index that grows from turn to turn extended, and may overflow before?"""
+        """Is an index that grows from iteration to iteration extended, and may overflow before?"""
         places = (variant.address for variant in access.variants)
         atoms = (atom for place in places for atom in self.sums.polynomial(place).atoms)
         return any(a.kind in ("sext", "zext") and self.count in walk(a) for a in atoms)
 
     def _computed(self, access: Access) -> tuple[int, ...] | None:
-        """The instructions of a turn that make an address, in order; None where they do more than
-        compute, or do not always stand before it."""
+        """The instructions of an iteration that make an address, in order; None where they do more
+        than compute, or do not always stand before it."""
         base = isa.address(access.instruction).base
         wanted = {base} if isinstance(base, Reg) else set()
         positions: list[int] = []
-        at = bisect_left(self._turn, self._when(access.index), key=self._when)
+        at = bisect_left(self._iteration, self._when(access.index), key=self._when)
         while (at := max((self._writer_before(reg, at) for reg in wanted), default=-1)) >= 0:
-            index = self._turn[at]
+            index = self._iteration[at]
             instruction = self.cfg.instructions[index]
             if not computes(instruction) or len(positions) == _LONGEST:
                 return None
@@ -204,19 +204,19 @@ class LoopStreams:
         return tuple(reversed(positions))
 
     def _when(self, index: int) -> tuple[int, int]:
-        """When an instruction comes in a turn that passes it."""
+        """When an instruction comes in an iteration that passes it."""
         return self.cfg.rank[self.cfg.block_of[index]], index
 
     @cached_property
-    def _turn(self) -> list[int]:
-        """The instructions that every turn passes, in order."""
+    def _iteration(self) -> list[int]:
+        """The instructions that every iteration passes, in order."""
         blocks = (self.cfg.blocks[n] for n in sorted(self.always, key=self.cfg.rank.__getitem__))
         return [i for block in blocks for i in range(block.start, block.end)]
 
     @cached_property
     def _writers(self) -> dict[Reg, list[int]]:
-        """Where each register is written: positions in `_turn`."""
-        return writers([self.cfg.written[index] for index in self._turn])
+        """Where each register is written: positions in `_iteration`."""
+        return writers([self.cfg.written[index] for index in self._iteration])
 
     def _writer_before(self, reg: Reg, at: int) -> int:
         """The last position before one that writes a register; -1 where there is none."""
@@ -226,7 +226,7 @@ class LoopStreams:
 
     @cached_property
     def _sometimes(self) -> list[tuple[Reg, ...]]:
-        """What is written in blocks that not every turn passes."""
+        """What is written in blocks that not every iteration passes."""
         blocks = [self.cfg.blocks[n] for n in self.loop.blocks - self.always]
         return [defs(i) for b in blocks for i in self.cfg.instructions[b.start : b.end]]
 
@@ -235,8 +235,8 @@ class LoopStreams:
     def writer(
         self, one: Stream, *, behind: Stream | None = None, before: Stream | None = None
     ) -> Access | None:
-        """A store that may write what an access touches in a turn, from behind one access of the
-        turn up to another."""
+        """A store that may write what an access touches in an iteration, from behind one access of
+        the iteration up to another."""
         if "nc" in one.access.instruction.modifiers:
             return None
         for store in self.stores:
@@ -248,8 +248,8 @@ class LoopStreams:
         return None
 
     def apart(self, one: Stream, store: Access) -> bool:
-        """Does a store not write what an access touches, in the same turn? In no turn, if the
-        access always goes to the same bytes."""
+        """Does a store not write what an access touches, in the same iteration? In no iteration, if
+        the access always goes to the same bytes."""
         if {one.access.space, store.space} == SPACES or store.space == "local":
             return True
         other = self._place(store)

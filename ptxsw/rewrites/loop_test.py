@@ -19,8 +19,8 @@ from ptxsw.emulator.node import Term
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Int, Operand, Reg
+from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import MORE
-from ptxsw.rewrites.turn_cost import TurnCost
 
 _EQUAL = frozenset({"eq", "ne"})
 _BELOW = {1: frozenset({"lt", "lo", "ge", "hs"}), 2: frozenset({"gt", "hi", "le", "ls"})}
@@ -30,11 +30,11 @@ _SUMS = (("s32",), ("u32",), ("b32",))
 
 class LoopTest:
     """Looks at what decides whether a loop goes on. `small` are the carried registers that are
-    known to be small in every turn, and not negative; the accesses `moved` need no registers for
-    their addresses, and the registers `kept` are needed besides."""
+    known to be small in every iteration, and not negative; the accesses `moved` need no registers
+    for their addresses, and the registers `kept` are needed besides."""
 
     def __init__(
-        self, cfg: Cfg, loop: Loop, sums: LoopSums, small: frozenset[Term], cost: TurnCost,
+        self, cfg: Cfg, loop: Loop, sums: LoopSums, small: frozenset[Term], cost: IterationCost,
         moved: frozenset[int], kept: frozenset[str],
     ) -> None:  # fmt: skip
         self._cfg, self._loop, self._sums, self._small = cfg, loop, sums, small
@@ -84,7 +84,7 @@ class LoopTest:
         return ShiftedTest(test, operand, register.name, bound, number)
 
     def _bound(self, operand: Operand) -> AddressSum | None:
-        """What a sum is compared with, where no turn changes it."""
+        """What a sum is compared with, where no iteration changes it."""
         if isinstance(operand, Int):
             return AddressSum((), wrapped(operand.value, 32))
         if not isinstance(operand, Reg) or self._sums.is_set_inside(operand):
@@ -92,7 +92,7 @@ class LoopTest:
         return AddressSum(((operand.name, 1),))
 
     def _is_next(self, total: Term, number: int) -> bool:
-        """Is it what a small register has in the next turn, and a number?"""
+        """Is it what a small register has in the next iteration, and a number?"""
         terms = self._sums.terms
         register = terms.sub(total, terms.const(number, 32))
         steps = ((carried, self._sums.step(carried)) for carried in self._small)

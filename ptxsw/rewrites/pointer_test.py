@@ -31,13 +31,13 @@ from ptxsw.emulator.node import Term, split
 from ptxsw.flow.cfg import Cfg, Loop
 from ptxsw.flow.dataflow import writers
 from ptxsw.ir import Instruction, Int, Reg
+from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_test import compares, last_writer
-from ptxsw.rewrites.turn_cost import TurnCost
 
 _EQUAL = frozenset({"eq", "ne"})
 _WIDE = (("s64",), ("u64",), ("b64",))
 _SHORT = 20
-"""Instructions of a turn of which one less may pay: mode auto asks for a twentieth."""
+"""Instructions of an iteration of which one less may pay: mode auto asks for a twentieth."""
 
 
 def ending_comparison(cfg: Cfg, loop: Loop, *, short: bool) -> int | None:
@@ -72,13 +72,13 @@ def _advances(instruction: Instruction) -> bool:
 
 
 class _Counter(Struct, frozen=True):
-    """A loop turns `turns` times, and in the last one `register` holds `last`; it grows by `step`,
-    of which the size is a power of two."""
+    """A loop makes `iterations` iterations, and in the last one `register` holds `last`; it grows
+    by `step`, of which the size is a power of two."""
 
     register: Reg
     last: int
     step: int
-    turns: int
+    iterations: int
 
 
 class _Pointer(Struct, frozen=True):
@@ -96,7 +96,7 @@ class PointerTests:
     """What can be made of the comparison `at` on which one loop, at a `place`, goes round."""
 
     def __init__(
-        self, cfg: Cfg, loop: Loop, place: LoopPlace, at: int, sums: LoopSums, cost: TurnCost
+        self, cfg: Cfg, loop: Loop, place: LoopPlace, at: int, sums: LoopSums, cost: IterationCost
     ) -> None:
         self._cfg, self._loop, self._place, self._at = cfg, loop, place, at
         self._sums, self._cost = sums, cost
@@ -110,7 +110,7 @@ class PointerTests:
         pointer = None if counter is None else self._pointer(counter)
         if counter is None or pointer is None:
             return None
-        distance = (counter.turns - 1) * pointer.step + pointer.already
+        distance = (counter.iterations - 1) * pointer.step + pointer.already
         stop = f"{prefix}stop{number}"
         test = PointerTest(
             self._place, self._at, pointer.register.name, stop, distance, pointer.before
@@ -122,7 +122,8 @@ class PointerTests:
     # ------------------------------------------------------------ the counter
 
     def _counter(self) -> _Counter | None:
-        """What counts the turns, where nothing else needs it, from a number on to another one."""
+        """What counts the iterations, where nothing else needs it, from a number on to another
+        one."""
         _, compared, end = self._cfg.instructions[self._at].operands
         assert isinstance(compared, Reg) and isinstance(end, Int)
         latch = self._cfg.blocks[self._loop.latches[0]]
@@ -142,7 +143,7 @@ class PointerTests:
         return _Counter(register, last, step, way // abs(step) + 1)
 
     def _step(self, atom: Term) -> int | None:
-        """The number by which a register grows in a turn."""
+        """The number by which a register grows in an iteration."""
         step = self._sums.step(atom)
         return (
             wrapped(step.value, step.width) if step is not None and step.kind == "const" else None
@@ -169,15 +170,15 @@ class PointerTests:
         return numbers.pop() if len(numbers) == 1 else None
 
     def _is_free(self) -> bool:
-        """Does a turn need the counter for the comparison only?"""
+        """Does an iteration need the counter for the comparison only?"""
         without = self._cost.of(given=frozenset({self._at}))
         return without + 1 < self._cost.of()
 
     # ------------------------------------------------------------ the pointer
 
     def _pointer(self, counter: _Counter) -> _Pointer | None:
-        """A register that a turn needs in any case, and that tells the turns apart: the one that
-        grows last."""
+        """A register that an iteration needs in any case, and that tells the iterations apart: the
+        one that grows last."""
         return max(self._pointers(counter), key=lambda pointer: pointer.sum, default=None)
 
     def _pointers(self, counter: _Counter) -> Iterator[_Pointer]:
@@ -185,7 +186,7 @@ class PointerTests:
         without = self._cost.of(given=given)
         for atom, register in self._sums.registers.items():
             step = self._step(atom) if atom.width == 64 and not register.scope else None
-            if not step or step % counter.step or (counter.turns - 1) * abs(step) >= 1 << 32:
+            if not step or step % counter.step or (counter.iterations - 1) * abs(step) >= 1 << 32:
                 continue
             ratio = abs(step // counter.step)
             needed = self._cost.of(given=given, kept=frozenset({register.name})) == without
@@ -216,7 +217,7 @@ def _in_step(label: str, counter: _Counter, prefix: str) -> Claim:
     code = (
         f"sub.s32 {name}left, {to}, {of};\n"
         f"and.b32 {name}rest, {name}left, {size - 1};\n"
-        f"setp.le.u32 {name}near, {name}left, {(counter.turns - 1) * size};\n"
+        f"setp.le.u32 {name}near, {name}left, {(counter.iterations - 1) * size};\n"
         f"setp.eq.and.s32 {name}true, {name}rest, 0, {name}near;"
     )
     declare = f".reg .b32 {name}left, {name}rest; .reg .pred {name}near, {name}true;"
@@ -224,7 +225,7 @@ def _in_step(label: str, counter: _Counter, prefix: str) -> Claim:
 
 
 def _stops(label: str, stop: str, counter: _Counter, pointer: _Pointer, prefix: str) -> Claim:
-    """Where the pointer will be in the last turn: as far ahead as the counter has to go."""
+    """Where the pointer will be in the last iteration: as far ahead as the counter has to go."""
     name = f"{prefix}claim_"
     code = (
         f"cvt.u32.u64 {name}low, {pointer.register.name};\n"

@@ -1,4 +1,5 @@
-"""Scalar replacement (NVCUDA, 3.4): values that a loop carries from turn to turn stay in registers.
+"""Scalar replacement (NVCUDA, 3.4): values that a loop carries from iteration to iteration stay in
+registers.
 
     LOOP:                                      ld.global.nc.f32 %sw_held1, [%rd4];
       ld.global.nc.f32 %f1, [%rd4];      =>  LOOP:
@@ -8,9 +9,9 @@
       @%p1 bra LOOP;                           mov.b32 %sw_held1, %f2;
                                                @%p1 bra LOOP;
 
-A load whose address stays, or that reads what another load has read a turn before, takes a
-register; what the first turn needs is loaded in front of the loop. Stores to an address that stays
-are made once, behind the loop:
+A load whose address stays, or that reads what another load has read an iteration before, takes a
+register; what the first iteration needs is loaded in front of the loop. Stores to an address that
+stays are made once, behind the loop:
 
     LOOP:                                    LOOP:
       ...                                      ...

@@ -1,6 +1,6 @@
-"""Strength reduction (gpucc, 3.4): addresses in loops from bases that no turn changes.
+"""Strength reduction (gpucc, 3.4): addresses in loops from bases that no iteration changes.
 
-    LOOP:                                      test that no index wraps in any turn
+    LOOP:                                      test that no index wraps in any iteration
     add.s32 %r5, %r4, -1;                      @!%sw_exact1 bra $sw_slow1;
     mul.wide.u32 %rd5, %r5, 4;                 {
     add.s64 %rd6, %rd1, %rd5;                  LOOP:
@@ -19,11 +19,11 @@
 An index of 32 bits that is extended to 64 wraps, or may, and so do its neighbours: a compiler that
 lost the knowledge that they do not has to extend each by itself. Where `index + left · growth` is
 small when a loop begins, `left` being how far its counter has to go, no index of the loop wraps.
-The sum does not grow from turn to turn, so this stays true; a claim says so to the check.
+The sum does not grow from iteration to iteration, so this stays true; a claim says so to the check.
 
-All that is left for a turn is one product and sum (one IMAD.WIDE) for each base that differs. An
-address with a product of 64 bits is carried as a pointer, which grows by the same in each turn.
-Where its index has 64 bits, too, this needs no test, and the loop stands once:
+All that is left for an iteration is one product and sum (one IMAD.WIDE) for each base that differs.
+An address with a product of 64 bits is carried as a pointer, which grows by the same in each
+iteration. Where its index has 64 bits, too, this needs no test, and the loop stands once:
 
     LOOP:                                      mad.lo.s64 %sw_base1, …;     a + 4·y·n
     mul.lo.s64 %rd5, %rd4, %rd2;               mov.b64 %sw_pointer1, %sw_base1;
@@ -60,11 +60,11 @@ from ptxsw.ir import Instruction
 from ptxsw.plan import Proof
 from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases
 from ptxsw.rewrites.base import Kernel, Outcome
+from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_test import LoopTest
 from ptxsw.rewrites.pointer_test import PointerTests, ending_comparison
-from ptxsw.rewrites.turn_cost import TurnCost
 
 _TRIPS = 16  # taken for every loop
 _TEST = 12.0  # instructions before a loop, about
@@ -173,7 +173,7 @@ class _Search:
         self.kernel, self.loop = kernel, loop
         self.number, self.pointers = number, pointers
         self.cfg = kernel.trace.cfg
-        self.cost = TurnCost(self.cfg, loop, live)
+        self.cost = IterationCost(self.cfg, loop, live)
         self.header = self.cfg.blocks[loop.header]
 
     @cached_property

@@ -17,11 +17,11 @@ twice, with the vectors and as it was, and the whole grid takes the same way:
     ld.global.f32 %f2, [%rd4+4];
     $sw_done1:
 
-An innermost loop around such vectors stands twice as a whole, so that no turn has to branch. Two
-ways that are short ptxas makes one after the other, under predicates. Before loads from a
-pointer that comes from memory each thread asks for itself, and makes both ways so.
-A vector covers exactly the bytes of its elements: no byte is read or written that was not before.
-Only under the assumption `no-fault-in-struct` a load may cover some that nobody reads.
+An innermost loop around such vectors stands twice as a whole, so that no iteration has to branch.
+Two ways that are short ptxas makes one after the other, under predicates. Before loads from a
+pointer that comes from memory each thread asks for itself, and makes both ways so. A vector covers
+exactly the bytes of its elements: no byte is read or written that was not before. Only under the
+assumption `no-fault-in-struct` a load may cover some that nobody reads.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     if (x + 1 < n) s += a[x + 1];    B, in lane i: made where x + 1 < n
 
 A is not on every path to B. But a lane hands a value over at B only, so it came there in the same
-turn of all loops around both, and if it came around A, then the conditions of that way hold in it.
-Where they contradict what is known in the lane that takes the value, for each such way, there is
-none: the source was made. A way whose own conditions contradict each other is taken by no lane.
+iteration of all loops around both, and if it came around A, then the conditions of that way hold in
+it. Where they contradict what is known in the lane that takes the value, for each such way, there
+is none: the source was made. A way whose own conditions contradict each other is taken by no lane.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_WAYS = 32
 class Fork(Struct, frozen=True):
     """Where ways to a load part, of which not all pass its source. `start` is the last
     instruction that is on all of them, `blocks` are those behind it that lie on any way to the
-    load within a turn of the loops around, the load's own included."""
+    load within an iteration of the loops around, the load's own included."""
 
     start: int
     blocks: frozenset[int]
@@ -51,7 +51,7 @@ class Closed(Struct, frozen=True):
 
 def find_fork(cfg: Cfg, above: int, below: int) -> Fork | str:
     """The fork for a source in block `above` and a load in block `below`, or why the source may
-    not have been made in the same turn. Both lie in the same loops, no loop lies between."""
+    not have been made in the same iteration. Both lie in the same loops, no loop lies between."""
     around = cfg.loops_around(below)
     start = cfg.idom.get(above, above)
     while not (
@@ -62,7 +62,7 @@ def find_fork(cfg: Cfg, above: int, below: int) -> Fork | str:
         if start == cfg.idom[start]:
             return NOT_ON_EVERY_PATH
         start = cfg.idom[start]
-    # The heads of the loops around are barred: to come to one is to begin another turn.
+    # The heads of the loops around are barred: to come to one is to begin another iteration.
     ahead = cfg.reached_from(cfg.blocks[above].successors, around)
     if cfg.irreducible or cfg.loops_around(above) != around or below not in ahead:
         return NOT_ON_EVERY_PATH

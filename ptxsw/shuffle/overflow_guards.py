@@ -81,12 +81,13 @@ class OverflowGuards:
                 yield HeldValue(one.reg, values[0])
 
     def in_time(self, index: int, before: int) -> bool:
-        """Is it on every path to `before`, for the last time in the same turn of every loop?"""
+        """Is it on every path to `before`, for the last time in the same iteration of every
+        loop?"""
         cfg = self._trace.cfg
         own, block = cfg.block_of[index], cfg.block_of[before]
         if not (index < before if own == block else cfg.dominates(own, block)):
             return False
-        # A place in a loop that the load is not in speaks of an earlier turn.
+        # A place in a loop that the load is not in speaks of an earlier iteration.
         return set(self._loops(before)).issuperset(self._loops(index))
 
     def _loops(self, index: int) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ class Paths:
 
     def fork(self, source: int, dest: int) -> Fork | str | None:
         """Where paths part that pass the source and that do not, or why it may not have been
-        made in the same turn; None where all pass it."""
+        made in the same iteration; None where all pass it."""
         cfg = self._cfg
         above, below = cfg.block_of[source], cfg.block_of[dest]
         if cfg.dominates(above, below):

@@ -3,7 +3,7 @@
 A lane that has left such a loop goes on round it with the others and must do no harm. The rules,
 each with a reason where it fails, are those of `docs/soundness.md`:
 
-1. The loop has one exit, which every turn passes, and is entered from one place.
+1. The loop has one exit, which every iteration passes, and is entered from one place.
 2. All lanes come together to the branch that takes some of them past the loop, or to the loop.
 3. Its instructions compute, or are weak loads and stores: these are made only under `in`, as is
    whatever sets a register that is read behind the loop.
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.analysis.trip_count import turns
+from ptxsw.analysis.trip_count import iterations
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.trace import Trace
 from ptxsw.flow.cfg import Loop
@@ -46,7 +46,7 @@ class RefusedLoop(Struct, frozen=True):
 
 
 class LoopChoices(Struct, frozen=True):
-    """The loops of a kernel that lanes may leave in different turns."""
+    """The loops of a kernel that lanes may leave in different iterations."""
 
     uniform: tuple[UniformLoop, ...]  # outer ones first
     kept: tuple[RefusedLoop, ...]
@@ -137,7 +137,7 @@ class _Finder:
 
     def _ends_alike(self, loop: Loop, nest: LoopNest) -> bool:
         """Does a loop inside end in lanes that have left the nest, though it stays as it is?"""
-        return turns(self._trace, loop) is not None or self._in_step(loop, nest)
+        return iterations(self._trace, loop) is not None or self._in_step(loop, nest)
 
     def _in_step(self, loop: Loop, nest: LoopNest) -> bool:
         """Do all lanes, those that have left the nest too, go round a loop together?"""

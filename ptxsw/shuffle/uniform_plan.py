@@ -77,7 +77,7 @@ def _outer(code: NestCode, shape: LoopShape, nest: LoopNest) -> int | None:
 
 
 def _gathered(code: NestCode, nest: LoopNest, in_step: InStep) -> frozenset[int]:
-    """The instructions of a nest that all lanes come to together, once in each turn."""
+    """The instructions of a nest that all lanes come to together, once in each iteration."""
     leads = {n for shape in nest.shapes.values() for n in shape.lead}
     kept: dict[int, bool] = {}
     positions: set[int] = set()
@@ -93,9 +93,9 @@ def _gathered(code: NestCode, nest: LoopNest, in_step: InStep) -> frozenset[int]
             kept[header] = in_step(loop, nest)
         always = executes_every_iteration(code.cfg, number, loop)
         if shape is not None:
-            in_turn = code.cfg.dominates(number, shape.leave) or always
+            each_iteration = code.cfg.dominates(number, shape.leave) or always
         else:
-            in_turn = kept[header] and always
-        if in_turn:
+            each_iteration = kept[header] and always
+        if each_iteration:
             positions.update(code.indices(number))
     return frozenset(positions)

@@ -17,7 +17,7 @@ from ptxsw.validate.path import Path, Runner, Touch
 
 _MAX_STEPS = 2000  # instructions of all paths
 _MAX_PATHS = 32
-_MAX_TURNS = 4  # jumps back on one path: what is read for the first time later than that is rare
+_MAX_ITERATIONS = 4  # jumps back on a path: what is read for the first time later is rare
 
 
 class Ahead:
@@ -44,18 +44,20 @@ class Ahead:
         while work:
             path = work.pop()
             paths += 1
-            turns = 0
+            iterations = 0
             while not self._reached(path, touch, closely=closely):
                 steps += 1
                 at_end = path.position >= len(runner.cfg.instructions)
                 stays = any(not passes(event.instruction) for event in path.events)
                 if path.end is not None or stays or at_end:
                     return False
-                if steps > _MAX_STEPS or paths + len(work) > _MAX_PATHS or turns > _MAX_TURNS:
+                if steps > _MAX_STEPS or paths + len(work) > _MAX_PATHS:
+                    return False
+                if iterations > _MAX_ITERATIONS:
                     return False
                 before = path.position
                 fork = runner.step(path)
-                turns += path.position <= before
+                iterations += path.position <= before
                 if fork is not None:
                     if not self._goes_nowhere(fork, given):
                         work.append(fork)

@@ -94,7 +94,7 @@ class Handover:
 
     def _lasts(self, node: Term) -> bool:
         """Does an unknown mean the same at the next place? How often a loop was gone round, and
-        what a register held in its last turn, stays so until the loop is gone round again."""
+        what a register held in its last iteration, stays so until the loop is gone round again."""
         if node.origin in OF_LOOPS:
             return self._loops is not None and node.of[0] not in self._loops
         return self._text.lasts(node)

@@ -98,7 +98,7 @@ class Indices:
         self, sums: ExactSums, bytes_: Bytes, given: tuple[Term, ...], header: int | None
     ) -> list[_Ranges]:
         """Ranges over the whole grid that hold some bytes: as their place is written in the count
-        of this turn, and in that of the next."""
+        of this iteration, and in that of the next."""
         key = (bytes_, frozenset(given), header)
         if key not in self._ranges:
             self._ranges[key] = []

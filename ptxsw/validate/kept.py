@@ -15,7 +15,7 @@ from __future__ import annotations
 from ptxsw.ir import Reg
 
 Pair = tuple[int, int]
-_MOST_TURNS = 4  # so often what is told of a register at a pair changes, until nothing is told
+_MOST_ITERATIONS = 4  # so often what is told of a register at a pair changes, until nothing is told
 
 
 class Kept:
@@ -24,7 +24,7 @@ class Kept:
     def __init__(self) -> None:
         self._same: dict[tuple[Pair, Reg], dict[Pair, bool]] = {}
         self._used: dict[tuple[Pair, Reg], bool] = {}
-        self._turns: dict[tuple[Pair, Reg], int] = {}
+        self._iterations: dict[tuple[Pair, Reg], int] = {}
 
     def begin(self, source: Pair) -> None:
         """The comparison from a pair of places begins, or begins anew."""
@@ -33,7 +33,7 @@ class Kept:
 
     def use(self, pair: Pair, reg: Reg) -> bool:
         """May a comparison that begins at a pair take the register to be the same in both?"""
-        holds = self._holds(pair, reg) and self._turns.get((pair, reg), 0) < _MOST_TURNS
+        holds = self._holds(pair, reg) and self._iterations.get((pair, reg), 0) < _MOST_ITERATIONS
         self._used[pair, reg] = holds
         return holds
 
@@ -44,8 +44,8 @@ class Kept:
         used, holds = self._used.get((pair, reg)), self._holds(pair, reg)
         if used is None or used is holds:
             return False
-        turns = self._turns[pair, reg] = self._turns.get((pair, reg), 0) + 1
-        return used or turns < _MOST_TURNS
+        iterations = self._iterations[pair, reg] = self._iterations.get((pair, reg), 0) + 1
+        return used or iterations < _MOST_ITERATIONS
 
     def _holds(self, pair: Pair, reg: Reg) -> bool:
         ways = self._same.get((pair, reg), {})

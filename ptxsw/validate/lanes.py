@@ -99,7 +99,7 @@ class KernelLanes:
     @cached_property
     def _states(self) -> Mapping[int, tuple[State, ...]]:
         """What the symbolic run of the first text knows where its blocks begin. It tells how a
-        register differs from lane to lane, and from turn to turn of a loop."""
+        register differs from lane to lane, and from iteration to iteration of a loop."""
         trace, states = self._run
         return {} if trace.statistics.timed_out else states
 
@@ -131,7 +131,8 @@ class KernelLanes:
 
     def pointer(self, position: int, reg: Reg) -> Term | None:
         """What a register holds where a block begins, if it is a pointer that one instruction has
-        loaded, for the last time in this turn of every loop: whether it is needed there or not."""
+        loaded, for the last time in this iteration of every loop: whether it is needed there or
+        not."""
         if not self.looks or not self.old.begins(position) or self.trace.statistics.timed_out:
             return None
         cfg = self.old.cfg

@@ -6,7 +6,8 @@ known: ranges (`i <= 1000`), and inequalities between sums and products of 64 bi
     zext(i) + zext(left)·zext(n) <= 2^30
 
 which a loop keeps true in which `i` grows by `n` while `left` falls by 1: there `left` is at least
-1, so `zext(i) + zext(n)` is at most 2^30, too, and the left side is the same number a turn later.
+1, so `zext(i) + zext(n)` is at most 2^30, too, and the left side is the same number an iteration
+later.
 
 All values are read as polynomials over whole numbers. A polynomial is at most 0 if what it exceeds
 another by, known to be at most 0, is at most 0 whatever its atoms are in their ranges.

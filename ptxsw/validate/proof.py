@@ -433,7 +433,7 @@ class Validation:
             pending = self.starts.put_off(cut, old, new, joint)
             self._compare_by_bounds(None)
             met = PathComparison(*parts, old, new, joint, pending).compare()
-            self._compare_by_bounds(self._turn(cut, old))
+            self._compare_by_bounds(self._iteration(cut, old))
             for pair in self.starts.check(cut, old, new, joint):
                 self._again(pair)
             if old.end is not None and new.end is not None and old.end.kind == "cut":
@@ -471,8 +471,8 @@ class Validation:
             return False
         return not self.starts.extra(pair)
 
-    def _turn(self, cut: Cut, old: Path) -> int | None:
-        """The loop of which a path is one turn, that is followed by another."""
+    def _iteration(self, cut: Cut, old: Path) -> int | None:
+        """The loop of which a path is one iteration, that is followed by another."""
         assert old.end is not None
         if old.end.kind != "cut" or old.end.position != cut.old_position:
             return None

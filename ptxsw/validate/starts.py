@@ -406,8 +406,8 @@ class Starts:
         return registers
 
     def _is_fleeting(self, value: Term, reg: Reg, pair: Pair) -> bool:
-        """Is a value unlikely to be what a loop computes in each turn? A number is, and what is
-        told by a claim need not be known in another way."""
+        """Is a value unlikely to be what a loop computes in each iteration? A number is, and what
+        is told by a claim need not be known in another way."""
         if value.kind == "const":
             return True
         claims = at_label(self._claims, self.old.labels(pair[0]))

@@ -59,13 +59,13 @@ class Text:
         return frozenset(p.name for p in self.function.params)
 
     def loops_gone_on(self, start: int, end: int, stops: Collection[int]) -> frozenset[str] | None:
-        """The names of the loops whose last turn may be another one behind a path, in some lane of
-        those that are together there. It leads from one place, where a block begins, to the next
-        one of some stops; None where it may be in other blocks between.
+        """The names of the loops whose last iteration may be another one behind a path, in some
+        lane of those that are together there. It leads from one place, where a block begins, to the
+        next one of some stops; None where it may be in other blocks between.
 
         These are the loops in which it is, and what lies in a loop that it leaves or goes round
-        once more: lanes may have left that one in other turns, or not have been in the inner one
-        in this turn."""
+        once more: lanes may have left that one in other iterations, or not have been in the inner
+        one in this iteration."""
         cfg = self.cfg
         if not (self.begins(start) and self.begins(end)):
             return None

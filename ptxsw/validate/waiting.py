@@ -15,15 +15,16 @@ others are. Beside that,
   true in another lane; so there is always a lane for which the others wait, and the end of its
   loop ends their waiting;
 - that lane's own end may not depend on what those who wait would do next;
-- who waits through a turn of a loop is outside of it in the first text, and no place of the second
-  text's loop is one outside of the first text's. So all lanes in a loop are in the same turn.
+- who waits through an iteration of a loop is outside of it in the first text, and no place of the
+  second text's loop is one outside of the first text's. So all lanes in a loop are in the same
+  iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ptxsw.analysis.trip_count import counted_turns
+from ptxsw.analysis.trip_count import counted_iterations
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Loop
@@ -136,7 +137,7 @@ class Waiting:
         if self._goes_round(alone, counted):
             raise GiveUp("lanes may wait for each other, and none of them goes on")
         for q in sorted(places):
-            header = self._check_turns(gathered, q, waiting, seen - waiting)
+            header = self._check_iterations(gathered, q, waiting, seen - waiting)
             if header is not None and q not in counted:
                 self._headers.add(header)
 
@@ -151,13 +152,13 @@ class Waiting:
         """A loop of the second text that begins at a place and goes round a fixed number of
         times, whatever a lane that waits holds."""
         text, loop = self._new, gathered.loop_at(place)
-        if loop is None or counted_turns(text.module, text.function, text.cfg, loop) is None:
+        if loop is None or counted_iterations(text.module, text.function, text.cfg, loop) is None:
             return None
         return loop
 
     def _goes_round(self, pairs: set[Pair], counted: Mapping[int, Loop]) -> bool:
         """Is there a way from one of some pairs back to it that passes none but them, and is not
-        a turn of a loop whose turns are counted?"""
+        an iteration of a loop whose iterations are counted?"""
 
         def again(a: Pair, b: Pair) -> bool:
             loop = counted.get(b[1])
@@ -175,7 +176,7 @@ class Waiting:
             left -= ends
         return False
 
-    def _check_turns(
+    def _check_iterations(
         self, gathered: Gathered, place: int, waiting: set[Pair], others: set[Pair]
     ) -> int | None:
         """Lanes that wait where a loop of the second text begins are outside of that loop in the

@@ -88,10 +88,10 @@ class WarpView:
     `block` is the block of the second text in which the segment begins, or None where lanes may
     have come to it from several places of the first. `gathered` tells where all lanes come, and
     `waiting` whether this lane only waits for others. All lanes that execute an `activemask` of
-    that block have then come through the same cut, in the same turn of every loop if lanes that
-    are together are in the same turn: `looping` tells whether that has to be assumed. `found`
-    tells, by the paths of the first text, what has to be assumed so that two lanes find the same
-    bytes in memory, or None. `assumptions` collects names.
+    that block have then come through the same cut, in the same iteration of every loop if lanes
+    that are together are in the same iteration: `looping` tells whether that has to be assumed.
+    `found` tells, by the paths of the first text, what has to be assumed so that two lanes find the
+    same bytes in memory, or None. `assumptions` collects names.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class WarpView:
         if instruction.guard is not None:
             raise GiveUp(f"a guarded {instruction.name} is not followed")
         if self._looping and not names_all(instruction):
-            self.assume(LOCKSTEP)  # a ballot of all lanes is of one turn
+            self.assume(LOCKSTEP)  # a ballot of all lanes is of one iteration
         if instruction.opcode == "activemask":
             return [self._asked(path, instruction, index)]
         if instruction.opcode == "vote":

@@ -163,7 +163,7 @@ def compare(
 ) -> Comparison:
     """Runs both on each launch until they differ. With `amend` a launch in which the first
     leaves its buffers is changed until it does not; with `merge_iterations` fuzzed schedules may
-    merge lanes of the second kernel that are in different turns of a loop.
+    merge lanes of the second kernel that are in different iterations of a loop.
 
     Raises Unsupported for what the interpreter does not model.
     """

@@ -43,7 +43,7 @@ def later(term: Term) -> int:
     return FINGERPRINTS.of(term)[1]
 
 
-def test_one_turn_on_is_what_the_next_element_is_now() -> None:
+def test_one_iteration_on_is_what_the_next_element_is_now() -> None:
     here, ahead = place(plus(INDEX, COUNT)), place(plus(INDEX, COUNT, 1))
     assert later(here) == now(ahead)
     assert len({now(here), now(ahead), later(ahead)}) == 3

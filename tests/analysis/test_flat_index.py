@@ -87,10 +87,11 @@ def load(index: str) -> Access:
          "shfl.sync.idx.b32 %r8, %r9, 0, 31, 0xffff; add.s32 %r6, %r8, %r5;", None),
         ("of no given lane", "and.b32 %r9, %r4, 7;"
          "shfl.sync.idx.b32 %r8, %r9, %r1, 31, -1; add.s32 %r6, %r8, %r5;", None),
-        ("in every turn of one loop", "mov.u32 %r10, 0; $L: and.b32 %r9, %r4, 7;"
+        ("in every iteration of one loop", "mov.u32 %r10, 0; $L: and.b32 %r9, %r4, 7;"
          "shfl.sync.idx.b32 %r8, %r9, 0, 31, -1; add.s32 %r6, %r8, %r5; add.s32 %r10, %r10, 1;"
          "setp.lt.s32 %p1, %r10, %r1; @%p1 bra $L;", 4),
-        ("in some turns", "mov.u32 %r10, 0; $L: and.b32 %r9, %r4, 7; setp.gt.s32 %p2, %r4, %r10;"
+        ("in some iterations", "mov.u32 %r10, 0; $L: and.b32 %r9, %r4, 7;"
+         "setp.gt.s32 %p2, %r4, %r10;"
          "@%p2 bra $M; shfl.sync.idx.b32 %r8, %r9, 0, 31, -1; $M: add.s32 %r6, %r8, %r5;"
          "add.s32 %r10, %r10, 1; setp.lt.s32 %p1, %r10, %r1; @%p1 bra $L;", None),
         ("i & n", "and.b32 %r6, %r5, %r1;", None),

@@ -36,10 +36,10 @@ def said(done: subprocess.CompletedProcess[bytes]) -> str:
     return done.stdout.decode()
 
 
-def test_without_a_launch_one_turn_of_each_inner_loop() -> None:
+def test_without_a_launch_one_iteration_of_each_inner_loop() -> None:
     text = said(ptxsw("predict", JACOBI, "--gpu", "a100", "--block", "128"))
     assert text.startswith("A100-SXM4-40GB (sm_80)\n")
-    assert re.search(r"one turn of a warp through the loop \$L__BB0_\d+, line \d+: ", text)
+    assert re.search(r"one iteration of a warp through the loop \$L__BB0_\d+, line \d+: ", text)
     for resource in ("l1", "l2", "dram", "compute", "latency"):
         assert re.search(rf"^    {resource} +[#.]", text, re.MULTILINE), resource
     assert " blocks of 128 threads, limited by " in text
@@ -69,7 +69,7 @@ def test_the_page_has_a_section(tmp_path: Path) -> None:
     assert done.returncode == 0
     page = (tmp_path / "page.html").read_text()
     assert re.search(
-        r"Predicted for A100-SXM4-40GB: one turn of \$L__BB0_\d+, [\d.]+ cycles to ", page
+        r"Predicted for A100-SXM4-40GB: one iteration of \$L__BB0_\d+, [\d.]+ cycles to ", page
     )
     assert "Predicted for A100-SXM4-40GB: occupancy" in page and "blocks of 256" in page
 

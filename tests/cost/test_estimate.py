@@ -163,9 +163,9 @@ def test_chasing_pointers_takes_the_latency_of_memory(gpu: Gpu) -> None:
 def test_chasing_pointers_in_a_cache_takes_its_latency(gpu: Gpu) -> None:
     links = 300
     load = "ld.global.nc.u64 %rd4, [%rd3]; add.s64 %rd3, %rd3, %rd4;\n"
-    turns = f"mov.u32 %r9, 0;\nmov.u64 %rd3, %rd1;\nL:\n{load}add.s32 %r9, %r9, 1;\n"
-    turns += f"setp.lt.s32 %p1, %r9, {links};\n@%p1 bra L;"
-    found = run(gpu, ".reg .pred %p1;\n" + turns, 1, 32)
+    iterations = f"mov.u32 %r9, 0;\nmov.u64 %rd3, %rd1;\nL:\n{load}add.s32 %r9, %r9, 1;\n"
+    iterations += f"setp.lt.s32 %p1, %r9, {links};\n@%p1 bra L;"
+    found = run(gpu, ".reg .pred %p1;\n" + iterations, 1, 32)
     once = gpu.of("l1_latency") + gpu.of("alu_latency")
     assert close(found.time_of("latency"), seconds(gpu, once * links))
 

@@ -59,8 +59,8 @@ def executed(made: Made, text: str, arch: str = "sm_80", trips: float = 16) -> C
 @pytest.mark.parametrize("pragma", ["", '.pragma "nounroll";'])
 @pytest.mark.parametrize("bound", ["%r1", "4", "1000"])
 def test_unrolling_changes_nothing(made: Made, pragma: str, bound: str) -> None:
-    """One load, one product and one store for each of 16 turns; in the machine code there are
-    loops of one turn, of four and a rest, or none at all."""
+    """One load, one product and one store for each of 16 iterations; in the machine code there are
+    loops of one iteration, of four and a rest, or none at all."""
     found = executed(made, LOOP.replace("PRAGMA", pragma).replace("BOUND", bound))
     for opcode in ("LDG", "FMUL", "STG"):
         assert found[opcode] == pytest.approx(16, rel=0.25), found
@@ -68,7 +68,7 @@ def test_unrolling_changes_nothing(made: Made, pragma: str, bound: str) -> None:
 
 
 def test_the_loops_are_those_of_the_ptx(made: Made) -> None:
-    """nvcc made a loop of four turns of five loads, and one for the rest."""
+    """nvcc made a loop of four iterations of five loads, and one for the rest."""
     found = executed(made, (KERNELS / "stencil.ptx").read_text())
     assert found["LDG"] == pytest.approx((20 + 5) * 16)
     assert found["STG"] == pytest.approx((4 + 1) * 16)

@@ -54,7 +54,7 @@ def test_listings(
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_the_hot_loop_of_a_stencil(made: Made, arch: str) -> None:
-    """nvcc makes four turns at a time of the loop, and a loop for the rest."""
+    """nvcc makes four iterations at a time of the loop, and a loop for the rest."""
     kernel = made(text_of("stencil"), arch).kernel("stencil")
     four, rest = (count(loop) for loop in kernel.inner_loops)
     assert (four.of("LDG"), four.of("STG")) == (20, 4)

@@ -27,11 +27,11 @@ class Event:
     """An instruction that a thread executed, its guard true where it has one."""
 
     index: int
-    turns: tuple[tuple[int, int], ...]  # of the loops around it: header and turn, from 0
+    iterations: tuple[tuple[int, int], ...]  # of the loops around it: header and iteration, from 0
     address: int | None  # of an access, as the instruction names it
     place: tuple[str, int] | None  # where that is: "shared" or "global", and the address there
-    counts: Mapping[int, int]  # turn of each loop entered so far, by header
-    heads: Mapping[int, Mapping[Reg, int]]  # registers at the start of that turn
+    counts: Mapping[int, int]  # iteration of each loop entered so far, by header
+    heads: Mapping[int, Mapping[Reg, int]]  # registers at the start of that iteration
     loads: Mapping[tuple[str, int], tuple[int, ...]]  # what was loaded so far, by address
     written: tuple[tuple[Reg, int], ...]  # registers and their values after it
     taken: bool | None  # of a guarded branch
@@ -192,10 +192,10 @@ class Thread:
         place: tuple[str, int] | None = None,
     ) -> None:
         around = self.cfg.loops_around(self.cfg.block_of[index])
-        turns = tuple((h, self.counts[h]) for h in around if h in self.counts)
+        iterations = tuple((h, self.counts[h]) for h in around if h in self.counts)
         self.events.append(
             Event(
-                index, turns, address, place, dict(self.counts), dict(self.heads),
+                index, iterations, address, place, dict(self.counts), dict(self.heads),
                 dict(self.loads), written, taken,
             )
         )  # fmt: skip

@@ -141,7 +141,8 @@ def fits(trace: Trace, variant: AccessView, reading: Reading, address: int) -> b
 
 
 class Uniform:
-    """Values that a warp must agree on, lanes in lockstep: the first lane's, by place and turn."""
+    """Values that a warp must agree on, lanes in lockstep: the first lane's, by place and
+    iteration."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -164,10 +165,10 @@ def check(seed: int) -> int:
         thread = thread_of(module, trace.cfg, params, lane)
         times: dict[tuple[object, ...], int] = {}
         for event in thread.run():
-            place = (event.index, event.turns)
+            place = (event.index, event.iterations)
             times[place] = times.get(place, 0) + 1
             if times[place] > 1:
-                continue  # a cycle that is no loop: lanes need not be at the same turn of it
+                continue  # a cycle that is no loop: lanes need not be at the same iteration of it
             agree_on(trace, levels, event, uniform, lane)
             if event.address is None or event.index not in by_index:
                 assert event.address is None, f"{event} was not found"
@@ -182,7 +183,7 @@ def agree_on(
     trace: Trace, levels: Mapping[Reg, Variance], event: Event, uniform: Uniform, lane: int
 ) -> None:
     """Registers and branches that are called uniform are."""
-    place = (event.index, event.turns)
+    place = (event.index, event.iterations)
     if event.taken is not None and trace.branches.get(event.index) == Variance.UNIFORM:
         uniform.agree(("branch", *place), event.taken, lane)
     for reg, value in event.written:
@@ -208,7 +209,7 @@ def compare(
     assert matching, f"lane {lane}, {access.instruction.name} {event}:\n{told}"
     if len(matching) > 1:
         return
-    place = (event.index, event.turns)
+    place = (event.index, event.iterations)
     for variant in matching:
         for node in walk(variant.address):
             if node.kind == "atom" and node.variance == Variance.UNIFORM:
@@ -240,11 +241,13 @@ def shuffled(seed: int) -> int:
     made = [loads_of(module, trace, seed, lane) for lane in range(LANES)]
     for dest, source, delta in proved:
         for lane in range(max(0, -delta), min(LANES, LANES - delta)):
-            for (index, turns), (address, _) in made[lane].items():
-                together = made[lane + delta].get((index, turns))
+            for (index, iterations), (address, _) in made[lane].items():
+                together = made[lane + delta].get((index, iterations))
                 if index == dest and together is not None:
                     theirs = together[1].get(source)
-                    assert theirs == address, f"{source}->{dest}, {delta}, lane {lane} at {turns}"
+                    assert theirs == address, (
+                        f"{source}->{dest}, {delta}, lane {lane} at {iterations}"
+                    )
                     compared += 1
     return compared
 
@@ -253,13 +256,13 @@ Loads = dict[tuple[int, tuple[tuple[int, int], ...]], tuple[int, dict[int, int]]
 
 
 def loads_of(module: Module, trace: Trace, seed: int, lane: int) -> Loads:
-    """The address of each access of a lane, by instruction and turns, with the newest address of
-    every access before it."""
+    """The address of each access of a lane, by instruction and iterations, with the newest address
+    of every access before it."""
     found: Loads = {}
     newest: dict[int, int] = {}
     for event in thread_of(module, trace.cfg, params_of(seed), lane).run():
         if event.address is not None:
-            found[event.index, event.turns] = event.address, dict(newest)
+            found[event.index, event.iterations] = event.address, dict(newest)
             newest[event.index] = event.address
     return found
 

@@ -168,7 +168,7 @@ def test_loads_that_fetch_again(load: str, expected: bool) -> None:
 
 
 def test_a_load_that_a_later_store_changes() -> None:
-    """Within a loop every turn loads anew."""
+    """Within a loop every iteration loads anew."""
     assert not same(
         "mov.u32 %r3, 0; LOOP: ld.global.u32 %r27, [%rd4]; st.global.u32 [%rd4+4], %r3;"
         "add.s32 %r3, %r3, 1; setp.lt.s32 %p1, %r3, %r1; @%p1 bra LOOP;"

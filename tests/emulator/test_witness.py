@@ -35,15 +35,17 @@ def test_a_witness_makes_all_conditions_as_wanted(seed: int) -> None:
     assert all(evaluate(each, {**rest, **values}) == truth for each, truth in wanted)
 
 
-def last_turn(terms: Terms) -> tuple[Term, list[Term]]:
+def last_iteration(terms: Terms) -> tuple[Term, list[Term]]:
     """The next index of a grid-stride loop is outside, this one is inside, and the warp's vote
     went one way."""
     lane = terms.atom("%tid.x", 32, Variance.LANE, 0x3FF)
     threads = terms.atom("%ntid.x", 32, Variance.UNIFORM, 0x7FF)
     block = terms.atom("%ctaid.x", 32, Variance.UNIFORM)
-    grid, turns, size = (terms.atom(n, 32, Variance.UNIFORM) for n in ("grid", "turns", "n"))
+    grid, iterations, size = (
+        terms.atom(n, 32, Variance.UNIFORM) for n in ("grid", "iterations", "n")
+    )
     first = terms.add(terms.mul(threads, block), lane)
-    index = terms.add(first, terms.mul(terms.mul(threads, grid), turns))
+    index = terms.add(first, terms.mul(terms.mul(threads, grid), iterations))
     following = terms.add(index, terms.mul(threads, grid))
     vote = terms.atom("voted", 1, Variance.UNIFORM)
     outside = terms.sle(size, following)
@@ -57,16 +59,16 @@ def last_turn(terms: Terms) -> tuple[Term, list[Term]]:
     return outside, facts
 
 
-def test_the_last_turn_of_a_loop_needs_no_question() -> None:
+def test_the_last_iteration_of_a_loop_needs_no_question() -> None:
     terms, solver = Terms(), Solver()
-    outside, facts = last_turn(terms)
+    outside, facts = last_iteration(terms)
     assert not solver.contradicts(outside, facts)
     assert solver.questions == 0
 
 
 def test_what_contradicts_itself_has_no_witness() -> None:
     terms, solver = Terms(), Solver()
-    outside, facts = last_turn(terms)
+    outside, facts = last_iteration(terms)
     wanted = [(outside, False), *((fact, True) for fact in facts)]  # neither outside nor voted
     assert witness(wanted, [lambda _: 0, lambda _: 1]) is None
     assert solver.contradicts(terms.not_(outside), facts)

@@ -54,7 +54,7 @@ def test_a_struct_of_eight_floats() -> None:
     assert row.verdict == "proved"
 
 
-def test_turns_of_a_loop_are_counted_in_what_is_executed() -> None:
+def test_iterations_of_a_loop_are_counted_in_what_is_executed() -> None:
     """Two sums an iteration, two iterations unrolled, and the way of misaligned buffers, at PTX
     offset 90, which the launch does not execute."""
     way = [("LDG.E.64", 10), ("FADD", 20), ("FFMA.FTZ", 30), ("FADD", 40), ("FMUL", 50)]
@@ -63,18 +63,18 @@ def test_turns_of_a_loop_are_counted_in_what_is_executed() -> None:
     made = [_instruction(opcode, at) for opcode, at in (*way, *slow, *added)]
     executed = Executed({}, {10, 20, 30, 40, 50, 60, 70}, 1)
     loop = of_loop(made, executed, sums=2)
-    assert loop == Loop(instructions=8, loads=1, stores=0, turns=2)
-    assert loop.each_turn == 4
+    assert loop == Loop(instructions=8, loads=1, stores=0, iterations=2)
+    assert loop.each_iteration == 4
     unknown = of_loop(made, executed, sums=0)
-    assert (unknown.turns, unknown.each_turn) == (None, None)
+    assert (unknown.iterations, unknown.each_iteration) == (None, None)
     both = of_loop(made, Executed({}, {*executed.instructions, 90}, 3), sums=2)
-    assert (both.turns, both.each_turn) == (4, 15 / 4)
+    assert (both.iterations, both.each_iteration) == (4, 15 / 4)
 
 
 def test_the_head_says_what_an_iteration_is() -> None:
     told = show([]).replace("\n", " ")
-    assert "turns: iterations of the source's loop that it makes" in told
-    assert "a turn: loop / turns" in told
+    assert "iterations: iterations of the source's loop that it makes" in told
+    assert "an iteration: loop / iterations" in told
 
 
 @pytest.mark.slow
@@ -87,9 +87,9 @@ def test_iterations_of_the_forces() -> None:
     for row in table("forces", first, f"{first}+strength-reduction", archs=archs):
         assert isinstance(row, Row)
         assert row.before.loop is not None and row.after.loop is not None
-        assert (row.before.loop.turns, row.after.loop.turns) == (2, 2)
-        assert (row.before.loop.each_turn or 0) > 40
-        least[row.arch] = min(least.get(row.arch, 99), row.after.loop.each_turn or 99)
+        assert (row.before.loop.iterations, row.after.loop.iterations) == (2, 2)
+        assert (row.before.loop.each_iteration or 0) > 40
+        least[row.arch] = min(least.get(row.arch, 99), row.after.loop.each_iteration or 99)
     assert least.keys() == set(archs)
     assert max(least.values()) <= 27
 

@@ -171,16 +171,16 @@ def test_tiles_with_a_border() -> None:
 
 
 def _carried(name: str, kernel: str) -> list[list[tuple[int, int, int]]]:
-    """For each load, by how many loads later in the code it was made, lane and turns."""
+    """For each load, by how many loads later in the code it was made, lane and iterations."""
     loads = accesses(name, kernel, "global", "load")
     at = {a.line: number for number, a in enumerate(loads)}
     return [
-        [(at[c.line] - number, c.delta, c.turns) for c in a.carried]
+        [(at[c.line] - number, c.delta, c.iterations) for c in a.carried]
         for number, a in enumerate(loads)
     ]
 
 
-def test_reuse_over_turns() -> None:
+def test_reuse_over_iterations() -> None:
     """Rows of a column-wise sweep, neighbours in a thread's own row, a window over the lanes."""
     assert _carried("rows", "smooth") == [[(2, 0, 1)], [(-1, 0, 1)], []]
     assert _carried("rows", "thread_rows") == [[(1, 0, 1)], []]
@@ -189,7 +189,7 @@ def test_reuse_over_turns() -> None:
 
 
 def test_tiles_are_written_in_the_loop_that_reads_them() -> None:
-    """The address of a tile comes again in each turn, its contents do not."""
+    """The address of a tile comes again in each iteration, its contents do not."""
     assert all(not a.carried for a in accesses("matmul", "tiled", "shared", "load"))
 
 

@@ -63,7 +63,7 @@ def test_each_load_once(name: str, kernel: str, buffers: list[object]) -> None:
 
 @pytest.mark.parametrize("block", [(32, 8, 1), (16, 16, 1), (8, 8, 1), (4, 16, 1), (2, 32, 1)])
 def test_rows_of_a_block(block: tuple[int, int, int]) -> None:
-    """The naive product loads a row of B and a column of A in each of N turns."""
+    """The naive product loads a row of B and a column of A in each of N iterations."""
     squares = [zeros(N * N) for _ in range(3)]
     loads, sectors = counted("matmul", "naive", block, [N, *squares])
     expected = stated("matmul", "naive", block)
@@ -74,5 +74,5 @@ def test_rows_of_a_block(block: tuple[int, int, int]) -> None:
 def test_sweeps() -> None:
     loads, sectors = counted("rows", "smooth", (64, 1, 1), [N, zeros(N * N), zeros(N * N)])
     expected = stated("rows", "smooth", None)
-    turns = 2 * (N - 2)
-    assert (loads, sectors) == (3 * turns, turns * sum(expected))
+    iterations = 2 * (N - 2)
+    assert (loads, sectors) == (3 * iterations, iterations * sum(expected))

@@ -28,7 +28,7 @@ def told(text: str) -> dict[str, str | None]:
 
 def test_what_is_kept_in_registers() -> None:
     assert told(kernel(ROTATED)) == {
-        "ld.global.nc.f32 %f1, [%rd4];": "register of 22, a turn ago",
+        "ld.global.nc.f32 %f1, [%rd4];": "register of 22, an iteration ago",
         "ld.global.nc.f32 %f2, [%rd4+4];": None,
         "st.global.f32 [%rd5], %f3;": None,
     }

@@ -230,14 +230,16 @@ def test_all_that_may_be_absent_comes_back() -> None:
     assert "parts" not in plain["rewrites"][0]
 
 
-def test_earlier_turns_as_text() -> None:
+def test_earlier_iterations_as_text() -> None:
     def told(**fields: Any) -> str:
         access = replace(ACCESSES[0], optimizer=None, reuse=(), **fields)
         kernel = replace(ANALYSED, accesses=(access,), rows=None)
         return analysis_text(Report("0", "a", None, None, (kernel,))).splitlines()[-1]
 
-    assert told(carried=(Carried(10, 0, "BB0_2", 1),)).endswith("  10 a turn of BB0_2 ago")
-    assert told(carried=(Carried(12, 1, "B", 2),)).endswith("  itself by lane +1 2 turns of B ago")
+    assert told(carried=(Carried(10, 0, "BB0_2", 1),)).endswith("  10 an iteration of BB0_2 ago")
+    assert told(carried=(Carried(12, 1, "B", 2),)).endswith(
+        "  itself by lane +1 2 iterations of B ago"
+    )
     assert "in rows" in told(lane_stride=None, phase=0)
     assert " own " in told(lane_stride=0, sectors=4)
 

@@ -89,9 +89,9 @@ NEXT = "add.s64 %rd1, %rd1, 4; add.s64 %rd2, %rd2, 4"
 
 
 @pytest.mark.parametrize(
-    ("turn", "carried"),
+    ("iteration", "carried"),
     [
-        (f"{LOAD}; {NEXT}", (0, 1, 1)),  # the lane after had it in the turn before
+        (f"{LOAD}; {NEXT}", (0, 1, 1)),  # the lane after had it in the iteration before
         (LOAD, (0, 0, 1)),
         (f"{LOAD}; ld.global.u32 %r6, [%rd1+8]; {NEXT}; {NEXT}", (1, 0, 1)),
         (f"{LOAD}; ld.global.u32 %r6, [%rd1+12]; add.s64 %rd1, %rd1, 4", (0, 1, 1)),
@@ -106,16 +106,16 @@ NEXT = "add.s64 %rd1, %rd1, 4; add.s64 %rd2, %rd2, 4"
         (f"{SHARED}; st.shared.u32 [%r4], %r5", (0, 0, 1)),
     ],
 )
-def test_earlier_turns(turn: str, carried: tuple[int, int, int] | None) -> None:
-    """`carried`: the load that had the bytes of the first one, by number; lane and turns."""
-    found = loads(LOOP.format(turn))
+def test_earlier_iterations(iteration: str, carried: tuple[int, int, int] | None) -> None:
+    """`carried`: the load that had the bytes of the first one, by number; lane and iterations."""
+    found = loads(LOOP.format(iteration))
     first = found[0]
     if carried is None:
         assert first.carried == ()
         return
     [answer] = first.carried
     number = [load.line for load in found].index(answer.line)
-    assert (number, answer.delta, answer.turns, answer.loop) == (*carried, "L")
+    assert (number, answer.delta, answer.iterations, answer.loop) == (*carried, "L")
 
 
 def test_the_innermost_loop_comes_first() -> None:
@@ -123,7 +123,7 @@ def test_the_innermost_loop_comes_first() -> None:
     outer = f"M: mov.u32 %r7, 0; {inner}; add.s64 %rd2, %rd1, 0; bra M"
     text = f"add.s64 %rd2, %rd1, 0; {outer}"
     [load] = loads(text)
-    assert [(c.delta, c.loop, c.turns) for c in load.carried] == [(0, "M", 1)]
+    assert [(c.delta, c.loop, c.iterations) for c in load.carried] == [(0, "M", 1)]
 
 
 @pytest.mark.parametrize(("width", "lanes"), [(64, [17]), (48, [17]), (32, [17]), (16, [])])

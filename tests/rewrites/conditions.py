@@ -31,8 +31,8 @@ WHERE = 1 << 44
 PAGE = 1 << 14
 GCC = "jacobi-gcc"
 CONSTANT = ("forces", "gather")
-"""Programs whose number of turns is a constant of the source."""
-JAGGED = "jagged"  # whose lanes have a number of turns of their own in any case
+"""Programs whose number of iterations is a constant of the source."""
+JAGGED = "jagged"  # whose lanes have a number of iterations of their own in any case
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ def text_of(name: str) -> str:
 
 @cache
 def downwards(name: str) -> str:
-    """The program from its last turn to the first."""
+    """The program from its last iteration to the first."""
     return (HERE / "downwards.ptx").read_text()
 
 
-_TURNS = {  # where the number of turns comes from
+_ITERATIONS = {  # where the number of iterations comes from
     "column-scale": ("ld.param", "param_1"), "z-march": ("ld.param", "param_2"),
     "stencil7": ("ld.param", "param_2"), "row-sums": ("ld.param", "param_1"),
     "fdtd2d": ("ld.param", "param_1"), "thomas": ("ld.param", "param_1"),
@@ -125,14 +125,14 @@ _TURNS = {  # where the number of turns comes from
 
 
 @cache
-def own_turns(name: str) -> str:
-    """The program with a number of turns that differs from lane to lane: lane by lane up to three
-    fewer; where it is a constant, one fewer than in the lane before, and none at last."""
+def own_iterations(name: str) -> str:
+    """The program with a number of iterations that differs from lane to lane: lane by lane up to
+    three fewer; where it is a constant, one fewer than in the lane before, and none at last."""
     if name in CONSTANT:
-        return (HERE / "own_turns.ptx").read_text()
+        return (HERE / "own_iterations.ptx").read_text()
     if name == JAGGED:
         return text_of(name)
-    opcode, operands = _TURNS[name]
+    opcode, operands = _ITERATIONS[name]
     fewer = r"\g<0> mov.u32 %fewer, %tid.x; and.b32 %fewer, %fewer, 3; sub.s32 \1, \1, %fewer;"
     line = rf"{re.escape(opcode)}\S*\s+(%r\d+),[^;]*{re.escape(operands.partition(', ')[2])}[^;]*;"
     if opcode == "ld.param":
@@ -204,12 +204,12 @@ def mapped_as_touched(one: Launch, fill: Callable[[int], np.ndarray]) -> Launch:
 # ---------------------------------------------------------------- the conditions
 
 
-def _turns(which: int) -> Callable[[str], Iterator[Launch]]:
-    """Launches of two turns, one or none."""
+def _iterations(which: int) -> Callable[[str], Iterator[Launch]]:
+    """Launches of two iterations, one or none."""
 
     def of(name: str) -> Iterator[Launch]:
         if name in CONSTANT:
-            yield _own_turns(name, 1 + which)
+            yield _own_iterations(name, 1 + which)
         elif name == "three-outputs":
             yield from _no_thread(name)
         else:
@@ -224,28 +224,28 @@ def _no_thread(name: str) -> Iterator[Launch]:
     yield replace(one, arguments=(0, *one.arguments[1:]))
 
 
-def _own_turns(name: str, count: int) -> Launch:
-    """So many threads of a program of constant turns; the last one makes none. Where `x[at[i]]`
-    lies no test can tell."""
+def _own_iterations(name: str, count: int) -> Launch:
+    """So many threads of a program of constant iterations; the last one makes none. Where
+    `x[at[i]]` lies no test can tell."""
     one = placed(name, LOADS[name].launches[0]())
     arguments = (count, *one.arguments[1:])
-    return replace(one, text=own_turns(name), arguments=arguments, apart=name == "gather")
+    return replace(one, text=own_iterations(name), arguments=arguments, apart=name == "gather")
 
 
 def _each_its_own(name: str) -> Iterator[Launch]:
     if name in CONSTANT:
-        yield _own_turns(name, 9 if name == "gather" else 70)
+        yield _own_iterations(name, 9 if name == "gather" else 70)
         return
     for which in (0, 1):  # many, and two: some lanes make none
-        one = replace(placed(name, LOADS[name].launches[which]()), text=own_turns(name))
+        one = replace(placed(name, LOADS[name].launches[which]()), text=own_iterations(name))
         yield one
         if name != "thomas":  # whose arrays are stored to and read
             yield replace(one, apart=True)
 
 
 def _unmapped(name: str) -> Iterator[Launch]:
-    """Nothing is where the pointers point, or, for lanes that make no turn, not all."""
-    for one in _turns(0)(name):
+    """Nothing is where the pointers point, or, for lanes that make no iteration, not all."""
+    for one in _iterations(0)(name):
         if name == "thomas":  # which divides the last row in any case
             sizes, pointers = one.arguments[:2], one.arguments[4:]
             yield replace(one, arguments=(*sizes, 1 << 40, 2 << 40, *pointers))
@@ -272,7 +272,7 @@ def _partial(name: str) -> Iterator[Launch]:
 
 def _overlapping(name: str) -> Iterator[Launch]:
     """Each output is another array, begins 4 bytes behind it or before it, or lies inside it, in
-    launches of two turns and of many."""
+    launches of two iterations and of many."""
     for make in LOADS[name].launches[:2]:
         run = _of_small_numbers(make()) if name == "gather" else make()
         arrays, outputs = _arrays(run), set(run.expected)
@@ -362,10 +362,10 @@ def _sparse(name: str, scalars: tuple[Any, ...]) -> Iterator[Launch]:
 
 
 CONDITIONS: Mapping[str, Callable[[str], Iterator[Launch]]] = {
-    "no turn": _turns(0),
-    "one turn": _turns(1),
-    "two turns": _turns(2),
-    "turns of its own for each lane": _each_its_own,
+    "no iteration": _iterations(0),
+    "one iteration": _iterations(1),
+    "two iterations": _iterations(2),
+    "iterations of its own for each lane": _each_its_own,
     "unmapped behind a zero-trip test": _unmapped,
     "partial warps": _partial,
     "overlapping buffers": _overlapping,
@@ -377,30 +377,30 @@ _NO_LOOP = "it has no loop"
 _NO_WRAP = "its indices count threads and at most 100 particles"
 _WHOLE = "GCC writes for whole warps of 32 lanes"
 _WIDE = "GCC computes addresses in 64 bits, from sizes that are tested to be positive"
-_LOST = "the check does not follow what its pointers are made of from turn to turn"
+_LOST = "the check does not follow what its pointers are made of from iteration to iteration"
 STAYS: Mapping[tuple[str, str], str] = {
     **{(GCC, condition): "its pointers are loaded from memory" for condition in CONDITIONS},
     **{
         ("gather", condition): _LOST
         for condition in (
-            "no turn",
-            "one turn",
-            "two turns",
-            "turns of its own for each lane",
+            "no iteration",
+            "one iteration",
+            "two iterations",
+            "iterations of its own for each lane",
             "unmapped behind a zero-trip test",
         )
     },
-    ("row-sums", "turns of its own for each lane"): _LOST,
-    ("fdtd2d", "turns of its own for each lane"): _LOST,
-    ("jacobi-nvcc", "turns of its own for each lane"): _LOST,
+    ("row-sums", "iterations of its own for each lane"): _LOST,
+    ("fdtd2d", "iterations of its own for each lane"): _LOST,
+    ("jacobi-nvcc", "iterations of its own for each lane"): _LOST,
     ("fdtd2d", "negative steps"): _LOST,
     ("thomas", "negative steps"): "the trip count of a loop is not known",
 }
 """What is left as it is under some conditions, and why."""
 IMPOSSIBLE: Mapping[tuple[str, str], str] = {
-    ("three-outputs", "one turn"): _NO_LOOP,
-    ("three-outputs", "two turns"): _NO_LOOP,
-    ("three-outputs", "turns of its own for each lane"): _NO_LOOP,
+    ("three-outputs", "one iteration"): _NO_LOOP,
+    ("three-outputs", "two iterations"): _NO_LOOP,
+    ("three-outputs", "iterations of its own for each lane"): _NO_LOOP,
     ("three-outputs", "negative steps"): _NO_LOOP,
     ("three-outputs", "an index that wraps"): _NO_WRAP,
     ("forces", "an index that wraps"): _NO_WRAP,

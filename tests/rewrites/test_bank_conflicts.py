@@ -437,7 +437,7 @@ $LOOP:
 
 
 def test_a_pointer_that_a_loop_moves() -> None:
-    """The turns of the loop are known; that nothing carries is not told by the text alone."""
+    """The iterations of the loop are known; that nothing carries is not told by the text alone."""
     text = kernel(DIAGONALS)
     result = made(text)
     before, after = worst(result)

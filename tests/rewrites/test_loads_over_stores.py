@@ -24,9 +24,9 @@ ALONE = (("load-elimination",), *((name,) for name in TOGETHER))
 ALL = ("load-elimination", *TOGETHER)
 QUICK = ("column-scale",)
 ALSO_QUICK = {
-    ("row-sums", "no turn"),
+    ("row-sums", "no iteration"),
     ("row-sums", "overlapping buffers"),
-    ("jagged", "two turns"),
+    ("jagged", "two iterations"),
     ("jagged", "overlapping buffers"),
 }
 NOTHING = {
@@ -122,7 +122,7 @@ def test_something_is_rewritten_or_a_reason_stands_here(name: str) -> None:
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow)
                                   for n in LOADS])  # fmt: skip
 def test_results_are_those_of_numpy(name: str) -> None:
-    """For many turns, two, one and none. The last warps are partial."""
+    """For many iterations, two, one and none. The last warps are partial."""
     text, entry = LOADS[name].path.read_text(), LOADS[name].entry
     module = parse(rewritten(text, entry, TOGETHER))
     for make in LOADS[name].launches:

@@ -1,5 +1,5 @@
 """Tests before a loop that what a thread stores in it lies apart from what it loads: the number of
-turns and the pointers may be a thread's own."""
+iterations and the pointers may be a thread's own."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ KERNEL = (
 	setp.lt.s32 %p1, %r4, 1;
 	@%p1 bra END;
 LOOP:
-{turn}
+{iteration}
 	add.s32 %r3, %r3, 1;
 	setp.lt.s32 %p1, %r3, %r4;
 	@%p1 bra LOOP;
@@ -69,11 +69,11 @@ END:
 )
 
 
-def kernel(turn: str, first: str = "") -> str:
-    """A kernel of which each thread makes a number of turns that it loads. `%rd4` and `%rd5` are
-    its places in `in` and `out`, 64 bytes from those of the next thread; `%rd9` is the place of
+def kernel(iteration: str, first: str = "") -> str:
+    """A kernel of which each thread makes a number of iterations that it loads. `%rd4` and `%rd5`
+    are its places in `in` and `out`, 64 bytes from those of the next thread; `%rd9` is the place of
     its own pointer, where `in` holds such."""
-    return KERNEL.format(turn=turn.strip(), first=first)
+    return KERNEL.format(iteration=iteration.strip(), first=first)
 
 
 BYTES = """
@@ -185,7 +185,7 @@ def test_the_distance_is_compared_with_how_far_the_loop_still_goes() -> None:
     )
 
 
-def test_what_keeps_its_distance_needs_no_number_of_turns() -> None:
+def test_what_keeps_its_distance_needs_no_number_of_iterations() -> None:
     text = kernel(SMOOTH, LOADED).replace(
         "setp.lt.s32 %p1, %r3, %r4", "setp.gt.f32 %p1, %f3, 0f00000000"
     )
@@ -270,7 +270,7 @@ def test_too_many_ranges() -> None:
 
 
 def memory_of(counts: Sequence[int], pointer: int | None) -> dict[int, np.ndarray]:
-    """The arrays, how many turns each thread makes, and where its input lies."""
+    """The arrays, how many iterations each thread makes, and where its input lies."""
     numbers = np.full((len(counts), 2), 99, "i4")
     numbers[:, 0] = counts
     floats = np.arange(1, SIZE // 4 + 1, dtype="f4") + np.float32(0.1)  # no byte alike the next
@@ -338,12 +338,12 @@ def test_pointers_of_each_thread_alone(body: str) -> None:
 
 
 RANGES: dict[str, Callable[[int, int], range]] = {
-    # what a turn reads that the stores must not touch, in bytes behind the input
-    "bytes": lambda turns, step: range(2, turns + 2),
-    "upwards": lambda turns, step: range(4 * turns),
-    "downwards": lambda turns, step: range(-8 * (turns - 1), 4),
-    "rows": lambda turns, step: range(4 * step * (turns - 1) + 4),
-    "vectors": lambda turns, step: range(8 * turns),
+    # what an iteration reads that the stores must not touch, in bytes behind the input
+    "bytes": lambda iterations, step: range(2, iterations + 2),
+    "upwards": lambda iterations, step: range(4 * iterations),
+    "downwards": lambda iterations, step: range(-8 * (iterations - 1), 4),
+    "rows": lambda iterations, step: range(4 * step * (iterations - 1) + 4),
+    "vectors": lambda iterations, step: range(8 * iterations),
 }
 
 
@@ -351,12 +351,16 @@ RANGES: dict[str, Callable[[int, int], range]] = {
 def test_the_loop_as_it_was_runs_where_ranges_meet_and_only_there(body: str) -> None:
     new = made(kernel(BODIES[body])).text
     size = 1 if body == "bytes" else 4
-    for turns in (1, 2, 4):
+    for iterations in (1, 2, 4):
         for step in (0, 1, 3) if body == "rows" else (1,):
-            touched = RANGES[body](turns, step)
+            touched = RANGES[body](iterations, step)
             for distance in range(touched.start - 3 * size, touched.stop + 2 * size, size):
                 meets = touched.start < distance + size and distance < touched.stop
-                assert goes_slow(new, distance, (turns,), step) == meets, (turns, step, distance)
+                assert goes_slow(new, distance, (iterations,), step) == meets, (
+                    iterations,
+                    step,
+                    distance,
+                )
 
 
 def test_steps_down_that_only_a_launch_knows_take_the_loop_as_it_was() -> None:
@@ -364,7 +368,7 @@ def test_steps_down_that_only_a_launch_knows_take_the_loop_as_it_was() -> None:
     assert goes_slow(new, 400, (3,), -1) and not goes_slow(new, 400, (3,), 1)
 
 
-def test_a_thread_of_no_turns_reads_nothing() -> None:
+def test_a_thread_of_no_iterations_reads_nothing() -> None:
     for body in BODIES.values():
         text = kernel(body)
         for one in (text, made(text).text):
@@ -376,7 +380,7 @@ def test_a_thread_of_no_turns_reads_nothing() -> None:
 
 
 def _moved_up(text: str) -> str:
-    """The load before the loop stands before the test whether there is a turn."""
+    """The load before the loop stands before the test whether there is an iteration."""
     load, test = "ld.global.f32 %sw_held1, [%rd5];", "setp.lt.s32 %p1, %r4, 1;"
     return text.replace(load, "", 1).replace(test, f"{load}\n{test}")
 
@@ -389,16 +393,18 @@ MUTANTS: dict[str, tuple[str, Callable[[str], str]]] = {
     "a byte short at the high end": (
         BYTES, lambda text: text.replace("%sw_wide1, 1, 0;", "%sw_wide1, 1, -1;"),
     ),
-    "a turn short": (UPWARDS, lambda text: text.replace("%sw_wide1, 4, 3;", "%sw_wide1, 4, -1;")),
+    "an iteration short": (
+        UPWARDS, lambda text: text.replace("%sw_wide1, 4, 3;", "%sw_wide1, 4, -1;"),
+    ),
     "inverted": (UPWARDS, lambda text: text.replace("@!%sw_clear1 bra", "@%sw_clear1 bra")),
     "no test": (UPWARDS, lambda text: text.replace("@!%sw_clear1 bra $sw_slow1;", "")),
     "other way round": (UPWARDS, lambda text: text.replace("%rd5, %rd4;", "%rd4, %rd5;")),
-    "another number of turns": (
+    "another number of iterations": (
         UPWARDS, lambda text: text.replace("%sw_sum1, %r4, %r3;", "%sw_sum1, %r2, %r3;"),
     ),
     "load before the test": (UPWARDS, _moved_up),
     "store dropped": (UPWARDS, lambda text: text.replace(STORED, "")),
-    "store though no turn ran": (
+    "store though no iteration ran": (
         UPWARDS, lambda text: text.replace(STORED, "").replace("END:", f"END:\n{STORED}"),
     ),
     "sum forgotten": (UPWARDS, lambda text: text.replace("mov.b32 %sw_held1, %f3;", "")),
@@ -440,7 +446,9 @@ def test_a_run_alone_catches_mutants(mutant: str) -> None:
 
     def results(text: str) -> list[bytes | None]:
         near = range(8) if body is BYTES else range(-4, 20, 4)
-        runs = [behind(text, far, (turns,), loaded=True) for far in near for turns in (1, 4)]
+        runs = [
+            behind(text, far, (iterations,), loaded=True) for far in near for iterations in (1, 4)
+        ]
         runs.append(behind(text, 1024, (0, 3, 5), loaded=True))
         unmapped = memory_of((0,), 1 << 20)
         del unmapped[WHERE]

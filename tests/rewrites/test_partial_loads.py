@@ -115,7 +115,7 @@ def test_the_load_goes_to_the_ways_that_lack_it(body: str, lines: list[str]) -> 
             assert results(text, distance, number) == results(result.text, distance, number)
 
 
-def test_in_each_turn_of_a_loop() -> None:
+def test_in_each_iteration_of_a_loop() -> None:
     text = kernel(LOOP)
     result = rewritten(NAME, text)
     assert "ld.global.f32 %sw_joined1, [%rd4];" in new_lines(text, result)

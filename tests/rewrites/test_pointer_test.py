@@ -25,7 +25,7 @@ def loop(
     *step: str, before: str = "mov.u32 %r3, 0;", test: str = "setp.ne.s32 %p1, %r3, 100;",
     after: str = "st.global.f32 [%rd5], %f1;",
 ) -> str:  # fmt: skip
-    """A sum over what `%rd4` points to; `step` is what a turn ends with, but for the test."""
+    """A sum over what `%rd4` points to; `step` is what an iteration ends with, but for the test."""
     return kernel(
         f"{before}\nmov.f32 %f1, 0f00000000;\nLOOP:\nld.global.f32 %f2, [%rd4];\n"
         "add.f32 %f1, %f1, %f2;\n" + "\n".join(step) + f"\n{test}\n@%p1 bra LOOP;\n{after}"
@@ -178,7 +178,7 @@ LEFT = {
         loop("add.s64 %rd4, %rd4, 4;", "add.s32 %r3, %r3, 2;", test="setp.ne.s32 %p1, %r3, 99;")
     ),
     "the pointer goes round": (
-        # 2^30 turns of 4 bytes: 32 bits of the pointer come back to where they were
+        # 2^30 iterations of 4 bytes: 32 bits of the pointer come back to where they were
         loop("add.s64 %rd4, %rd4, 4;", "add.s32 %r3, %r3, 1;",
              test="setp.ne.s32 %p1, %r3, 1073741825;")
     ),
@@ -216,8 +216,8 @@ def test_auto_looks_at_short_loops_only() -> None:
 
 STOP = "%sw_low1, 392;"
 MUTANTS = {
-    "a turn too few": (STOP, "%sw_low1, 384;"),
-    "a turn too many": (STOP, "%sw_low1, 400;"),
+    "an iteration too few": (STOP, "%sw_low1, 384;"),
+    "an iteration too many": (STOP, "%sw_low1, 400;"),
     "never": (STOP, "%sw_low1, 393;"),
     "the contrary": ("setp.ne.s32 %p1, %sw_low2", "setp.eq.s32 %p1, %sw_low2"),
     "less than": ("setp.ne.s32 %p1, %sw_low2", "setp.lt.u32 %p1, %sw_low2"),
@@ -269,7 +269,7 @@ def test_claims_that_are_not_kept_prove_nothing() -> None:
 
 
 def test_a_pointer_that_comes_there_earlier_is_refused_by_the_check() -> None:
-    """2^30 turns of 4 bytes: by then the low bits of the pointer have been the same before."""
+    """2^30 iterations of 4 bytes: by then the low bits of the pointer have been the same before."""
     small = loop("add.s64 %rd4, %rd4, 4;", "add.s32 %r3, %r3, 1;")
     new, claims = rewritten(STRENGTH, small).text, claims_of(small)
     far = "1073741825"

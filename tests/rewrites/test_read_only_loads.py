@@ -256,7 +256,7 @@ def test_results_agree_wherever_the_arrays_lie(name: str) -> None:
         ("spread", (7, 0)),
     ],
 )
-def test_results_agree_for_few_turns_and_negative_sizes(
+def test_results_agree_for_few_iterations_and_negative_sizes(
     name: str, numbers: tuple[int, ...]
 ) -> None:
     for distance in (0, 8, -8, 2048):

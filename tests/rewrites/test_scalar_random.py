@@ -1,5 +1,5 @@
-"""Random loops through scalar replacement: results agree wherever arrays lie, for few turns, odd
-blocks, indices that wrap, and lanes that leave early or store only sometimes."""
+"""Random loops through scalar replacement: results agree wherever arrays lie, for few iterations,
+odd blocks, indices that wrap, and lanes that leave early or store only sometimes."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ END:
     """
 
 
-def behind(text: str, distance: int, turns: int, block: int | tuple[int, int]) -> bytes | str:
+def behind(text: str, distance: int, iterations: int, block: int | tuple[int, int]) -> bytes | str:
     """What is in memory behind a launch; a text where that fails, or threads race."""
     memory = {WHERE: np.arange(1, ELEMENTS + 1, dtype="f4").view("u1")}
     middle = WHERE + 4 * (ELEMENTS // 3)
-    given = [middle, middle + distance, turns]
+    given = [middle, middle + distance, iterations]
     try:
         done = launch(
             parse(text), "k", 1, block, given, memory=memory, limit=20_000, races=block != 1

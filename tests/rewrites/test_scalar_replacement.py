@@ -1,4 +1,4 @@
-"""Scalar replacement: what a loop loads or stores again in every turn stays in registers."""
+"""Scalar replacement: what a loop loads or stores again in every iteration stays in registers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def made(text: str, **options: object) -> Result:
 # ---------------------------------------------------------------- what is written
 
 
-def test_a_load_of_what_the_turn_before_has_read_is_a_register() -> None:
+def test_a_load_of_what_the_iteration_before_has_read_is_a_register() -> None:
     text = kernel(ROTATED)
     assert new_lines(text, made(text)) == [
         "ld.global.nc.f32 %sw_held1, [%rd4];",
@@ -111,7 +111,7 @@ TYPES = {  # a register of which type holds an element, and how wide it is
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("space", ["global", "shared"])
 def test_every_type_of_element(kind: str, space: str) -> None:
-    """An element, and a pair of them, that every turn loads again while it stores another."""
+    """An element, and a pair of them, that every iteration loads again while it stores another."""
     register, name = TYPES[kind]
     one, two, three = (f"{name}{n}" for n in (21, 22, 23))
     size = 2 * int(kind[1:]) // 8
@@ -147,8 +147,8 @@ END:
         "st.",
         "st.",
     ]
-    for turns in (0, 1, 4):
-        assert behind(text, 2048, turns) == behind(result.text, 2048, turns)
+    for iterations in (0, 1, 4):
+        assert behind(text, 2048, iterations) == behind(result.text, 2048, iterations)
 
 
 def test_shared_memory_vectors_and_several_exits() -> None:
@@ -214,7 +214,7 @@ def test_what_forbids_it(line: str, reason: str) -> None:
     assert any(found.startswith(reason) for found in reasons(result)), reasons(result)
 
 
-def test_what_is_not_made_in_every_turn_stays() -> None:
+def test_what_is_not_made_in_every_iteration_stays() -> None:
     body = PROMOTED.replace(
         "st.global.f32 [%rd5], %f3;", "@%p3 bra NEXT;\nst.global.f32 [%rd5], %f3;\nNEXT:"
     )
@@ -233,7 +233,7 @@ def test_nobody_says_that_the_loop_ends(missing: str) -> None:
     assert result.text == text and reasons(result)[0] == f"{missing} is not assumed"
 
 
-def test_a_store_in_the_way_of_the_next_turn_is_seen() -> None:
+def test_a_store_in_the_way_of_the_next_iteration_is_seen() -> None:
     plain = ROTATED.replace("ld.global.nc", "ld.global")
     text = kernel(plain.replace("[%rd5], %f3", "[%rd4+2], %f3"))
     assert made(text).text == text
@@ -313,7 +313,7 @@ def test_a_rotation_that_is_taken_back_is_no_reason(monkeypatch: pytest.MonkeyPa
 # ---------------------------------------------------------------- what a store has left
 
 
-def test_a_load_of_what_the_turn_before_has_stored_is_a_register() -> None:
+def test_a_load_of_what_the_iteration_before_has_stored_is_a_register() -> None:
     """Each element is the sum of itself and of the one before, which was just stored."""
     plain = ROTATED.replace("ld.global.nc", "ld.global")
     text = kernel(plain.replace("[%rd5], %f3", "[%rd4+4], %f3"))
@@ -339,10 +339,10 @@ def test_a_load_behind_a_store_takes_what_was_stored() -> None:
         assert behind(one, 2048, 5) == behind(made(one).text, 2048, 5)
 
 
-def behind(text: str, distance: int, turns: int) -> bytes:
+def behind(text: str, distance: int, iterations: int) -> bytes:
     """What is in memory behind a launch with two pointers so many bytes apart."""
     memory = {WHERE: np.arange(1, 2049, dtype="f4").view("u1")}
-    given = [WHERE + 2048, WHERE + 2048 + distance, turns]
+    given = [WHERE + 2048, WHERE + 2048 + distance, iterations]
     done = launch(parse(text), "k", 1, 8, given, memory=memory)
     return bytes(done.memory[WHERE].tobytes())
 
@@ -396,8 +396,10 @@ def test_a_test_at_entry_tells_arrays_apart() -> None:
     (entry,) = result.report.kernels[0].rewrites or ()
     assert entry.proof.assumptions == ()  # nobody has to vouch for other kernels
     for distance in (0, 1, -1, 4, 7, 8, 60, -64, 512):
-        for turns in (0, 1, 5):
-            assert behind(text, 4 * distance, turns) == behind(result.text, 4 * distance, turns)
+        for iterations in (0, 1, 5):
+            assert behind(text, 4 * distance, iterations) == behind(
+                result.text, 4 * distance, iterations
+            )
 
 
 def test_what_asks_for_lanes_stands_once() -> None:
@@ -501,7 +503,7 @@ def test_results_agree_wherever_the_arrays_lie(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_results_agree_for_few_turns_and_negative_numbers(name: str) -> None:
+def test_results_agree_for_few_iterations_and_negative_numbers(name: str) -> None:
     *most, _ = ARGUMENTS[name][1]
     for last in (-3, 0, 1, 2, 3, 4):
         numbers = (*most, last)
@@ -510,21 +512,23 @@ def test_results_agree_for_few_turns_and_negative_numbers(name: str) -> None:
             assert old == run(replaced(name), name, distance, numbers), numbers
 
 
-@pytest.mark.parametrize(("name", "turns"), [("z_march", 2), ("float_sums", 0), ("downwards", 2)])
-def test_a_loop_of_no_turns_reads_nothing(name: str, turns: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "iterations"), [("z_march", 2), ("float_sums", 0), ("downwards", 2)]
+)
+def test_a_loop_of_no_iterations_reads_nothing(name: str, iterations: int) -> None:
     *most, _ = ARGUMENTS[name][1]
     *_, grid, block = ARGUMENTS[name]
     for text in (program(name), replaced(name)):
-        launch(parse(text), name, grid, block, [1 << 20, 1 << 30, *most, turns])  # unmapped
+        launch(parse(text), name, grid, block, [1 << 20, 1 << 30, *most, iterations])  # unmapped
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2, 5])
-def test_lanes_with_different_numbers_of_turns(turns: int) -> None:
+@pytest.mark.parametrize("iterations", [0, 1, 2, 5])
+def test_lanes_with_different_numbers_of_iterations(iterations: int) -> None:
     for body in (ROTATED, PROMOTED):
         text = kernel(body.replace("mov.u32 %r3, 0;", "min.u32 %r1, %r1, %r2;\nmov.u32 %r3, 0;"))
         old, new = (
             launch(
-                parse(one), "k", 1, 40, [WHERE, WHERE + 2048, turns],
+                parse(one), "k", 1, 40, [WHERE, WHERE + 2048, iterations],
                 memory={WHERE: np.arange(1024, dtype="f4").view("u1")},
             ).memory[WHERE]
             for one in (text, made(text).text)
@@ -536,7 +540,7 @@ def test_lanes_with_different_numbers_of_turns(turns: int) -> None:
 
 
 def _moved_up(text: str) -> str:
-    """The load in front of the loop stands before the test whether there is a turn."""
+    """The load in front of the loop stands before the test whether there is an iteration."""
     load = next(x for x in lines(text) if x.startswith("ld") and "%sw_held1, [" in x)
     return text.replace(load, "", 1).replace("setp.eq.u32 %p2", f"{load}\nsetp.eq.u32 %p2")
 
@@ -553,7 +557,7 @@ MUTANTS = {
     "sum forgotten": (PROMOTED, lambda text: text.replace("mov.b32 %sw_held1, %f3;", "")),
     "one too few": (ROTATED, lambda text: text.replace("%sw_held1, %f2;", "%sw_held1, %f1;")),
     "no rotation": (ROTATED, lambda text: text.replace("mov.b32 %sw_held1, %f2;", "")),
-    "first turn short": (
+    "first iteration short": (
         ROTATED,
         lambda text: text.replace("ld.global.nc.f32 %sw_held1, [%rd4];", "mov.b32 %sw_held1, 0;"),
     ),
@@ -593,9 +597,9 @@ def test_a_run_alone_catches_mutants(mutant: str) -> None:
 
     def results(text: str) -> list[bytes]:
         found = []
-        for turns in (0, 1, 2, 3) if body is PROMOTED else (1, 2, 3):
+        for iterations in (0, 1, 2, 3) if body is PROMOTED else (1, 2, 3):
             memory = {WHERE: np.arange(1, 257, dtype="f4").view("u1")}
-            given = [WHERE, WHERE + 512, turns]
+            given = [WHERE, WHERE + 512, iterations]
             done = launch(parse(text), "k", 1, 8, given, memory=memory)
             found.append(bytes(done.memory[WHERE].tobytes()))
         if body is PROMOTED:
@@ -621,8 +625,8 @@ def test_a_rotation_saves_more_than_a_shuffle() -> None:
     for each in (text, rotated, shuffled, made(shuffled).text):
         aimed = re.sub(r"(?m)^\.target\s+sm_\d+", ".target sm_80", each)
         counts = sass.count(sass.read(aimed, "sm_80", lines=False).kernel("k").inner_loops[0])
-        turns = counts.of("STG")
-        found.append((counts.instructions / turns, counts.of("LDG") / turns))
+        iterations = counts.of("STG")
+        found.append((counts.instructions / iterations, counts.of("LDG") / iterations))
     before, rotation, shuffle, both_of_them = found
     assert rotation < before < shuffle
     assert rotation[1] == both_of_them[1] and rotation[0] < both_of_them[0]

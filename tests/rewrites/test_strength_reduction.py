@@ -164,7 +164,7 @@ BRANCHES = loop(
     access("%r5+2", 1), "bra.uni LAST;\nMORE:", access("%r5+-2", 2), "LAST:", store("%r5"),
 )  # fmt: skip
 
-# As clang lays it out: the end of a turn stands before its begin.
+# As clang lays it out: the end of an iteration stands before its begin.
 TURNED = loop(
     "bra.uni BEGIN;\nEND:", store("%r5"), NEXT, "@%p1 bra BEGIN;\n\tbra.uni DONE;\nBEGIN:",
     access("%r5+-1", 1), access("%r5+1", 2), "setp.gt.f32 %p3, %f1, %f2;\n\t@%p3 bra END;",
@@ -319,7 +319,7 @@ def test_pointers_of_a_wide_index_need_no_test_and_no_second_loop() -> None:
 
 WIDE = [
     wide(),
-    # A condition within: the pointers grow in each turn.
+    # A condition within: the pointers grow in each iteration.
     wide("setp.gt.f32 %p3, %f1, 0f3F000000;\n\t@%p3 bra LAST;").replace(
         "\tadd.s64 %rd4, %rd4, %rd6;", "LAST:\n\tadd.s64 %rd4, %rd4, %rd6;"
     ),
@@ -650,15 +650,15 @@ def test_a_claim_that_does_not_hold_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
-def test_instructions_of_a_turn(made: Callable[[str, str], Sass], arch: str) -> None:
+def test_instructions_of_a_iteration(made: Callable[[str, str], Sass], arch: str) -> None:
     body = [access(f"%r5+{n}" if n else "%r5", n + 3) for n in (-2, -1, 0, 1, 2)]
     sums = "\n\t".join(f"add.f32 %f1, %f1, %f{n};" for n in (2, 3, 4))
     text = loop(*body, sums, store("%r5"), arch=arch).replace("8.0", "8.7")
 
-    def turn(source: str) -> int:
+    def iteration(source: str) -> int:
         loops = made(source, arch).kernel("k").inner_loops
         return min(sass.count(each).instructions for each in loops)
 
-    before, after = turn(text), turn(made_of(text))
+    before, after = iteration(text), iteration(made_of(text))
     assert before >= 21
     assert after <= 17

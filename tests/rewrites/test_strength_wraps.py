@@ -1,5 +1,5 @@
 """Strength reduction where indices wrap: what real compilers make of the programs and operators
-whose turns are counted leaves the same bytes behind, wherever its addresses go."""
+whose iterations are counted leaves the same bytes behind, wherever its addresses go."""
 
 from __future__ import annotations
 

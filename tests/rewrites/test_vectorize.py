@@ -355,7 +355,7 @@ TWICE = LOOP.format(step=16)
 
 
 def test_an_innermost_loop_stands_twice_as_a_whole() -> None:
-    """The test that fails leads around the loop: no turn branches."""
+    """The test that fails leads around the loop: no iteration branches."""
     assert labels(TWICE) == ["$LOOP", "$sw_slow1", "$LOOP", "$sw_done1"]
     found = made(TWICE)
     assert found[found.index("@%sw_misaligned1 bra $sw_slow1;") + 1 :] == [
@@ -366,7 +366,7 @@ def test_an_innermost_loop_stands_twice_as_a_whole() -> None:
     ]
 
 
-def test_a_loop_with_a_barrier_branches_in_each_turn() -> None:
+def test_a_loop_with_a_barrier_branches_in_each_iteration() -> None:
     """Threads that wait for each other have to wait at one place."""
     waiting = TWICE.replace("add.u32 %r3, %r3, 4;", "add.u32 %r3, %r3, 4;\nbar.sync 0;")
     assert labels(waiting) == ["$LOOP", "$sw_slow1", "$sw_done1"]

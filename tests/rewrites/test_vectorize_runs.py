@@ -234,12 +234,12 @@ $END:
 """
 
 
-@pytest.mark.parametrize("turns", [0, 1, 4])
+@pytest.mark.parametrize("iterations", [0, 1, 4])
 @pytest.mark.parametrize("source", [0, 4, 8])
-def test_loops(turns: int, source: int) -> None:
+def test_loops(iterations: int, source: int) -> None:
     text = kernel(LOOP)
     new = made(made(text, "v4"), "v2")
-    assert same(text, new, 3, 64, source, n=turns)
+    assert same(text, new, 3, 64, source, n=iterations)
 
 
 FROM_MEMORY = "ld.global.u64 %rd6, [%rd4];\n" + ROW.replace("%rd4", "%rd6")

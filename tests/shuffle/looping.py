@@ -1,4 +1,4 @@
-"""Small kernels with loops that lanes leave in different turns.
+"""Small kernels with loops that lanes leave in different iterations.
 
 All take `out`, `a` (floats), `rows` (integers) and `n`. Registers at the begin of the body: %r1 is
 the thread's number in the block, %r5 how many there are (%rd7 in bytes), %r2 n, %rd1 to %rd3 the
@@ -111,7 +111,7 @@ _SIZE = 4096
 
 
 def lengths(block: tuple[int, int, int]) -> tuple[int, ...]:
-    """Numbers of elements: none, few, and such that lanes take different numbers of turns."""
+    """Numbers of elements: none, few, and such that lanes take different numbers of iterations."""
     threads = block[0] * block[1]
     return 0, 1, threads + 5, min(5 * threads // 2, 2048)
 

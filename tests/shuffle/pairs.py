@@ -293,7 +293,7 @@ PAIRS: dict[str, Pair] = {
         "ld.global.nc.f32 %f2, [%rd6+4];\nadd.f32 %f3, %f3, %f2;\nTWO:\n"
         "add.s32 %r10, %r10, 1;\nsetp.lt.u32 %p3, %r10, 3;\n@%p3 bra TURN;",
         "setp.ge.u32 %p1, %r9, 40;",
-        "setp.ne.u32 %p1, %r10, 0;",  # what is kept is of the first turn
+        "setp.ne.u32 %p1, %r10, 0;",  # what is kept is of the first iteration
         UNTOLD,
     ),
     "guard_of_the_other_sign": Pair(
@@ -355,7 +355,7 @@ PAIRS: dict[str, Pair] = {
         "2",
         "mov.u32 %r8, 0;\nHERE\nadd.s32 %r8, %r8, 1;\nsetp.lt.u32 %p1, %r8, 3;\n"
         "@%p1 bra AGAIN;\nld.global.nc.f32 %f2, [%rd4+4];",
-        "AGAIN:\nld.global.nc.f32 %f1, [%rd4];",  # every turn makes it anew
+        "AGAIN:\nld.global.nc.f32 %f1, [%rd4];",  # every iteration makes it anew
         "ld.global.nc.f32 %f1, [%rd4];\nAGAIN:",
         "a loop lies between the two loads",
     ),
@@ -462,7 +462,7 @@ PAIRS: dict[str, Pair] = {
         "selp.b64 %rd5, %rd31, %rd4, %p1;",
         SAME_ARRAY,
     ),
-    "stored_in_an_earlier_turn": Pair(
+    "stored_in_an_earlier_iteration": Pair(
         "4",
         "mov.u32 %r8, 0;\nAGAIN:\nld.global.f32 %f1, [%rd4];\nld.global.f32 %f2, [%rd4+4];\n"
         "bar.sync 0;\nst.global.f32 [%rd4], %f2;\nHERE\nadd.s32 %r8, %r8, 1;\n"

@@ -145,9 +145,9 @@ class Writer:
     def _loop(self, depth: int) -> None:
         self._labels += 1
         label, count = f"AGAIN{self._labels}", f"%r{20 + depth}"
-        turns = self._random.choice(("3", "%r1", "%r4", "%r32"))
+        iterations = self._random.choice(("3", "%r1", "%r4", "%r32"))
         guarded = self._random.random() < 0.5
-        self._lines.append(f"mov.u32 {count}, 0;\nmin.u32 %r{24 + depth}, {turns}, 5;")
+        self._lines.append(f"mov.u32 {count}, 0;\nmin.u32 %r{24 + depth}, {iterations}, 5;")
         if guarded:
             self._lines.append(f"setp.eq.u32 %p2, %r{24 + depth}, 0;\n@%p2 bra DONE{label};")
         self._lines.append(f"{label}:")

@@ -145,7 +145,7 @@ def test_mutants_are_killed(name: str, mutator: str) -> None:
     assert spoilt or mutator in ("overflow_guard_dropped", "other_row")
     if (name, mutator) == ("guard_in_a_loop", "overflow_guard_dropped"):
         assert all(isinstance(judged(original, one), Proved) for one in spoilt)
-        return  # an index of three turns does not wrap, whether that is tested or not
+        return  # an index of three iterations does not wrap, whether that is tested or not
     for one in spoilt:  # what is kept to begin with is never used: that may be anything
         assert_found(original, one)
 

@@ -250,7 +250,7 @@ AGAIN:
 	@%p1 bra AGAIN;"""
 
 
-def test_lanes_in_a_loop_are_in_one_turn() -> None:
+def test_lanes_in_a_loop_are_in_one_iteration() -> None:
     """Assumed in a loop as it is, and needless where the loop is uniform."""
     pair = Pair("2", LOOP, "%r1", "%r4", "")
     for which in ("right", "wrong"):

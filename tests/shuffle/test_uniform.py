@@ -111,7 +111,7 @@ def in_an_if(bounds: str) -> str:
 
 
 def around(inside: str, back: str = "") -> str:
-    """The plain loop in a loop of three turns, with a line before it."""
+    """The plain loop in a loop of three iterations, with a line before it."""
     first = "\tmov.u32 %r33, 0;\nOUTER:\n\t" + inside + "\n"
     last = "add.u32 %r33, %r33, 1;\n\tsetp.lt.u32 %p10, %r33, 3;\n\t@%p10 bra OUTER;\n"
     last += "\tst.global.u32 [%rd4+8192], %r2;"

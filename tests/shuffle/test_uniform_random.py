@@ -79,14 +79,15 @@ class Own(Writer):
             self.source.choice(steps)()
 
     def loop(self, depth: int, leave: list[str]) -> None:
-        """As many turns as a register of the lane says, or as all lanes agree on; its counter is
-        its own, so that it ends."""
+        """As many iterations as a register of the lane says, or as all lanes agree on; its counter
+        is its own, so that it ends."""
         count, head, done = f"%c{depth}", self.label(), self.label()
-        turns = self.source.choice([f"and.b32 {count}, {self.reg()}, 7;", f"mov.u32 {count}, %r7;",
-                                    f"mov.u32 {count}, 3;"])  # fmt: skip
+        iterations = self.source.choice(
+            [f"and.b32 {count}, {self.reg()}, 7;", f"mov.u32 {count}, %r7;", f"mov.u32 {count}, 3;"]
+        )
         kind = self.source.choice(["rotated", "rotated", "header", "do"])
         test = f"setp.gt.s32 %p5, {count}, 0;"
-        self.lines.append(turns)
+        self.lines.append(iterations)
         if kind == "rotated":
             self.lines += [f"setp.le.s32 %p4, {count}, 0;", f"@%p4 bra {done};"]
         self.lines.append(f"{head}:")

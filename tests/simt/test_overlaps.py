@@ -135,14 +135,14 @@ def _case(
     pool = {w: [f"w{w}_{at}" for at in range(count[w] or 1)] for w in count}
     free = {w: iter(names if seed == 0 else _mixed(dice, names)) for w, names in pool.items()}
     overlap = tuple(next(free[w]) for w in outputs)
-    turns = {w: itertools.cycle((*names[1:], names[0])) for w, names in pool.items()}
+    iterations = {w: itertools.cycle((*names[1:], names[0])) for w, names in pool.items()}
     sources = []
     for at, width in enumerate(inputs):
         written = [r for r, w in zip(overlap, outputs, strict=True) if w == width]
         if at == literal:
             sources.append(str(draw(dice, min(width, 31))))
         elif seed == 0:
-            sources.append(next(turns[width]))
+            sources.append(next(iterations[width]))
         else:
             sources.append(dice.choice((written or pool[width]) + pool[width]))
     dests = [f"@{at}" for at in range(len(outputs))]

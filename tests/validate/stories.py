@@ -393,7 +393,7 @@ END:
             "add.u32 %r3, %r3, 1;",
             "add.u32 %r3, %r3, 1;\nadd.u32 %r5, %r5, 1;",
         ),
-        T("one more turn", "setp.lt.u32 %p2", "setp.le.u32 %p2"),
+        T("one more iteration", "setp.lt.u32 %p2", "setp.le.u32 %p2"),
         T("a signed test", "setp.lt.u32 %p2", "setp.lt.s32 %p2", silent=True),
         T("steps of two", "%r3, %r3, 1", "%r3, %r3, 2"),
         T("a loop that ends at once", "@%p2 bra LOOP", "@!%p2 bra LOOP"),
@@ -469,7 +469,7 @@ add.u32 %r3, %r3, 1;
 setp.lt.u32 %p2, %r3, %r1;
 """
 ROTATED = Story(
-    "a value is carried into the next turn",
+    "a value is carried into the next iteration",
     MARCH
     + "LOOP:\nld.global.u32 %r5, [%rd10];\nld.global.u32 %r6, [%rd10+4];"
     + MARCH_LOOP

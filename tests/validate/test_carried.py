@@ -30,7 +30,7 @@ def kept(between: str, second: str = SECOND) -> bool:
 
 IF = "setp.lt.u32 %p2, %r1, 5;\n@%p2 bra OVER;\n{0}\nOVER:"
 BOTH = "setp.lt.u32 %p2, %r1, 5;\n@%p2 bra OVER;\n{0}\nbra.uni ON;\nOVER:\n{1}\nON:"
-TURNS = (
+ITERATIONS = (
     "mov.u32 %r5, 0;\nTURN:\n{0}\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 3;\n@%p2 bra TURN;"
 )
 
@@ -51,10 +51,10 @@ TURNS = (
         (IF.format("") + "\nadd.s64 %rd6, %rd6, 8;", "ld.global.f32 %f4, [%rd6+-8];", True),
         (IF.format("") + "\nadd.s64 %rd6, %rd6, 8;", SECOND, False),
         (IF.format("add.s64 %rd6, %rd6, 8;"), SECOND, False),
-        (TURNS.format("add.f32 %f5, %f5, %f5;"), SECOND, True),
-        (TURNS.format("add.s64 %rd6, %rd6, 8;"), SECOND, False),
-        (TURNS.format("st.global.f32 [%rd6+64], %f5;"), SECOND, True),
-        (TURNS.format("st.global.f32 [%rd6], %f5;"), SECOND, False),
+        (ITERATIONS.format("add.f32 %f5, %f5, %f5;"), SECOND, True),
+        (ITERATIONS.format("add.s64 %rd6, %rd6, 8;"), SECOND, False),
+        (ITERATIONS.format("st.global.f32 [%rd6+64], %f5;"), SECOND, True),
+        (ITERATIONS.format("st.global.f32 [%rd6], %f5;"), SECOND, False),
     ],
 )
 def test_what_is_kept_over_branches(between: str, second: str, right: bool) -> None:
@@ -213,7 +213,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, name: str) -> list[tuple[Any, ...]]:
     return arguments
 
 
-STEPS = TURNS.format("add.s64 %rd6, %rd6, 8;\nld.global.f32 %f5, [%rd6];")
+STEPS = ITERATIONS.format("add.s64 %rd6, %rd6, 8;\nld.global.f32 %f5, [%rd6];")
 
 
 def in_steps(computed: str) -> tuple[str, str]:

@@ -33,7 +33,7 @@ WRONG = {
 }
 ON_ENTRY = {
     "the first element": "ld.global.u32 %v, [%rd6];",
-    "an element too far for each turn": "mul.wide.u32 %x, %r3, 4;\nadd.s64 %x, %x, %rd10;\n"
+    "an element too far for each iteration": "mul.wide.u32 %x, %r3, 4;\nadd.s64 %x, %x, %rd10;\n"
     "ld.global.u32 %v, [%x];",
     "the load, plus the count": "ld.global.u32 %w, [%rd10];\nadd.u32 %v, %w, %r3;",
     "the load, plus what is summed": "ld.global.u32 %w, [%rd10];\nadd.u32 %v, %w, %r4;",

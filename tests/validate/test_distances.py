@@ -26,7 +26,8 @@ def further(distance: Term, by: int) -> Term:
 
 
 KNOWN = TERMS.ule(reach(LEFT, 3), further(FAR, 3))
-"""From here the loop goes on for `LEFT` turns, in each of which a load comes 4 bytes nearer."""
+"""From here the loop goes on for `LEFT` iterations, in each of which a load comes 4 bytes
+nearer."""
 AGAIN = TERMS.ult(number(1, 32), LEFT)
 NEXT = TERMS.sub(LEFT, number(1, 32))
 
@@ -49,11 +50,13 @@ def test_a_distance_falls_with_what_it_has_to_be_at_least() -> None:
 def test_a_distance_may_wrap_that_falls_by_more() -> None:
     assert not follows(TERMS.ule(reach(NEXT, 3), further(FAR, -2)), KNOWN, AGAIN)
     assert not follows(TERMS.ule(number(1), further(FAR, -8)), KNOWN)
-    assert not follows(TERMS.ule(reach(NEXT, 3), further(FAR, -1)), KNOWN)  # no turn may be left
+    assert not follows(
+        TERMS.ule(reach(NEXT, 3), further(FAR, -1)), KNOWN
+    )  # no iteration may be left
 
 
-def test_two_accesses_of_a_turn_are_apart() -> None:
-    """Of 4 bytes each: where a turn is left, and in no other case."""
+def test_two_accesses_of_a_iteration_are_apart() -> None:
+    """Of 4 bytes each: where an iteration is left, and in no other case."""
     apart = TERMS.ule(number(7), further(FAR, 3))
     assert follows(apart, KNOWN, AGAIN)
     assert not follows(apart, KNOWN)

@@ -102,7 +102,7 @@ shfl.sync.idx.b32 %f2, %f1, %sw_from, 31, %sw_mask;
 @%sw_part ld.global.nc.f32 %f2, [%rd11];
 """
 TURNED = "ld.global.nc.f32 %f1, [%rd9];\nld.global.nc.f32 %f2, [%rd11];\n"
-TURNS = (
+ITERATIONS = (
     T("another mirror", "%sw_from, 31, %sw_lane", "%sw_from, 30, %sw_lane"),
     T("no mirror", "sub.s32 %sw_from, 31, %sw_lane", "add.s32 %sw_from, %sw_lane, 31"),
     T("an element on", "ld.global.nc.f32 %f1, [%rd9]", "ld.global.nc.f32 %f1, [%rd9+4]"),
@@ -121,7 +121,7 @@ def test_lanes_in_reverse(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", STARTS)
-@pytest.mark.parametrize("of", TURNS, ids=lambda t: t.name)
+@pytest.mark.parametrize("of", ITERATIONS, ids=lambda t: t.name)
 def test_lanes_in_a_wrong_order(way: str, of: T) -> None:
     before, after = turned(way)
     assert not isinstance(judged(before, twin(of, after)), Proved)

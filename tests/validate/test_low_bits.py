@@ -86,7 +86,7 @@ test_of.__test__ = False  # type: ignore[attr-defined]
         (3, 1, 8, "%r1", False),  # the pointer may be off
         (7, 0, 8, "%r1", False),  # rows may be of odd length
         (7, 2, 8, "%r1", False),
-        (7, 1, 4, "%r1", False),  # each other turn is off
+        (7, 1, 4, "%r1", False),  # each other iteration is off
         (7, 1, 12, "%r1", False),
         (7, 1, 8, "1", False),  # each other row is
         (7, 1, 8, "%r9", False),  # what was loaded may be anything

@@ -102,15 +102,15 @@ def test_lanes_that_count_on_their_own() -> None:
 
 
 def nested(loads: str, before: str = "", behind: str = "", rows: str = "") -> str:
-    """The same in a loop that counts further in each turn. A test `behind` is of the turn that
-    is over."""
+    """The same in a loop that counts further in each iteration. A test `behind` is of the iteration
+    that is over."""
     start = "mov.u32 %r9, 0;\nmov.u32 %r10, %r1;\nsetp.eq.u32 %sw_wrap, %r9, 0;\nOUTER:\n"
-    turn = f"{COUNTED.format(bound='%r10')}{before}{PLACE}{loads}{AGAIN}{behind}"
+    iteration = f"{COUNTED.format(bound='%r10')}{before}{PLACE}{loads}{AGAIN}{behind}"
     more = "add.u32 %r10, %r10, 64;\nadd.u32 %r9, %r9, 1;\nsetp.lt.u32 %p5, %r9, 4;\n"
-    return f"{HEAD}{rows}{START}{start}{turn}{more}@%p5 bra OUTER;\n{END}"
+    return f"{HEAD}{rows}{START}{start}{iteration}{more}@%p5 bra OUTER;\n{END}"
 
 
-def test_a_test_of_an_earlier_turn_is_out_of_date() -> None:
+def test_a_test_of_an_earlier_iteration_is_out_of_date() -> None:
     old = nested(LOADS).replace("setp.eq.u32 %sw_wrap, %r9, 0;\n", "")
     assert isinstance(judged(old, nested(SHUFFLE, TEST, rows=ROWS)), Proved)
     assert not isinstance(judged(old, nested(SHUFFLE, behind=TEST, rows=ROWS)), Proved)
@@ -211,7 +211,7 @@ BEGIN = START + "mov.u32 %r9, 0;\nmov.u32 %r10, %r1;\n"
     ("around", "right"),
     [
         ("{0}", True),
-        (OUTER.replace("{1}", "%r2"), False),  # each lane leaves in a turn of its own
+        (OUTER.replace("{1}", "%r2"), False),  # each lane leaves in an iteration of its own
     ],
 )
 def test_another_lane_has_counted_the_same(around: str, right: bool) -> None:
@@ -222,8 +222,8 @@ def test_another_lane_has_counted_the_same(around: str, right: bool) -> None:
     assert isinstance(judged(old, new + "END:\nret;\n}\n"), Proved) == right
 
 
-def test_another_lane_may_have_counted_in_an_earlier_turn() -> None:
-    """Some lanes count in the first turn alone, and all of them meet behind the count."""
+def test_another_lane_may_have_counted_in_an_earlier_iteration() -> None:
+    """Some lanes count in the first iteration alone, and all of them meet behind the count."""
     old = SKIPPED.replace("{0}", COUNT + MORE).replace("{1}", ONE + STORED)
     new = SKIPPED.replace("{0}", COUNT + KEPT + MORE).replace("{1}", ONE + ALIKE + STORED)
     begin = BEGIN + "mov.u32 %r5, 0;\n"

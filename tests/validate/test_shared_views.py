@@ -68,7 +68,7 @@ def test_a_line_beside_the_loads(line: str, between: bool, answer: Proved | None
 
 
 @pytest.mark.parametrize(("barrier", "proved"), [("bar.sync 0;", True), ("", False)])
-def test_a_store_of_the_turn_before(barrier: str, proved: bool) -> None:
+def test_a_store_of_the_iteration_before(barrier: str, proved: bool) -> None:
     """Control comes from it to the loads."""
 
     def looping(text: str) -> str:

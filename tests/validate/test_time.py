@@ -76,8 +76,8 @@ ROUND:
 
 
 def test_a_look_ahead_does_not_go_round_and_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that the first text never reads are not sought in all turns of its loop, and what
-    the stores of these turns leave is not asked."""
+    """Bytes that the first text never reads are not sought in all iterations of its loop, and what
+    the stores of these iterations leave is not asked."""
     start = PAIR[: PAIR.index("\tld.param")].replace("{", "{\n\t.reg .pred %p<2>;", 1)
     old = parse(start + LOOP)
     new = parse(start + LOOP.replace("ROUND:", "ld.global.u64 %rd5, [%rd1+64];\nROUND:"))

@@ -136,7 +136,7 @@ def test_a_shuffle_of_what_may_be_written() -> None:
     assert judged(*PLAIN) == Proved()
 
 
-def test_in_a_loop_lanes_have_to_be_in_the_same_turn() -> None:
+def test_in_a_loop_lanes_have_to_be_in_the_same_iteration() -> None:
     def looping(text: str, step: int = 127) -> str:
         text = text.replace("mul.wide.u32 %rd5", "mov.u32 %r5, 0;\nLOOP:\nmul.wide.u32 %rd5")
         again = f"add.u32 %r5, %r5, 1;\nadd.u32 %r4, %r4, {step};\nsetp.lt.u32 %p2, %r5, %r1;\n"
@@ -288,13 +288,15 @@ def test_a_branch_on_what_came_by_a_shuffle(find: str, replace: str, right: bool
 
 def test_what_is_kept_of_many_stores() -> None:
     """Each value is made of those before: they are compared from below, each but once."""
-    turn = "ld.global.f32 %f1, [%rd6];\nld.global.f32 %f2, [%rd6+4];\nsub.f32 %f3, %f2, %f1;\n"
+    iteration = "ld.global.f32 %f1, [%rd6];\nld.global.f32 %f2, [%rd6+4];\nsub.f32 %f3, %f2, %f1;\n"
     rest = "ld.global.f32 %f4, [%rd7];\nadd.f32 %f3, %f3, %f4;\nst.global.f32 [%rd7], %f3;\n"
     on = "add.s64 %rd6, %rd6, 1024;\nadd.s64 %rd7, %rd7, 1024;\n"
-    old = f"{turn}{rest}{on}" * 5
+    old = f"{iteration}{rest}{on}" * 5
     asked = SHUFFLE.replace(".nc", "").partition("activemask")[2].splitlines()
     shuffle = "\n".join(asked[2:])
-    shuffled = turn.replace("ld.global.f32 %f2, [%rd6+4];", f"mov.b32 %sw_src, %f1;\n{shuffle}")
+    shuffled = iteration.replace(
+        "ld.global.f32 %f2, [%rd6+4];", f"mov.b32 %sw_src, %f1;\n{shuffle}"
+    )
     ask = "activemask" + "\n".join(asked[:2]) + "\n"
     texts = [
         HEAD + START + old + END,

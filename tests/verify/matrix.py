@@ -5,8 +5,8 @@
 For each rewritten text ptxas must accept it for every architecture for which it accepts the
 original; each rewritten kernel must be proved equal, or at least run equal, and must run equal on
 one launch for each shape of block, with threads that meet again and under fuzzed schedules. Kernels
-with uniform loops run, too, under schedules that merge lanes of different turns of a loop. Prints a
-line for each rewritten kernel. Exit 0: all equal, 1: not all.
+with uniform loops run, too, under schedules that merge lanes of different iterations of a loop.
+Prints a line for each rewritten kernel. Exit 0: all equal, 1: not all.
 """
 
 from __future__ import annotations
@@ -224,7 +224,8 @@ def _runs(
     original: Original, second: Module, function: Function, *, merging: bool
 ) -> tuple[str, int, int]:
     """What differs, on how many launches there was something to compare, in how many runs. With
-    `merging` fuzzed schedules are tried, too, that merge lanes of different turns of a loop."""
+    `merging` fuzzed schedules are tried, too, that merge lanes of different iterations of a
+    loop."""
     name = function.name
     launches = runs = 0
     for entry in tuple(original.of(function)):

@@ -1,4 +1,4 @@
-// The sum of every other element of a column: an index of 64 bits is a product in each turn.
+// The sum of every other element of a column: an index of 64 bits is a product in each iteration.
 extern "C" __global__ void column(unsigned rows, unsigned long long width, const float *in,
                                   float *out) {
     unsigned long long x = blockIdx.x * blockDim.x + threadIdx.x;

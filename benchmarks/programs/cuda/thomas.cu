@@ -1,4 +1,4 @@
-// Thomas's solver of tridiagonal systems, in place, one system a thread: what a turn stores the
+// Thomas's solver of tridiagonal systems, in place, one system a thread: what an iteration stores the
 // next one loads, first upwards, then downwards.
 extern "C" __global__ void thomas(
     int n, int rows, const float* lower, const float* upper, float* diagonal, float* right)

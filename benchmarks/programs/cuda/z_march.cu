@@ -1,4 +1,4 @@
-// Three points along z, each thread going up a column: two of them the turn before has loaded.
+// Three points along z, each thread going up a column: two of them the iteration before has loaded.
 extern "C" __global__ void z_march(int nx, int ny, int nz, const float* in, float* out)
 {
     int x = threadIdx.x + blockDim.x * blockIdx.x;

@@ -1,4 +1,4 @@
-// What one turn of a loop loads, a later one loads again.
+// What one iteration of a loop loads, a later one loads again.
 extern "C" __global__ void smooth(int n, const float* __restrict__ in, float* __restrict__ out)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,5 +1,5 @@
 // nvcc -arch=sm_75 -ptx carried.cu
-// Loops that load or store the same bytes again in every turn.
+// Loops that load or store the same bytes again in every iteration.
 
 extern "C" __global__ void z_march(const float *in, float *out, int nx, int ny, int nz) {
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;

@@ -1,4 +1,4 @@
-"""Figures of an access whose stride changes from turn to turn of a loop, as by `s *= 2`."""
+"""Figures of an access whose stride changes from iteration to iteration of a loop (`s *= 2`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Warps
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.loops import Turns
+from ptxsw.emulator.loops import Iterations
 from ptxsw.emulator.node import Term, unknowns, walk
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.trace import Access, Trace
@@ -20,47 +20,47 @@ from ptxsw.report import model
 
 
 class Turning(Struct, frozen=True):
-    """The turns of one access. `register` is the one whose value they tell apart."""
+    """The iterations of one access. `register` is the one whose value they tell apart."""
 
     register: str
-    figures: tuple[model.Turn, ...]
-    worst: Traffic  # of the turn with most sectors
+    figures: tuple[model.Iteration, ...]
+    worst: Traffic  # of the iteration with most sectors
 
     @property
     def sectors(self) -> int | None:
-        return _most([turn.sectors for turn in self.figures])
+        return _most([iteration.sectors for iteration in self.figures])
 
     @property
     def bank_conflicts(self) -> int | None:
-        return _most([turn.bank_conflicts for turn in self.figures])
+        return _most([iteration.bank_conflicts for iteration in self.figures])
 
 
-def turns(trace: Trace, access: Access, warps: Warps) -> Turning | None:
-    """The figures of each turn, where one register decides how far lanes are apart and its values
-    are known; None for any other access."""
+def iterations(trace: Trace, access: Access, warps: Warps) -> Turning | None:
+    """The figures of each iteration, where one register decides how far lanes are apart and its
+    values are known; None for any other access."""
     terms = [v.address for v in access.variants]
-    changing = [node for node in walk(*terms) if node in trace.turns]
+    changing = [node for node in walk(*terms) if node in trace.iterations]
     if len(changing) != 1:
         return None
     [atom] = changing
-    values = list(_values(trace.turns[atom], warps))
+    values = list(_values(trace.iterations[atom], warps))
     if len(values) < 2:
         return None
     cases = [_with(trace, access, atom, value, warps) for value in values]
     figures = tuple(_figures(one, value) for one, value in zip(cases, values, strict=True))
-    if len({turn.lane_stride for turn in figures}) < 2:
+    if len({iteration.lane_stride for iteration in figures}) < 2:
         return None  # it moves the whole warp, or nothing is known
     worst = max(cases, key=lambda one: one.sectors()[0] or 0)
     name = str(atom.value).rpartition(", ")[2].rstrip(")").lstrip("%")
     return Turning(name, figures, worst)
 
 
-def _values(counted: Turns, warps: Warps) -> Iterator[int]:
-    """The register's values, as long as another turn may follow; none where they or their number
-    depend on what only the run knows."""
+def _values(counted: Iterations, warps: Warps) -> Iterator[int]:
+    """The register's values, as long as another iteration may follow; none where they or their
+    number depend on what only the run knows."""
     values: list[int] = []
-    for turn in counted:
-        value, again = _number(turn.value, warps), _number(turn.again, warps)
+    for iteration in counted:
+        value, again = _number(iteration.value, warps), _number(iteration.again, warps)
         if value is None:
             return
         values.append(value)
@@ -78,7 +78,7 @@ def _number(term: Term, warps: Warps) -> int | None:
 
 
 def _with(trace: Trace, access: Access, atom: Term, value: int, warps: Warps) -> Traffic:
-    """The access in the turn in which an atom has this value."""
+    """The access in the iteration in which an atom has this value."""
     held = {atom: trace.terms.const(value, atom.width)}.get
     variants = tuple(
         replace(v, address=substitute(trace.terms, v.address, held)) for v in access.variants
@@ -86,10 +86,10 @@ def _with(trace: Trace, access: Access, atom: Term, value: int, warps: Warps) ->
     return Traffic.of(replace(access, variants=variants), Affine(), warps)
 
 
-def _figures(asked: Traffic, value: int) -> model.Turn:
+def _figures(asked: Traffic, value: int) -> model.Iteration:
     offsets = asked.offsets
     stride = None if offsets is None else touched_memory.stride(offsets)
-    return model.Turn(value, stride, asked.sectors()[0], asked.banks(Affine()))
+    return model.Iteration(value, stride, asked.sectors()[0], asked.banks(Affine()))
 
 
 def _most(counts: list[int | None]) -> int | None:

@@ -1,4 +1,5 @@
-"""Instructions of a turn before and after strength reduction, in programs of real compilers."""
+"""Instructions of an iteration before and after strength reduction, in programs of real
+compilers."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from tests.cost.conftest import Tools, tools
 
 __all__ = ["tools"]  # fixtures
 
-# What a turn takes at least before, and at most after.
-TURNS = [
+# What an iteration takes at least before, and at most after.
+ITERATIONS = [
     ("neighbours-nvcc", 22.5, 17),
     ("neighbours-clang-O3", 22, 17),
     ("box-nvcc-rolled", 40, 38),
@@ -39,8 +40,8 @@ def check(name: str, arch: str, before: float, after: float) -> None:
     assert row.after.instructions is not None and row.after.instructions <= after
 
 
-@pytest.mark.parametrize(("name", "before", "after"), [one for one in TURNS if one[0] in FEW])
-def test_a_turn_takes_less(tools: Tools, name: str, before: float, after: float) -> None:
+@pytest.mark.parametrize(("name", "before", "after"), [one for one in ITERATIONS if one[0] in FEW])
+def test_a_iteration_takes_less(tools: Tools, name: str, before: float, after: float) -> None:
     check(name, "sm_80", before, after)
 
 
@@ -66,7 +67,7 @@ def test_pointers_that_clang_has_made_stay() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize(("name", "before", "after"), TURNS)
+@pytest.mark.parametrize(("name", "before", "after"), ITERATIONS)
 def test_for_each_target(tools: Tools, name: str, arch: str, before: float, after: float) -> None:
     check(name, arch, before, after)
 
@@ -78,7 +79,7 @@ def _reasons(name: str, arch: str, mode: str = "force") -> list[str]:
 
 
 def test_what_ptxas_makes_longer_is_put_back(tools: Tools) -> None:
-    """For sm_120 it computes in every turn what was to be computed once, to save registers."""
+    """For sm_120 it computes in every iteration what was to be computed once, to save registers."""
     (reason,) = _reasons("tricubic-clang", "sm_120")
     assert reason.startswith("ptxas makes more of it for sm_120: ")
 

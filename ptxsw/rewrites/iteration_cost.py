@@ -1,4 +1,5 @@
-"""What a turn of a loop costs: instructions that ptxas makes of those whose results are needed.
+"""What an iteration of a loop costs: instructions that ptxas makes of those whose results are
+needed.
 
 A 64-bit sum takes two, a product and sum of 64 bits one. What only an address needed that is made
 in another way falls away.
@@ -16,8 +17,9 @@ from ptxsw.ir import Instruction, Mem, Reg
 _PRODUCT = 4.0  # a product of 64 bits: IMAD.WIDE, two IMAD, and a sum
 
 
-class TurnCost:
-    """The cost of one loop's turns. `live` are the registers live at the start of each block."""
+class IterationCost:
+    """The cost of one loop's iterations. `live` are the registers live at the start of each
+    block."""
 
     def __init__(self, cfg: Cfg, loop: Loop, live: Mapping[int, Facts]) -> None:
         blocks = [cfg.blocks[n] for n in sorted(loop.blocks, key=lambda n: cfg.rank[n])]
@@ -43,9 +45,9 @@ class TurnCost:
         given: frozenset[int] = frozenset(),
         kept: frozenset[str] = frozenset(),
     ) -> float:
-        """Instructions of a turn, if the accesses `moved` need no registers for their addresses,
-        the results of the instructions `given` come from elsewhere, and the registers `kept` are
-        needed besides."""
+        """Instructions of an iteration, if the accesses `moved` need no registers for their
+        addresses, the results of the instructions `given` come from elsewhere, and the registers
+        `kept` are needed besides."""
         key = (moved, given, kept)
         cost = self._costs.get(key)
         if cost is None:
@@ -64,9 +66,9 @@ class TurnCost:
     def readers(
         self, register: Reg, moved: frozenset[int], kept: frozenset[str]
     ) -> frozenset[int] | None:
-        """The instructions that read a register in a turn, if the accesses `moved` need none for
-        their addresses and the registers `kept` are needed besides; None where it is read behind
-        the loop."""
+        """The instructions that read a register in an iteration, if the accesses `moved` need none
+        for their addresses and the registers `kept` are needed besides; None where it is read
+        behind the loop."""
         if register in self._live_out or register.name in kept:
             return None
         needed = self._needed(moved, frozenset(), kept)
