@@ -137,3 +137,26 @@ def test_patterns_are_compiled_when_they_are_used() -> None:
     )
     assert "ptxsw.patterns" in printed(program)
     assert not printed(program.rpartition("\n")[0])
+
+
+def test_msgspec_comes_without_typing_extensions(tmp_path: Path) -> None:
+    """It would take a third of the time of msgspec. Who has it, or asks for it later, gets it."""
+    modules = run("optimize", JACOBI, "-o", tmp_path / "o", "--mode", "force")
+    assert "msgspec" in modules
+    assert not among(modules, "typing_extensions", "inspect", "ast")
+    later = (
+        "from ptxsw.__main__ import main; main(); import typing_extensions as t; t.TypedDict",
+        "import typing_extensions as t; from ptxsw.__main__ import main; main(); "
+        "assert sys.modules['typing_extensions'] is t",
+    )
+    for program in later:
+        assert "typing_extensions" in imported(program, "optimize", VECADD, "-o", tmp_path / "v")
+
+
+def test_the_collector_leaves_alone_what_dies_at_the_end() -> None:
+    ends = "import atexit, gc; atexit._run_exitfuncs(); print(gc.get_freeze_count() > 0)"
+    frozen = printed(f"from ptxsw.__main__ import main; sys.argv[1:] = ['--version']; {ends}")
+    assert frozen == "False\n"
+    line = f"sys.argv[1:] = ['optimize', {str(VECADD)!r}, '-o', '/dev/null']"
+    frozen = printed(f"from ptxsw.__main__ import main; {line}; main(); {ends}")
+    assert frozen.endswith("True\n")
