@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from ptxsw.source import Source, Span
+if TYPE_CHECKING:
+    from ptxsw.source import Source, Span
 
 
 class PtxError(Exception):

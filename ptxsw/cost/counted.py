@@ -241,11 +241,15 @@ def _entry(question: Question, programs: Tools) -> str:
     return COUNTED + key(text.encode(), question.arch.encode(), _identity(programs).encode())
 
 
-@cache
 def _identity(programs: Tools) -> str:
     """Changes with the programs, and with ptxsw itself."""
-    states = [fingerprint(_PACKAGE)]
+    states = [_own_state()]
     for path in filter(None, (programs.ptxas, programs.nvdisasm)):
         status = os.stat(path)
         states.append(f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}")
     return "\n".join(states)
+
+
+@cache
+def _own_state() -> str:
+    return fingerprint(_PACKAGE)

@@ -80,13 +80,16 @@ def key(*parts: bytes) -> str:
 def fingerprint(package: str) -> str:
     """Names the state of ptxsw itself, so that a change of it outdates all answers: the newest
     modification and the number of files of the package in this directory."""
-    newest, count = 0, 0
-    for directory, _, files in os.walk(package):
-        if directory.endswith("__pycache__"):
-            continue
-        for name in files:
-            newest = max(newest, os.stat(os.path.join(directory, name)).st_mtime_ns)
-            count += 1
+    newest, count, directories = 0, 0, [package]
+    while directories:
+        with os.scandir(directories.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    if entry.name != "__pycache__":
+                        directories.append(entry.path)
+                else:
+                    newest = max(newest, entry.stat().st_mtime_ns)
+                    count += 1
     return f"{count}-{newest}"
 
 

@@ -16,11 +16,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
 from ptxsw import __version__
-from ptxsw.toolchain.cache import key
+from ptxsw.toolchain.cache import fingerprint, key
 from ptxsw.toolchain.settings import Settings, tuned_file
 
 EXTRA_FILES = "CCACHE_EXTRAFILES"
@@ -32,13 +33,10 @@ _MARK = "ptxsw-"
 def variables(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
     """The variables that tell both caches, with what the user has in them. The file for ccache
     is written into `directory`, where it stays. Raises OSError."""
-    state = _state(environ)
+    state = _state(environ, directory)
     path = directory / _digest(state)
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        private = path.with_name(f".{path.name}.{os.getpid()}")
-        private.write_text(state)
-        private.replace(path)
+        _write(path, state)
     others = [file for file in _extra_files(environ) if not _is_ours(file, directory)]
     words = [word for word in environ.get(BUSTER, "").split() if not word.startswith(_MARK)]
     return {
@@ -49,7 +47,7 @@ def variables(environ: Mapping[str, str], directory: Path) -> dict[str, str]:
 
 def outdated(environ: Mapping[str, str], directory: Path) -> Iterator[str]:
     """Those of the variables that tell of other settings, or of another ptxsw."""
-    now = _digest(_state(environ))
+    now = _digest(_state(environ, directory))
     extra = _split(environ.get(EXTRA_FILES, ""))
     files = [Path(file).name for file in extra if _is_ours(file, directory)]
     words = [w[len(_MARK) :] for w in environ.get(BUSTER, "").split() if w.startswith(_MARK)]
@@ -58,7 +56,7 @@ def outdated(environ: Mapping[str, str], directory: Path) -> Iterator[str]:
             yield variable
 
 
-def _state(environ: Mapping[str, str]) -> str:
+def _state(environ: Mapping[str, str], directory: Path) -> str:
     """All that decides what the stand-in makes of a text, as lines."""
     try:
         settings = Settings(environ)
@@ -66,7 +64,7 @@ def _state(environ: Mapping[str, str]) -> str:
         asked, mode = str(error), ""
     else:
         asked, mode = settings.asked(), "" if settings.disabled else settings.mode
-    lines = [f"ptxsw {__version__} {_package()}", asked]
+    lines = [f"ptxsw {__version__} {_package(directory)}", asked]
     if mode == "auto":
         lines.append(f"tuned {_content(tuned_file(environ))}")
     if environ.get("PTXSW_REAL_PTXAS"):
@@ -74,12 +72,33 @@ def _state(environ: Mapping[str, str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _write(path: Path, text: str) -> None:
+    """Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    private = path.with_name(f".{path.name}.{os.getpid()}")
+    private.write_text(text)
+    private.replace(path)
+
+
 def _digest(state: str) -> str:
     return key(state.encode())[:16]
 
 
-def _package() -> str:
-    """Names the content of ptxsw itself."""
+def _package(directory: Path) -> str:
+    """Names the content of ptxsw itself, which is read once for each state of its files: the name
+    is kept in `directory`."""
+    state = key(os.fsencode(_PACKAGE), fingerprint(str(_PACKAGE)).encode())
+    path = directory / f"package-{state[:16]}"
+    try:
+        return path.read_text()
+    except OSError:
+        name = _read_package()
+        with suppress(OSError):  # it is read again next time
+            _write(path, name)
+        return name
+
+
+def _read_package() -> str:
     digest = blake2b(digest_size=8)
     for path in sorted(_PACKAGE.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

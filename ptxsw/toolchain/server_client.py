@@ -40,6 +40,8 @@ VARIABLE: Final = "PTXSW_SERVER"
 ACCEPTED: Final = b"+"
 STATUS: Final = 4  # bytes of the status of the process, with its sign
 PATIENCE: Final = 5.0  # seconds in which it is accepted; else it is quicker without
+_SOCKET: Final = "server"  # in a directory of its own
+_PREFIX: Final = "ptxsw-build-"
 _CREDENTIALS: Final = 12  # bytes: process, user and group
 _ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PROGRAM: Final = (
@@ -65,6 +67,10 @@ def call(
             return _asked(with_socket, path, _parts(request, state, timeout, environ))
         finally:
             with_socket.close()
+    except ConnectionRefusedError:  # it was killed
+        if os.path.basename(path) == _SOCKET:
+            remove(os.path.dirname(path))
+        return None
     except (OSError, Died):  # among them: nobody listens, too late
         return None
 
@@ -78,6 +84,12 @@ def peer(connection: socket.socket) -> tuple[int, int]:
     """The process and the user at the other end; process 0 where it cannot be seen from here."""
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS)
     return int.from_bytes(data[:4], sys.byteorder), int.from_bytes(data[4:8], sys.byteorder)
+
+
+def hand_over(connection: socket.socket, descriptor: int) -> None:
+    """Gives the other end a descriptor of this process, behind a byte. Raises OSError."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptor.to_bytes(4, sys.byteorder))]
+    connection.sendmsg([b"?"], rights, socket.MSG_NOSIGNAL)
 
 
 def parted(data: bytes) -> list[bytes]:
@@ -118,10 +130,7 @@ def _asked(connection: socket.socket, path: str, parts: Iterable[bytes]) -> Tran
     reading, writing = os.pipe()
     with open(reading, "rb") as answer:
         try:
-            connection.sendmsg(
-                [b"?"],
-                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, writing.to_bytes(4, sys.byteorder))],
-            )
+            hand_over(connection, writing)
         finally:
             os.close(writing)
         connection.sendall(len(data).to_bytes(LENGTH, "big") + data)
@@ -147,34 +156,66 @@ def begin(environ: Mapping[str, str]) -> dict[str, str]:
     The variable that leads to it; nothing where there is none."""
     if environ.get(VARIABLE, "").lower() in ("0", "no", "off", "false"):
         return {}
-    import shutil
+    import fcntl
     import tempfile
 
     if not hasattr(os, "pidfd_open"):  # Linux only
         return {}
     directory = None
     try:
-        directory = tempfile.mkdtemp(prefix="ptxsw-")
-        path = os.path.join(directory, "server")
+        _remove_left(tempfile.gettempdir())
+        directory = tempfile.mkdtemp(prefix=_PREFIX)
+        path = os.path.join(directory, _SOCKET)
+        held = os.open(directory, os.O_RDONLY)  # by the server, as long as it lives
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            fcntl.flock(held, fcntl.LOCK_EX)
             listener.bind(path)
             listener.listen(socket.SOMAXCONN)
             build = os.pidfd_open(os.getpid())
             try:
-                _start(directory, listener.fileno(), build)
+                _start(directory, listener.fileno(), build, held)
             finally:
                 os.close(build)
         finally:
             listener.close()
+            os.close(held)
     except (OSError, ValueError):
         if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove(directory)
         return {VARIABLE: ""} if environ.get(VARIABLE) else {}
     return {VARIABLE: path}
 
 
-def _start(directory: str, listener: int, build: int) -> None:
+def remove(directory: str) -> None:
+    """Removes a server's directory, which holds its socket alone; what cannot be removed stays."""
+    for path, call in ((os.path.join(directory, _SOCKET), os.unlink), (directory, os.rmdir)):
+        try:  # without `contextlib`, which takes longer than all else here
+            call(path)
+        except OSError:
+            continue
+
+
+def _remove_left(parent: str) -> None:
+    """Removes what killed servers left: directories of ours that no process holds."""
+    import fcntl
+
+    for entry in os.scandir(parent):
+        if not entry.name.startswith(_PREFIX) or not os.path.exists(f"{entry.path}/{_SOCKET}"):
+            continue
+        try:
+            held = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(held).st_uid == os.geteuid():
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    remove(entry.path)
+            finally:
+                os.close(held)
+        except OSError:  # its server lives, or it is another's
+            continue
+
+
+def _start(directory: str, listener: int, build: int, held: int) -> None:
     """As a process that is nobody's child: the build waits for its own alone."""
     import subprocess
 
@@ -188,7 +229,7 @@ def _start(directory: str, listener: int, build: int) -> None:
                     directory, str(listener), str(build),
                 ],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                cwd="/", pass_fds=(listener, build), start_new_session=True,
+                cwd="/", pass_fds=(listener, build, held), start_new_session=True,
             )  # fmt: skip
             status = 0
         finally:  # never back into the caller's code, whatever was raised

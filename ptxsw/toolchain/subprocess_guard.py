@@ -86,23 +86,41 @@ def run_function(
     function: Callable[[Tell], None], writing: int, timeout: float, parent: int
 ) -> NoReturn:
     """Runs it to its end, or that of the time or of `parent`; this process ends with it."""
+    try:
+        limit_time(timeout)
+        end_with_parent(parent)  # a build that is killed leaves no analysis behind
+        lead_nowhere()
+        tell_all(function, writing)
+        os._exit(0)
+    finally:  # never back into the caller's code, whatever was raised
+        os._exit(1)
+
+
+def limit_time(seconds: float) -> None:
+    """Has the kernel end this process after so long, whatever it is doing; for 0 never."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def lead_nowhere() -> None:
+    """Has nothing that this process prints be seen."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def tell_all(function: Callable[[Tell], None], writing: int) -> bool:
+    """Runs it to its end, and writes what it tells, and how it ended. Has it not raised?"""
 
     def send(kind: bytes, data: bytes) -> None:
         write_all(writing, (len(data) + 1).to_bytes(LENGTH, "big") + kind + data)
 
     try:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-        signal.setitimer(signal.ITIMER_REAL, timeout)
-        end_with_parent(parent)  # a build that is killed leaves no analysis behind
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1, 2):
-            os.dup2(nowhere, descriptor)
-        try:
-            function(lambda data: send(_TOLD, data))
-            send(_ENDED, b"")
-        except Exception as error:
-            send(_FAILED, f"{type(error).__name__}: {error}".encode())
-        os._exit(0)
-    finally:  # never back into the caller's code, whatever was raised
-        os._exit(1)
+        function(lambda data: send(_TOLD, data))
+    except Exception as error:
+        send(_FAILED, f"{type(error).__name__}: {error}".encode())
+        return False
+    send(_ENDED, b"")
+    return True

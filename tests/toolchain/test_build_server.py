@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ptxsw.toolchain import cache, server_client
+from ptxsw.toolchain import cache, find, server_client
 from ptxsw.toolchain.request import CallRequest, of_fields
 from ptxsw.toolchain.subprocess_guard import Lost, Transcript
 from tests.toolchain.conftest import KERNELS, ROOT, Build
@@ -163,6 +165,68 @@ def test_time_runs_out(server: Server, tmp_path: Path) -> None:
     assert reply is not None and not reply.in_time and reply.pieces
 
 
+# ---------------------------------------------------------------- one process, many texts
+
+
+def worker(server: Server, tmp_path: Path, **environ: str) -> str:
+    """The process that answers a request, and where it would put temporary files."""
+    told = tmp_path / "told"
+    fake = script(tmp_path / "ptxas", f'echo "$PPID $2 $3 $4" > {told}; exit 1')
+    more = {"PTXSW_MODE": "auto", "PTXSW_REAL_PTXAS": fake, **environ}
+    assert server.ask(TEXT, 60.0, "", **more) is not None
+    return told.read_text()
+
+
+def test_one_process_takes_texts_one_after_the_other(server: Server, tmp_path: Path) -> None:
+    numbers = {worker(server, tmp_path).split()[0] for _ in range(3)}
+    assert len(numbers) == 1
+
+
+def test_nothing_of_the_environment_stays(server: Server, tmp_path: Path) -> None:
+    """Python remembers TMPDIR; a stand-in's process would not."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        assert f"{tmp_path / name}/" in worker(server, tmp_path, TMPDIR=str(tmp_path / name))
+
+
+def test_a_process_that_failed_is_not_taken_again(server: Server, tmp_path: Path) -> None:
+    first = worker(server, tmp_path).split()[0]
+    with pytest.raises(Lost, match="nonsense"):
+        server.ask(PTXSW_REWRITES="nonsense")
+    assert worker(server, tmp_path).split()[0] != first
+
+
+def test_a_process_with_other_limits_is_not_taken_again(server: Server, tmp_path: Path) -> None:
+    """A hard limit cannot be raised again."""
+    code = (
+        "import resource, os; from tests.toolchain.test_build_server import *\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
+        f"one = Server.__new__(Server); one.path = Path({str(server.path)!r})\n"
+        f"print(worker(one, Path({str(tmp_path)!r})).split()[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip().isdigit(), done.stderr
+    assert worker(server, tmp_path).split()[0] != done.stdout.strip()
+
+
+def test_another_ptxas_at_the_same_place(server: Server, tmp_path: Path) -> None:
+    """What was counted with the first is not taken for what the second makes."""
+    real = find.real_ptxas(os.environ)
+    if real is None:
+        pytest.skip("there is no ptxas")
+    told = tmp_path / "told"
+    told.write_text("")
+    kept = str(tmp_path / "cache")
+    for count, comment in enumerate(("", "", "# another one"), 1):
+        text = f'echo {count} >> {told}; exec {real.path} "$@" {comment}'
+        if not comment and count > 1:
+            text = ""  # the same file
+        fake = script(tmp_path / "ptxas", text) if text else str(tmp_path / "ptxas")
+        reply = server.ask(PTXSW_REAL_PTXAS=fake, PTXSW_MODE="auto", PTXSW_CACHE=kept)
+        assert reply is not None
+    assert told.read_text().split() == ["1", "3"]
+
+
 # ---------------------------------------------------------------- what goes wrong
 
 
@@ -265,6 +329,26 @@ def test_what_was_begun_is_finished(server: Server, tmp_path: Path) -> None:
     assert server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake) is not None
     server.build.wait()
     assert server.process.wait(20) == 0
+
+
+def test_what_a_killed_server_left_is_removed(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the stand-in that meets it, or by the next build; that of a living one stays."""
+    server.process.kill()
+    server.process.wait()
+    assert server.ask() is None and not server.path.parent.exists()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, kept = tmp_path / "ptxsw-build-left", tmp_path / "ptxsw-build-kept"
+    for directory in (left, kept):
+        directory.mkdir()
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(directory / "server"))
+    held = os.open(kept, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    server_client._remove_left(str(tmp_path))
+    os.close(held)
+    assert kept.exists() and not left.exists()
 
 
 SHOW = 'ptxas -arch=sm_80 jacobi.ptx -o out || exit 1; echo "$PTXSW_SERVER"; ls "$PTXSW_SERVER"'

@@ -177,6 +177,8 @@ def test_another_ptxsw_is_told(
         monkeypatch.setattr(compiler_caches, "_PACKAGE", tmp_path / name)
         told.append(variables({"PATH": ""}, directory)[BUSTER])
     assert told[0] == told[1] != told[2]
+    (tmp_path / "c" / "module.py").write_text("x = 1")
+    assert variables({"PATH": ""}, directory)[BUSTER] == told[0]
 
 
 def test_what_the_user_has_is_kept(directory: Path) -> None:

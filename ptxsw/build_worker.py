@@ -1,0 +1,172 @@
+"""A process that rewrites texts for the stand-ins of a build, one after the other.
+
+The server (`ptxsw.build_server`) has forked it and hands it a connection to each stand-in. For each
+it takes over all that the stand-in's own process would have: directory, environment, umask and
+limits. What it keeps from one text to the next is what a process keeps from one kernel of a text to
+the next: what was imported, and tables of PTX. It ends after a text for which it took limits that
+it cannot give back, that failed, or that needed much memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import sys
+
+from ptxsw.toolchain import request, server_client
+from ptxsw.toolchain.process import end_with_parent
+from ptxsw.toolchain.subprocess_guard import LENGTH, lead_nowhere, limit_time, tell_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+    from typing import Final, NoReturn
+else:
+    import _socket as socket
+
+NAMES: Final = 4000
+"""Bytes that the server is told at once: names of modules, a line each."""
+
+_OURS: Final = frozenset({"ptxsw", "z3", "lark", "msgspec"})
+_MUCH: Final = 400 << 10  # KiB of memory that were held at once
+_LIMITS: Final = tuple(
+    getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")
+)
+
+
+class Worker:
+    """Serves what comes through `channel`, a socket of whole messages to the server: a connection
+    each. When it is ready for the next, it says what it has imported."""
+
+    def __init__(self, channel: socket.socket, state: str, server: int) -> None:
+        """`state` names that of ptxsw, and `server` the process that ends this one with it."""
+        self._channel: Final = channel
+        self._state: Final = state
+        self._server: Final = server
+        self._told = frozenset(sys.modules)
+        self._born: Final = _circumstances()
+
+    def run(self) -> NoReturn:
+        """Until the server wants no more, or this process is not what it was."""
+        try:
+            end_with_parent(self._server)
+            lead_nowhere()
+            gc.freeze()  # what is here stays: looking through it costs more than a text
+            while True:
+                message, more, _, _ = self._channel.recvmsg(1, socket.CMSG_SPACE(4))
+                if not message or not more:
+                    os._exit(0)
+                descriptor = int.from_bytes(more[0][2], sys.byteorder)
+                if not self._serve(socket.socket(fileno=descriptor)):
+                    os._exit(0)
+        finally:  # never back into the server's code, whatever was raised
+            os._exit(1)
+
+    def _serve(self, connection: socket.socket) -> bool:
+        """Reads a request and does what it asks for. Is this process ready for another one? Raises
+        OSError, ValueError where it cannot be served."""
+        connection.settimeout(server_client.PATIENCE)
+        answer, data = _received(connection)
+        who, mask, timeout, count, *rest = server_client.parted(data)
+        if who != server_client.identity(self._state) or not _alike(connection):
+            return False
+        fields, names = rest[: int(count)], rest[int(count) :]
+        asked = request.of_fields(fields)
+        environ = dict(zip(names[::2], names[1::2], strict=True))
+        _become(server_client.peer(connection)[0], int(mask), environ)
+        from ptxsw import shim
+        from ptxsw.toolchain.settings import Settings
+
+        settings = Settings(os.environ)
+        connection.send(server_client.ACCEPTED)
+        limit_time(float(timeout))
+        right = tell_all(
+            lambda tell: request.perform(
+                asked, lambda call, told: shim.optimize(settings, call, told), tell
+            ),
+            answer,
+        )
+        limit_time(0)
+        again = right and self._is_as_it_was()
+        if again:
+            _forget()
+            self._channel.send(self._imported())
+        os.close(answer)  # the last: now the stand-in goes on, and the build may ask for more
+        connection.close()
+        return again
+
+    def _is_as_it_was(self) -> bool:
+        little = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < _MUCH
+        return little and _circumstances() == self._born
+
+    def _imported(self) -> bytes:
+        """What has been imported since the server was last told."""
+        now = frozenset(sys.modules)
+        names = (name for name in now - self._told if _may_be_shared(name))
+        self._told = now
+        data = "".join(f"{name}\n" for name in names).encode()
+        return b"." + data[: data.rfind(b"\n", 0, NAMES) + 1]
+
+
+def _may_be_shared(name: str) -> bool:
+    first = name.partition(".")[0]
+    return first in _OURS or first in sys.stdlib_module_names
+
+
+def _forget() -> None:
+    """Forgets what was read of the environment: the next text may meet another one."""
+    os.chdir("/")
+    if "tempfile" in sys.modules:  # it remembers TMPDIR
+        sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]
+
+
+def _received(connection: socket.socket) -> tuple[int, bytes]:
+    """The pipe for the answer, and the request. Raises OSError, ValueError."""
+    first, more, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(4))
+    if not first or not more:
+        raise ValueError("no request")
+    answer = int.from_bytes(more[0][2], sys.byteorder)
+    length = int.from_bytes(_exactly(connection, LENGTH), "big")
+    return answer, _exactly(connection, length)
+
+
+def _exactly(connection: socket.socket, length: int) -> bytes:
+    data = bytearray()
+    while len(data) < length:
+        more = connection.recv(min(length - len(data), 1 << 20))
+        if not more:
+            raise ValueError("the request is cut off")
+        data += more
+    return bytes(data)
+
+
+def _alike(connection: socket.socket) -> bool:
+    """Does the other end see the same files as this process? Raises OSError."""
+    process, _ = server_client.peer(connection)
+    return process > 0 and all(
+        _link(process, name) == _link(os.getpid(), name) for name in ("root", "ns/mnt", "ns/user")
+    )
+
+
+def _link(process: int, name: str) -> str:
+    return os.readlink(f"/proc/{process}/{name}")
+
+
+def _circumstances() -> tuple[object, ...]:
+    """What this process may be unable to take back: limits, priority, processors."""
+    limits = tuple(resource.getrlimit(limit) for limit in _LIMITS)
+    return limits, os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)
+
+
+def _become(process: int, mask: int, environ: Mapping[bytes, bytes]) -> None:
+    """Takes over from a process all that decides what its children may do. Raises OSError."""
+    os.chdir(f"/proc/{process}/cwd")
+    os.umask(mask)
+    os.environb.clear()
+    os.environb.update(environ)
+    os.sched_setaffinity(0, os.sched_getaffinity(process))
+    os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, process))
+    for limit in _LIMITS:
+        resource.setrlimit(limit, resource.prlimit(process, limit))
