@@ -72,12 +72,14 @@ def validate(
 
     # Here, since kernels of which nothing is made need no proof.
     from ptxsw.validate.proof import Validation
+    from ptxsw.validate.proof_context import ProofContext
 
     def begin(thorough: bool, bold: bool) -> Validation:
-        return Validation(
-            old, new, edits, read, allowed, shared_layout, budget or Budget(), thorough=thorough,
-            bold=bold,
-        )  # fmt: skip
+        limit = budget or Budget()
+        context = ProofContext(
+            old, new, edits, read, allowed, shared_layout, limit, thorough=thorough, bold=bold
+        )
+        return Validation(context, limit)
 
     with no_collection():
         return _answer(begin)
@@ -117,14 +119,16 @@ def _once(begin: _Begin, *, thorough: bool = False, bold: bool = False) -> tuple
         return Unproved(str(reason)), _Hope(bold=cautious)
     except Differ as differ:
         assert validation is not None
-        texts = (validation.old, differ.old), (validation.new, differ.new)
+        context = validation.context
+        texts = (context.old, differ.old), (context.new, differ.new)
         lines = [_line(t.module, t.cfg.instructions, index) for t, index in texts]
         hope = _Hope(validation.may_tell_more, validation.was_cautious)
         return Mismatch(differ.reason, lines[0], lines[1], differ.example), hope
     finally:
         if validation is not None:
-            validation.solver.rest()
-    return Proved(tuple(validation.assumptions), validation.waiting.loops), _Hope()
+            validation.context.solver.rest()
+    context = validation.context
+    return Proved(tuple(context.assumptions), context.waiting_lanes.loops), _Hope()
 
 
 def _line(module: Module, instructions: Sequence[Instruction], index: int | None) -> int | None:

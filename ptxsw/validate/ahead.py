@@ -11,9 +11,11 @@ from collections.abc import Sequence
 
 from ptxsw.analysis.instruction_kinds import passes
 from ptxsw.emulator.node import Term
+from ptxsw.validate.chain import byte_distance
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.memory import Memory
-from ptxsw.validate.path import Path, Runner, Touch
+from ptxsw.validate.path import Path
+from ptxsw.validate.runner import Runner
+from ptxsw.validate.touches import Touch
 
 _MAX_STEPS = 2000  # instructions of all paths
 _MAX_PATHS = 32
@@ -23,8 +25,8 @@ _MAX_ITERATIONS = 4  # jumps back on a path: what is read for the first time lat
 class Ahead:
     """Looks ahead from the ends of paths of the first text."""
 
-    def __init__(self, memory: Memory, equality: Equality) -> None:
-        self.memory, self.equality = memory, equality
+    def __init__(self, equality: Equality) -> None:
+        self.equality = equality
 
     def reads(self, runner: Runner, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
         """Does the first text, from the end of its path on, surely read these bytes, by an
@@ -66,7 +68,7 @@ class Ahead:
         return True
 
     def _goes_nowhere(self, path: Path, given: Sequence[Term]) -> bool:
-        return self.equality.contradictory(given, path.conditions)
+        return self.equality.prover.contradictory(given, path.conditions)
 
     def _reached(self, path: Path, touch: Touch, *, closely: bool) -> bool:
         if not path.touches:
@@ -74,7 +76,7 @@ class Ahead:
         last = path.touches[-1]
         if last.guard.kind != "const" or last.target.space != touch.target.space:
             return False
-        distance = self.memory.distance(touch.target.place, last.target.place)
+        distance = byte_distance(touch.target.place, last.target.place)
         if closely and distance is None and last.target.size == touch.target.size:
             same = last.target.place.width == touch.target.place.width and self.equality.same(
                 last.target.place, touch.target.place, path.conditions

@@ -18,10 +18,10 @@ from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
+from ptxsw.validate.edit_map import Pair
 
 _MAX_WAYS = 6
 
-Pair = tuple[int, int]
 Way = tuple[frozenset[Term], Term | None]
 """What was decided, and the value; None for one that may change."""
 

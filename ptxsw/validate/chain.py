@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
+from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.history import Layer, Written, add, joined, written_out
@@ -40,6 +41,18 @@ class Store(Struct, frozen=True):
     value: Term
     guard: Term
     index: int  # of the instruction
+
+
+CLAIMED = -1
+"""The instruction of a store that tells how the memories of the two texts differ."""
+
+
+def byte_distance(a: Term, b: Term) -> int | None:
+    """`a - b` in bytes where it is one number, read as signed; else None."""
+    if a.width != b.width:
+        return None
+    (constant, items), (other, others) = split(a), split(b)
+    return wrapped(constant - other, a.width) if items == others else None
 
 
 def based(part: Bytes) -> tuple[Base, int]:

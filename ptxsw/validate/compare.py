@@ -11,13 +11,13 @@ from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
-from ptxsw.validate.chain import Bytes, Store
+from ptxsw.validate.chain import Bytes, Store, byte_distance
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.memory import Memory, uncovered
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import Differ
-from ptxsw.validate.path import End, Event, Path, Touch
+from ptxsw.validate.path import End, Event, Path
 from ptxsw.validate.stores import StoreComparison
-from ptxsw.validate.touches import TouchesBySum
+from ptxsw.validate.touches import Touch, TouchesBySum, uncovered
 
 StoreDifference = tuple[Sequence[Store], Sequence[Store]]
 """Stores by which the first text's memory, and the second's, differs from a common one."""
@@ -65,6 +65,7 @@ class PathComparison:
     ) -> None:
         """`pending` is by what the memories of the two texts differ behind the paths."""
         self._terms, self._memory, self._equality = terms, memory, equality
+        self._prover, self._simplifier = equality.prover, equality.simplifier
         self._pending = pending
         self._rules = rules
         self._old, self._new = old, new
@@ -144,12 +145,12 @@ class PathComparison:
             raise Differ(
                 f"{old.instruction.name} happens under a different condition",
                 *where,
-                self._equality.example,
+                self._prover.example,
             )
         for a, b in zip(old.operands, new.operands, strict=True):
             if not self._same(a, b):
                 reason = f"an operand of {old.instruction.name} has a different value"
-                raise Differ(reason, *where, self._equality.example)
+                raise Differ(reason, *where, self._prover.example)
 
     # ------------------------------------------------------------ registers
 
@@ -164,7 +165,7 @@ class PathComparison:
                     f"{reg.name} has a different value where the paths meet again",
                     old.end.index,
                     new.end.index,
-                    self._equality.example,
+                    self._prover.example,
                 )
 
     # ------------------------------------------------------------ accesses
@@ -172,7 +173,7 @@ class PathComparison:
     def _touch(self, touch: Touch) -> None:
         """An access of the second text touches only bytes that the first one does, too, before
         anything between may end or wait for ever; and it is aligned."""
-        if self._equality.known(self._given).truth(touch.guard) is False:
+        if self._simplifier.facts(self._given).truth(touch.guard) is False:
             return
         given = (*self._given, touch.guard) if touch.guard.kind != "const" else self._given
         if self._memory.is_parameter(touch.target.place):
@@ -190,7 +191,7 @@ class PathComparison:
         near = [t for t in self._old.touches if t.before <= touch.before]
         mapped = not touch.loads or self._mapped(touch, near, given)
         if not (mapped and self._aligned(touch, near, given)):
-            example = self._equality.example if mapped else None
+            example = self._prover.example if mapped else None
             if not (touch.loads and self._rules.reads_later(self._old, touch, given)):
                 why = f"an access of {touch.target.size} bytes is not known to be aligned"
                 if not mapped:
@@ -226,13 +227,13 @@ class PathComparison:
             touch.target,
             ((other.target, other.guard) for other in others),
             self._distance,
-            lambda guard: self._equality.holds(guard, given),
+            lambda guard: self._prover.holds(guard, given),
         )
 
     def _distance(self, a: Bytes, b: Bytes) -> int | None:
         if a.space != b.space:
             return None
-        known = self._memory.distance(a.place, b.place)
+        known = byte_distance(a.place, b.place)
         if known is None and a.place.width == b.place.width:
             difference = self._terms.sub(a.place, b.place)
             near = difference.size < 64 and self._same(a.place, b.place)
@@ -253,13 +254,13 @@ class PathComparison:
             for other in islice(wide, _MAX_FACTS)
         ]
         claim = self._multiple(touch.target.place, size)
-        if self._equality.known((*given, *facts)).truth(claim):
+        if self._simplifier.facts((*given, *facts)).truth(claim):
             return True
         facts = [*given, *facts, *self._rules.aligned(touch.target.place, given)]
         whatever = self._without_quotients(claim)
-        if whatever is not claim and self._equality.holds(whatever, facts):
+        if whatever is not claim and self._prover.holds(whatever, facts):
             return True
-        return self._equality.holds(claim, facts)
+        return self._prover.holds(claim, facts)
 
     def _without_quotients(self, claim: Term) -> Term:
         """A stronger claim: for all values that quotients may have. The solver gives up products

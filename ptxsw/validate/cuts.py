@@ -19,10 +19,11 @@ from ptxsw.flow.dataflow import defs, uses
 from ptxsw.flow.pointer_spaces import Points
 from ptxsw.ir import Instruction, Reg
 from ptxsw.validate.chain import Store
-from ptxsw.validate.equality import assumed
+from ptxsw.validate.conditions import assumed
 from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import Evaluator
-from ptxsw.validate.path import End, Path, Runner
+from ptxsw.validate.path import End, Path
+from ptxsw.validate.runner import Runner
 from ptxsw.validate.warp import WarpView
 
 # Values are written out over this many instructions, and conditions kept from as many branches.

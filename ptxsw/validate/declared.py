@@ -8,7 +8,8 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Variable, type_width
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.compare import multiple
-from ptxsw.validate.memory import CONSTANT, Memory
+from ptxsw.validate.loaded_values import CONSTANT
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.text import Text
 
 

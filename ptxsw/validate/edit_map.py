@@ -21,16 +21,19 @@ from msgspec import Struct
 from ptxsw.flow.cfg import ends_block
 from ptxsw.ir import Body, Instruction, Label, Symbol
 
+Pair = tuple[int, int]
+"""A place in each text, as positions in `Body.instructions`."""
+
 _Key = tuple[Hashable, ...]
 _Skeleton = Sequence[tuple[_Key, int | None]]
 
 
 class EditMap(Struct, frozen=True, dict=True):
-    """Pairs of places, as positions in `Body.instructions`: control before the one in the first
-    text corresponds to control before the other in the second. A place may have several
+    """Pairs of places: control before the one in the first text corresponds to control before the
+    other in the second. A place may have several
     images, where code of the first text stands more than once in the second."""
 
-    places: tuple[tuple[int, int], ...]
+    places: tuple[Pair, ...]
 
     @cached_property
     def images(self) -> Mapping[int, frozenset[int]]:
@@ -40,7 +43,7 @@ class EditMap(Struct, frozen=True, dict=True):
         return {old: frozenset(new) for old, new in images.items()}
 
 
-def infer(old: Body, new: Body, more: Iterable[tuple[int, int]] = ()) -> EditMap:
+def infer(old: Body, new: Body, more: Iterable[Pair] = ()) -> EditMap:
     """The map that the two texts suggest, and `more` places that somebody knows."""
     first, second = _skeleton(old), _skeleton(new)
     both = dict(_between_labels([k for k, _ in second], [k for k, _ in first]))

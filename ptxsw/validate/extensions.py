@@ -109,7 +109,7 @@ def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, Term, Term]]:
             yield terms.scale(part, other), _fits(terms, index, by, low.kind == "sext"), index
 
 
-def written_out(
+def products_written_out(
     terms: Terms, term: Term, holds: Callable[[Term], bool], memo: dict[Term, Term]
 ) -> Term:
     """A term in which an extended sum is a sum of extended parts, wherever that is the same, and

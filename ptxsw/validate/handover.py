@@ -22,7 +22,8 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.cuts import unknown_of
-from ptxsw.validate.memory import CONSTANT, Memory
+from ptxsw.validate.loaded_values import CONSTANT
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Path
 from ptxsw.validate.text import MAX_KNOWN, Text
 

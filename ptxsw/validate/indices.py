@@ -22,10 +22,10 @@ from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.trace import Access
+from ptxsw.validate.alias_analysis import AliasAnalysis
 from ptxsw.validate.chain import Bytes
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.lanes import KernelLanes
-from ptxsw.validate.memory import Memory
+from ptxsw.validate.prover import Prover
 
 _Ranges = tuple[Range, ...]
 """Of which one holds the bytes."""
@@ -35,8 +35,8 @@ class Indices:
     """Compares places over what the symbolic run of the first text knows. `header` is that of a
     loop that surely goes round once more, where there is one."""
 
-    def __init__(self, lanes: KernelLanes, equality: Equality, memory: Memory) -> None:
-        self._lanes, self._equality, self._memory = lanes, equality, memory
+    def __init__(self, lanes: KernelLanes, prover: Prover, aliases: AliasAnalysis) -> None:
+        self._lanes, self._prover, self._aliases = lanes, prover, aliases
         self._within: dict[int | None, Within] = {}
         self._sums: dict[tuple[frozenset[Term], int | None], ExactSums] = {}
         self._ranges: dict[tuple[Bytes, frozenset[Term], int | None], list[_Ranges]] = {}
@@ -113,7 +113,7 @@ class Indices:
     ) -> Iterator[_Ranges]:
         """Ranges of accesses of the first text to some bytes, on the path that is looked at: of
         the ways to it, one is taken."""
-        indices = self._memory.accessed(bytes_, given)
+        indices = self._aliases.accessed(bytes_, given)
         for access in self._lanes.trace.accesses if indices else ():
             if access.index in indices:
                 ranges = self._touched(sums, access, frozenset(given), header)
@@ -143,7 +143,7 @@ class Indices:
             yield earlier, tuple(c for c in given if count not in walk(c))
 
     def _holds(self, claim: Term, given: Iterable[Term]) -> bool:
-        return self._equality.holds(claim, tuple(given))
+        return self._prover.holds(claim, tuple(given))
 
 
 class Within(Struct, frozen=True):

@@ -13,9 +13,9 @@ or not: so it tells what the second's holds, if control always comes with the sa
 from __future__ import annotations
 
 from ptxsw.ir import Reg
+from ptxsw.validate.edit_map import Pair
 
-Pair = tuple[int, int]
-_MOST_ITERATIONS = 4  # so often what is told of a register at a pair changes, until nothing is told
+_MOST_CHANGES = 4  # so often what is told of a register at a pair changes, until nothing is told
 
 
 class Kept:
@@ -24,7 +24,7 @@ class Kept:
     def __init__(self) -> None:
         self._same: dict[tuple[Pair, Reg], dict[Pair, bool]] = {}
         self._used: dict[tuple[Pair, Reg], bool] = {}
-        self._iterations: dict[tuple[Pair, Reg], int] = {}
+        self._changes: dict[tuple[Pair, Reg], int] = {}
 
     def begin(self, source: Pair) -> None:
         """The comparison from a pair of places begins, or begins anew."""
@@ -33,7 +33,7 @@ class Kept:
 
     def use(self, pair: Pair, reg: Reg) -> bool:
         """May a comparison that begins at a pair take the register to be the same in both?"""
-        holds = self._holds(pair, reg) and self._iterations.get((pair, reg), 0) < _MOST_ITERATIONS
+        holds = self._holds(pair, reg) and self._changes.get((pair, reg), 0) < _MOST_CHANGES
         self._used[pair, reg] = holds
         return holds
 
@@ -44,8 +44,8 @@ class Kept:
         used, holds = self._used.get((pair, reg)), self._holds(pair, reg)
         if used is None or used is holds:
             return False
-        iterations = self._iterations[pair, reg] = self._iterations.get((pair, reg), 0) + 1
-        return used or iterations < _MOST_ITERATIONS
+        changes = self._changes[pair, reg] = self._changes.get((pair, reg), 0) + 1
+        return used or changes < _MOST_CHANGES
 
     def _holds(self, pair: Pair, reg: Reg) -> bool:
         ways = self._same.get((pair, reg), {})

@@ -26,8 +26,8 @@ from ptxsw.validate.chain import Bytes
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.gathered import Gathered, names_all
-from ptxsw.validate.memory import CONSTANT
-from ptxsw.validate.path import WARP_QUESTIONS
+from ptxsw.validate.loaded_values import CONSTANT
+from ptxsw.validate.runner import WARP_QUESTIONS
 from ptxsw.validate.shared_views import SharedViews
 from ptxsw.validate.text import MAX_KNOWN, Text
 from ptxsw.validate.warp import WarpView
@@ -256,7 +256,7 @@ class KernelLanes:
     @cached_property
     def views(self) -> SharedViews:
         """Where two lanes find the same bytes in memory."""
-        return SharedViews(self.declared.memory, self.solver, self.trace)
+        return SharedViews(self.declared.memory.terms, self.solver, self.trace)
 
     def _is_shared(self, atom: Term) -> bool:
         """Is it an address that is the same for all lanes?"""

@@ -20,7 +20,8 @@ from ptxsw.flow.dataflow import defs, slice_registers
 from ptxsw.ir import Instruction, Mem, Reg, Symbol, type_width
 from ptxsw.isa import access_type, space
 from ptxsw.validate.chain import Bytes
-from ptxsw.validate.memory import CONSTANT, Memory
+from ptxsw.validate.loaded_values import CONSTANT
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.text import Text
 
 BITS = 5  # of multiples of 32 bytes, the widest vector

@@ -28,7 +28,7 @@ _MASKED = isa.opcodes(isa.Trait.MASKED)
 class Meetings:
     """Where threads meet in both texts, by positions."""
 
-    def __init__(self, versions: Callable[[], Versions]) -> None:
+    def __init__(self, versions: Versions) -> None:
         self._versions = versions
         self._images: dict[int, dict[int, bool]] = {}  # and whether whole warps alone come there
         self._of: dict[int, int] = {}
@@ -48,7 +48,7 @@ class Meetings:
             in_warp = meets_in_warp(instruction(old))
             left = [new for new, whole in images.items() if not (in_warp and whole)]
             for at, new in enumerate(left):
-                if not all(self._versions().exclude(new, other) for other in left[:at]):
+                if not all(self._versions.exclude(new, other) for other in left[:at]):
                     raise _several(old, new)
 
 

@@ -16,22 +16,23 @@ from ptxsw.emulator.node import Term
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.chain import Bytes
-from ptxsw.validate.equality import Equality, assumed
+from ptxsw.validate.conditions import assumed
 from ptxsw.validate.evaluate import BY_ZERO
 from ptxsw.validate.path import Path
+from ptxsw.validate.prover import Prover
 
 _HALVES = {"udiv": "udiv", "sdiv": "udiv", "urem": "urem", "srem": "urem"}
 
 
 def readings(
-    terms: Terms, equality: Equality, path: Path, given: Sequence[Term]
+    terms: Terms, prover: Prover, path: Path, given: Sequence[Term]
 ) -> Iterator[Path | None]:
     """Ways to read a path's divisions, where the conditions `given` allow it; None where it has
     none that can be read so. Narrow: what a 64-bit division gives is what the one of the halves
     gives, by zero, too. Usual: a narrow quotient by zero is all ones, and a wide remainder is
     the dividend less its quotient times the divisor, so by zero the dividend."""
     for read in (_Narrow, _Usual):
-        reading = read(terms, equality, given)
+        reading = read(terms, prover, given)
         result = _mapped(path, reading.term, terms)
         yield result if reading.changed else None
 
@@ -39,9 +40,9 @@ def readings(
 class _Narrow:
     """Reads the terms of one path."""
 
-    def __init__(self, terms: Terms, equality: Equality, given: Sequence[Term]) -> None:
+    def __init__(self, terms: Terms, prover: Prover, given: Sequence[Term]) -> None:
         self.terms, self.changed = terms, False
-        self._equality, self._given = equality, given
+        self._prover, self._given = prover, given
         self._memo: dict[Term, Term] = {}
 
     def term(self, term: Term) -> Term:
@@ -52,7 +53,7 @@ class _Narrow:
         by_zero = node.kind == "apply" and node.value[0][0] == BY_ZERO
         if node.width != 64 or not (by_zero or node.kind in _HALVES):
             return None
-        fit = all(_fits(self.terms, self._equality, a, self._given) for a in node.args)
+        fit = all(_fits(self.terms, self._prover, a, self._given) for a in node.args)
         narrow = self._by_zero(node, fit) if by_zero else self._division(node, fit)
         self.changed = self.changed or narrow is not None
         return narrow
@@ -86,9 +87,9 @@ class _Usual(_Narrow):
         return super()._by_zero(node, fit) if fit else self.term(node.args[0])
 
 
-def _fits(terms: Terms, equality: Equality, value: Term, given: Sequence[Term]) -> bool:
+def _fits(terms: Terms, prover: Prover, value: Term, given: Sequence[Term]) -> bool:
     high = terms.extract(value, 32, 32)
-    return equality.holds(terms.eq(high, terms.const(0, 32)), given)
+    return prover.holds(terms.eq(high, terms.const(0, 32)), given)
 
 
 def _mapped(path: Path, rewrite: Callable[[Term], Term], terms: Terms) -> Path:

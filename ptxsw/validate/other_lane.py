@@ -22,7 +22,8 @@ from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.chain import Bytes, Store
 from ptxsw.validate.evaluate import BY_ZERO, IN_SPACE, lies_in
-from ptxsw.validate.memory import CONSTANT, Memory
+from ptxsw.validate.loaded_values import CONSTANT
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.shared_views import Read
 
 LANES = 32

@@ -16,9 +16,10 @@ from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.low_bits import BITS, LowBits, Multiples
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import NO_ALIAS, NO_FAULT_IN_STRUCT, NO_OUTSIDE_WRITER
-from ptxsw.validate.path import Path, Touch
+from ptxsw.validate.path import Path
 from ptxsw.validate.read_by_others import ReadByOthers, Samples
 from ptxsw.validate.text import Text
+from ptxsw.validate.touches import Touch
 from ptxsw.validate.writers import may_write
 from ptxsw.validate.written_ranges import WrittenRanges
 
@@ -38,11 +39,11 @@ class Questions:
         assumptions: dict[str, None],
     ) -> None:
         self._terms: Terms = memory.terms
-        self._equality, self._memory = equality, memory
+        self._equality, self._prover = equality, equality.prover
         self._old, self._declared, self._lanes = old, declared, lanes
         self._allowed, self._assumptions = allowed, assumptions
-        self._written = WrittenRanges(lanes, equality)
-        self._ahead = Ahead(memory, equality)
+        self._written = WrittenRanges(lanes, equality.prover)
+        self._ahead = Ahead(equality)
         self._low_bits = LowBits(old, memory, old.is_lasting)
         self._samples: Samples = {}
         self._known_multiples: dict[tuple[Term, ...], Multiples] = {}
@@ -88,7 +89,7 @@ class Questions:
             for value in self._low_bits.parameters:
                 for bits in range(BITS, 0, -1):
                     low = self._terms.extract(value, 0, bits)
-                    if self._equality.holds(self._terms.eq(low, self._terms.const(0, bits)), given):
+                    if self._prover.holds(self._terms.eq(low, self._terms.const(0, bits)), given):
                         multiples.append((value, bits))
                         break
             known = self._known_multiples[given] = tuple(multiples)
@@ -102,7 +103,7 @@ class Questions:
         """A load of the first text that reads these bytes in another lane."""
         if cut.view is None:
             return None
-        search = ReadByOthers(self._terms, self._memory, self._equality, cut.view, self._samples)
+        search = ReadByOthers(self._terms, self._equality, cut.view, self._samples)
         return search.find(old, touch, given)
 
     def _beside(self) -> bool:

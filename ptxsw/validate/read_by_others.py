@@ -17,11 +17,12 @@ from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, unknowns, walk
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
-from ptxsw.validate.chain import Bytes
-from ptxsw.validate.equality import Equality, assumed
-from ptxsw.validate.memory import Memory
+from ptxsw.validate.chain import Bytes, byte_distance
+from ptxsw.validate.conditions import assumed
+from ptxsw.validate.equality import Equality
 from ptxsw.validate.other_lane import LANES, Place, neighbours
-from ptxsw.validate.path import Event, Path, Touch
+from ptxsw.validate.path import Event, Path
+from ptxsw.validate.touches import Touch
 from ptxsw.validate.warp import WarpView
 
 _MAX_CHOICES = 2  # of an address
@@ -33,19 +34,18 @@ Samples = dict[Term, tuple[int, int, int]]
 class ReadByOthers:
     """Asks which loads of the first text cover a load of the second in another lane."""
 
-    def __init__(
-        self, terms: Terms, memory: Memory, equality: Equality, view: WarpView, samples: Samples
-    ) -> None:
+    def __init__(self, terms: Terms, equality: Equality, view: WarpView, samples: Samples) -> None:
         """`samples` keeps what addresses are for some numbers."""
-        self._terms, self._memory, self._equality = terms, memory, equality
+        self._terms, self._equality = terms, equality
+        self._prover, self._simplifier = equality.prover, equality.simplifier
         self._view, self._samples = view, samples
 
     def find(self, old: Path, touch: Touch, given: Sequence[Term]) -> Touch | None:
         """A load of the first text that reads these bytes in some other lane, whichever lane this
         one is; None where it is not known that there is one."""
         mask = touch.mask
-        known = self._equality.known(tuple(given))
-        if mask is None or known.truth(self._view.whole(mask)) is not True:
+        facts = self._simplifier.facts(tuple(given))
+        if mask is None or facts.truth(self._view.whole(mask)) is not True:
             return None
         near = [t for t in old.touches if _surely_comes(old.events[touch.before : t.before])]
         read: Touch | None = None
@@ -62,7 +62,7 @@ class ReadByOthers:
         self, target: Bytes, given: tuple[Term, ...], depth: int
     ) -> Iterator[tuple[Bytes, tuple[Term, ...]]]:
         """The bytes, where each choice in their address is made."""
-        place = self._equality.simplified(target.place, given)
+        place = self._simplifier.simplified(target.place, given)
         choice = next((n for n in walk(place) if n.kind == "ite"), None)
         if choice is None or depth == _MAX_CHOICES:
             yield Bytes(target.space, place, target.size), given
@@ -70,7 +70,7 @@ class ReadByOthers:
         condition = choice.args[0]
         for case in (condition, self._terms.not_(condition)):
             more = assumed(given, case, self._terms)
-            if not self._equality.known(more).impossible:
+            if not self._simplifier.facts(more).impossible:
                 yield from self._cases(target, more, depth + 1)
 
     def _covers(self, old: Touch, new: Touch, target: Bytes, given: tuple[Term, ...]) -> bool:
@@ -80,7 +80,7 @@ class ReadByOthers:
             return False
         if source.space != target.space or source.size != target.size:
             return False
-        read = self._equality.simplified(source.place, given)
+        read = self._simplifier.simplified(source.place, given)
         stride, distance = self._stride(read), self._distance(target.place, read)
         if (
             not stride
@@ -90,19 +90,19 @@ class ReadByOthers:
         ):
             return False
         place = Place(distance // stride)
-        if self._equality.known(given).truth(place.exists(self._terms)) is not True:
+        if self._simplifier.facts(given).truth(place.exists(self._terms)) is not True:
             return False
         other = self._view.other(place)
         there, made = other.value(source.place), other.value(old.guard)
         assert new.mask is not None
-        given = self._equality.settled((*given, *self._view.told(other, new.mask)))
+        given = self._simplifier.settled((*given, *self._view.told(other, new.mask)))
         if not self._equality.same(there, target.place, given):
             return False
-        if not self._equality.holds(made, given):
+        if not self._prover.holds(made, given):
             return False
-        if not all(self._equality.holds(test, given) for test in other.tests):
+        if not all(self._prover.holds(test, given) for test in other.tests):
             return False
-        if other.in_row and not self._equality.holds(neighbours(self._terms), given):
+        if other.in_row and not self._prover.holds(neighbours(self._terms), given):
             return False
         self._view.rest_on(other)
         return True
@@ -110,7 +110,7 @@ class ReadByOthers:
     def _distance(self, a: Term, b: Term) -> int | None:
         """How far two addresses seem to be from each other, in bytes: where that is not plain,
         tried on numbers."""
-        known = self._memory.distance(a, b)
+        known = byte_distance(a, b)
         if known is not None or a.width != b.width:
             return known
         tried = zip(self._tried(a), self._tried(b), strict=True)

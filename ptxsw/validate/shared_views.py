@@ -36,12 +36,13 @@ from ptxsw.emulator.node import Term, Variance, split, unknowns, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.specials import SPECIALS
+from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import AccessView, Trace
 from ptxsw.ir import Instruction
-from ptxsw.validate.chain import Bytes
-from ptxsw.validate.memory import Memory
+from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.outcome import NO_RACE
-from ptxsw.validate.path import Path, Touch
+from ptxsw.validate.path import Path
+from ptxsw.validate.touches import Touch
 from ptxsw.validate.writers import PRIVATE, may_write, written_address
 
 _OF_GRID = ("global", "generic")
@@ -76,9 +77,8 @@ class SharedViews:
     """Asks the first text about its segments, which begin at positions of it. `trace` is its
     symbolic run."""
 
-    def __init__(self, memory: Memory, solver: Solver, trace: Trace) -> None:
-        self._memory, self._solver, self._trace = memory, solver, trace
-        self._terms = memory.terms
+    def __init__(self, terms: Terms, solver: Solver, trace: Trace) -> None:
+        self._terms, self._solver, self._trace = terms, solver, trace
         self._true = self._terms.const(1, 1)
         self._apart: dict[tuple[Bytes, Term, int], bool] = {}
         self._samples: dict[Term, tuple[int, ...]] = {}
@@ -127,7 +127,7 @@ class SharedViews:
     def _covers(self, whole: Bytes, part: Bytes) -> bool:
         if whole.space != part.space:
             return False
-        distance = self._memory.distance(part.place, whole.place)
+        distance = byte_distance(part.place, whole.place)
         return distance is not None and 0 <= distance <= whole.size - part.size
 
     def _may_see_shared(self, position: int, olds: Sequence[Path], epoch: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
-from ptxsw.validate.memory import CONSTANT
+from ptxsw.validate.loaded_values import CONSTANT
 
 _MAX_LOADS = 64
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ptxsw.emulator.node import Term
-from ptxsw.validate.chain import Bytes, Store
+from ptxsw.validate.chain import CLAIMED, Bytes, Store, byte_distance
 from ptxsw.validate.equality import Equality
-from ptxsw.validate.memory import CLAIMED, Memory, uncovered
+from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import Differ
+from ptxsw.validate.touches import uncovered
 
 _MAX_PAIRS = 250_000
 
@@ -25,7 +26,8 @@ class StoreComparison:
     """Compares the stores of one epoch where `given` holds."""
 
     def __init__(self, memory: Memory, equality: Equality, given: Sequence[Term]) -> None:
-        self._memory, self._equality, self._given = memory, equality, given
+        self._memory, self._given = memory, given
+        self._equality, self._prover = equality, equality.prover
 
     def compare(self, old: Sequence[Store], new: Sequence[Store], epoch: int) -> None:
         """Raises Differ where the lists may leave different bytes."""
@@ -70,22 +72,22 @@ class StoreComparison:
                 store.target,
                 ((other.target, other.guard) for other in others),
                 distance,
-                lambda guard: self._equality.holds(guard, given),
+                lambda guard: self._prover.holds(guard, given),
             )
             if not rest:
                 return
-        example = self._equality.example
+        example = self._prover.example
         raise Differ(reason, None if new else store.index, store.index if new else None, example)
 
     def _known_distance(self, a: Bytes, b: Bytes) -> int | None:
         """`a - b` in bytes, where the two are built on the same sum."""
-        return self._memory.distance(a.place, b.place) if a.space == b.space else None
+        return byte_distance(a.place, b.place) if a.space == b.space else None
 
     def _distance(self, a: Bytes, b: Bytes) -> int | None:
         """`a - b` in bytes."""
         if a.space != b.space:
             return None
-        known = self._memory.distance(a.place, b.place)
+        known = byte_distance(a.place, b.place)
         if known is None and self._equality.same(a.place, b.place, self._given):
             return 0
         return known
@@ -101,5 +103,5 @@ class StoreComparison:
                 "memory may differ after the stores",
                 None if is_new else store.index,
                 store.index if is_new else None,
-                self._equality.example,
+                self._prover.example,
             )

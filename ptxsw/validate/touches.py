@@ -1,4 +1,4 @@
-"""The accesses of a path by what their addresses are made of.
+"""The plain loads and stores of a path, and which of them meet.
 
 A path of thousands of accesses is compared with another one. Of each access only those matter, as
 a rule, that lie at a known distance: their addresses are sums of the same terms.
@@ -6,15 +6,34 @@ a rule, that lie at a known distance: their addresses are sums of the same terms
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
+
+from msgspec import Struct
 
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
 from ptxsw.validate.chain import Bytes
-from ptxsw.validate.path import Touch
 
 _Sum = tuple[str, int, tuple[tuple[Term, int], ...]]
+
+
+class Touch(Struct, frozen=True):
+    """A plain load or store. `before` is how many events the path had seen; `nc`: a load that
+    says that nobody writes these bytes; `parted`: lanes of a warp may have gone other ways before;
+    `mask`: which lanes are here, if that has been asked. `fresh`: may a load give some of what
+    memory held when the epoch began? `behind`: the stores that may have hit all that it gives."""
+
+    target: Bytes
+    guard: Term
+    index: int
+    before: int
+    loads: bool
+    nc: bool = False
+    parted: bool = False
+    mask: Term | None = None
+    fresh: bool = True
+    behind: frozenset[Bytes] = frozenset()
 
 
 class TouchesBySum:
@@ -62,6 +81,24 @@ class TouchesBySum:
             if -distance < t.target.size
         ]
         return [t for _, t in sorted(numbered, key=itemgetter(0))]
+
+
+def uncovered(
+    target: Bytes,
+    others: Iterable[tuple[Bytes, Term]],
+    distance: Callable[[Bytes, Bytes], int | None],
+    holds: Callable[[Term], bool],
+) -> frozenset[int]:
+    """The numbers of the target's bytes that none of the others surely covers. Each of these comes
+    with the condition under which it is touched; `distance` is from the second to the first of
+    two, in bytes, where it is known. `holds` is asked where that helps."""
+    rest = frozenset(range(target.size))
+    for other, guard in others:
+        at = distance(other, target) if rest else None
+        covers = range(0) if at is None else range(at, at + other.size)
+        if not rest.isdisjoint(covers) and holds(guard):
+            rest = rest.difference(covers)
+    return rest
 
 
 def _parted(target: Bytes) -> tuple[_Sum, int]:

@@ -13,7 +13,7 @@ If all 32 lanes are here and there is the lane, then d is s as that lane compute
     vote.sync.any.pred q, p, -1;          q: whether p holds in any of all lanes
 
 If the ballot names all 32 lanes, then all are here and p holds in each. A lane that waits for
-others (`waiting.py`) is here as well, so p has to be false in it.
+others (`waiting_lanes.py`) is here as well, so p has to be false in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ptxsw.emulator.node import Term, Variance, unknowns, walk
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Int, Operand, Reg
-from ptxsw.validate.equality import assumed
+from ptxsw.validate.conditions import assumed, decided
 from ptxsw.validate.evaluate import Get
 from ptxsw.validate.gathered import ALL, Gathered, names_all
 from ptxsw.validate.memory import Memory
@@ -38,7 +38,7 @@ from ptxsw.validate.other_lane import (
     neighbours,
 )
 from ptxsw.validate.outcome import LOCKSTEP, GiveUp
-from ptxsw.validate.path import Path, decided
+from ptxsw.validate.path import Path
 from ptxsw.validate.shared_views import Read
 
 _MAX_SIZE = 200  # nodes of a condition

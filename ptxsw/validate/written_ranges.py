@@ -17,8 +17,8 @@ from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.trace import Access
-from ptxsw.validate.equality import Equality
 from ptxsw.validate.lanes import KernelLanes
+from ptxsw.validate.prover import Prover
 
 _MOST_PAIRS = 4096
 
@@ -26,8 +26,8 @@ _MOST_PAIRS = 4096
 class WrittenRanges:
     """What the first text writes, as ranges under the conditions of a path."""
 
-    def __init__(self, lanes: KernelLanes, equality: Equality) -> None:
-        self._lanes, self._equality = lanes, equality
+    def __init__(self, lanes: KernelLanes, prover: Prover) -> None:
+        self._lanes, self._prover = lanes, prover
         self._known: dict[tuple[tuple[Range, ...], frozenset[Term]], bool] = {}
         self._shared: dict[tuple[Term, ...], frozenset[Term]] = {}
         self._facts: dict[frozenset[Term], Facts] = {}
@@ -90,4 +90,4 @@ class WrittenRanges:
         return self._ranges[key]
 
     def _holds(self, claim: Term, given: Iterable[Term]) -> bool:
-        return self._equality.holds(claim, tuple(given))
+        return self._prover.holds(claim, tuple(given))

@@ -7,7 +7,7 @@ import pytest
 
 from ptxsw.validate import Proved
 from tests.shuffle.looping import kernel
-from tests.validate.test_waiting import AFTER, APART, BEFORE, written
+from tests.validate.test_waiting_lanes import AFTER, APART, BEFORE, written
 from tests.validate.test_warp import judged
 
 SKIP = "\n\t@%p3 bra PAST;\n"

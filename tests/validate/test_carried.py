@@ -9,6 +9,7 @@ import pytest
 
 from ptxsw.validate import Proved
 from ptxsw.validate.proof import Validation
+from ptxsw.validate.segment_proof import SegmentProof
 from tests.validate.test_warp import HEAD, ROWS, START, judged
 
 END = """
@@ -200,16 +201,16 @@ def test_two_ways_with_one_value_are_two_ways(lane: int, right: bool) -> None:
     assert isinstance(judged(old, new), Proved) == right
 
 
-def calls(monkeypatch: pytest.MonkeyPatch, name: str) -> list[tuple[Any, ...]]:
+def calls(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[tuple[Any, ...]]:
     """The arguments of the calls of a method of a proof, as they come."""
     arguments: list[tuple[Any, ...]] = []
-    method = getattr(Validation, name)
+    method = getattr(owner, name)
 
-    def noted(self: Validation, *given: Any) -> Any:
+    def noted(self: Any, *given: Any) -> Any:
         arguments.append(given)
         return method(self, *given)
 
-    monkeypatch.setattr(Validation, name, noted)
+    monkeypatch.setattr(owner, name, noted)
     return arguments
 
 
@@ -236,7 +237,7 @@ def in_steps(computed: str) -> tuple[str, str]:
 def test_a_number_that_a_loop_computes_is_believed_to_stay_only_if_that_is_needed(
     computed: str, right: bool, proofs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = calls(monkeypatch, "run")
+    runs = calls(monkeypatch, Validation, "run")
     old, new = in_steps(computed)
     new = new.replace(".reg .b32 %sw_x", ".reg .b64 %sw_step;\n.reg .b32 %sw_x", 1)
     assert isinstance(judged(old, new), Proved) == right
@@ -247,7 +248,7 @@ def test_a_number_that_a_loop_computes_is_believed_to_stay_only_if_that_is_neede
 def test_a_loop_is_proved_once_where_its_own_register_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    segments = calls(monkeypatch, "_segment")
+    segments = calls(monkeypatch, SegmentProof, "prove")
     old = f"{HEAD}{START}\n{STEPS}\nmov.f32 %f4, %f5;{END}"
     new = old.replace("TURN:", "mov.u64 %sw_step, 8;\nTURN:")
     new = new.replace("%rd6, 8;", "%rd6, 8;\nadd.s64 %sw_step, %sw_step, 8;")

@@ -12,7 +12,7 @@ from ptxsw.emulator.budget import OUT_OF_TIME, Budget, OutOfTime
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.validate import Mismatch, Proved, validate
-from ptxsw.validate.memory import Memory
+from ptxsw.validate.alias_analysis import AliasAnalysis
 from ptxsw.verify import proving
 from ptxsw.verify.verdict import Equal, verify
 
@@ -81,13 +81,13 @@ def test_a_look_ahead_does_not_go_round_and_round(monkeypatch: pytest.MonkeyPatc
     start = PAIR[: PAIR.index("\tld.param")].replace("{", "{\n\t.reg .pred %p<2>;", 1)
     old = parse(start + LOOP)
     new = parse(start + LOOP.replace("ROUND:", "ld.global.u64 %rd5, [%rd1+64];\nROUND:"))
-    asked, apart = [], Memory.apart
+    asked, apart = [], AliasAnalysis.apart
 
     def counted(*given: Any) -> bool:
         asked.append(given)
         return apart(*given)
 
-    monkeypatch.setattr(Memory, "apart", counted)
+    monkeypatch.setattr(AliasAnalysis, "apart", counted)
     refused = validate((old, old.kernels[0]), (new, new.kernels[0]))
     assert isinstance(refused, Mismatch) and "does not read here" in refused.reason
     assert len(asked) < 200, len(asked)

@@ -6,12 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptxsw.emulator.node import Variance
-from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
-from ptxsw.validate.chain import Bytes
-from ptxsw.validate.memory import Memory
-from ptxsw.validate.path import Touch
-from ptxsw.validate.touches import TouchesBySum
+from ptxsw.validate.chain import Bytes, byte_distance
+from ptxsw.validate.touches import Touch, TouchesBySum
 
 PLACES = st.tuples(
     st.sampled_from(("global", "shared")),
@@ -27,7 +24,6 @@ def test_level_is_what_lies_at_a_known_distance(
     others: list[tuple[str, int, int, int, int]], one: tuple[str, int, int, int, int]
 ) -> None:
     terms = Terms()
-    memory = Memory(terms, Solver())
     pointer = terms.atom("pointer", 64, Variance.UNIFORM)
     index = terms.atom("index", 64, Variance.LANE)
 
@@ -43,7 +39,7 @@ def test_level_is_what_lies_at_a_known_distance(
         (distance, t)
         for t in touches
         if t.before <= asked.before and t.target.space == asked.target.space
-        and (distance := memory.distance(t.target.place, asked.target.place)) is not None
+        and (distance := byte_distance(t.target.place, asked.target.place)) is not None
     ]  # fmt: skip
     found = TouchesBySum(touches)
     assert list(found.level(asked)) == expected

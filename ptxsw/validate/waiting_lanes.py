@@ -29,28 +29,27 @@ from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Loop
 from ptxsw.ir import Reg
-from ptxsw.validate.equality import Equality
+from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.gathered import Gathered, may_be_kept
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import Path
+from ptxsw.validate.simplifier import Simplifier
 from ptxsw.validate.text import Text
 
-Pair = tuple[int, int]
 
-
-class Waiting:
+class WaitingLanes:
     """Which pairs of places are such where a lane waits, and what is known of predicates there.
     `images` are the places of the first text's blocks in the second."""
 
     def __init__(
         self,
-        terms: Terms,
-        equality: Equality,
+        simplifier: Simplifier,
         texts: tuple[Text, Text],
         gathered: Callable[[], Gathered | None],
         images: Callable[[int], frozenset[int]],
     ) -> None:
-        self._terms, self._equality = terms, equality
+        self._terms: Terms = simplifier.terms
+        self._simplifier = simplifier
         self._old, self._new = texts
         self._find, self._images = gathered, images
         self._truths: dict[Pair, dict[Reg, bool | None]] = {}
@@ -91,7 +90,7 @@ class Waiting:
     def _truth(self, value: Term, given: tuple[Term, ...]) -> bool | None:
         if value.kind == "const":
             return bool(value.value)
-        return self._equality.known(given).truth(value)
+        return self._simplifier.facts(given).truth(value)
 
     # ------------------------------------------------------------ beginning to wait
 

@@ -9,8 +9,8 @@ import pytest
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
+from ptxsw.validate.condition_facts import ConditionFacts, Range
 from ptxsw.validate.extensions import vanishes
-from ptxsw.validate.known import Known, Range
 
 WIDTH = 4
 ALL = frozenset(range(1 << WIDTH))
@@ -70,7 +70,7 @@ def test_what_is_told_is_true(seed: int) -> None:
     told = impossible = 0
     for _ in range(60):
         given = [made.condition() for _ in range(made.random.randrange(5))]
-        known = Known(made.terms, given)
+        known = ConditionFacts(made.terms, given)
         values = [(x, y) for x in ALL for y in ALL if all(made.holds(c, x, y) for c in given)]
         if known.impossible:
             assert not values
@@ -92,10 +92,10 @@ def test_what_is_learned_in_steps_is_true(seed: int) -> None:
     for _ in range(60):
         given = [made.condition() for _ in range(made.random.randrange(2, 6))]
         at = made.random.randrange(len(given))
-        before = Known(made.terms, given[:at])
+        before = ConditionFacts(made.terms, given[:at])
         asked = [made.condition() for _ in range(4)]
         answers = [before.truth(condition) for condition in asked]
-        known = Known(made.terms, given[at:], before)
+        known = ConditionFacts(made.terms, given[at:], before)
         values = [(x, y) for x in ALL for y in ALL if all(made.holds(c, x, y) for c in given)]
         if known.impossible:
             assert not values
@@ -115,14 +115,14 @@ def test_a_choice_is_made_by_what_is_learned_later() -> None:
     p, q, r = (terms.atom(name, 1, Variance.LANE) for name in "pqr")
     index = terms.atom("i", 32, Variance.LANE)
     small = terms.ult(index, terms.const(4, 32))
-    first = Known(terms, [terms.or_(p, small), terms.or_(terms.not_(small), r)])
-    second = Known(terms, [q], first)
+    first = ConditionFacts(terms, [terms.or_(p, small), terms.or_(terms.not_(small), r)])
+    second = ConditionFacts(terms, [q], first)
     assert [second.truth(c) for c in (p, q, small, r)] == [None, True, None, None]
-    third = Known(terms, [terms.not_(p)], second)
+    third = ConditionFacts(terms, [terms.not_(p)], second)
     assert [third.truth(c) for c in (p, q, small, r)] == [False, True, True, True]
-    fourth = Known(terms, [terms.eq(index, terms.const(4, 32))], second)
+    fourth = ConditionFacts(terms, [terms.eq(index, terms.const(4, 32))], second)
     assert [fourth.truth(c) for c in (p, small, r)] == [True, False, None]
-    assert Known(terms, [terms.not_(r)], third).impossible
+    assert ConditionFacts(terms, [terms.not_(r)], third).impossible
     assert second.truth(p) is None and not second.impossible  # as it was
 
 
@@ -133,7 +133,7 @@ def test_parts_and_ranges() -> None:
     def number(value: int) -> Term:
         return terms.const(value, 32)
 
-    known = Known(
+    known = ConditionFacts(
         terms,
         [
             terms.not_(terms.or_(p, q)),
@@ -145,7 +145,7 @@ def test_parts_and_ranges() -> None:
     assert known.truth(terms.ult(terms.sub(i, number(1)), number(30))) is True
     assert known.truth(terms.slt(i, number(0))) is False
     assert known.truth(terms.ult(i, number(20))) is None
-    assert Known(terms, [terms.ult(i, number(2)), terms.ult(number(2), i)]).impossible
+    assert ConditionFacts(terms, [terms.ult(i, number(2)), terms.ult(number(2), i)]).impossible
 
 
 def test_a_bitwise_or_that_is_zero_tells_of_both_sides() -> None:
@@ -153,11 +153,11 @@ def test_a_bitwise_or_that_is_zero_tells_of_both_sides() -> None:
     terms = Terms()
     x, y = (terms.extract(terms.atom(n, 64, Variance.UNIFORM), 0, WIDTH) for n in "xy")
     both = terms.or_(terms.zext(x, 32), terms.zext(y, 32))
-    known = Known(terms, [terms.eq(both, terms.const(0, 32))])
+    known = ConditionFacts(terms, [terms.eq(both, terms.const(0, 32))])
     for each in (x, y):
         assert known.truth(terms.eq(each, terms.const(0, WIDTH)))
     assert known.truth(terms.eq(terms.add(x, y), terms.const(0, WIDTH))) is None
-    other = Known(terms, [terms.eq(both, terms.const(3, 32))])
+    other = ConditionFacts(terms, [terms.eq(both, terms.const(3, 32))])
     assert other.truth(terms.eq(x, terms.const(0, WIDTH))) is None
 
 
@@ -167,10 +167,10 @@ def test_spans_and_the_sums_that_they_allow() -> None:
     i, j = (terms.atom(name, 32, Variance.LANE) for name in "ij")
     half = 1 << 31
 
-    def known(low: int, high: int) -> Known:
+    def known(low: int, high: int) -> ConditionFacts:
         least = terms.sle(terms.const(low, 32), i)
         most = terms.sle(i, terms.const(high, 32))
-        return Known(terms, [least, most, terms.ult(j, terms.const(100, 32))])
+        return ConditionFacts(terms, [least, most, terms.ult(j, terms.const(100, 32))])
 
     def equal(kind: str, low: int, high: int, c: int) -> bool:
         extend = terms.sext if kind == "s" else terms.zext
@@ -185,7 +185,7 @@ def test_spans_and_the_sums_that_they_allow() -> None:
     assert told.span(terms.sext(terms.neg(i), 64)) == (-7, 5)
     assert told.span(terms.zext(j, 64)) == told.span(terms.sext(j, 64)) == (0, 99)
     assert told.span(terms.zext(i, 64)) is None
-    assert Known(terms, []).span(terms.sext(i, 64)) is None
+    assert ConditionFacts(terms, []).span(terms.sext(i, 64)) is None
     assert equal("s", -5, 7, 3)
     assert equal("s", -half + 1, half - 100, 0) and not equal("s", -half + 1, half - 99, 0)
     assert equal("s", -half + 3, -half + 8, -3) and not equal("s", -half + 2, -half + 8, -3)
@@ -205,20 +205,20 @@ def test_bits_of_a_number_that_is_known() -> None:
     low = terms.extract(row, 0, 5)
     whole = terms.eq(low, terms.const(0, 5))
     for threads, truth in ((256, True), (48, False)):
-        known = Known(terms, [terms.eq(row, terms.const(threads, 32))])
+        known = ConditionFacts(terms, [terms.eq(row, terms.const(threads, 32))])
         assert known.truth(whole) is truth
         assert known.truth(terms.or_(whole, terms.atom("p", 1, Variance.UNIFORM))) is (
             truth or None
         )
     more = terms.add(row, terms.const(3, 32))
-    known = Known(terms, [terms.eq(row, terms.const(256, 32))])
+    known = ConditionFacts(terms, [terms.eq(row, terms.const(256, 32))])
     assert known.truth(terms.eq(terms.extract(more, 0, 5), terms.const(3, 5))) is True
-    at_most = Known(terms, [terms.ule(row, terms.const(256, 32))])
+    at_most = ConditionFacts(terms, [terms.ule(row, terms.const(256, 32))])
     assert at_most.truth(whole) is None
     # What is learned later decides what was open before.
-    later = Known(
+    later = ConditionFacts(
         terms,
         [terms.eq(row, terms.const(256, 32))],
-        Known(terms, [terms.or_(terms.not_(whole), terms.atom("q", 1, Variance.UNIFORM))]),
+        ConditionFacts(terms, [terms.or_(terms.not_(whole), terms.atom("q", 1, Variance.UNIFORM))]),
     )
     assert later.truth(terms.atom("q", 1, Variance.UNIFORM)) is True

@@ -72,14 +72,16 @@ class _Notes:
         self.grounds: dict[Term, frozenset[_Ground]] = {}
 
 
-class Known:
+class ConditionFacts:
     """What `given` tells, and what is `before` it. `impossible`: the conditions cannot all hold."""
 
     impossible: bool
     _notes: _Notes
     _open: list[tuple[Sequence[Term], frozenset[_Ground]]]
 
-    def __init__(self, terms: Terms, given: Iterable[Term], before: Known | None = None) -> None:
+    def __init__(
+        self, terms: Terms, given: Iterable[Term], before: ConditionFacts | None = None
+    ) -> None:
         self._terms = terms
         self._notes = _Notes() if before is None else before._notes
         self._memo: dict[Term, bool | None] = {}

@@ -1,0 +1,171 @@
+"""Which accesses have bytes in common: by their distance, by what conditions tell, by bounds.
+
+Two places that are built on one sum lie at a known distance. Where they are not, a text may have
+tested that they lie apart, the solver may show it, or bounds of indices may (`indices.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from ptxsw.bits import wrapped
+from ptxsw.emulator.memory import Aliasing
+from ptxsw.emulator.node import OPAQUE, Term, ones, split, walk
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.terms import Terms
+from ptxsw.validate.chain import Base, Bytes, based, byte_distance
+
+
+class Bounds(Protocol):
+    """What bounds of indices tell of places, where some conditions hold."""
+
+    def distance(self, a: Term, b: Term, given: tuple[Term, ...]) -> int | None:
+        """`a - b` in bytes, where that is one number."""
+        ...
+
+    def apart(self, a: Bytes, b: Bytes, given: tuple[Term, ...]) -> bool:
+        """Do the two have no byte in common?"""
+        ...
+
+
+class AliasAnalysis:
+    """Which bytes lie apart. `bounds` tell more of that, while they are set. `ordered` tells of
+    inequalities whether they hold where others do."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        solver: Solver,
+        ordered: Callable[[Term, tuple[Term, ...]], bool],
+    ) -> None:
+        self._terms, self._solver, self._ordered = terms, solver, ordered
+        self._aliasing = Aliasing(terms)
+        self._claims: dict[tuple[Term, int, int], tuple[Term, ...]] = {}
+        self._unknowns: dict[Term, frozenset[Term]] = {}
+        self.bounds: Bounds | None = None
+        # By the sum without its constant on which an address is built: instruction, the first byte
+        # and how many, and the conditions.
+        self._accesses: dict[Base, dict[tuple[int, int, int, frozenset[Term]], None]] = {}
+        self._noted = 0  # accesses, of all comparisons: what bounds tell may have changed since
+        self._apart: dict[tuple[Bytes, Bytes, tuple[Term, ...], Bounds | None, int], bool] = {}
+
+    # ------------------------------------------------------------ what the first text accesses
+
+    def note_access(self, index: int, target: Bytes, given: Sequence[Term]) -> None:
+        """An instruction of the first text accesses bytes where some conditions hold."""
+        base, begin = based(target)
+        accesses = self._accesses.setdefault(base, {})
+        access = (index, begin, target.size, frozenset(given))
+        if access not in accesses:
+            accesses[access] = None
+            self._noted += 1
+
+    def forget_accesses(self) -> None:
+        """Unknowns are about to mean something else."""
+        self._accesses.clear()
+        self._noted += 1
+
+    def accessed(self, part: Bytes, given: Collection[Term]) -> frozenset[int]:
+        """The instructions that access some bytes where some conditions hold."""
+        base, begin = based(part)
+        known = frozenset(given)
+        return frozenset(
+            index
+            for index, first, size, told in self._accesses.get(base, ())
+            if 0 <= wrapped(begin - first, part.place.width) <= size - part.size and told <= known
+        )
+
+    # ------------------------------------------------------------ where bytes lie
+
+    def distance(self, a: Term, b: Term, given: Sequence[Term]) -> int | None:
+        """`a - b` in bytes where it is one number, read as signed, by what bounds tell, too."""
+        known = byte_distance(a, b)
+        if known is None and self.bounds is not None:
+            return self.bounds.distance(a, b, tuple(given))
+        return known
+
+    def apart(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> bool:
+        """Do the two surely have no byte in common?"""
+        key = (a, b, tuple(given), self.bounds, 0 if self.bounds is None else self._noted)
+        apart = self._apart.get(key)
+        if apart is None:
+            apart = self._apart[key] = self._are_apart(a, b, given)
+        return apart
+
+    def _are_apart(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> bool:
+        if a.space != b.space and "generic" not in (a.space, b.space):
+            return True
+        if a.space != b.space and not {a.space, b.space} <= {"generic", "global"}:
+            return False  # the generic address may lie in the other's window
+        if a.place.width != b.place.width:
+            return False
+        distance = byte_distance(a.place, b.place)
+        if distance is not None:
+            return distance >= b.size or -distance >= a.size
+        if self.bounds is not None and self.bounds.apart(a, b, tuple(given)):
+            return True
+        key = (self._terms.sub(a.place, b.place), b.size, a.size)
+        claims = self._claims.get(key)
+        if claims is None:
+            claims = self._claims[key] = self._apart_claims(*key)
+        told = tuple(given)
+        return any(
+            claim in told or self._ordered(claim, told) or self._soon(claim, key[0], told)
+            if claim.kind != "const"
+            else bool(claim.value)
+            for claim in claims
+        )
+
+    def _soon(self, claim: Term, distance: Term, given: Sequence[Term]) -> bool:
+        """Is a claim about a distance proved in a short while? Not where the conditions leave open
+        what one of the values is that the distance is built on: then that may be any number."""
+        return not self._is_free(distance, given) and self._solver.soon(claim, given)
+
+    def _apart_claims(self, distance: Term, stored: int, loaded: int) -> tuple[Term, ...]:
+        """Conditions under each of which ranges have no byte in common. Where their distance may
+        be any number, what a text has tested may still tell: in one of two forms, of which the
+        solver follows the one that resembles the test."""
+        claim = self._aliasing.apart(distance, stored, loaded)
+        if claim.kind != "const" or claim.value:
+            return (claim,)
+        terms, width = self._terms, distance.width
+        reach = terms.const(stored + loaded - 1, width)
+        return tuple(
+            terms.not_(terms.ult(terms.add(signed, terms.const(size - 1, width)), reach))
+            for signed, size in ((distance, loaded), (terms.neg(distance), stored))
+        )
+
+    def may_be_anywhere(self, base: Base, other: Base, given: tuple[Term, ...]) -> bool | None:
+        """May what is built on one sum be at any distance from what is built on another? False
+        where it lies elsewhere, and None where that takes a closer look."""
+        (space, width, items), (stored, stored_width, stored_items) = base, other
+        if space != stored and "generic" not in (space, stored):
+            return False
+        if space != stored and not {space, stored} <= {"generic", "global"}:
+            return True
+        if width != stored_width:
+            return True
+        if items == stored_items:
+            return None
+        distance = self._terms.sub(*(self._terms.sum(width, 0, i) for i in (stored_items, items)))
+        return True if self._is_free(distance, given) else None
+
+    def _is_free(self, distance: Term, given: Sequence[Term]) -> bool:
+        """Is an unknown added to a distance, or taken from it, of which nothing else speaks?"""
+        _, items = split(distance)
+        for value, factor in items:
+            whole = value.kind in OPAQUE and ones(value) == (1 << value.width) - 1
+            if factor & 1 and whole:
+                others = (other for other, _ in items if other is not value)
+                if not any(value in self._opaque_in(term) for term in (*others, *given)):
+                    return True
+        return False
+
+    def _opaque_in(self, term: Term) -> frozenset[Term]:
+        """The unknowns that a value is made of, or that others are made of which are in it."""
+        unknowns = self._unknowns.get(term)
+        if unknowns is None:
+            unknowns = frozenset(node for node in walk(term) if node.kind in OPAQUE)
+            self._unknowns[term] = unknowns
+        return unknowns

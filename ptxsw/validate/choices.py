@@ -1,0 +1,33 @@
+"""Choices between values, brought to the outside of what is made of them."""
+
+from __future__ import annotations
+
+from ptxsw.emulator.node import Term, split, walk
+from ptxsw.emulator.substitution import rebuild
+from ptxsw.emulator.terms import Terms
+
+
+def choosing_conditions(term: Term) -> frozenset[Term]:
+    """By what values are chosen in a term."""
+    return frozenset(n.args[0] for n in walk(term) if n.kind == "ite" and n.width > 1)
+
+
+def lifted_extension(terms: Terms, term: Term) -> Term:
+    """An extension or part of a choice as a choice of extensions or parts."""
+    if term.kind not in ("zext", "sext", "extract") or term.args[0].kind != "ite":
+        return term
+    condition, *arms = term.args[0].args
+    yes, no = (rebuild(terms, term, (arm,)) for arm in arms)
+    return terms.ite(condition, yes, no)
+
+
+def lifted_sum(terms: Terms, address: Term, other: Term) -> Term:
+    """A sum with a choice in it, which another one does not have, as a choice of sums."""
+    theirs = split(other)[1]
+    for item in split(address)[1]:
+        term, factor = item
+        if term.kind == "ite" and item not in theirs:
+            rest = terms.sub(address, terms.scale(term, factor))
+            yes, no = (terms.add(rest, terms.scale(arm, factor)) for arm in term.args[1:])
+            return terms.ite(term.args[0], yes, no)
+    return address

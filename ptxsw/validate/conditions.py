@@ -1,0 +1,37 @@
+"""The conditions of a path: what is known to hold on it, and what that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.terms import Terms
+
+
+def assumed(conditions: tuple[Term, ...], condition: Term, terms: Terms) -> tuple[Term, ...]:
+    """Conditions and one more; of a conjunction the parts are known, too."""
+    work, facts = [condition], dict.fromkeys(conditions)
+    while work:
+        term = work.pop()
+        if term.kind == "const" and term.value:
+            continue
+        facts[term] = None
+        if term.kind == "and":
+            work.extend(term.args)
+        elif term.kind == "not" and term.args[0].kind == "or":
+            work.extend(map(terms.not_, term.args[0].args))
+    return tuple(facts)
+
+
+def together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, ...]:
+    """All of the conditions, each once."""
+    return tuple(dict.fromkeys((*conditions, *more)))
+
+
+def decided(terms: Terms, condition: Term, known: Collection[Term]) -> bool | None:
+    """Is a condition true or false on a path, as far as a look at what is known tells?"""
+    if condition.kind == "const":
+        return bool(condition.value)
+    if condition in known:
+        return True
+    return False if terms.not_(condition) in known else None

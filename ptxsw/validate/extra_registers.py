@@ -1,0 +1,196 @@
+"""Registers that live on in the second text alone, and what they hold from place to place.
+
+Their values follow from the text, or are taken along from where control comes: as values over the
+next place (`handover.py`), told apart by what was decided on the path (`carried.py`), or as what
+the first text's register of the same name still holds (`kept.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.substitution import substitute
+from ptxsw.emulator.terms import Terms
+from ptxsw.flow.dataflow import defs, uses
+from ptxsw.ir import Instruction, Reg
+from ptxsw.validate.carried import Carried, unknown_at
+from ptxsw.validate.claim_checker import ClaimChecker
+from ptxsw.validate.cuts import Cut, Registers
+from ptxsw.validate.edit_map import Pair
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.handover import Handover
+from ptxsw.validate.kept import Kept
+from ptxsw.validate.lanes import KernelLanes
+from ptxsw.validate.memory import Memory
+from ptxsw.validate.path import Path
+from ptxsw.validate.text import Text
+
+_MAX_DEPTH = 100  # equations, one in another
+
+
+class ExtraRegisters:
+    """What registers of the second text alone hold at pairs of places. `tells`: does an
+    instruction's result follow from its operands at any time?"""
+
+    def __init__(
+        self,
+        texts: tuple[Text, Text],
+        equality: Equality,
+        memory: Memory,
+        lanes: KernelLanes,
+        claims: ClaimChecker,
+        tells: Callable[[Instruction], bool],
+        *,
+        bold: bool,
+    ) -> None:
+        """`bold`: a value with which control comes into a loop is believed to stay until it comes
+        back with another one."""
+        self._terms: Terms = memory.terms
+        self._old, self._new = texts
+        self._equality, self._memory, self._lanes = equality, memory, lanes
+        self._claims, self._tells, self._bold = claims, tells, bold
+        self.expected = False  # was a register expected to change before it did?
+        self.carried = Carried(self._terms)
+        self.kept = Kept()
+        self._extra: dict[Pair, list[Reg]] = {}
+        self._computed: dict[int, frozenset[Reg]] = {}
+
+    def at(self, pair: Pair) -> list[Reg]:
+        """Registers that live on in the second text alone, and of which no equation there tells
+        the value in terms of the first text's."""
+        registers = self._extra.get(pair)
+        if registers is None:
+            p, q = pair
+            extra = self._new.live(q) - self._old.live(p)
+            held = self._new.equations.at(q) if extra else 0
+            known = dict.fromkeys(self._old.live(p), True)
+            registers = [r for r in extra if not self._told(r, held, known)]
+            self._extra[pair] = registers
+        return registers
+
+    def _told(self, reg: Reg, held: int, known: dict[Reg, bool], depth: int = 0) -> bool:
+        """Do equations tell a register's value, from those that are known?"""
+        if reg not in known and depth < _MAX_DEPTH:
+            known[reg] = False
+            writer = self._new.equations.writer(held, reg)
+            instruction = None if writer is None else self._new.cfg.instructions[writer]
+            if instruction is not None and self._tells(instruction):
+                read = uses(instruction)
+                known[reg] = all(self._told(r, held, known, depth + 1) for r in read)
+        return known.get(reg, False)
+
+    def kept_at(self, pair: Pair) -> list[Reg]:
+        """Registers of the second text alone that the first has set, too, but does not need."""
+        widths = self._old.evaluator.width, self._new.evaluator.width
+        named = self._named
+        return [r for r in self.at(pair) if r in named and widths[0](r) == widths[1](r)]
+
+    @cached_property
+    def _named(self) -> frozenset[Reg]:
+        return frozenset(r for i in self._old.cfg.instructions for r in defs(i))
+
+    def values(self, pair: Pair, old: Registers) -> Mapping[Reg, Term | None]:
+        """What registers of the second text alone hold, by those of the first."""
+        memo: dict[Term, Term] = {}
+
+        def leaf(node: Term) -> Term | None:
+            reg = self.carried.registers.get(node)
+            return None if reg is None else old.get(reg)
+
+        return {
+            reg: None if value is None else substitute(self._terms, value, leaf, memo)
+            for reg, value in self.carried.at(pair).items()
+        }
+
+    # ------------------------------------------------------------ where control comes to a pair
+
+    def carry(
+        self, pair: Pair, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
+    ) -> Iterator[Pair]:
+        """Take along what registers hold. Gives the pairs of which less is known than before."""
+        extra = self.at(pair)
+        if not extra:
+            return
+        source = cut.old_position, cut.new_position
+        for reg in self.kept_at(pair):
+            if self.kept.arrive(pair, source, reg, old.get(reg) is new.get(reg)):
+                yield pair
+        live = self._old.live(pair[0])
+        steady = not cut.stores and not self._claims.puts_off(pair[0])
+        loops = self._old.loops_gone_on(cut.old_position, pair[0], self._lanes.images)
+        there = Handover(self._memory, self._old, old, live, joint, loops=loops, steady=steady)
+        self.carried.registers.update(there.registers)
+
+        def given() -> frozenset[Term]:
+            said = map(there.value, joint)
+            return frozenset(c for c in said if c is not None and c.kind != "const")
+
+        changing = self._changing(pair, source) if not self._bold else frozenset()
+        for reg in extra:
+            held = self._as_first(there, new.get(reg), old, new, joint)
+            value = _partly(self._terms, there, held, unknown_at(pair, reg))
+            if value is not None and reg in changing and self._is_fleeting(value, reg, pair):
+                value, self.expected = None, True
+            if self.carried.arrive(pair, reg, value, there.holding(held), given):
+                yield pair
+
+    def _changing(self, pair: Pair, source: Pair) -> frozenset[Reg]:
+        """The registers that a loop of the second text computes, where control comes into it."""
+        if not self._new.begins(pair[1]):
+            return frozenset()
+        number, cfg = self._new.block(pair[1]), self._new.cfg
+        loop = cfg.loops.get(number)
+        if loop is None or cfg.block_of[source[1]] in loop.blocks:
+            return frozenset()
+        return self._computed_in(number)
+
+    def _computed_in(self, header: int) -> frozenset[Reg]:
+        """The registers that a loop of the second text sets to something else than a number."""
+        registers = self._computed.get(header)
+        if registers is None:
+            cfg = self._new.cfg
+            blocks = (cfg.blocks[number] for number in cfg.loops[header].blocks)
+            body = (i for b in blocks for i in cfg.instructions[b.start : b.end])
+            computing = (i for i in body if i.opcode != "mov" or uses(i))
+            registers = frozenset(reg for i in computing for reg in defs(i))
+            self._computed[header] = registers
+        return registers
+
+    def _is_fleeting(self, value: Term, reg: Reg, pair: Pair) -> bool:
+        """Is a value unlikely to be what a loop computes in each iteration? A number is, and what
+        is told by a claim need not be known in another way."""
+        if value.kind == "const":
+            return True
+        claims = self._claims.at(pair[0])
+        return any(c.register == reg and c.claim.relation == "is" for c in claims)
+
+    def _as_first(
+        self, there: Handover, held: Term, old: Path, new: Path, joint: tuple[Term, ...]
+    ) -> Term:
+        """A value of the second text as the first has computed it, if it can be said at the next
+        place only so: it came by a shuffle, and from memory in the first."""
+        if there.value(held) is None:
+            for reg, value in new.written.items():
+                if value is held and reg in old.written:
+                    first = old.written[reg]
+                    sayable = first is not held and there.value(first) is not None
+                    if sayable and self._equality.same(first, held, joint):
+                        return first
+        return held
+
+
+def _partly(terms: Terms, there: Handover, value: Term, name: str) -> Term | None:
+    """A value as it is said there. Of a choice those sides may be unknown that cannot be said: one
+    of them counts at a time, so one unknown is enough."""
+    said = there.value(value)
+    if said is not None or value.kind != "ite":
+        return said
+    condition = there.value(value.args[0])
+    arms = [_partly(terms, there, arm, name) for arm in value.args[1:]]
+    if condition is None or not any(arms):
+        return None
+    unknown = terms.atom(name, value.width, Variance.LANE)
+    yes, no = (unknown if arm is None else arm for arm in arms)
+    return terms.ite(condition, yes, no)

@@ -1,0 +1,93 @@
+"""Registers of the second text alone that still hold what a load gave.
+
+    ld.global.f32 %f9, [%rd4+8];   loaded once, before the loop
+    LOOP:                          the claim here: %f9 is what memory holds at %rd4+8
+
+That memory still holds the same is a claim that nobody had to write down: it is believed until
+control comes to the place with something else.
+"""
+
+from __future__ import annotations
+
+from ptxsw.analysis.instruction_kinds import Kind, kind
+from ptxsw.emulator.node import Term
+from ptxsw.ir import Reg
+from ptxsw.validate.claim_checker import ClaimChecker
+from ptxsw.validate.cuts import Cut
+from ptxsw.validate.edit_map import Pair
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.layout import SharedLayout
+from ptxsw.validate.path import Path
+from ptxsw.validate.text import Text
+
+_MAX_MOVES = 4  # from a load's register to one that keeps its value
+
+LoadedRegister = tuple[int, Reg]
+"""A load, by its position, and one of the registers that it writes."""
+
+
+class HeldLoads:
+    """Which registers of the second text hold what a load gave, where control comes to a pair of
+    places."""
+
+    def __init__(
+        self,
+        texts: tuple[Text, Text],
+        claims: ClaimChecker,
+        layout: SharedLayout | None,
+        equality: Equality,
+    ) -> None:
+        self._old, self._new = texts
+        self._claims, self._layout, self._equality = claims, layout, equality
+        self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
+
+    def at(self, pair: Pair) -> list[tuple[Reg, LoadedRegister]]:
+        """Registers of the second text alone that still hold what a load gave: each with that
+        load."""
+        p, q = pair
+        claimed = {c.register for c in self._claims.at(p)}
+        extra = self._new.live(q) - self._old.live(p) - claimed
+        pairs = []
+        held = self._new.equations.at(q) if extra else 0
+        for reg in sorted(extra, key=lambda r: (r.name, r.scope)):
+            loaded = self._loading(held, reg) if (pair, reg) not in self._lost else None
+            if loaded is not None:
+                pairs.append((reg, loaded))
+        return pairs
+
+    def _loading(self, held: int, reg: Reg) -> LoadedRegister | None:
+        """What was loaded that a register has by equations that hold, itself or by moves."""
+        for _ in range(_MAX_MOVES):
+            writer = self._new.equations.writer(held, reg)
+            if writer is None:
+                return None
+            instruction = self._new.cfg.instructions[writer]
+            if kind(instruction) is Kind.LOAD:
+                moved = self._layout is not None and self._layout.touches(instruction)
+                return None if "param" in instruction.modifiers or moved else (writer, reg)
+            source = instruction.operands[-1]
+            if instruction.opcode != "mov" or not isinstance(source, Reg):
+                return None
+            reg = source
+        return None
+
+    def value(self, cut: Cut, loaded: LoadedRegister) -> Term | None:
+        """What a load would give at a cut; None where it gives nothing."""
+        index, reg = loaded
+        path = Path(cut.new.get, cut.conditions, index)
+        cut.new.runner.run(path, self._new.cfg.instructions[index], index)
+        return path.written.get(reg)
+
+    def lose(self, pair: Pair, reg: Reg) -> None:
+        """A register does not always hold at a pair what its load gave."""
+        self._lost.add((pair, reg))
+
+    def still_holds(
+        self, cut: Cut, reg: Reg, loaded: LoadedRegister, new: Path, joint: tuple[Term, ...]
+    ) -> bool:
+        """Does memory, behind a path of the second text, hold at a load's address what its
+        register holds?"""
+        index, source = loaded
+        path = Path(new.get, joint, index, stores=[list(epoch) for epoch in new.stores])
+        cut.new.runner.run(path, self._new.cfg.instructions[index], index)
+        return self._equality.same(path.get(source), new.get(reg), joint)

@@ -1,0 +1,63 @@
+"""Loaded values as terms: of which epoch, and behind which stores.
+
+`Memory` makes such a term from what a load is of: `("load", space, epoch, sizes)` over the address,
+then place, value and guard of each store that may have hit the bytes, with their spaces and sizes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ptxsw.emulator.node import OPAQUE, Term, bottom_up
+from ptxsw.validate.chain import Bytes
+
+CONSTANT = -1
+"""The epoch of what nobody writes: parameters, constants, and what is read by `.nc`."""
+
+
+def is_load(node: Term) -> bool:
+    """Is it what memory held at some time, behind some stores or none?"""
+    name: Any = node.value[0] if node.kind == "apply" else ()
+    return len(name) == 4 and name[0] == "load"
+
+
+def is_constant_load(node: Term) -> bool:
+    """Is it what memory holds that nobody writes?"""
+    return _is_first(node, CONSTANT)
+
+
+def is_first_load(node: Term) -> bool:
+    """Is it what memory held where the comparison began?"""
+    return _is_first(node, 0)
+
+
+def _is_first(node: Term, epoch: int) -> bool:
+    """Is it a load of memory in an epoch, before any store of it?"""
+    return is_load(node) and node.value[0][2] == epoch and not node.value[0][3]
+
+
+def holds_first(value: Term) -> bool:
+    """Is some of a loaded value what memory held before any store of an epoch?"""
+    seen: set[Term] = set()
+    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, value):
+        seen.add(node)
+        name: Any = node.value[0] if node.kind == "apply" else ()
+        behind = node.kind == "float" or (len(name) == 4 and name[0] == "load" and name[3])
+        if node.kind in OPAQUE and not behind:
+            return True
+    return False
+
+
+def stores_before(value: Term) -> frozenset[Bytes]:
+    """Those stores that may have hit whatever a loaded value has of memory: each part of it is
+    told by what they have left there."""
+    behind: frozenset[Bytes] | None = None
+    seen: set[Term] = set()
+    for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, value):
+        seen.add(node)
+        if node.kind in OPAQUE:
+            kinds = node.value[0][3] if is_load(node) else ()
+            stores = zip(kinds, node.args[1::3], strict=True) if kinds else ()
+            targets = frozenset(Bytes(space, place, size) for (space, size), place in stores)
+            behind = targets if behind is None else behind & targets
+    return behind or frozenset()

@@ -1,0 +1,56 @@
+"""Values of one operation, and which of their arguments have to be the same in twos."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ptxsw.emulator.node import Term, split, walk
+
+_MAX_MATCHED = 8  # terms of a sum
+
+ORDERLESS = frozenset({"and", "or", "xor", "mul"})
+"""Operations of two arguments whose order and grouping do not matter."""
+
+Items = list[tuple[Term, int]]
+"""Terms of a sum with their coefficients, or arguments of another operation."""
+
+
+def same_operation(a: Term, b: Term) -> bool:
+    """Are they of the same operation, so that equal arguments make equal values?"""
+    kinds = a.kind == b.kind and a.value == b.value and len(a.args) == len(b.args)
+    return kinds and bool(a.args) and [x.width for x in a.args] == [x.width for x in b.args]
+
+
+def unmatched(a: Term, b: Term) -> tuple[Items, Items] | None:
+    """Of two sums, or two of another operation for which order does not count, what only the one
+    has, and what only the other. None where that cannot be the same in twos, or where two sums
+    differ in nothing that is a choice."""
+    if a.kind == b.kind and a.kind in ORDERLESS:
+        first, second = (Counter((t, 1) for t in _flattened(side)) for side in (a, b))
+    elif "sum" in (a.kind, b.kind):
+        (constant, items), (other, others) = split(a), split(b)
+        if constant != other:
+            return None
+        first, second = Counter(items), Counter(others)
+    else:
+        return None
+    left, right = [*(first - second).elements()], [*(second - first).elements()]
+    if len(left) != len(right) or len(left) > _MAX_MATCHED:
+        return None
+    if a.kind not in ORDERLESS and not any(
+        n.kind == "ite" for n in walk(*(t for t, _ in (*left, *right)))
+    ):
+        return None
+    return left, right
+
+
+def _flattened(term: Term) -> Iterator[Term]:
+    """What a chain of one operation is made of, in no order."""
+    work = [term]
+    while work:
+        node = work.pop()
+        if node.kind == term.kind and node.width == term.width:
+            work.extend(node.args)
+        else:
+            yield node

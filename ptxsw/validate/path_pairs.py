@@ -1,0 +1,169 @@
+"""Each path of the second text beside all of the first that may be taken with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptxsw.analysis.instruction_kinds import meets
+from ptxsw.emulator.node import Term, walk
+from ptxsw.validate.compare import PathComparison
+from ptxsw.validate.conditions import together
+from ptxsw.validate.cuts import Cut
+from ptxsw.validate.narrowing import readings
+from ptxsw.validate.outcome import Differ
+from ptxsw.validate.path import Event, Path
+from ptxsw.validate.proof_context import ProofContext
+from ptxsw.validate.prover import Ask
+from ptxsw.validate.second_paths import SecondPaths
+
+
+class PathPairs:
+    """Compares paths, and has the proof go on from where they end. `whole`: does all count that a
+    symbolic run of the first kernel knows?"""
+
+    def __init__(self, context: ProofContext, second: SecondPaths) -> None:
+        self._context, self._second = context, second
+        self._terms, self._old = context.terms, context.old
+        self._equality, self._prover = context.equality, context.prover
+        self._relation, self._waiting_lanes = context.relation, context.waiting_lanes
+        self._worklist = context.worklist
+        self.whole = False
+
+    def compare_all(self, cut: Cut, olds: Sequence[Path], new: Path) -> None:
+        """One path of the second text beside all of the first. Raises Differ."""
+        try:
+            for old in olds:
+                self.compare(cut, old, new)
+        except Differ as differ:
+            joint = together(cut.conditions, new.conditions)
+            several = [readings(self._terms, self._prover, old, joint) for old in olds]
+            if not any(self._reads(cut, olds, read, new) for read in zip(*several, strict=True)):
+                raise differ from None
+
+    def _reads(
+        self, cut: Cut, olds: Sequence[Path], read: Sequence[Path | None], new: Path
+    ) -> bool:
+        """Do the first text's paths, read in another way, do what one of the second does?"""
+        if not any(read):
+            return False
+        try:
+            for old, other in zip(olds, read, strict=True):
+                self.compare(cut, other or old, new)
+        except Differ:
+            return False
+        return True
+
+    def compare(self, cut: Cut, old: Path, new: Path, *, again: bool = True) -> None:
+        """One path of each text: they do the same, or are never taken together. Raises Differ."""
+        more = (*old.conditions, *new.conditions)
+        ask: Ask = "none" if self._go_together(old, new) else "plain"
+        if self._prover.contradictory(cut.conditions, more, ask=ask):
+            return
+        joint = together(cut.conditions, more)
+        try:
+            images, may_wait = self._context.images.of, self._waiting_lanes.may_wait
+            rules = self._context.questions.rules(cut, images, may_wait)
+            parts = self._terms, self._context.memory, self._equality, rules
+            pending = self._relation.claims.store_difference(cut, old, new, joint)
+            self.compare_by_bounds(None)
+            met = PathComparison(*parts, old, new, joint, pending).compare()
+            self.compare_by_bounds(self._iterated(cut, old))
+            for pair in self._relation.check(cut, old, new, joint):
+                self._worklist.reopen(pair)
+            if old.end is not None and new.end is not None and old.end.kind == "cut":
+                pair = old.end.position, new.end.position
+                if self._waiting_lanes.arrive(pair, new.get, joint):
+                    self._worklist.reopen(pair)
+        except Differ as differ:
+            if self._prover.contradictory(cut.conditions, more) or self._opposed(cut, old, new):
+                return
+            if again and joint != cut.conditions:
+                self._compare_closer(cut, joint, old, new, differ)
+                return
+            if self._impossible(joint):
+                return
+            raise
+        for a, b in met:
+            if meets(a.instruction):
+                self._context.meetings.meet(a.index, b.index, whole=self._is_whole(cut, b, joint))
+        self._follow(cut, old, new)
+
+    def compare_by_bounds(self, header: int | None) -> None:
+        """Let bounds tell of addresses from here on, where the whole run of the first text counts;
+        where the loop with this header surely goes round once more."""
+        within = self._context.indices.within(header) if self.whole else None
+        self._equality.by_bounds = self._context.memory.aliases.bounds = within
+
+    def _is_whole(self, cut: Cut, event: Event, given: tuple[Term, ...]) -> bool:
+        """Do all lanes of the warp come together to an event of the second text?"""
+        if cut.view is None or event.mask is None:
+            return False
+        return self._equality.simplifier.facts(given).truth(cut.view.whole(event.mask)) is True
+
+    def _go_together(self, old: Path, new: Path) -> bool:
+        """Do two paths come to corresponding places of which nothing has to be known? Then they are
+        likely taken together, and little is lost if they are compared and never are."""
+        assert old.end is not None and new.end is not None
+        if old.end.kind != new.end.kind or old.end.kind != "cut":
+            return old.end.kind == new.end.kind != "brx"
+        pair = old.end.position, new.end.position
+        if self._waiting_lanes.waits(pair) or self._relation.needs_proof(pair):
+            return False
+        return not self._relation.extra.at(pair)
+
+    def _iterated(self, cut: Cut, old: Path) -> int | None:
+        """The loop of which a path is one iteration, that is followed by another."""
+        assert old.end is not None
+        if old.end.kind != "cut" or old.end.position != cut.old_position:
+            return None
+        return self._old.block(cut.old_position) if self._old.begins(cut.old_position) else None
+
+    def _compare_closer(
+        self, cut: Cut, joint: tuple[Term, ...], old: Path, new: Path, differ: Differ
+    ) -> None:
+        """The same paths again, run with the conditions of both: they may tell stores apart."""
+        assert old.end is not None and new.end is not None
+        if old.position == cut.old_position and old.end.kind == "cut" and not old.touches:
+            raise differ
+        olds = cut.old.runner.paths(cut.start(cut.old_position, joint), self._context.images.places)
+        news = self._second.run(cut, olds, joint)
+        for a in olds:
+            for b in news:
+                try:
+                    self.compare(cut, a, b, again=False)
+                except Differ:
+                    raise differ from None
+
+    def _impossible(self, joint: tuple[Term, ...]) -> bool:
+        """Is it proved that no thread takes these two paths?"""
+        return bool(joint) and self._prover.holds(self._terms.not_(joint[-1]), joint[:-1])
+
+    def _opposed(self, cut: Cut, old: Path, new: Path) -> bool:
+        """Have the two texts decided the same, one this way and one that way? Of floating-point
+        numbers, and of what memory holds at an address, the solver knows nothing."""
+        both = together(old.conditions, new.conditions)
+        for condition in new.conditions:
+            never = self._terms.not_(condition)
+            if condition in cut.conditions or not _is_opaque(condition):
+                continue
+            for other in old.conditions:
+                if other.kind == never.kind and other not in cut.conditions:
+                    given = tuple(c for c in both if c not in (condition, other))
+                    if self._equality.same(other, never, given):
+                        return True
+        return False
+
+    def _follow(self, cut: Cut, old: Path, new: Path) -> None:
+        """The comparison goes on from where two paths end."""
+        assert old.end is not None and new.end is not None
+        if old.end.kind == "cut":
+            pair = old.end.position, new.end.position
+            self._waiting_lanes.goes_on((cut.old_position, cut.new_position), pair)
+            self._worklist.come_to(pair)
+        for pair in zip(old.end.targets, new.end.targets, strict=True):
+            self._worklist.come_to(pair)
+
+
+def _is_opaque(condition: Term) -> bool:
+    """Is it about values of which the solver knows nothing?"""
+    return any(node.kind in ("float", "apply") for node in walk(condition))

@@ -1,0 +1,99 @@
+"""What all parts of a proof work with: two texts, what compares values, what is known of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from ptxsw.emulator.budget import Budget
+from ptxsw.emulator.solver import Solver
+from ptxsw.emulator.terms import Terms
+from ptxsw.ir import Function, Module
+from ptxsw.permutation import Permutation
+from ptxsw.validate.claims import ReadClaim, is_inequality
+from ptxsw.validate.declared import Declared
+from ptxsw.validate.edit_map import EditMap
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.images import Images
+from ptxsw.validate.indices import Indices
+from ptxsw.validate.lanes import KernelLanes
+from ptxsw.validate.layout import SharedLayout
+from ptxsw.validate.meetings import Meetings
+from ptxsw.validate.memory import Memory
+from ptxsw.validate.outcome import NO_WRAP
+from ptxsw.validate.prover import Prover
+from ptxsw.validate.questions import Questions
+from ptxsw.validate.relation import Relation
+from ptxsw.validate.simplifier import Simplifier
+from ptxsw.validate.text import Text
+from ptxsw.validate.versions import Versions
+from ptxsw.validate.waiting_lanes import WaitingLanes
+from ptxsw.validate.worklist import Worklist
+
+MOST_WORK = 16_000_000
+"""What the solver may do for one proof, in its own units of work."""
+
+
+class ProofContext:
+    """The parts of a proof. `assumptions` collects what it rests on, of what is `allowed`."""
+
+    def __init__(
+        self,
+        old: tuple[Module, Function],
+        new: tuple[Module, Function],
+        edits: EditMap,
+        claims: Sequence[ReadClaim],
+        assume: frozenset[str],
+        permutation: Permutation | None,
+        budget: Budget,
+        *,
+        thorough: bool = False,
+        bold: bool = False,
+    ) -> None:
+        """With `thorough`, what a symbolic run of the first kernel knows counts everywhere; with
+        `bold`, what a register holds where a loop is entered is believed to stay at first."""
+        self.allowed = assume
+        self.assumptions: dict[str, None] = {}
+        self.worklist = Worklist()
+        self.terms = terms = Terms()
+        self.solver = Solver(inf, units=MOST_WORK)
+        self.prover = Prover(
+            Simplifier(terms), self.solver, exact=any(map(is_inequality, claims)),
+            check=budget.check,
+        )  # fmt: skip
+        self.equality = Equality(self.prover, self._unwraps if NO_WRAP in assume else None)
+        self.memory = Memory(terms, self.solver, self.prover.ordered, budget.check)
+        self.old, self.new = texts = Text(terms, *old), Text(terms, *new)
+        self.images = images = Images(texts, edits.images, claims)
+        self.versions = Versions(*texts)
+        self.meetings = Meetings(self.versions)
+        self.layout = self._layout(permutation, *new)
+        declared = Declared(terms, self.memory, self.old)
+        self.lanes = KernelLanes(
+            terms, texts, declared, images.places, assume, self.solver, thorough=thorough
+        )
+        self.relation = Relation(
+            self.equality, self.memory, texts, declared, self.lanes, claims, self.layout, assume,
+            self.assumptions, bold=bold,
+        )  # fmt: skip
+        self.waiting_lanes = WaitingLanes(
+            self.prover.simplifier, texts, lambda: self.lanes.gathered, images.of
+        )
+        self.relation.predicates = self.waiting_lanes.told
+        self.indices = Indices(self.lanes, self.prover, self.memory.aliases)
+        self.questions = Questions(
+            self.equality, self.memory, self.old, declared, self.lanes, assume, self.assumptions
+        )
+
+    def _unwraps(self) -> None:
+        self.assumptions[NO_WRAP] = None
+
+    def _layout(
+        self, permutation: Permutation | None, module: Module, function: Function
+    ) -> SharedLayout | None:
+        """How the second text's shared memory is that of the first."""
+        if permutation is None:
+            return None
+        layout = SharedLayout(permutation, self.old.evaluator, self.equality, module, function)
+        layout.check((*self.old.cfg.instructions, *self.new.cfg.instructions))
+        return layout

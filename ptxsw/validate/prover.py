@@ -1,0 +1,180 @@
+"""Conditions proved from others: by what these tell, by whole numbers, and by Z3 last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+from ptxsw.emulator.node import OPAQUE, Term, Variance, split, unknowns, walk
+from ptxsw.emulator.solver import Proved, Refuted, Solver
+from ptxsw.emulator.substitution import substitute
+from ptxsw.validate.extensions import products_written_out, vanishes
+from ptxsw.validate.numbers import Numbers
+from ptxsw.validate.simplifier import MAX_SIZE, Simplifier
+
+Ask = Literal["all", "plain", "none"]
+
+_SMALL = 60  # nodes
+
+
+class Prover:
+    """Proves conditions. `example` holds values that refute the last one, where the solver found
+    some. `exact`: read values as whole numbers, too, as claims about inequalities want it. `check`
+    is called before each proof, and may raise."""
+
+    def __init__(
+        self,
+        simplifier: Simplifier,
+        solver: Solver,
+        *,
+        exact: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.simplifier, self._terms = simplifier, simplifier.terms
+        self._solver, self._exact, self.check = solver, exact, check
+        self._spoken: dict[tuple[Term, ...], frozenset[Term]] = {}
+        self._unknowns: dict[Term, frozenset[Term]] = {}
+        self._written: dict[tuple[Term, ...], dict[Term, Term]] = {}
+        self._numbers: dict[tuple[Term, ...], Numbers] = {}
+        self.example: Mapping[str, int] = {}
+
+    def holds(self, claim: Term, given: Sequence[Term]) -> bool:
+        """Is the condition proved from `given`?"""
+        self.example = {}
+        if claim.kind == "const":
+            return bool(claim.value)
+        if claim in given:
+            return True
+        self.check()
+        claim = self.simplifier.simplified(claim, tuple(given))
+        if claim.kind == "const":
+            return bool(claim.value)
+        if claim.kind == "and":
+            return all(self.holds(part, given) for part in claim.args)
+        return self.ordered(claim, tuple(given)) or self.proved(claim, given)
+
+    def ordered(self, claim: Term, given: tuple[Term, ...]) -> bool:
+        """Is an inequality read off others, as claims about such want it?"""
+        return self._exact and self._numbers_of(given).holds(claim)
+
+    def contradictory(
+        self, given: Sequence[Term], more: Sequence[Term], *, ask: Ask = "all"
+    ) -> bool:
+        """Can the conditions surely not all hold together? `more` are those behind `given`. Z3 is
+        asked about "all" of them, about those that are "plain", no disjunctions, or about "none":
+        a disjunction seldom contradicts anything, and takes Z3 long."""
+        if self.simplifier.facts((*given, *more)).impossible:
+            return True
+        assumed = set(given)
+        for condition in more:
+            if condition.kind == "const":
+                if not condition.value:
+                    return True
+            elif condition not in assumed:
+                negated = self._terms.not_(condition)
+                if negated in assumed:
+                    return True
+                asked = ask == "all" or (ask == "plain" and condition.kind != "or")
+                if asked and self._solver.contradicts(condition, tuple(assumed)):
+                    return True
+                assumed.add(condition)
+        return False
+
+    def proved(self, claim: Term, given: Sequence[Term]) -> bool:
+        """Is the condition, as it stands, proved from `given`?"""
+        facts = self.simplifier.facts(tuple(given))
+        truth = facts.truth(claim)
+        if truth is None and claim.kind != "eq" and claim.size <= MAX_SIZE:
+            truth = facts.truth(self.simplifier.by_equations(claim, tuple(given)))
+        if truth is not None:
+            return truth
+        if claim.size > MAX_SIZE:
+            return False
+        self.check()  # here, too: one comparison may ask many questions
+        verdict = self._solver.prove(claim, [c for c in given if c.size <= MAX_SIZE])
+        if isinstance(verdict, Refuted):
+            self.example = verdict.example
+        return isinstance(verdict, Proved)
+
+    # ------------------------------------------------------------ values that are equal
+
+    def unrelated(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
+        """Is one side an unknown of which neither the other side nor a condition tells anything?
+        Then the solver cannot prove them equal."""
+        if given not in self._spoken:
+            self._spoken[given] = frozenset().union(*map(self._unknowns_of, given))
+        spoken = self._spoken[given]
+        return any(
+            x.kind in OPAQUE and x not in spoken and x not in unknowns(y)
+            for x, y in ((a, b), (b, a))
+        )
+
+    def _unknowns_of(self, condition: Term) -> frozenset[Term]:
+        atoms = self._unknowns.get(condition)
+        if atoms is None:
+            atoms = self._unknowns[condition] = frozenset(unknowns(condition))
+        return atoms
+
+    def same_extended(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
+        """Are two sums the same, however the indices in them are extended?"""
+        difference = self._terms.sub(a, b)
+        span = self.simplifier.facts(given).span
+        return vanishes(
+            self._terms, difference, lambda claim, index: self._fits(claim, index, given), span
+        )
+
+    def _fits(self, claim: Term, index: Term, given: tuple[Term, ...]) -> bool:
+        """Is a condition about one index proved? What the index is made of seldom matters, and
+        hides from the solver that the conditions speak of the same sum: it is asked first with
+        an unknown in its stead."""
+        truth = self.simplifier.facts(given).truth(claim)
+        if truth is not None:
+            return truth
+        terms = self._terms
+        items = split(index)[1]
+        whole = terms.atom(f"index {index.id}", index.width, Variance.LANE)
+
+        def leaf(node: Term) -> Term | None:
+            if node.kind != "sum" or node.width != index.width:
+                return None
+            shift, others = split(node)
+            return terms.add(whole, terms.const(shift, node.width)) if others == items else None
+
+        if len(items) < 2:
+            return self.proved(claim, given)
+        memo: dict[Term, Term] = {}
+        conditions = [substitute(terms, c, leaf, memo) for c in given if c.size <= MAX_SIZE]
+        if self.proved(substitute(terms, claim, leaf, memo), conditions):
+            return True
+        return self.proved(claim, given)
+
+    def written_out(self, term: Term, given: tuple[Term, ...]) -> Term:
+        """A term with a product, of which the solver can tell little, with sums written out."""
+        if term.size > MAX_SIZE or not any(node.kind == "mul" for node in walk(term)):
+            return term
+        memo = self._written.setdefault(given, {})
+        return products_written_out(self._terms, term, lambda claim: self.holds(claim, given), memo)
+
+    def numbers(self, given: tuple[Term, ...]) -> Callable[[Term], Term] | None:
+        """Writes values in a form that equal ones share, where some conditions hold."""
+        numbers = self._numbers_of(given)
+        return None if numbers.tells_nothing else numbers.written_out
+
+    def same_number(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
+        """Are two values the same, read as whole numbers?"""
+        return self._exact and self._numbers_of(given).same(a, b)
+
+    def _numbers_of(self, given: tuple[Term, ...]) -> Numbers:
+        numbers = self._numbers.get(given)
+        if numbers is None:
+            ask = partial(self.proved, given=[c for c in given if _is_small(c)])
+            numbers = self._numbers[given] = Numbers(self._terms, given, ask)
+        return numbers
+
+
+def _is_small(condition: Term) -> bool:
+    """Can the solver say much of it in little time? Conjunctions are given in parts as well."""
+    if condition.size > _SMALL or condition.kind == "and":
+        return False
+    return not any(node.kind == "mul" and node.width > 32 for node in walk(condition))

@@ -1,0 +1,142 @@
+"""The relation of two texts: assumed where a comparison begins, proved where one ends.
+
+Registers that live on in both texts are equal. Registers of the second text alone hold what a
+claim says (`claim_checker.py`), what a load gave (`held_loads.py`), or what control has brought
+(`extra_registers.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.terms import Terms
+from ptxsw.ir import Instruction, Reg
+from ptxsw.validate.claim_checker import ClaimChecker
+from ptxsw.validate.claims import ReadClaim, is_inequality
+from ptxsw.validate.cuts import Cut, Registers
+from ptxsw.validate.declared import Declared
+from ptxsw.validate.edit_map import Pair
+from ptxsw.validate.equality import Equality
+from ptxsw.validate.extra_registers import ExtraRegisters
+from ptxsw.validate.held_loads import HeldLoads
+from ptxsw.validate.lanes import KernelLanes
+from ptxsw.validate.layout import SharedLayout
+from ptxsw.validate.memory import Memory
+from ptxsw.validate.outcome import GiveUp
+from ptxsw.validate.path import Path
+from ptxsw.validate.runner import Runner
+from ptxsw.validate.text import Text
+from ptxsw.validate.windows import Windows
+
+
+class Relation:
+    """What holds at pairs of places."""
+
+    def __init__(
+        self,
+        equality: Equality,
+        memory: Memory,
+        texts: tuple[Text, Text],
+        declared: Declared,
+        lanes: KernelLanes,
+        claims: Sequence[ReadClaim],
+        layout: SharedLayout | None,
+        allowed: frozenset[str],
+        assumptions: dict[str, None],
+        *,
+        bold: bool,
+    ) -> None:
+        """`bold`: a value with which control comes into a loop is believed to stay until it comes
+        back with another one."""
+        self._terms: Terms = memory.terms
+        self._prover, self._memory = equality.prover, memory
+        self._old, self._new = texts
+        self._declared, self._lanes = declared, lanes
+        self.claims = ClaimChecker(claims, texts, equality, memory, allowed, assumptions)
+        self.loads = HeldLoads(texts, self.claims, layout, equality)
+        self.extra = ExtraRegisters(
+            texts, equality, memory, lanes, self.claims, self._tells, bold=bold
+        )
+        self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
+
+    def _runners(self, lenient: bool) -> tuple[Runner, Runner]:
+        parameters = frozenset(self._declared.parameters) if lenient else frozenset()
+        windows = Windows(self._terms, self._declared.spaces, self._declared.windows, parameters)
+        old, new = (
+            Runner(text.cfg, text.evaluator, self._memory, windows, witness=text is self._old)
+            for text in (self._old, self._new)
+        )
+        return old, new
+
+    def cut(self, pair: Pair, *, lenient: bool = False, whole: bool = False) -> Cut:
+        """What is known at a pair of places: with `lenient`, parameters are taken to be global;
+        with `whole`, all that a symbolic run of the first kernel knows counts."""
+        p, q = pair
+        self._memory.aliases.forget_accesses()
+        old_runner, new_runner = self._runners(lenient)
+        live = self._old.live(p)
+        known = self._lanes.known(p, whole=whole)
+        points = self._old.points(p)
+        old = Registers(old_runner, self._old.equations, p, known.get, "register ", points=points)
+        told: dict[Reg, Term] = {}
+        carried = {**self.extra.values(pair, old), **self.predicates(pair)}
+
+        def given(reg: Reg) -> Term | None:
+            if reg not in live:
+                return told.get(reg) or carried.get(reg)
+            if self._old.evaluator.width(reg) != self._new.evaluator.width(reg):
+                raise GiveUp(f"register {reg.name} has a different width in the second text")
+            return old.get(reg)
+
+        new = Registers(new_runner, self._new.equations, q, given, "new register ")
+        cut = Cut(p, q, old, new)
+        old.note_conversions()
+        for condition in (*self._declared.facts, *self._lanes.conditions(p, whole=whole)):
+            cut.assume(condition)
+        for registers in (old, new):
+            for condition in registers.conditions(self._terms):
+                cut.assume(condition)
+        self.claims.assume(cut, told, live)
+        for reg, loaded in self.loads.at(pair):
+            value = self.loads.value(cut, loaded)
+            if value is not None:
+                told[reg] = value
+                new.values.pop(reg, None)
+        for reg in self.extra.kept_at(pair):
+            pointer = self._lanes.pointer(p, reg)
+            if pointer is not None and self.extra.kept.use(pair, reg):
+                old.values[reg] = told[reg] = pointer
+                new.values.pop(reg, None)
+        if any(map(is_inequality, self.claims.at(p))):
+            old_runner.written = new_runner.written = self._prover.numbers(cut.conditions)
+        return cut
+
+    def needs_proof(self, pair: Pair, false: Collection[str] = ()) -> bool:
+        """Is anything claimed where the texts arrive? Nothing by claims that hold where one of the
+        `false` predicates is true."""
+        claims = self.claims.at(pair[0])
+        return any(c.claim.where not in false for c in claims) or bool(self.loads.at(pair))
+
+    @cached_property
+    def _runner(self) -> Runner:
+        return self._runners(lenient=False)[1]
+
+    def _tells(self, instruction: Instruction) -> bool:
+        return self._runner.tells(instruction)
+
+    def check(self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]) -> Iterator[Pair]:
+        """What is claimed where two paths end holds there: raises Differ. Gives the pairs of which
+        less is known than before."""
+        assert old.end is not None and new.end is not None
+        pairs = [*zip(old.end.targets, new.end.targets, strict=True)]
+        if old.end.kind == "cut":
+            pairs.append((old.end.position, new.end.position))
+        for pair in pairs:
+            yield from self.extra.carry(pair, cut, old, new, joint)
+            self.claims.check(pair[0], cut, old, new, joint)
+            for reg, loaded in self.loads.at(pair):
+                if not self.loads.still_holds(cut, reg, loaded, new, joint):
+                    self.loads.lose(pair, reg)
+                    yield pair

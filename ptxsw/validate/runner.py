@@ -1,0 +1,379 @@
+"""Running one text along its paths from one place to the next places of comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from ptxsw import isa
+from ptxsw.analysis.instruction_kinds import SPACE_WORDS, Kind, clobbers, kind, may_part
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.state import elements
+from ptxsw.emulator.terms import Terms
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.dataflow import defs
+from ptxsw.ir import Instruction, Mem, Reg, Symbol, flatten, type_width
+from ptxsw.validate.chain import Bytes, Store
+from ptxsw.validate.conditions import assumed, decided
+from ptxsw.validate.evaluate import (
+    Evaluator,
+    converted_space,
+    is_integer_division,
+    shape,
+)
+from ptxsw.validate.loaded_values import CONSTANT, holds_first, stores_before
+from ptxsw.validate.memory import Memory
+from ptxsw.validate.outcome import GiveUp
+from ptxsw.validate.path import End, Event, Path
+from ptxsw.validate.touches import Touch
+from ptxsw.validate.windows import Windows
+
+MAX_PATHS = 64
+"""Paths of one segment of one text."""
+MAX_STEPS = 20_000
+"""Instructions of all paths of one segment, beyond those of one pass over the text."""
+
+# Events whose space may be told by the address instead of a modifier.
+_SPACE_MAY_DIFFER = isa.opcodes(isa.Trait.SCALAR_ACCESS)
+
+WARP_QUESTIONS = frozenset({"activemask", "shfl", "vote"})
+"""What a view of the warp understands, where only the second text has it."""
+
+
+class WarpQuestions(Protocol):
+    """Answers what a lane asks of the other lanes of its warp."""
+
+    def understands(self, instruction: Instruction) -> bool: ...
+
+    def run(self, path: Path, instruction: Instruction, index: int) -> list[tuple[Reg, Term]]: ...
+
+
+Constant = Callable[[Touch, Sequence[Term]], bool]
+"""Does the first text read the bytes of a load by `.nc` wherever some conditions hold?"""
+
+
+class Runner:
+    """Runs the instructions of one text. `constant` tells which bytes the first text reads by
+    `.nc`, so that nobody writes them. A `witness` shows by what it does where addresses lie.
+    `origin` gives the bytes of the first text that correspond to those of an access, from these,
+    what is known on the path, the instruction and the size of the access. `written` gives a place
+    in a form that equal ones share."""
+
+    def __init__(
+        self,
+        cfg: Cfg,
+        evaluator: Evaluator,
+        memory: Memory,
+        windows: Windows,
+        *,
+        witness: bool,
+        constant: Constant = lambda _, __: False,
+        warp: WarpQuestions | None = None,
+        origin: Callable[[Bytes, Sequence[Term], int, int], Bytes] | None = None,
+        written: Callable[[Term], Term] | None = None,
+    ) -> None:
+        self.cfg = cfg
+        self.evaluator = evaluator
+        self.memory = memory
+        self.windows = windows
+        self._terms: Terms = evaluator.terms
+        self._witness = witness
+        self._constant = constant
+        self._warp = warp
+        self._origin = origin
+        self.written = written
+        self._true = self._terms.const(1, 1)
+        self._besides = 0  # loads of bytes beside those that are read by `.nc`
+
+    # ------------------------------------------------------------ paths
+
+    def paths(self, start: Path, stops: Collection[int]) -> list[Path]:
+        """All paths from `start` to the next positions in `stops`, or to an end. Raises GiveUp
+        where there are too many."""
+        done: list[Path] = []
+        work, steps = [start], 0
+        limit = MAX_STEPS + len(self.cfg.instructions)
+        begun = False
+        while work:
+            path = work.pop()
+            while path.end is None:
+                if begun and path.position in stops:
+                    path.end = End("cut", path.position - 1, path.position)
+                    break
+                begun = True
+                if path.position >= len(self.cfg.instructions):
+                    path.end = End("exit", path.position - 1)
+                    break
+                steps += 1
+                self.memory.check()
+                if steps > limit or len(done) + len(work) > MAX_PATHS:
+                    raise GiveUp("a part of the text has too many paths to be compared")
+                other = self.step(path)
+                if other is not None:
+                    work.append(other)
+            done.append(path)
+        return done
+
+    def step(self, path: Path) -> Path | None:
+        """Run the next instruction of a path. Returns a second path where it forks; ends a path
+        that it takes nowhere."""
+        index = path.position
+        instruction = self.cfg.instructions[index]
+        is_a = kind(instruction)
+        if is_a is not Kind.CONTROL:
+            self._run(path, instruction, index, is_a)
+            path.position += 1
+            return None
+        return self._control(path, instruction, index)
+
+    def _control(self, path: Path, instruction: Instruction, index: int) -> Path | None:
+        taken = self.guard(path, instruction)
+        if taken.variance is not Variance.UNIFORM:
+            path.parted, path.mask = True, None
+        if instruction.opcode == "brx":
+            if instruction.guard is not None:
+                raise GiveUp("an indirect branch is guarded")
+            path.end = self._indirect(path, instruction, index)
+            return None
+        self._check_uniform(path, instruction, taken)
+        path.forked = path.forked or instruction.guard is not None
+        verdict = decided(self._terms, taken, path.conditions)
+        fallen = None
+        if verdict is None:
+            fallen = path.fork(self._terms.not_(taken), self._terms)
+            fallen.position = index + 1
+            path.conditions = assumed(path.conditions, taken, self._terms)
+        elif not verdict:
+            path.position = index + 1
+            return None
+        if instruction.opcode == "bra":
+            block = self.cfg.blocks[self.cfg.block_of[index]]
+            path.position = self.cfg.blocks[block.successors[0]].start
+        else:
+            ended = "trap" if instruction.opcode == "trap" else "exit"
+            path.end = End(ended, index)
+        return fallen
+
+    def _check_uniform(self, path: Path, instruction: Instruction, taken: Term) -> None:
+        """A guarded `bra.uni` says that all lanes decide alike, which the first text must say of
+        the same condition."""
+        if "uni" in instruction.modifiers and taken.kind != "const":
+            epoch = len(path.stores) - 1
+            event = Event(path.position, instruction, ("uni",), (taken,), self._true, epoch)
+            path.events.append(event)
+
+    def _indirect(self, path: Path, instruction: Instruction, index: int) -> End:
+        block = self.cfg.blocks[self.cfg.block_of[index]]
+        chosen = self.evaluator.read(instruction.operands[0], path.get)
+        if not block.table or isinstance(chosen, int):
+            raise GiveUp("an indirect branch goes to unknown places")
+        targets = tuple(self.cfg.blocks[n].start for n in block.table)
+        return End("brx", index, 0, chosen, targets)
+
+    # ------------------------------------------------------------ instructions
+
+    def is_timeless(self, instruction: Instruction) -> bool:
+        """Does the result of a computation or plain load not depend on when it is computed?"""
+        if kind(instruction) is Kind.COMPUTE or "const" in instruction.modifiers:
+            return True
+        if "nc" in instruction.modifiers:
+            return self._witness
+        base = isa.address(instruction).base
+        return "param" in instruction.modifiers and (
+            isinstance(base, Symbol)
+            and self.memory.is_parameter(self.evaluator.symbol(base.name, base.scope))
+        )
+
+    def tells(self, instruction: Instruction) -> bool:
+        """Does its result follow from its operands at any time? By zero, the first text may have
+        been read as giving anything."""
+        return self.is_timeless(instruction) and not is_integer_division(instruction)
+
+    def guard(self, path: Path, instruction: Instruction) -> Term:
+        if instruction.guard is None:
+            return self._true
+        value = path.get(instruction.guard.reg)
+        return self._terms.not_(value) if instruction.guard.negated else value
+
+    def run(self, path: Path, instruction: Instruction, index: int) -> None:
+        """Run one instruction that does not decide where the path goes."""
+        self._run(path, instruction, index, kind(instruction))
+
+    def _run(self, path: Path, instruction: Instruction, index: int, is_a: Kind) -> None:
+        guard = self.guard(path, instruction)
+        if decided(self._terms, guard, path.conditions) is False:
+            return
+        if guard in path.conditions:
+            guard = self._true
+        match is_a:
+            case Kind.COMPUTE:
+                self._note_conversion(path, instruction, guard)
+                written = self.evaluator.compute(instruction, path.get)
+            case Kind.LOAD:
+                written = self._load(path, instruction, index, guard)
+            case Kind.STORE:
+                self._store(path, instruction, index, guard)
+                return
+            case _:
+                written = self._event(path, instruction, index, guard)
+        for reg, value in written:
+            if guard is not self._true:
+                value = self._terms.ite(guard, value, path.get(reg))
+            path.written[reg] = value
+
+    def _note_conversion(self, path: Path, instruction: Instruction, guard: Term) -> None:
+        if instruction.opcode != "cvta" or "to" not in instruction.modifiers:
+            return
+        if not self._witness or path.forked:
+            return
+        value = self.evaluator.read(instruction.operands[1], path.get)
+        if guard is self._true and not isinstance(value, int):
+            self.windows.shows(value, converted_space(instruction))
+
+    def _target(self, path: Path, instruction: Instruction, size: int) -> Bytes:
+        operand = isa.address(instruction)
+        address = self.evaluator.address(operand, path.get)
+        space = isa.space(instruction) or "generic"
+        if self._witness and instruction.guard is None and not path.forked:
+            self.windows.shows(address, space)
+        target = self.windows.resolve(space, address, size)
+        if self.written is not None:
+            target = Bytes(target.space, self.written(target.place), target.size)
+        if self._origin is None:
+            return target
+        type_name = isa.access_type(instruction) or ""
+        moved = size or type_width(type_name) * elements(instruction) // 8
+        return self._origin(target, path.conditions, path.position, moved)
+
+    def _load(
+        self, path: Path, instruction: Instruction, index: int, guard: Term
+    ) -> list[tuple[Reg, Term]]:
+        type_name = isa.access_type(instruction) or ""
+        dests = list(flatten(instruction.operands[:1]))
+        size = type_width(type_name) // 8
+        if elements(instruction) != len(dests):
+            raise GiveUp("a load has another number of registers than of elements")
+        whole = self._target(path, instruction, size * len(dests))
+        given = (
+            path.conditions if guard is self._true else assumed(path.conditions, guard, self._terms)
+        )
+        if self._witness:
+            self.memory.aliases.note_access(index, whole, given)
+        nc = "nc" in instruction.modifiers
+        touch = Touch(whole, guard, index, len(path.events), True, nc, path.parted, path.mask)
+        parts = [self.memory.part(whole, at * size, size) for at in range(len(dests))]
+        epochs = self._epochs(path, [replace(touch, target=part) for part in parts], given)
+        written, fresh = [], False
+        behind: frozenset[Bytes] | None = None
+        for part, dest, (epoch, _) in zip(parts, dests, epochs, strict=True):
+            stores = path.stores[-1] if epoch >= 0 else ()
+            load = self.memory.unread if path.ahead and stores else self.memory.load
+            value = load(stores, epoch, part, given)
+            fresh = fresh or holds_first(value)
+            if self._witness and stores:
+                told = stores_before(value)
+                behind = told if behind is None else behind & told
+            if isinstance(dest, Reg):
+                written.append((dest, self._filled(value, type_name, self.evaluator.width(dest))))
+        claims = any(claims for _, claims in epochs)
+        told_by = behind or frozenset()
+        path.touches.append(replace(touch, nc=claims, fresh=fresh, behind=told_by))
+        return written
+
+    def _epochs(
+        self, path: Path, parts: Sequence[Touch], given: Sequence[Term]
+    ) -> list[tuple[int, bool]]:
+        """The epoch of each element of a load. Where a load by `.nc` covers bytes beside those
+        that the first text reads so, nothing is known of them: they belong to an epoch in which
+        nothing else happens."""
+        epochs = [self._epoch(path, part, given) for part in parts]
+        if parts[0].nc and not self._witness and any(epoch == CONSTANT for epoch, _ in epochs):
+            self._besides += 1
+            return [(CONSTANT - self._besides if c else e, False) for e, c in epochs]
+        return epochs
+
+    def _epoch(self, path: Path, touch: Touch, given: Sequence[Term]) -> tuple[int, bool]:
+        """When a load reads its bytes, and whether it claims that nobody writes them. What the
+        first text reads by `.nc` is the same at all times, and however the second reads it."""
+        now, source, nc = len(path.stores) - 1, touch.target, touch.nc
+        if source.space == "const":
+            return CONSTANT, False
+        if source.space == "param" and self.memory.is_parameter(source.place):
+            return CONSTANT, False
+        if self._witness:
+            return (CONSTANT if nc else now), nc
+        if self._constant(touch, given):
+            return CONSTANT, False
+        return now, nc
+
+    def _filled(self, value: Term, type_name: str, width: int) -> Term:
+        """A loaded value in a register that may be wider."""
+        if width < value.width:
+            return self._terms.extract(value, 0, width)
+        extend = self._terms.sext if type_name.startswith("s") else self._terms.zext
+        return extend(value, width)
+
+    def _store(self, path: Path, instruction: Instruction, index: int, guard: Term) -> None:
+        bits = type_width(isa.access_type(instruction) or "")
+        sources = list(flatten(instruction.operands[1:2]))
+        if elements(instruction) != len(sources):
+            raise GiveUp("a store has another number of values than of elements")
+        target = self._target(path, instruction, bits * len(sources) // 8)
+        value: Term | None = None
+        for source in sources:
+            part = self.evaluator.value(source, path.get, bits)
+            value = part if value is None else self._terms.concat(part, value)
+        assert value is not None
+        if self._witness:
+            sure = guard is self._true
+            given = path.conditions if sure else (*path.conditions, guard)
+            self.memory.aliases.note_access(index, target, given)
+        path.stores[-1].append(Store(target, value, guard, index))
+        path.touches.append(Touch(target, guard, index, len(path.events), False))
+
+    # ------------------------------------------------------------ events
+
+    def _event(
+        self, path: Path, instruction: Instruction, index: int, guard: Term
+    ) -> list[tuple[Reg, Term]]:
+        if self._warp is not None and self._warp.understands(instruction):
+            return self._warp.run(path, instruction, index)
+        if guard.variance is not Variance.UNIFORM or may_part(instruction):
+            path.mask = None
+        what, operands = self._signature(path, instruction)
+        number = len(path.events)
+        epoch = len(path.stores) - 1
+        path.events.append(Event(index, instruction, what, operands, guard, epoch, path.mask))
+        if clobbers(instruction):
+            path.stores.append([])
+        return [
+            (reg, self._result(number, instruction, at, reg))
+            for at, reg in enumerate(dict.fromkeys(defs(instruction)))
+        ]
+
+    def _result(self, number: int, instruction: Instruction, at: int, reg: Reg) -> Term:
+        """What an event leaves in a register: unknown, and the same in both texts."""
+        name = f"{instruction.opcode} {number}.{at}"
+        return self._terms.atom(name, self.evaluator.width(reg), Variance.LANE)
+
+    def _signature(
+        self, path: Path, instruction: Instruction
+    ) -> tuple[tuple[Any, ...], tuple[Term, ...]]:
+        """What an event is, and its operands as values."""
+        operands, modifiers = instruction.operands, instruction.modifiers
+        told: tuple[Any, ...] = ()
+        values: list[Term] = []
+        addresses = [o for o in operands if isinstance(o, Mem)]
+        if instruction.opcode in _SPACE_MAY_DIFFER and len(addresses) == 1 and operands:
+            target = self._target(path, instruction, 0)
+            told = (target.space,)
+            modifiers = tuple(m for m in modifiers if m not in SPACE_WORDS)
+            values.append(target.place)
+            operands = tuple(o for o in operands if o is not addresses[0])
+        plain = instruction._replace(guard=None, operands=operands)
+        values.extend(path.get(r) for r in isa.uses(plain) if isinstance(r, Reg))
+        widths = tuple(self.evaluator.width(r) for r in defs(instruction))
+        what = (instruction.opcode, modifiers, told, tuple(map(shape, operands)), widths)
+        return what, tuple(values)

@@ -1,0 +1,117 @@
+"""Terms where some conditions hold: simplified, with equal terms in place, with choices decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ptxsw.analysis.equation import Solved, solved
+from ptxsw.emulator.node import Term, walk_until
+from ptxsw.emulator.substitution import substitute
+from ptxsw.emulator.terms import Terms
+from ptxsw.validate.choices import choosing_conditions
+from ptxsw.validate.condition_facts import ConditionFacts
+from ptxsw.validate.conditions import assumed
+
+MAX_SIZE = 3000
+"""Nodes of a term that is looked into."""
+_MAX_MORE = 8  # conditions that are learned beside others
+
+
+class Simplifier:
+    """What conditions make of terms of one table, without the solver."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self._nothing = ConditionFacts(terms, ())
+        self._facts: dict[tuple[Term, ...], ConditionFacts] = {}
+        self._choices: dict[Term, frozenset[Term]] = {}
+        self._settled: dict[tuple[Term, ...], tuple[Term, ...]] = {}
+        self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
+        self._looked_at: set[Term] = set()  # for conditions in them,
+        self._deciding: set[Term] = set()  # which these have
+        self._equations: dict[tuple[Term, ...], tuple[Solved, ...]] = {}
+
+    def facts(self, given: tuple[Term, ...]) -> ConditionFacts:
+        """What conditions tell without the solver."""
+        facts = self._facts.get(given)
+        if facts is None:
+            facts = self._facts[given] = self._learned(given)
+        return facts
+
+    def _learned(self, given: tuple[Term, ...]) -> ConditionFacts:
+        """The same, built on what some conditions fewer have told."""
+        for more in range(1, min(len(given), _MAX_MORE) + 1):
+            before = self._facts.get(given[:-more])
+            if before is not None:
+                return ConditionFacts(self.terms, given[-more:], before)
+        return ConditionFacts(self.terms, given, self._nothing)
+
+    def simplified(self, term: Term, given: tuple[Term, ...]) -> Term:
+        """A term in which conditions that are known to be true or false are replaced by that."""
+        if not given or term.kind == "const" or term.size > 20 * MAX_SIZE:
+            return term
+        memo = self._memos.setdefault(given, {})
+        facts = self.facts(given)
+
+        def leaf(node: Term) -> Term | None:
+            if node not in decides:
+                return node
+            if node.width != 1:
+                return None
+            truth = facts.truth(node)
+            return None if truth is None else self.terms.const(int(truth), 1)
+
+        decides = self._deciding
+        for node in walk_until(self._looked_at, term):
+            self._looked_at.add(node)
+            own = node.width == 1 and node.kind != "const"
+            if own or not decides.isdisjoint(node.args):
+                decides.add(node)
+        return substitute(self.terms, term, leaf, memo)
+
+    def by_equations(self, term: Term, given: tuple[Term, ...]) -> Term:
+        """A term with what conditions tell to be equal put in its place."""
+        if given not in self._equations:
+            self._equations[given] = tuple(self._solved(given))
+        for equation in self._equations[given]:
+            term = equation(term)
+        return term
+
+    def _solved(self, given: tuple[Term, ...]) -> Iterator[Solved]:
+        """The equations among some conditions, solved for a term each."""
+        for condition in given:
+            if condition.kind != "eq" or any(not t.args for t in condition.args):
+                continue
+            sides = [self.simplified(t, given) for t in condition.args]
+            newest = sorted(sides, key=lambda t: t.id, reverse=True)
+            solution = solved(self.terms, *newest) or solved(self.terms, *newest[::-1])
+            if solution is not None:
+                yield solution
+
+    def settled(self, given: tuple[Term, ...]) -> tuple[Term, ...]:
+        """Conditions, and what those come to in which the others decide a choice: that an index
+        does not wrap may mean something else on each of two ways."""
+        more = self._settled.get(given)
+        if more is None:
+            more, facts = given, self.facts(given)
+            for condition in given:
+                truths = {choice: facts.truth(choice) for choice in self._choices_in(condition)}
+                sides = {
+                    choice: self.terms.const(int(truth), 1)
+                    for choice, truth in truths.items()
+                    if truth is not None
+                }
+                if sides:
+                    told = substitute(self.terms, condition, sides.get, {})
+                    more = assumed(more, told, self.terms)
+            self._settled[given] = more
+        return more
+
+    def _choices_in(self, condition: Term) -> frozenset[Term]:
+        """By what values are chosen in a condition."""
+        choices = self._choices.get(condition)
+        if choices is None:
+            small = condition.size <= MAX_SIZE
+            choices = choosing_conditions(condition) if small else frozenset()
+            self._choices[condition] = choices
+        return choices
