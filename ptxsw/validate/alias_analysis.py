@@ -14,7 +14,8 @@ from ptxsw.emulator.memory import Aliasing
 from ptxsw.emulator.node import OPAQUE, Term, ones, split, walk
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
-from ptxsw.validate.chain import Base, Bytes, based, byte_distance
+from ptxsw.validate.chain import Base, Bytes, based, bytes_behind, in_space
+from ptxsw.validate.history import ADDRESS, NARROW
 
 
 class Bounds(Protocol):
@@ -78,11 +79,13 @@ class AliasAnalysis:
 
     # ------------------------------------------------------------ where bytes lie
 
-    def distance(self, a: Term, b: Term, given: Sequence[Term]) -> int | None:
-        """`a - b` in bytes where it is one number, read as signed, by what bounds tell, too."""
-        known = byte_distance(a, b)
+    def distance(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> int | None:
+        """How many bytes behind the second the first begins, of two in one space, where that is
+        one number: by what bounds tell, too."""
+        known = bytes_behind(a, b)
         if known is None and self.bounds is not None:
-            return self.bounds.distance(a, b, tuple(given))
+            known = self.bounds.distance(a.place, b.place, tuple(given))
+            return known if known is None else in_space(a.space, known)
         return known
 
     def apart(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> bool:
@@ -100,12 +103,15 @@ class AliasAnalysis:
             return False  # the generic address may lie in the other's window
         if a.place.width != b.place.width:
             return False
-        distance = byte_distance(a.place, b.place)
+        distance = bytes_behind(a, b)
         if distance is not None:
             return distance >= b.size or -distance >= a.size
         if self.bounds is not None and self.bounds.apart(a, b, tuple(given)):
             return True
-        key = (self._terms.sub(a.place, b.place), b.size, a.size)
+        apart = self._terms.sub(a.place, b.place)
+        if a.space in NARROW and apart.width > ADDRESS:
+            apart = self._terms.extract(apart, 0, ADDRESS)
+        key = (apart, b.size, a.size)
         claims = self._claims.get(key)
         if claims is None:
             claims = self._claims[key] = self._apart_claims(*key)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.terms import Terms
-from ptxsw.validate.history import Layer, Written, add, joined, written_out
+from ptxsw.validate.history import ADDRESS, NARROW, Layer, Written, add, joined, written_out
 
 Base = tuple[str, int, tuple[tuple[Term, int], ...]]
 """What addresses are built on: space, width, and a sum without its constant."""
@@ -53,6 +53,17 @@ def byte_distance(a: Term, b: Term) -> int | None:
         return None
     (constant, items), (other, others) = split(a), split(b)
     return wrapped(constant - other, a.width) if items == others else None
+
+
+def bytes_behind(a: Bytes, b: Bytes) -> int | None:
+    """The same of the places of two accesses to one space."""
+    distance = byte_distance(a.place, b.place)
+    return distance if distance is None else in_space(a.space, distance)
+
+
+def in_space(space: str, distance: int) -> int:
+    """How far bytes of a space lie apart whose addresses do so."""
+    return wrapped(distance, ADDRESS) if space in NARROW else distance
 
 
 def based(part: Bytes) -> tuple[Base, int]:

@@ -17,6 +17,11 @@ from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.terms import Terms
 
+NARROW = frozenset({"shared", "local"})
+"""Spaces whose addresses have 32 bits: of a wider register the low ones count (manual 6.4.1)."""
+ADDRESS = 32
+"""Bits of an address in such a space."""
+
 Written = tuple[str, Term, int, Term, Term]
 """The space, place and size of a store, its value and its guard."""
 
@@ -78,7 +83,8 @@ def _layer(store: Written) -> Layer:
     space, place, _, value, guard = store
     constant, items = split(place)
     begin = at = wrapped(constant, place.width)
-    if abs(at) >= 1 << (place.width - 2):
+    width = ADDRESS if space in NARROW else place.width
+    if abs(at) >= 1 << (width - 2):
         begin, at, items = 0, 0, ((place, 1),)  # so far off that offsets might wrap
     pieces: dict[int, Term] = {}
     work = [value]

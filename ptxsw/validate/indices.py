@@ -24,6 +24,7 @@ from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.trace import Access
 from ptxsw.validate.alias_analysis import AliasAnalysis
 from ptxsw.validate.chain import Bytes
+from ptxsw.validate.history import ADDRESS, NARROW
 from ptxsw.validate.lanes import KernelLanes
 from ptxsw.validate.prover import Prover
 
@@ -176,6 +177,7 @@ def _miss(sums: ExactSums, a: Bytes, b: Bytes) -> bool:
         return False
     distance = sums.polynomial(a.place) - sums.polynomial(b.place)
     least, most = sums.grid.span(distance)
-    if not all(map(sums.grid.is_shared, distance.atoms)) or not -FARTHEST < least < most < FARTHEST:
+    farthest = 1 << ADDRESS - 1 if a.space in NARROW else FARTHEST
+    if not all(map(sums.grid.is_shared, distance.atoms)) or not -farthest < least < most < farthest:
         return False
     return sums.holds(distance * -1 + b.size) or sums.holds(distance + a.size)

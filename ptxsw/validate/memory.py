@@ -19,7 +19,7 @@ from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.alias_analysis import AliasAnalysis
-from ptxsw.validate.chain import Base, Bytes, Link, Store, based, byte_distance
+from ptxsw.validate.chain import Base, Bytes, Link, Store, based, bytes_behind
 from ptxsw.validate.history import Written, joined
 from ptxsw.validate.loaded_values import CONSTANT
 
@@ -124,7 +124,7 @@ class Memory:
                 continue
             distance = None
             if store.target.space == source.space:
-                distance = self.aliases.distance(source.place, store.target.place, given)
+                distance = self.aliases.distance(source, store.target, given)
             if distance is None:
                 return self._unknown(stores[: at + 1], epoch, source, given)
             return self._covered(stores, at, epoch, source, distance, given, depth + 1)
@@ -185,7 +185,7 @@ class Memory:
         for store in stores:
             target, value = store.target, store.value
             if self._overlaps(source, store):
-                distance = byte_distance(source.place, target.place)
+                distance = bytes_behind(source, target)
                 assert distance is not None and source.size == 1
                 target, value = source, self.terms.extract(value, 8 * distance, 8)
             elif self._is_near(source, target):
@@ -196,13 +196,13 @@ class Memory:
     def _is_near(self, source: Bytes, target: Bytes) -> bool:
         """Is it known how far apart the two are?"""
         near = source.space == target.space
-        return near and byte_distance(source.place, target.place) is not None
+        return near and bytes_behind(source, target) is not None
 
     def _overlaps(self, source: Bytes, store: Store) -> bool:
         """Does a store surely write some of the bytes?"""
         if not self._is_near(source, store.target):
             return False
-        distance = byte_distance(source.place, store.target.place)
+        distance = bytes_behind(source, store.target)
         assert distance is not None
         return -source.size < distance < store.target.size
 

@@ -195,6 +195,8 @@ class Runner:
         if instruction.guard is None:
             return self._true
         value = path.get(instruction.guard.reg)
+        if value.width != 1:
+            raise GiveUp("a guard is no predicate")
         return self._terms.not_(value) if instruction.guard.negated else value
 
     def run(self, path: Path, instruction: Instruction, index: int) -> None:

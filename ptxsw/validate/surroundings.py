@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxsw.ir import Directive, Function, Label, Module, Reg, Variable
+from ptxsw.ir import Directive, Function, Instruction, Label, Module, Reg, Variable
 from ptxsw.validate.layout import declared_alike
 
 _LIMIT = "maxnreg"
 _THREADS, _REGISTERS = 1024, 65536  # of a block, at most
+_FOR_DEBUGGERS = frozenset({"section", "file", "loc", "@@DWARF"})
+_USED_BYTES = "used_bytes_mask"
 _SPILLING = '.pragma "enable_smem_spilling";'
 
 
@@ -29,15 +31,26 @@ def _modules(a: Module, b: Module, kernel: Function, *, permuted: bool) -> str |
         return "the versions or targets of the modules differ"
     if not _alike(a, a.variables, b, b.variables, permuted=permuted):
         return "the variables of the modules differ"
+    if _of_modules(a) != _of_modules(b):
+        return "the directives of the modules differ"
     called = [[m.source.slice(f.span) for f in m.functions if f.kind == "func"] for m in (a, b)]
     if called[0] != called[1]:
         return "functions that the kernels may call differ"
     return None if kernel.kind == "entry" else "only kernels are compared, not functions"
 
 
+def _of_modules(module: Module) -> list[str]:
+    """What a module says beside functions and variables, as `.alias` does; not what is told to
+    debuggers."""
+    told = (d for d in module.directives if d.name not in _FOR_DEBUGGERS)
+    return [module.source.slice(directive.span) for directive in told]
+
+
 def _headers(first: Function, second: Function) -> str | None:
     if [_variable(v) for v in first.params] != [_variable(v) for v in second.params]:
         return "the parameters of the kernels differ"
+    if first.linkage != second.linkage:
+        return "the linkage of the kernels differs"
     kept = [[d for d in f.directives if d[0] != _LIMIT] for f in (first, second)]
     if kept[0] != kept[1]:
         return "the directives of the kernels differ"
@@ -63,6 +76,8 @@ def _bodies(
 ) -> str | None:
     if not _same_directives(_directives(a, first), _directives(b, second)):
         return "the directives in the kernels differ"
+    if _masked(a, first) != _masked(b, second):
+        return "a pragma says which bytes of a load are used, and that load may have changed"
     kept = [[v for v in f.body.variables if v.space != "reg"] for f in (first, second)]
     if not _alike(a, kept[0], b, kept[1], permuted=permuted):
         return "the variables of the kernels differ"
@@ -101,6 +116,22 @@ def _directives(module: Module, function: Function) -> list[str]:
     """Pragmas, branch targets, prototypes, as written."""
     directives = [s for s in function.body.statements if isinstance(s, Directive)]
     return [module.source.slice(directive.span) for directive in directives]
+
+
+def _masked(module: Module, function: Function) -> list[object]:
+    """All instructions of a body in which pragmas say that some bytes of the load behind them are
+    not used, and so may be anything, or lie where nothing can be read; nothing of other bodies."""
+    told: list[object] = []
+    masks = 0
+    for statement in function.body.statements:
+        if isinstance(statement, Instruction):
+            told.append((statement.opcode, statement.modifiers, statement.operands))
+        elif isinstance(statement, Directive):
+            text = module.source.slice(statement.span)
+            if _USED_BYTES in text:
+                told.append(text)
+                masks += 1
+    return told if masks else []
 
 
 def _same_directives(old: list[str], new: list[str]) -> bool:

@@ -1,0 +1,78 @@
+"""What stands around the instructions of two kernels, or says how one of them is to be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxsw.parser import parse
+from ptxsw.pipeline import Options, optimize
+from ptxsw.validate import Outcome, Proved, Unproved, validate
+from tests.heads import head
+
+KERNEL = """
+.visible .entry k(.param .u64 .ptr .global .align 16 a, .param .u64 .ptr .global .align 16 b)
+{
+.reg .b32 %r<9>;
+.reg .b64 %rd<9>;
+ld.param.u64 %rd1, [a];
+ld.param.u64 %rd2, [b];
+mov.u32 %r1, %tid.x;
+mul.wide.u32 %rd3, %r1, 32;
+add.s64 %rd4, %rd1, %rd3;
+add.s64 %rd5, %rd2, %rd3;
+ld.global.b32 %r2, [%rd4];
+.pragma "nounroll";
+ld.global.b32 %r3, [%rd4+4];
+ld.global.b32 %r4, [%rd4+64];
+st.global.b32 [%rd5], %r2;
+st.global.b32 [%rd5+4], %r3;
+st.global.b32 [%rd5+64], %r4;
+ret;
+}
+"""
+MASKED = KERNEL.replace('"nounroll"', '"used_bytes_mask 0x1"')
+FUNCTIONS = """
+.visible .func f { ret; }
+.visible .func g { trap; }
+.visible .func h;
+.alias h, f;
+"""
+
+
+def judged(before: str, after: str) -> Outcome:
+    old, new = (parse(head("8.3") + text) for text in (before, after))
+    return validate((old, old.kernels[0]), (new, new.kernels[0]))
+
+
+@pytest.mark.parametrize("linkage", ["", ".weak "])
+def test_who_else_sees_a_kernel_must_not_change(linkage: str) -> None:
+    """A kernel that is no longer visible cannot be launched."""
+    assert judged(KERNEL, KERNEL) == Proved()
+    other = judged(KERNEL, KERNEL.replace(".visible ", linkage))
+    assert other == Unproved("the linkage of the kernels differs")
+
+
+def test_what_a_name_stands_for_must_not_change() -> None:
+    calling = FUNCTIONS + KERNEL.replace("ret;\n}", "call h;\nret;\n}")
+    assert judged(calling, calling) == Proved()
+    other = judged(calling, calling.replace("h, f", "h, g"))
+    assert other == Unproved("the directives of the modules differ")
+
+
+def test_a_mask_of_used_bytes_stays_with_its_load() -> None:
+    """The pragma speaks of the next load, whose other bytes may be anything."""
+    assert judged(MASKED, MASKED) == Proved()
+    pragma = '.pragma "used_bytes_mask 0x1";\n'
+    moved = MASKED.replace(pragma, "").replace("ld.global.b32 %r2", f"{pragma}ld.global.b32 %r2")
+    merged = MASKED.replace("b32 %r2, [%rd4]", "v2.b32 {%r2, %r3}, [%rd4]")
+    merged = merged.replace("ld.global.b32 %r3, [%rd4+4];\n", "")
+    for other in (moved, merged, MASKED.replace("%r4, [%rd4+64]", "%r4, [%rd4+4]")):
+        assert "which bytes of a load are used" in str(judged(MASKED, other))
+
+
+def test_loads_with_masks_are_left_alone() -> None:
+    force = Options(mode="force", rewrites=("vectorize",))
+    text = head("8.3") + KERNEL
+    assert "ld.global.v2.b32" in optimize(text, force).text
+    masked = head("8.3") + MASKED
+    assert optimize(masked, force).text == masked
