@@ -52,6 +52,7 @@ class Progress(Struct):
     weighed: int = 0  # of the states; all of these are kept
     scales: Scales | None = None
     decision: Decision | None = None  # where there was something to weigh
+    no_room: str | None = None  # why no value may be held longer; empty where that may be
 
     @property
     def is_measured(self) -> bool:

@@ -9,7 +9,7 @@ Each kernel is taken out of its module first: kernels know nothing of each other
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -69,9 +69,12 @@ class Passes:
         block: tuple[int, int, int] | None = None,
         *,
         stand_in: Rewrite | None = None,
+        registers: Mapping[str, int] | None = None,
     ) -> None:
         """`block` are the threads of a block along x, y and z, where they are known. A `stand_in`
-        takes the place of the rewrite of its name; what it writes is not checked."""
+        takes the place of the rewrite of its name; what it writes is not checked. `registers` are
+        those that ptxas takes for kernels as they are, by name."""
+        self._registers = registers or {}
         self._options, self._arch, self._block = options, arch, block
         self._stand_in = stand_in
         self._rewrites = tuple(
@@ -136,6 +139,10 @@ class Passes:
                 behind = [one.name for one in rewrites].index(wrong)
                 wrong = yield from self._send_through(rewrites[behind:], each, wrong)
             assert all(state.checked for state in each.states)
+            if each.decision is None and each.no_room:
+                from ptxsw.cost.decide import PTXAS, Decision
+
+                each.decision = Decision(False, PTXAS, each.no_room)
             each.rest()
         return each
 
@@ -150,7 +157,8 @@ class Passes:
             wrong = None
             if auto and one.name == REGISTERS:  # for the text that is kept
                 wrong = yield from self._weigh(each)
-            attempt = None if wrong or one.name == given_up else self._find(one, each)
+            left_out = one.name == given_up or (yield from self._left_out(one, each))
+            attempt = None if wrong or left_out else self._find(one, each)
             if attempt is not None:
                 each.attempts.append(attempt)
             if attempt is not None and attempt.changes:
@@ -167,6 +175,40 @@ class Passes:
         return (yield from self._weigh(each)) if auto else None
 
     # ------------------------------------------------------------ finding
+
+    def _left_out(self, one: Rewrite, each: Progress) -> Generator[Question, Answered, bool]:
+        """Mode auto: does a rewrite hold values longer, of a kernel that has no register left?"""
+        if self._options.mode != "auto" or not one.requires.holds_longer:
+            return False
+        if each.no_room is None:
+            each.no_room = (yield from self._no_room(each)) or ""
+        return bool(each.no_room)
+
+    def _no_room(self, each: Progress) -> Generator[Question, Answered, str | None]:
+        """Why a kernel has no register left; None where it may have. ptxas is asked about texts
+        alone that hold many, unless it is known already or a measurement has chosen."""
+        from ptxsw.toolchain import held_registers, tuned
+
+        arch, excerpt = self._arch or "", each.excerpt
+        text = excerpt.module.source.slice(excerpt.function.span)
+        if not held_registers.is_crowded(text.encode()) or tuned.find(text, arch) is not None:
+            return None
+        from ptxsw.cost.combined import Question
+        from ptxsw.cost.counted import NotCounted
+        from ptxsw.cost.occupancy import no_room
+        from ptxsw.rewrites.weighing import cannot_count
+
+        if cannot_count(self._arch):
+            return None
+        registers = self._registers.get(excerpt.name)
+        if registers is None:
+            asked = arch if arch.startswith("sm_") else str(plain_name(arch))
+            with each.budget.paused():
+                answer = yield Question((excerpt.module,), excerpt.name, asked)
+            if isinstance(answer, NotCounted):
+                return None
+            registers = answer[0].registers
+        return no_room(arch, registers)
 
     def _find(self, one: Rewrite, each: Progress) -> Attempt | None:
         """What a rewrite has to say of a kernel."""

@@ -199,10 +199,25 @@ def optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
         arch=call.arch,
     )
     result = pipeline.optimize(
-        call.text, options, call.name, watch=teller, jobs=call.jobs, keep=call.keep
-    )
+        call.text, options, call.name, watch=teller, jobs=call.jobs, keep=call.keep,
+        registers=_registers(call.cubin),
+    )  # fmt: skip
     changed = None if result.text == call.text else result.text.encode("ascii")
     return Answer(changed, json.dumps(to_json(result.report)).encode())
+
+
+def _registers(path: str) -> dict[str, int]:
+    """The registers of a thread of each kernel in a cubin; none where it cannot be read."""
+    if not path:
+        return {}
+    from ptxsw.cost import cubin
+
+    try:
+        with open(path, "rb") as file:
+            functions = cubin.read(file.read()).functions
+    except (OSError, cubin.BadCubin):
+        return {}
+    return {function.name: function.registers for function in functions if function.entry}
 
 
 if __name__ == "__main__":

@@ -156,6 +156,8 @@ def _optimization(kernel: Kernel, draw: Draw, title: Callable[[str], str]) -> It
         yield f"{lead}{kernel.choice.reason}{end}"
     if kernel.decision is not None and kernel.decision.kept:
         yield f"{lead}kept {kernel.decision.reason}{end}"
+    elif kernel.decision is not None and not kernel.refusals:
+        yield f"{lead}left as it is: {kernel.decision.reason}{end}"
     for loop in kernel.loops or ():
         what = "is uniform" if loop.reason is None else f"stays: {loop.reason}"
         yield f"{lead}the loop at line {loop.line} {what}{end}"

@@ -26,17 +26,17 @@ _BY_NC = Requires(
 _WIDE = ("div.u64", "div.s64", "rem.u64", "rem.s64", "mul.lo.u64", "mul.lo.s64")
 _VECTORS = ("ld.global", "ld.local", "ld.shared", "st.global", "st.local", "st.shared")
 _CARRIED = ("ld.global", "ld.shared", "st.")
-_SHORTER = Requires(words=("ld.", "st."), shorter_code=True)
+_SHORTER = Requires(words=("ld.", "st."), shorter_code=True, holds_longer=True)
 
 REWRITES: tuple[Rewrite, ...] = (
     Deferred("memory-spaces", _GENERIC),
     Deferred("narrowing", Requires(words=_WIDE)),
     Deferred("read-only-loads", _BY_NC, needs_ptxas=True),
-    Deferred("scalar-replacement", Requires(words=_CARRIED), needs_ptxas=True),
-    Deferred(LOAD_ELIMINATION),
+    Deferred("scalar-replacement", Requires(words=_CARRIED, holds_longer=True), needs_ptxas=True),
+    Deferred(LOAD_ELIMINATION, Requires(holds_longer=True)),
     Deferred(UNIFORM_LOOPS, FOR_SHUFFLES),
     Deferred(SHUFFLE, FOR_SHUFFLES),
-    Deferred("vectorize", Requires(words=_VECTORS)),
+    Deferred("vectorize", Requires(words=_VECTORS, holds_longer=True)),
     Deferred("bank-conflicts", Requires(words=(".shared",))),
     # Behind others, from which a loop that stands twice hides its accesses. A second loop takes
     # registers that only ptxas can count.

@@ -34,6 +34,7 @@ class Requires(Struct, frozen=True):
     shorter_code: bool = (
         False  # what ptxas makes more instructions of is put back in mode force, too
     )
+    holds_longer: bool = False  # values: mode auto leaves kernels alone that have no register left
 
     def missing(self, module: Module) -> str | None:
         """Why no kernel of the module can be rewritten; None where some may be."""

@@ -30,6 +30,11 @@ _VALUED = {
 _INFORMING = {
     "--help", "-h", "--version", "-V", "--list-arch", "-arch-ls", "--list-version", "-version-ls",
 }  # fmt: skip
+_HARMLESS = {
+    "--disable-warnings", "--generate-line-info", "--verbose", "--warn-on-double-precision-use",
+    "--warn-on-local-memory-usage", "--warn-on-spills", "-O3", "-lineinfo", "-m64", "-v", "-w",
+    "-warn-double-usage", "-warn-lmem-usage", "-warn-spills",
+}  # fmt: skip
 _LONG = {
     "-arch": "--gpu-name",
     "-o": "--output-file",
@@ -66,6 +71,7 @@ class CommandLine:
         self.output: str | None = None
         self._output_index = -1
         self.debug = False
+        self.steers_code = False  # an option may change the code that is made for `arch`
         self._read()
 
     @property
@@ -113,12 +119,15 @@ class CommandLine:
                 self.debug = True
             case "--opt-level":
                 self.debug = self.debug or value == "0"
+                self.steers_code = self.steers_code or value != "3"
             case "--input-as-string":
                 self.inputs.append(Input(index, value, is_text=True))
             case "-O0":
                 self.debug = True
             case long if long in _INFORMING:
                 self.informing = True
+            case long:
+                self.steers_code = self.steers_code or long not in _HARMLESS
 
 
 def _exchange(arguments: list[str], index: int, old: str, new: str) -> None:

@@ -92,10 +92,11 @@ class Job:
         from ptxsw.toolchain import subprocess_guard as subprocess_guard
         from ptxsw.toolchain.jobs import Jobs
 
+        cubin = self._cubin_of_original(text)
         jobs = Jobs(os.environ, len(text))
         timeout = self._settings.timeout
         try:
-            request = self._request(text, display, jobs.count)
+            request = self._request(text, display, jobs.count, cubin)
             reply = server_client.call(request, self._state, timeout, os.environ)
             if reply is None:
                 reply = subprocess_guard.call(lambda tell: self._perform(request, tell), timeout)
@@ -110,14 +111,34 @@ class Job:
             raise subprocess_guard.Lost("the answer was damaged")
         return answer
 
-    def _request(self, text: bytes, display: str, jobs: int) -> CallRequest:
+    def _cubin_of_original(self, text: bytes) -> str:
+        """The path of what ptxas makes of a text as it is, where that is asked first: mode auto
+        will leave a text alone most of whose kernels take all registers, and then this is what is
+        wanted; nothing otherwise. Ends as ptxas does where that refuses the text."""
+        from ptxsw.toolchain.jobs import LONG
+
+        settings, line, target = self._settings, self._line, self._target
+        asked = settings.mode == "auto" and target.called == "ptxas" and not settings.strict
+        if not asked or len(text) <= LONG or len(line.inputs) != 1 or line.steers_code:
+            return ""
+        from ptxsw.toolchain.held_registers import mostly_crowded
+
+        path = line.output or line.default_output
+        if path is None or not mostly_crowded(text):
+            return ""
+        target.done = target.run()
+        if target.done.status != 0:
+            target.replace_us()
+        return os.path.abspath(path)
+
+    def _request(self, text: bytes, display: str, jobs: int, cubin: str) -> CallRequest:
         circumstances, store = "", ""
         if self._store is not None:
             circumstances, store = cache.key(*self._circumstances()), self._store.directory
         return CallRequest(
             text, display, self._line.arch, jobs,
             self._target.path if self._target.called == "ptxas" else "",
-            store, circumstances, lines=self._settings.report is not None,
+            store, circumstances, lines=self._settings.report is not None, cubin=cubin,
         )  # fmt: skip
 
     def _perform(self, request: CallRequest, tell: Callable[[bytes], None]) -> None:
@@ -159,6 +180,7 @@ class Job:
             self._target.replace_us()
         values = self._values(changed)
         arguments = [self._target.called, *self._line.replace(values)]
+        self._target.done = None  # its output gives way
         done = run_captured(self._target.path, arguments, self._target.environ)
         if done.status == 0:
             self._target.log(f"rewritten in part: {fault}" if fault else "rewritten")

@@ -33,6 +33,7 @@ class Target:
         self.called: Final = called  # its own argv[0]
         self.arguments: Final = tuple(arguments)
         self.stdin = 0  # a descriptor with what was read from standard input, or 0
+        self.done: Finished | None = None  # what it has said, where its output is there already
         self._log: Final = log
         self._strict: Final = strict
 
@@ -41,7 +42,11 @@ class Target:
         return find.remember(os.environ, self.path)
 
     def replace_us(self) -> NoReturn:
-        """Becomes the real ptxas with the arguments it was given."""
+        """Becomes the real ptxas with the arguments it was given, or ends as it has ended."""
+        if self.done is not None:
+            from ptxsw.toolchain.process import end_as
+
+            end_as(self.done)
         # without the enums of `signal`, which take longer than all else here
         import _signal as signal  # type: ignore[import-not-found]
 

@@ -19,20 +19,29 @@ if TYPE_CHECKING:
 
 class Call:
     """What is asked of `optimize`: a text, the name to give it in reports, the architecture, how
-    many processes to use, and where kernels are kept."""
+    many processes to use, where kernels are kept, and the path of the cubin that ptxas made of the
+    text as it is, or nothing."""
 
     def __init__(
-        self, text: str, name: str, arch: str | None, jobs: int, keep: KernelCache | None
+        self,
+        text: str,
+        name: str,
+        arch: str | None,
+        jobs: int,
+        keep: KernelCache | None,
+        cubin: str = "",
     ) -> None:
         self.text: Final = text
         self.name: Final = name
         self.arch: Final = arch
         self.jobs: Final = jobs
         self.keep: Final = keep
+        self.cubin: Final = cubin
 
 
 class CallRequest:
-    """A call, and what has to be set up for it. `ptxas` is the one to ask, empty for that of the
+    """A call, and what has to be set up for it. `cubin` is what ptxas made of the text as it is,
+    empty where that is not known; `ptxas` is the one to ask, empty for that of the
     environment; `store` the directory where kernels are kept, empty for nowhere, under names that
     `circumstances` decide, with their `lines` or without."""
 
@@ -47,6 +56,7 @@ class CallRequest:
         circumstances: str,
         *,
         lines: bool,
+        cubin: str = "",
     ) -> None:
         self.text: Final = text
         self.name: Final = name
@@ -56,21 +66,22 @@ class CallRequest:
         self.store: Final = store
         self.circumstances: Final = circumstances
         self.lines: Final = lines
+        self.cubin: Final = cubin
 
     def fields(self) -> list[bytes]:
         return [
             self.text, os.fsencode(self.name), (self.arch or "").encode(), b"%d" % self.jobs,
             os.fsencode(self.ptxas), os.fsencode(self.store), self.circumstances.encode(),
-            b"1" if self.lines else b"",
+            b"1" if self.lines else b"", os.fsencode(self.cubin),
         ]  # fmt: skip
 
 
 def of_fields(fields: Sequence[bytes]) -> CallRequest:
     """The request that has these `fields`. Raises ValueError."""
-    text, name, arch, jobs, ptxas, store, circumstances, lines = fields
+    text, name, arch, jobs, ptxas, store, circumstances, lines, cubin = fields
     return CallRequest(
         text, os.fsdecode(name), arch.decode() or None, int(jobs), os.fsdecode(ptxas),
-        os.fsdecode(store), circumstances.decode(), lines=bool(lines),
+        os.fsdecode(store), circumstances.decode(), lines=bool(lines), cubin=os.fsdecode(cubin),
     )  # fmt: skip
 
 
@@ -79,8 +90,9 @@ def perform(request: CallRequest, optimize: Optimize, tell: Tell) -> None:
     if request.ptxas:
         os.environ["PTXSW_REAL_PTXAS"] = request.ptxas
     call = Call(
-        request.text.decode("ascii"), request.name, request.arch, request.jobs, _keep(request)
-    )
+        request.text.decode("ascii"), request.name, request.arch, request.jobs, _keep(request),
+        request.cubin,
+    )  # fmt: skip
     tell(encode(optimize(call, tell)))
 
 

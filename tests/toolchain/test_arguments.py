@@ -90,3 +90,22 @@ def test_options_files() -> None:
 def test_options_files_that_we_do_not_read(text: str) -> None:
     with pytest.raises(ValueError, match="self"):
         expand(["-optf", "self"], files(self=text))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "-m64", "-O3", "--opt-level 3", "-v -lineinfo", "--warn-on-spills -w", "-arch sm_90"],
+)
+def test_options_that_steer_no_code(line: str) -> None:
+    assert not CommandLine(["-arch=sm_80", *line.split(), "a.ptx", "-o", "a"]).steers_code
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-O1", "--opt-level 2", "-maxrregcount 32", "--maxrregcount=32", "-c",
+        "--fmad false", "-e main", "--unheard-of", "-dlcm=cg", "-Werror", "-split-compile 2",
+    ],
+)  # fmt: skip
+def test_options_that_may(line: str) -> None:
+    assert CommandLine(["-arch=sm_80", *line.split(), "a.ptx", "-o", "a"]).steers_code
