@@ -26,7 +26,7 @@ from ptxsw.rewrites.loop_counter import MORE, Counting, Index, LoopCounter, Unco
 
 ACCESSES = frozenset({"ld", "st", "atom", "red"})
 
-_FARTHEST = 1 << 23  # bytes that an access may add to its address in SASS
+_FARTHEST = 1 << 23  # bytes: the offset of a memory instruction in SASS is a signed 24-bit number
 _MOST_BASES = 12  # two registers each
 _INCREMENT = 2.0  # instructions of a sum of 64 bits
 
@@ -83,7 +83,11 @@ class Addresses:
         groups: dict[tuple[Term, int, Term, Term], list[_Address]] = {}
         for one in every:
             far = one.scale * one.index.constant + one.offset
+            # The new code multiplies by `mul.wide.u32`, and the test before the loop bounds what
+            # is added to an index by MORE.
             if 0 < one.scale < 1 << 31 and abs(far) < _FARTHEST and abs(one.index.constant) < MORE:
+                # Sign- and zero-extended indices share a base: behind the test every index lies
+                # from 0 to 2^31 - 1, where both extensions agree.
                 key = (one.base, one.scale, one.index.carried, one.index.stays)
                 groups.setdefault(key, []).append(one)
         largest = sorted(groups, key=lambda key: -len(groups[key]))[:_MOST_BASES]
@@ -106,7 +110,9 @@ class Addresses:
         before = self._cost.of(bases.moved, kept=kept)
         given = frozenset(read)
         left = self._cost.of(bases.moved, given, kept)
-        for at in sorted(read, reverse=True):  # addresses may share a product: all go, or none
+        # Start with a pointer for each and drop those that save no more than their own increment.
+        # Adding one by one would miss addresses that share a product: it goes only with the last.
+        for at in sorted(read, reverse=True):
             more = self._cost.of(bases.moved, given - {at}, kept)
             if more - left <= _INCREMENT:
                 given, left = given - {at}, more
@@ -153,6 +159,8 @@ class Addresses:
         first = members[0]
         parts = self._counting.parts(first.base)
         if split(first.index.stays)[1]:
+            # Signed even where the index is not: the test allows -MORE to MORE - 1 here, and only
+            # the whole index has to be positive.
             more = Extended(self._counting.sum(first.index.stays), "s")
             parts.append(AddressPart(first.scale, (more,)))
         return Base(
@@ -172,6 +180,8 @@ class Addresses:
             base = place.operand.base
             if isinstance(base, Reg) and place.index not in moved:
                 ats = written_at.get(base, [])
+                # The instruction becomes a move from the pointer. With a second writer, or under
+                # a guard, the register could hold something else at the access.
                 if len(ats) == 1 and self._cfg.instructions[ats[0]].guard is None:
                     products[ats[0]] = base
         return sorted(products.items())
@@ -200,6 +210,7 @@ class Addresses:
             times = wrapped(factor, 64)
             step += (AddressPart(times * by.factor, (*others, *by.values)) for by in grown)
             indices += () if index is None else (index,)
+        # Without a product it is a 64-bit sum of two instructions, as the pointer's own step is.
         if not any(part.kind == "mul" and not self.sums.stays(part) for part, _ in items):
             return None
         start = self._counting.parts(value)
@@ -227,5 +238,6 @@ class Addresses:
 
 
 def _plain_first(parts: Sequence[AddressPart]) -> tuple[AddressPart, ...]:
-    """With what needs no instruction of its own first."""
+    """The summands, those first that are a register as it is: a sum can start from it without an
+    instruction."""
     return tuple(sorted(parts, key=lambda p: not (p.factor == 1 and isinstance(p.only, str))))

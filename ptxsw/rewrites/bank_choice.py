@@ -35,6 +35,7 @@ SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 
 _WORD = 4  # bytes
 _SHIFTS = 6  # of each granule, from the first that reads above the row
+# Counted in what ptxas makes, always the most seen: auto must not take what might not pay.
 _ENTRY = 4  # instructions that ask once whether dynamic memory has whole rows; 2 for each array
 _PREDICATED = 12  # instructions of a block that ptxas may execute under a predicate
 _BRANCHES = 4  # instructions that enter and leave a block, where it does so no more
@@ -98,6 +99,8 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     known = dict[int, float]()
     before = _total(scene.before, stays, inf, known)
     shares = _shares(scene.before, stays, known)
+    # One winner for each granule and number of shifts, since these decide how many instructions
+    # an access takes more: wavefronts can be compared among equals only.
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
     for permutation in family(scene):
         banks, counted = Banks(permutation.bank_of()), dict[int, float]()
@@ -156,6 +159,9 @@ def family(scene: PermutationCosts) -> Iterator[Permutation]:
     """All permutations that are considered, those that keep most bytes together first."""
     widest = max(t.access.bytes for t in scene.before)
     for size in (size for size in GRANULES if size >= widest):
+        # This shift moves bit 7, the lowest one of the row's number, onto the lowest bit of the
+        # granule's number. A smaller shift would mix in bits that the permutation itself changes,
+        # and it would no longer be its own inverse.
         first = ROW.bit_length() - size.bit_length()
         shifts = range(first, first + _SHIFTS)
         pairs = ((a, b) for a in shifts for b in shifts if a < b)
@@ -193,7 +199,9 @@ def _serving(
 
 
 def _wavefronts(one: BankTraffic, banks: Banks, counted: dict[int, float]) -> float:
-    """Of an access; `counted` has those of others that want the same of these banks."""
+    """The wavefronts of an access; `counted` has those of earlier ones with the same requests."""
+    # Accesses that make the same requests share one object, which the traffic keeps alive: its
+    # identity is a cheap key, and cannot be given to another object meanwhile.
     number = id(one.passes)
     if number not in counted:
         counted[number] = one.wavefronts(banks)
@@ -297,5 +305,7 @@ def _short(cfg: Cfg, number: int) -> bool:
     """May ptxas have put a predicate on every instruction of a block, in place of a branch?"""
     block = cfg.blocks[number]
     before = cfg.predecessors[number]
+    # Such an arm of an `if` may grow past the length up to which ptxas predicates it, and then
+    # costs the branches besides.
     under = len(before) == 1 and len(cfg.blocks[before[0]].successors) == 2
     return under and block.end - block.start <= _PREDICATED

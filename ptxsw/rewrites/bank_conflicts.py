@@ -50,11 +50,14 @@ from ptxsw.rewrites.bank_choice import (
 )
 from ptxsw.rewrites.base import Kernel, Outcome
 
+# Their results could depend on where an array lies: that changes, since arrays get whole rows.
 _COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
 _STATIC = 48 * 1024  # bytes of arrays that a kernel may declare
 _ASKS_SIZE = (4, 1)  # the version of PTX that has %dynamic_smem_size
-_MILD = 2  # ways: what is left where rows are padded, for a block of another shape
+# A padded tile, such as `tile[32][33]`, may still have 2-way conflicts if the block has another
+# shape than the one it was padded for. That is not worth a line in the report.
+_MILD = 2
 
 
 class BankConflicts:
@@ -171,6 +174,7 @@ def _addresses(kernel: Kernel, arrays: Sequence[Variable]) -> frozenset[Reg]:
         grows = False
         for instruction in kernel.trace.cfg.instructions:
             new = set(defs(instruction)) - registers
+            # What an access returns is no shared address: storing one is refused (`_escape`).
             if new and instruction.opcode not in SIMPLE and _holds(instruction, registers, names):
                 registers |= new
                 grows = True
@@ -193,6 +197,8 @@ def _escape(
     names = {(a.name, a.scope) for a in arrays}
     if instruction.opcode in SIMPLE:
         values = [o for o in instruction.operands if not isinstance(o, Mem)]
+        # `ld` and `atom` begin with their destination. `_holds` skips destinations: disguised as
+        # a `mov` with an empty one, the instruction shows it the stored values alone.
         stored = values if instruction.opcode in ("st", "red") else values[1:]
         plain = instruction._replace(opcode="mov", modifiers=("b32",), operands=(None, *stored))  # type: ignore[arg-type]
         return "stores a shared address" if _holds(plain, set(tainted), names) else None
@@ -201,6 +207,7 @@ def _escape(
     if instruction.opcode in _COMPARES:
         return "compares a shared address"
     computes = not isa.effects(instruction.opcode, instruction.modifiers)
+    # Plain arithmetic only makes another tainted register; these hand the value to other threads.
     if computes and instruction.opcode not in ("shfl", "vote", "match", "redux", "mapa"):
         return None
     return "passes a shared address on"
@@ -228,6 +235,7 @@ def _grows_too_much(arrays: Sequence[Variable]) -> str | None:
             before = -(-before // align) * align + size
             after = -(-after // max(align, ROW)) * max(align, ROW) + -(-size // ROW) * ROW
     if after > before and any(array.is_dynamic for array in arrays):
+        # The launch has sized dynamic memory for the arrays as they were, perhaps to the limit.
         return "its arrays would grow, and the launch may have no room left for them"
     return "its arrays would take more than 48 KiB" if after > max(before, _STATIC) else None
 

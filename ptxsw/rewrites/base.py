@@ -31,10 +31,11 @@ class Requires(Struct, frozen=True):
     sm: int = 0
     sm_reason: str = ""
     words: tuple[str, ...] = ()
-    shorter_code: bool = (
-        False  # what ptxas makes more instructions of is put back in mode force, too
-    )
-    holds_longer: bool = False  # values: mode auto leaves kernels alone that have no register left
+    # Even mode force puts a kernel back if ptxas makes more instructions of the new text.
+    shorter_code: bool = False
+    # The rewrite makes values live longer: mode auto leaves kernels alone that have no register
+    # left.
+    holds_longer: bool = False
 
     def missing(self, module: Module) -> str | None:
         """Why no kernel of the module can be rewritten; None where some may be."""
@@ -79,8 +80,8 @@ class Kernel(Struct, frozen=True):
 
     @property
     def explains(self) -> bool:
-        """Is it told why rewrites that need ptxas leave things alone? They do with nearly every
-        load and loop: only who asks for them reads the reasons."""
+        """Does the report say why rewrites that need ptxas leave things alone? They leave nearly
+        every load and loop alone, so the reasons are listed only if rewrites are named."""
         return self.options.rewrites is not None
 
     def line(self, index: int) -> int:

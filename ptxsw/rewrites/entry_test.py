@@ -45,6 +45,7 @@ def grid_below(kernel: Kernel, accesses: Iterable[Access], bits: int | None) -> 
     terms = [term for term in unknowns(*wholes) if plain.is_parameter(term)]
     terms += map(plain.size_atom, BLOCKS)
     terms = sorted(set(terms), key=lambda term: term.id)
+    # A number that cannot reach the limit anyway needs no test.
     most = {t: (FARTHEST if t in pointers else 1 << bits) - 1 for t in terms}
     return Grid.of(kernel.trace, {t: n for t, n in most.items() if n < ones(t)}, holds)
 
@@ -76,6 +77,8 @@ def entry_test(
     if len(ranges) > _MOST_RANGES:
         return "a test would have to compare too many ranges"
     bases = dict.fromkeys((a.base, b.base) for a, b in pairs)
+    # Exact hulls first. If they give too many pairs to compare, one wider range for each pointer:
+    # the test then also fails for some ranges that do not meet, which is safe.
     for together in (_hulls, _one_hull):
         hulls = {
             base: together([r for r in ranges if r.base is base], grid)
@@ -113,6 +116,7 @@ def _one_hull(ranges: Sequence[Range], grid: Grid) -> list[Range]:
     negative, so the least factor of each is a bound from below. Needs are left out."""
     low = _outermost([one.low for one in ranges], min)
     high = _outermost([one.high for one in ranges], max)
+    # The wider bound could overflow 64 bits, and the comparison would be wrong.
     if grid.span(low)[0] < -FARTHEST or grid.span(high)[1] > FARTHEST:
         return _hulls(ranges, grid)
     return [Range(ranges[0].base, low, high, frozenset())]
@@ -137,6 +141,7 @@ def _least(a: Polynomial, b: Polynomial, grid: Grid) -> Polynomial | None:
 def _strongest(needs: Iterable[Polynomial], grid: Grid) -> list[Polynomial]:
     """Some of the needs, from which all follow."""
     strongest: list[Polynomial] = []
+    # Sorted, since sets differ in order from run to run and the text must not.
     for need in sorted(dict.fromkeys(needs), key=repr):
         if not proved(need, Facts(tuple(strongest)), grid):
             strongest = [other for other in strongest if not proved(other, Facts((need,)), grid)]

@@ -11,8 +11,10 @@ _PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | SPACES
 
 
 def hazard(instruction: Instruction, followed: bool) -> str | None:
-    """Why nothing may be carried past an instruction."""
+    """Why nothing may be carried past an instruction; `followed`: the trace has its address."""
     reason = _by_name(instruction.opcode, instruction.modifiers)
+    # Whoever carries a value compares its address with every followed access. Only what the trace
+    # could not follow has to be taken for an access to anything.
     return None if followed and reason == _ANYTHING else reason
 
 
@@ -21,10 +23,11 @@ _ANYTHING = "may access anything"
 
 @isa.by_name
 def _by_name(opcode: str, modifiers: tuple[str, ...]) -> str | None:
-    """The same of an access that is not followed."""
+    """Why nothing may be carried past an instruction whose address is not known."""
     if isa.row(opcode, modifiers) is None:
         return "is unknown and may do anything"
     effects = isa.effects(opcode, modifiers)
+    # A store that was put off until the loop ends would never be made.
     if opcode in ("ret", "exit", "trap"):
         return "may end the thread inside the loop"
     if effects & Effect.CALL:
@@ -33,6 +36,7 @@ def _by_name(opcode: str, modifiers: tuple[str, ...]) -> str | None:
         return "stands in the loop"
     if effects & (Effect.BARRIER | Effect.FENCE | Effect.ATOMIC | Effect.ASYNC):
         return "orders memory, or waits for others"
+    # Nobody writes these while the kernel runs.
     private = isa.space_named(opcode, modifiers) in ("param", "const")
     return _ANYTHING if effects & (Effect.READ | Effect.WRITE) and not private else None
 

@@ -29,6 +29,8 @@ class IterationCost:
         self._computes = frozenset(at for at, i in self._code.items() if kind(i) is Kind.COMPUTE)
         self._live_out = frozenset().union(*(live[target] for _, target in loop.exits))
         self._writers = writers(cfg.written, self._code)
+        # An add that reads one of these merges with it: `mul.wide` and `add` into IMAD.WIDE,
+        # `shl` and `add` into LEA.
         self._products = frozenset(
             r for at, i in self._code.items()
             if "wide" in i.modifiers or (i.opcode == "shl" and "b64" in i.modifiers)
@@ -58,6 +60,7 @@ class IterationCost:
         needed = self._needed(moved, given, kept)
         fused: set[Reg] = set()
         total = 0.0
+        # Backwards, so that a sum is met before the product that it absorbs.
         for at, instruction in reversed(self._code.items()):
             if at in needed and at not in given and at in self._computes:
                 total += self._weight(at, instruction, fused)
@@ -77,6 +80,9 @@ class IterationCost:
     def _needed(
         self, moved: frozenset[int], given: frozenset[int], kept: frozenset[str]
     ) -> set[int]:
+        # Dead code elimination as ptxas does it: accesses and branches are needed, and so is what
+        # they read. Which of several writers reaches a reader does not matter here: counting all
+        # errs alike before and after the change.
         work = [at for at in self._code if at not in self._computes]
         alive = self._live_out | {reg for reg in self._writers if reg.name in kept}
         work += [at for reg in alive for at in self._writers.get(reg, ())]
@@ -108,9 +114,10 @@ class IterationCost:
         if not wide and "wide" not in instruction.modifiers:
             return 1.0
         if fused.issuperset(self._defs[at]):
-            return 0.0
+            return 0.0  # counted with the sum that absorbs it
         if name in ("mul", "mad") and wide and "wide" not in instruction.modifiers:
             return _PRODUCT
+        # Other 64-bit operations take an instruction for each half.
         return 1.0 if name in ("cvt", "mul", "mad") else 2.0
 
 

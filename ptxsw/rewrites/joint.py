@@ -64,7 +64,7 @@ def refusal(kept: RefusedLoad) -> Refusal:
 
 
 def _decide(kernel: Kernel, judge: Legality) -> PlanDecision:
-    """What is asked for, less what is not considered."""
+    """The plan that the options ask for, without the rewrites that are not considered."""
     options = kernel.options
     uniform = UNIFORM_LOOPS in kernel.considered
     if SHUFFLE not in kernel.considered:

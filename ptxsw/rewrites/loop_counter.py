@@ -35,6 +35,7 @@ LIMIT = 1 << 30
 """An index is at most this in any iteration, and what is added to it less than a half of it: so all
 sums are below 2^31, read as signed numbers or not."""
 MORE = LIMIT // 2
+"""What is added to a carried index lies from -MORE up to MORE - 1."""
 
 _UNKNOWN = "the trip count of the loop is not known"
 
@@ -109,7 +110,7 @@ class Counting:
     # ------------------------------------------------------------ how far a loop goes
 
     def counter(self) -> LoopCounter:
-        """What falls from iteration to iteration until the loop ends. Raises Unfit."""
+        """What falls from iteration to iteration until the loop ends. Raises UncountedLoop."""
         reason = UncountedLoop(_UNKNOWN)
         for number in self._loop.blocks:
             again = self._again(number)
@@ -137,6 +138,8 @@ class Counting:
     def _ends_iterations(self, number: int) -> bool:
         """Does each iteration come to the end of a block, and go straight back to the header
         then?"""
+        # Nothing may be computed between: the condition speaks of registers as the next iteration
+        # begins.
         cfg, header = self._cfg, self._loop.header
         if not all(cfg.dominates(number, latch) for latch in self._loop.latches):
             return False
@@ -164,9 +167,11 @@ class Counting:
     def _until_equal(self, difference: Term) -> LoopCounter:
         """A loop that goes on until a difference is 0, which it comes to by equal steps."""
         step = _number(self._sums.step(difference))
+        # Only then does "a multiple of the step" mean the same modulo 2^32, and one `and` tests it.
         if not step or abs(step) & (abs(step) - 1):
             raise UncountedLoop("the step of the loop counter is not a power of two")
         terms = self._terms
+        # The loop asks at the end of an iteration; one step earlier is what it begins with.
         now = terms.sub(difference, terms.const(step, 32))
         left = terms.neg(now) if step > 0 else now
         size = abs(step)
@@ -182,6 +187,9 @@ class Counting:
         grows, falls = self._sums.step(a), self._sums.step(b)
         if grows is None or falls is None:
             raise UncountedLoop(_UNKNOWN)
+        # `a` and `b` are compared at the end of an iteration; `now` is the one that changes as
+        # the iteration begins. The tests ask that it starts on the right side of its end, and that
+        # there is room for one more step: so it cannot wrap past the end and go round forever.
         if _number(falls) == 0:
             now, step = terms.sub(a, grows), grows
             left = terms.sub(b, now)
@@ -210,7 +218,7 @@ class Counting:
         return [Compared("le.s32" if signed else "le.u32", self._plain(end), AddressSum((), LIMIT))]
 
     def _plain(self, term: Term) -> AddressSum:
-        """A sum of registers as they are when an iteration begins. Raises Unfit."""
+        """A sum of registers as they are when an iteration begins. Raises UncountedLoop."""
         if not all(atom in self._sums.registers for atom, _ in split(term)[1]):
             raise UncountedLoop("the loop counter is not a sum of registers")
         return self.sum(term)
@@ -218,7 +226,7 @@ class Counting:
     # ------------------------------------------------------------ indices
 
     def conditions(self, indices: Iterable[Index], counter: LoopCounter) -> tuple[Condition, ...]:
-        """What keeps the counter true, and all of these indices small. Raises Unfit."""
+        """What keeps the counter true, and all of these indices small. Raises UncountedLoop."""
         every = list(dict.fromkeys(indices))
         conditions = list(counter.conditions)
         for carried in dict.fromkeys(index.carried for index in every):
@@ -227,7 +235,7 @@ class Counting:
         return tuple(dict.fromkeys(conditions))
 
     def growth(self, carried: Term, counter: LoopCounter) -> Growth:
-        """What a carried index grows by in an iteration. Raises Unfit."""
+        """What a carried index grows by in an iteration. Raises UncountedLoop."""
         by = self._growth(self._sums.step(carried), counter.step)
         size = _number(counter.step)
         if size is not None:
@@ -236,7 +244,9 @@ class Counting:
         return Growth(by.constant, self.sum(counter.step))
 
     def _bounded(self, carried: Term, counter: LoopCounter) -> list[Condition]:
-        """Conditions that a carried index stays small, however often the loop goes round."""
+        """Conditions that a carried index stays small in every iteration. `index + left · growth`
+        never rises: what `left` falls by makes up for what the index grows by. So it is enough to
+        test the sum once, before the loop."""
         growth = self._growth(self._sums.step(carried), counter.step)
         register = self.register(carried)
         index = AddressSum(((register, 1),))
@@ -246,14 +256,14 @@ class Counting:
         ]
 
     def _growth(self, step: Term | None, by: Term) -> AddressSum:
-        """What an index grows by, at most, while the counter falls by 1. Raises Unfit."""
+        """What an index grows by, at most, while the counter falls by 1. Raises UncountedLoop."""
         if step is None:
             raise UncountedLoop("an index does not grow by the same amount in every iteration")
         number, size = _number(step), _number(by)
         if number is not None and size is not None:
             if number < 0:
                 raise UncountedLoop("an index decreases from one iteration to the next")
-            return AddressSum((), -(-number // size))
+            return AddressSum((), -(-number // size))  # rounded up: a bound from above
         if size is not None:
             constant, items = split(step)
             factors = [wrapped(f, 32) for _, f in items]
@@ -265,6 +275,7 @@ class Counting:
                 (t, f // size) for (t, _), f in zip(items, factors, strict=True)
             ])  # fmt: skip
             return self.sum(shared)
+        # Both steps are sums now, such as an index that moves by 2·n while the counter moves by n.
         for times in range(1, 9):
             if self._terms.scale(by, times) is step:
                 return AddressSum((), times)
@@ -275,11 +286,14 @@ class Counting:
         lowest: dict[tuple[Term, Term], int] = {}
         for index in indices:
             if split(index.stays)[1]:
+                # -MORE <= stays < MORE in one unsigned comparison of stays + MORE.
                 yield Compared(
                     "lt.u32",
                     self.sum(self._terms.add(index.stays, self._terms.const(MORE, 32))),
                     AddressSum((), 2 * MORE),
                 )
+            # A negative sum that is zero-extended is a huge address. Of several constants beside
+            # one register the lowest decides.
             if not index.signed and (split(index.stays)[1] or index.constant < 0):
                 key = (index.carried, index.stays)
                 lowest[key] = min(lowest.get(key, 0), index.constant)

@@ -24,6 +24,8 @@ def loop_place(cfg: Cfg, loop: Loop) -> LoopPlace | str:
     if start <= block.start <= end:
         return "the code before the loop stands between its blocks"
     last = cfg.instructions[block.end - 1]
+    # Lines before this branch are run exactly when the loop is entered. Before a conditional
+    # branch they would also be run by threads that skip the loop, and could fault there.
     if last.opcode == "bra" and last.guard is None:
         return LoopPlace(header.start, start, end, block.end - 1)
     falls = block.end == header.start == start
@@ -35,6 +37,8 @@ def loop_place(cfg: Cfg, loop: Loop) -> LoopPlace | str:
 def obstacle_to_loop_copy(kernel: Kernel, place: LoopPlace) -> str | None:
     """Why a loop may not stand twice, with threads that go either way; None where it may."""
     instructions = kernel.trace.cfg.instructions
+    # Threads of one warp may take different copies: `activemask` anywhere behind could then
+    # report other lanes than before, and a barrier would be reached by a part of the threads.
     if any(map(asks_convergence, instructions)):
         return "it would need a branch, and the kernel asks which lanes are active"
     body = instructions[place.start : place.end + 1]

@@ -79,6 +79,7 @@ class LoopRanges:
         pairs = dict.fromkeys(p for (at, _), p in self._pairs.items() if at in served)
         joined = _joined(self._level(pairs))
         tests = dict.fromkeys(test for together in joined for test in self._tests(together))
+        # How many iterations are left matters only if a distance changes from one to the next.
         moving = any(pair.approach.times for pair in pairs)
         counted = self._counter.conditions if moving else ()
         if len(tests) > _MOST_TESTS:
@@ -119,11 +120,13 @@ class LoopRanges:
             raise UncountedLoop(
                 "an address does not grow by the same number of bytes in every iteration"
             )
+        # A constant distance that missed would have been proved without a test.
         if not items:
             raise UncountedLoop("they overlap")
         at = wrapped(constant, 64)
         if abs(at) > _LARGEST:
             raise UncountedLoop("an offset is too large")
+        # The last byte of the store meets the first of the other access, or the other way round.
         return _Meeting(distance, self._approach(grown), 1 - store.bytes - at, one.bytes - 1 - at)
 
     def _approach(self, grown: Term) -> _Approach:
@@ -147,6 +150,9 @@ class LoopRanges:
 
     def _tests(self, pair: _Meeting) -> Iterator[Condition]:
         """That a distance stays out of a range until the loop ends."""
+        # The distance is a place on a circle of 2^64 bytes. If it grows, it is measured backwards
+        # from the end of the forbidden interval: so it always approaches from behind, and one
+        # unsigned comparison of how far it may still go is exact (docs/soundness.md).
         terms, times = self._sums.terms, pair.approach.times
         far = terms.sub(terms.const(pair.high, 64), pair.distance)
         if times <= 0:
@@ -161,6 +167,7 @@ class LoopRanges:
         nearer = -(-abs(times) // counter.step.value)
         last = counter.last - -(-pair.further // nearer)
         if pair.approach.of is not None:
+            # Both factors get half of the bits, so that nearer · of · left stays below 2^63.
             most = AddressSum((), 1 << min(LIMIT.bit_length() - 1, 31 - nearer.bit_length() // 2))
             of = self._counting.sum(pair.approach.of)
             yield Compared("le.u32", of, most)
@@ -168,7 +175,8 @@ class LoopRanges:
         yield Apart(distance, size, nearer, left, last, of)
 
     def _level(self, pairs: Iterable[_Meeting]) -> Iterator[_Meeting]:
-        """Distances that differ by steps of what they approach by, as the farthest of them."""
+        """Distances that differ by whole steps, such as those to the rows `a + n`, `a + 2·n` of a
+        loop that goes down by `n`, as one: the farthest of them, with as many steps `further`."""
         terms = self._sums.terms
         groups: dict[tuple[Term, _Approach], list[tuple[int, _Meeting]]] = {}
         for pair in pairs:

@@ -41,8 +41,11 @@ class LoopReuse(LoopStreams):
         """What can stay in registers, and why other reuse is left alone."""
         if not self.accesses or len(self.accesses) > _MOST_ACCESSES:
             return
+        # Exact sums and proofs are expensive: without a reader of the reasons they are skipped
+        # where fingerprints already show that no two accesses meet.
         if not self.kernel.explains and (not self.meeting or self._obstacle() is not None):
             return
+        # Stores first: a load of the same address is served by the register of the store.
         put_off = list(self._put_off())
         taken = {at for detail in put_off for at in (*detail.loads, *detail.stores)}
         reused = list(self._reused(taken))
@@ -67,6 +70,8 @@ class LoopReuse(LoopStreams):
         reason = place if isinstance(place, str) else obstacle_to_loop_copy(self.kernel, place)
         if isinstance(place, LoopPlace) and reason is None:
             self.ranges = ranges = LoopRanges(self.kernel, self.loop)
+            # `streams` is computed once and notes this reason only then; the second search notes
+            # all others again.
             self.reasons = {at: told for at, told in self.reasons.items() if told == INDEX_MAY_WRAP}
             more, left = parted(self.find())
             reason = ranges.reason
@@ -109,6 +114,7 @@ class LoopReuse(LoopStreams):
         for at, load in enumerate(streams):
             if load.access.kind != "load":
                 continue
+            # Where this load goes in the next iteration, `before` goes in this one.
             here = by_place[load.shape, load.place]
             ahead = by_place.get((load.shape, load.place + load.growth), ())
             earlier = _latest([o for when, o in here if when < at and self._fits(o, load)])
@@ -200,6 +206,8 @@ class LoopReuse(LoopStreams):
         for stream in members:
             self.reasons.pop(stream.index, None)
         order = [s.index for s in self._in_order() if s.index in own]
+        # A load that comes first reads what memory held before the loop, so that has to be loaded
+        # in front. The load's address is computed there, the last store's where the loop is left.
         loaded = bool(loads) and order[0] == loads[0].index
         computed = last.computed
         if loaded and loads[0].computed != last.computed:
@@ -235,6 +243,8 @@ class LoopReuse(LoopStreams):
         instructions = self.cfg.instructions
         blocks = [self.cfg.blocks[n] for n in self.loop.blocks]
         inside = [i for b in blocks for i in range(b.start, b.end)]
+        # Behind the loop the register must still hold what it held at the store. Its address
+        # stays, so one writer, run in every iteration, always writes the same.
         if isinstance(base, Reg):
             writers = [i for i in inside if base in defs(instructions[i])]
             if len(writers) > 1 or any(self.cfg.block_of[i] not in self.always for i in writers):
@@ -285,6 +295,7 @@ def _untold(refusal: Refusal, reason: str | None) -> Refusal:
 
 
 def _latest(streams: Sequence[Stream]) -> Stream | None:
-    """Of accesses to the same bytes, in order, the one that tells what they hold behind all."""
+    """Of accesses to the same bytes, in order, the one whose register has the bytes' last value:
+    the last store, or else the first load, since no load changes anything."""
     stores = [s for s in streams if s.access.kind == "store"]
     return stores[-1] if stores else next(iter(streams), None)

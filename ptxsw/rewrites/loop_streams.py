@@ -91,6 +91,7 @@ class LoopStreams:
         def holds(claim: Term, given: Iterable[Term]) -> bool:
             return isinstance(solver.prove(claim, given), Proved)
 
+        # A condition of one access alone may be false where another one is made.
         variants = [v.conditions for a in self.accesses for v in a.variants]
         given = frozenset.intersection(*variants) if variants else frozenset()
         conditions = sorted(given, key=lambda t: t.id)
@@ -167,15 +168,18 @@ class LoopStreams:
             return None
         (place,) = addresses
         own = self.cfg.name(self.header)
+        # A value that the loop changes in a way the trace has no formula for: in the next
+        # iteration the same term stands for something else.
         if any(n.origin is Origin.LOOP_VALUE and n.of[0] == own for n in walk(place)):
             return None
         whole = self.sums.polynomial(place)
         parted = whole.parted(self.count)
+        # An address such as k·k grows by another amount in each iteration.
         if parted is None or self.count in parted[0].atoms:
             return None
         for atom in whole.atoms - {self.count}:
             if self.count in walk(atom):
-                return None  # an index that may wrap
+                return None  # such as zext(i + k): not i + zext(k) where the index wraps
         return whole, parted[0]
 
     def _wraps(self, access: Access) -> bool:
@@ -198,6 +202,8 @@ class LoopStreams:
                 return None
             positions.append(index)
             wanted = (wanted - set(defs(instruction))) | uses(instruction)
+        # What is left is read from before the slice. If a block that only some iterations pass
+        # writes it, the slice would compute another address in front of the loop.
         elsewhere = {reg for reg in wanted if any(reg in d for d in self._sometimes)}
         if elsewhere or any(reg.scope for reg in wanted):
             return None
@@ -239,6 +245,8 @@ class LoopStreams:
         the iteration up to another."""
         if "nc" in one.access.instruction.modifiers:
             return None
+        # A store in a block that is passed sometimes counts as if it were always made: its rank
+        # says between which blocks it stands.
         for store in self.stores:
             when = self._when(store.index)
             early = behind is not None and when <= self._when(behind.index)
@@ -255,6 +263,8 @@ class LoopStreams:
         other = self._place(store)
         if other is not None and one.access.space == store.space:
             place, growth = other
+            # A register that stands for one address all the time must survive the stores of all
+            # iterations. Of a store that moves, only this iteration's is compared here.
             moves = one.stays and growth.items
             if not moves and self._misses(one, store, one.place - place):
                 return True
@@ -267,6 +277,8 @@ class LoopStreams:
         number = _distance(distance, store.variants[0].address.width)
         if number is not None:
             return number >= store.bytes or -number >= one.access.bytes
+        # A distance such as 4·n - 8 with n from the parameters. All its terms have one sign, so
+        # only a smallest n has to be known, which the facts or the test give.
         grid = self.sums.grid
         least, most = grid.span(distance)
         if not all(map(grid.is_shared, distance.atoms)) or not -FARTHEST < least < most < FARTHEST:
@@ -296,6 +308,7 @@ class LoopStreams:
 
 def _distance(difference: Polynomial, width: int) -> int | None:
     """A difference of two addresses in bytes, where it is one number."""
+    # Polynomials are exact, addresses modulo 2^width: a multiple of that is nothing.
     left = [(m, c) for m, c in difference if c % (1 << width)]
     if any(m for m, _ in left):
         return None

@@ -5,8 +5,9 @@
           add.s32 %k, %i, 2;                    add.s32 %i, %i, %s;
           setp.lt.u32 %p, %k, %n;               setp.lt.u32 %p, %i, %sw_sum1;
 
-Equality needs nothing else. An order stays as it is where neither sum wraps: a loop that goes on
-while `%i + 2 < %n`, both small, has `%n - 2` above `%i`, which is not negative.
+Equality may always be shifted: both sides change alike, modulo 2^32. An order stays the same only
+if neither side wraps. A loop that is entered while `%i + 2 < %n`, with a small `%i` that is not
+negative, has `%n` above 2, so `%n - 2` does not wrap.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ _SUMS = (("s32",), ("u32",), ("b32",))
 
 
 class LoopTest:
-    """Looks at what decides whether a loop goes on. `small` are the carried registers that are
-    known to be small in every iteration, and not negative; the accesses `moved` need no registers
-    for their addresses, and the registers `kept` are needed besides."""
+    """Looks at the comparison that decides whether a loop goes on. `small` are the carried
+    registers that the test before the loop bounds: not negative, and at most 2^30 in every
+    iteration. The accesses `moved` no longer need registers for their addresses; the registers
+    `kept` are still needed."""
 
     def __init__(
         self, cfg: Cfg, loop: Loop, sums: LoopSums, small: frozenset[Term], cost: IterationCost,
@@ -73,6 +75,7 @@ class LoopTest:
         number = wrapped(more.value, 32)
         if last_writer(self._cfg, at, test, register) is not None:
             return None
+        # With another reader the sum stays, and shifting the test saves nothing.
         if self._cost.readers(total, self._moved, self._kept) != frozenset({test}):
             return None
         if instruction.modifiers[0] not in _EQUAL and not (
@@ -92,7 +95,7 @@ class LoopTest:
         return AddressSum(((operand.name, 1),))
 
     def _is_next(self, total: Term, number: int) -> bool:
-        """Is it what a small register has in the next iteration, and a number?"""
+        """Is it `number` more than a small register has in the next iteration?"""
         terms = self._sums.terms
         register = terms.sub(total, terms.const(number, 32))
         steps = ((carried, self._sums.step(carried)) for carried in self._small)

@@ -32,9 +32,11 @@ from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Kernel, Outcome
 
 _ACCESSES = isa.opcodes(isa.Trait.SCALAR_ACCESS)
+# Windows of the generic address space: inside them an address is the window's base plus an offset,
+# and `ld.shared` wants the offset. A global address is the same number either way.
 _WINDOWS = frozenset({"shared", "local"})
 _UNORDERED = isa.Effect.FENCE | isa.Effect.ASYNC
-_KEPT = frozenset({"volatile", "mmio"})
+_KEPT = frozenset({"volatile", "mmio"})  # accesses that have to be made as they are written
 
 
 class MemorySpaces:
@@ -111,6 +113,8 @@ def _space(kernel: Kernel, access: Access) -> tuple[str, Proof] | None:
 
 def _from_parameters(kernel: Kernel, address: Term) -> bool:
     """Are parameters of the kernel all that may be a pointer in a sum?"""
+    # A second 64-bit parameter may be an offset to the first, so several are fine. Any other
+    # summand that might be a pointer, such as a loaded value, could lead to shared memory.
     names = {parameter.name for parameter in kernel.function.params}
     parameters = 0
     for term, factor in split(address)[1]:

@@ -82,6 +82,9 @@ def _fitting(kernel: Kernel, index: int, read: Sequence[OperandValues]) -> Narro
     instruction = kernel.trace.cfg.instructions[index]
     if not all(isinstance(operand, Reg | Int) for operand in instruction.operands):
         return None
+    # As signed numbers such operands are not negative, so a signed division gives the same as an
+    # unsigned one. The remainder by zero is the dividend at both widths; the quotient is all ones,
+    # 32 or 64 of them, so only `div` has to know its divisor.
     if all(_below(kernel, value, _HALF, paths) for paths in read for value in paths.values):
         divides = instruction.opcode == "div"
         nonzero = divides and all(_nonzero(kernel, paths.values[1], paths) for paths in read)
@@ -142,6 +145,8 @@ def _pairs(kernel: Kernel, narrow: set[int]) -> Iterator[tuple[int, int]]:
                 elif instruction.opcode != cfg.instructions[other].opcode:
                     pair = (index, other) if instruction.opcode == "rem" else (other, index)
                     yield pair
+            # Behind the entry of this instruction itself: `div.u64 %rd1, %rd1, %rd2` changes an
+            # operand, and a remainder further on is one of another dividend.
             for stale in [key for key in open_ if not written.isdisjoint(key)]:
                 del open_[stale]
 

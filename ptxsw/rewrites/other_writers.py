@@ -47,6 +47,8 @@ def _hazard(instruction: Instruction) -> str | None:
         return "waits for another kernel, which may write these bytes"
     if not _ORDERING.isdisjoint(instruction.modifiers) and effects & (Effect.READ | Effect.WRITE):
         return "is volatile or ordered: others may write what is read after it"
+    # A fence or barrier of the block only orders what this kernel's own threads write, and their
+    # stores are compared with the load one by one.
     if instruction.opcode in _FENCES and "cta" not in instruction.modifiers:
         return "is a device-wide fence: others may write what is read after it"
     single = instruction.opcode in ("st", "atom", "red") and isa.access_type(instruction)

@@ -83,6 +83,7 @@ class _Joins:
         sources = {way: self._source(load, way, alike) for way in ways}
         held = {source for source in sources.values() if source is not None}
         left = [way for way, source in sources.items() if source is None]
+        # One source on all ways dominates the join: that is a plain repeat, found elsewhere.
         if not held or not (left or len(held) > 1):
             return None
         guards = [self._guard(way, join) for way in left]
@@ -95,6 +96,7 @@ class _Joins:
     def _stands_at_join(self, load: Access, ways: Sequence[int]) -> bool:
         """Is the load made whenever control comes by these ways, in the same iteration, from an
         address that is known there?"""
+        # At a loop header the way over the back edge would belong to the iteration before.
         join = self.cfg.block_of[load.index]
         base = isa.address(load.instruction).base
         before = self.cfg.instructions[self.cfg.blocks[join].start : load.index]
@@ -149,5 +151,7 @@ class _Joins:
             return ""
         if last.opcode != "bra" or last.guard is None or block.successors.count(join) != 1:
             return None
+        # The load goes before the branch, under the condition on which control goes to the join:
+        # that of the branch if it is taken, else the opposite.
         taken = block.successors[0] == join
         return f"@{'!' if last.guard.negated == taken else ''}{last.guard.reg.name} "

@@ -1,9 +1,9 @@
 """What is made of a kernel where not all of it can be proved, or not in time: part of it.
 
-Changes that rest on tests of their own go first, then loops that become uniform, then halos. What
-is left of a plan is taken apart into rows of loads that no other row needs: halves of them are
-tried, and halves of a half that is refused, until what is wrong stands alone or enough has been
-tried. Where time is short, as many rows are tried as are likely to be proved in it.
+Changes that rest on tests of their own go first, then loops that become uniform, then halos. The
+rest of the plan is split into rows of loads that do not depend on one another. Half of the rows are
+tried, then halves of each half that is refused, until the faulty row stands alone or the attempts
+are used up. If time is short, only as many rows are tried as can probably be proved in it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ptxsw.shuffle.candidate_plan import CandidatePlan
 from ptxsw.shuffle.combine import connected, without
 
 MOST = 12
-"""So many texts are tried of one kernel after the first was refused."""
+"""Texts that are tried of one kernel after the first was refused. To single out one bad row of
+2^n takes about 2·n."""
 
 SECONDS_A_LOAD, SECONDS_A_LINE = 1e-3, 1.5e-4
 """What a served load and an instruction are likely to cost: written, read again, and proved."""
@@ -44,6 +45,8 @@ nothing is."""
 
 def attempts(attempt: Attempt) -> Attempts:
     """All of what was made, and less of it as long as that is refused."""
+    # A plan that cannot be proved in time is not tried whole: that would use up the time, and
+    # nothing at all would be kept.
     rows = _rows(attempt)
     if rows and len(rows) > (count := _fitting(attempt, rows)):
         return (yield from _first_rows(attempt, rows, count))
@@ -164,7 +167,7 @@ def _halves(attempt: Attempt, rows: Sequence[Row], reason: str) -> Attempts:
 
 
 def _parted(rows: Sequence[Row]) -> list[Sequence[Row]]:
-    """Two halves, the first of them last; none of a single row."""
+    """Two halves, the first of them last, where `pop` takes it; nothing of a single row."""
     middle = len(rows) // 2
     return [rows[middle:], rows[:middle]] if middle else []
 

@@ -72,9 +72,11 @@ def decide(
     ways = _variants(options, arch, policy)
     if not uniform:
         ways = [way for way in ways if way[1] != UNIFORM]
+    # Without an order or a measurement a plan has to show that it pays.
     weighed = not (policy.force or policy.tuned)
     scale = None if policy.tuned or (policy.force and len(ways) < 2) else of_arch(arch)
     load_groups = find(trace, options.max_delta, judge.budget)
+    # Copies are always made: they need no other lane, and whatever else fails, they remain.
     copies = _draft(trace, judge, options, "keep", load_groups)
     if options.scheme == "keep" and not ways:
         return _of_one(copies, Choice((), ASKED, None, _COPIES_ONLY))
@@ -86,6 +88,7 @@ def decide(
     loops = _loops(trace, judge, ways)
     drafts: list[CandidatePlan] = []
     alone: dict[int, RefusedLoad] = {}
+    # No load has a source: all schemes would draft the same empty plan.
     needless = len(ways) > 1 and not any(any(elements) for _, elements in load_groups)
     if not needless:
         drafts, alone = _drafts(
@@ -256,6 +259,8 @@ def _drafts(
     alone: dict[int, RefusedLoad] = {}
     plans = []
     for scheme, form in ways:
+        # Legality is the expensive part. It depends on where a scheme tests and on whether loops
+        # are uniform, so variants that agree in both share a draft and only differ in style.
         kind = "paper" if scheme in _AS_PAPER else scheme
         key = (kind, form == UNIFORM and bool(loops.uniform))
         if judge.budget.spent(PLANNING):

@@ -233,6 +233,7 @@ class _Finder:
         below = {bits: self._sizes(bits) for bits in LIMITS}
         sizes, served = below[LIMITS[0]], list[Access]()
         test: EntryTest | str = "no test was found"
+        # From wide limits to narrow ones: the first test that frees all loads fails least often.
         for bits in LIMITS if loads else ():
             narrower = below[bits]
             free = [load for load in loads if self._blocker(load, narrower) is None]
@@ -258,8 +259,9 @@ class _Finder:
                 yield Refusal(ReadOnlyLoads.name, load.index, blocker)
 
     def _none_is_free(self, loads: Sequence[Access], sizes: _Sizes) -> bool:
-        """Is no load free, whatever is tested? The narrowest limits suppose the most. Only an index
-        that always wraps below them may be one that does not below wider ones."""
+        """Is no load free, whatever is tested? `sizes` are those of the narrowest limits, which
+        suppose the most: what they do not free, wider limits do not free either. The exception is
+        an index such as `n - 2^20`, which always wraps below 2^15 but not below 2^30."""
         blocked = all(self._blocker(load, sizes) is not None for load in loads)
         return blocked and not any(map(sizes.may_wrap, (*loads, *self.writers)))
 
@@ -272,6 +274,8 @@ class _Finder:
                 own = isinstance(sizes.of(load), str)
                 which = "the load" if own else "the store"
                 return f"{named} may write these bytes (of {which}: {pairs})"
+            # A test compares pointers, and between ranges on one pointer there is nothing to
+            # compare.
             if any(a.base is b.base for a, b in pairs):
                 return f"{named} may write these bytes"
         return None

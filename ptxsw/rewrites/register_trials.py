@@ -56,6 +56,7 @@ class Trials:
         local memory than `AS_IT_IS`, which comes first. Raises NoPtxas, AssemblyError,
         UnknownTarget, OSError, subprocess.TimeoutExpired; NoNvdisasm where its code cannot be
         read."""
+        # A limit without shared spills comes before the same limit with them, so `local` is known.
         local, outcomes = dict[int | None, int](), dict[object, RegisterTrial]()
         for trial, text, kernel in self._compiled(trials):
             if not trial.spills_to_shared:

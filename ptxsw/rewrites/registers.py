@@ -70,6 +70,8 @@ class Registers:
                     self.name, 0, frozenset(), Proof(), RegisterLimit(chosen, tuple(outcomes))
                 )
             return
+        # The predictor counts how long a warp waits, not the memory traffic that spills cause: so
+        # no candidate may spill more to local memory than the original.
         usable = [o for o in others if o.local <= original.local]
         best = min(usable, key=lambda o: (o.pace, o.registers), default=None)
         if best is None or best.pace > (1 - _GAIN) * original.pace:
@@ -177,6 +179,7 @@ def _outcomes(kernel: Kernel) -> list[RegisterTrial] | str:
         registers, shared = trials.needs()
         steps = candidate_steps(trials.arch, trials.threads, registers, shared)
         asked = [AS_IT_IS, *(Trial(step.at, spills) for step in steps for spills in (False, True))]
+        # Shared spills without a limit: ptxas then picks a number of registers by itself.
         if any(step.at < registers for step in steps):
             asked.append(Trial(None, True))
         outcomes = trials.outcomes(asked)

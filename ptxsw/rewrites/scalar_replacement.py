@@ -67,6 +67,9 @@ class ScalarReplacement:
         """Loads and stores of innermost loops whose values stay in registers."""
         if kernel.trace.statistics.timed_out:
             return
+        # First without a test, then with one at entry for the whole grid, last with one before
+        # each loop. A later kind is taken only if it serves more accesses, since it costs more:
+        # the kernel or the loop twice, and with the last one a branch by which threads part.
         details, refusals = _in_loops(kernel)
         if refusals and self._may_test(kernel):
             details, refusals = _tested(kernel, details, refusals)

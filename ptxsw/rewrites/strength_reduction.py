@@ -69,7 +69,7 @@ from ptxsw.rewrites.pointer_test import PointerTests, ending_comparison
 _TRIPS = 16  # taken for every loop
 _TEST = 12.0  # instructions before a loop, about
 _START = 8.0  # the same for a pointer
-_MOST_BLOCKS = 24  # of a loop: the check follows each way through it
+_MOST_BLOCKS = 24  # of a loop: `validate` follows every path through it
 
 _TOO_LARGE = "the loop has too many blocks, or several entries"
 _NO_LOOP = "it has no loop: each thread would gain only once"
@@ -202,10 +202,11 @@ class _Search:
     # ------------------------------------------------------------ the change
 
     def _reduced(self, bases: LoopBases, addresses: Addresses, counting: Counting) -> Change | None:
-        """Bases where they gain, and pointers, under a test. Raises Unfit."""
+        """Bases where they gain, and pointers, under a test. Raises UncountedLoop."""
         alone = LoopBases((), (), (), 0.0)
         counter = counting.counter()
         chosen = bases if bases.gain > 0 else alone
+        # A pointer grows before the branch back, so there has to be one such branch.
         if len(self.loop.latches) == 1:
             chosen = addresses.with_pointers(chosen, counter)
         if chosen.gain <= 0 or not chosen.needs_test:

@@ -1,7 +1,7 @@
-"""What has to be found out by a test at entry, so that loops may keep values in registers.
+"""What a test at entry has to establish, so that loops may keep values in registers.
 
-Nothing is tested while a loop is looked at: whatever is asked is taken for true, if a test could
-tell, and noted.
+While a loop is examined, every question that a test could answer is answered with yes and noted.
+The test is then written for the noted questions.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Supposed:
         """Can a test tell that two ranges have no byte in common?"""
         if a.base is b.base:
             return False
+        # The same pair may be asked either way round; it is tested once.
         self._pairs[(a, b) if a.base.id < b.base.id else (b, a)] = None
         return True
 

@@ -102,8 +102,9 @@ class Vectorize:
 
 
 def _stretches(kernel: Kernel) -> list[int]:
-    """The number of each instruction's stretch: code that may stand twice. There threads do not
-    meet, and no scope and no label begins."""
+    """The number of each instruction's stretch: straight-line code that may stand twice. No
+    barrier or shuffle stands in it, at which threads of both copies would have to meet, and no
+    scope and no label begins in it, which would be declared twice."""
     number = segments(kernel.trace.cfg)
     lengths: list[int] = []
     current = 0
@@ -201,8 +202,8 @@ class _Search:
         self, lead: Access, at: dict[int, AdjacentAccess], place: int
     ) -> Iterator[tuple[int, int]]:
         """Where vectors may begin of which a place is the first that is accessed, and how many
-        elements they have. An offset that is no multiple of a vector's size is never aligned: a
-        number is added to what may be."""
+        elements they have. Alignment is proved or tested for the common part of the addresses:
+        where that is a multiple of the vector's size, the offset has to be one, too."""
         size, longest = lead.bytes, self._longest(lead)
         holes = self.holes and lead.kind == "load" and isa.space(lead.instruction) == "global"
         for count in (2, 4, 8):
@@ -230,6 +231,8 @@ class _Search:
         present = [m for m in members if m is not None]
         first = present[0]
         size = first.access.bytes * len(members)
+        # Loads move up to the first, so that every value is there for its readers; stores move
+        # down to the last, when all values to be stored have been computed.
         order = sorted(m.index for m in present)
         at = order[0] if first.access.kind == "load" else order[-1]
         tests, divergent = self._tests(first, start, size)
@@ -294,6 +297,8 @@ class _Search:
     def _obstacle(self, members: Sequence[AdjacentAccess], at: int) -> str | None:
         """Why an access cannot be made together with the others."""
         first, last = min(m.index for m in members), max(m.index for m in members)
+        # The vector is made once, under one guard and policy: these must mean the same at all
+        # members. The address may change: it is compared as a term.
         held = {r for r in (*cache_policy(self.instructions[at]),) if isinstance(r, Reg)}
         guard = self.instructions[at].guard
         held |= {guard.reg} if guard is not None else set()
@@ -318,6 +323,8 @@ class _Search:
         reads = bool(effects & Effect.READ) and members[0].access.kind == "store"
         if any(m.index == index for m in members) or not (effects & Effect.WRITE or reads):
             return None
+        # Earlier groups may have moved the other access already. Only members that end up on its
+        # other side have changed places with it.
         there = self.moved.get(index, index)
         passed = [m for m in members if (index < m.index) != (there < at)]
         other = self.accesses.get(index)
