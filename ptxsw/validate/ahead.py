@@ -34,8 +34,8 @@ class Ahead:
         the same as they stand: others are compared only where that does not do."""
         if old.end is None or old.end.kind != "cut":
             return False
-        ways = (False,) if touch.nc else (False, True)
-        return any(self._reads(runner, old, touch, given, closely=how) for how in ways)
+        looks = (False,) if touch.nc else (False, True)
+        return any(self._reads(runner, old, touch, given, closely=closely) for closely in looks)
 
     def _reads(
         self, runner: Runner, old: Path, touch: Touch, given: Sequence[Term], *, closely: bool

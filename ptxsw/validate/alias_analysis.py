@@ -70,11 +70,12 @@ class AliasAnalysis:
     def accessed(self, part: Bytes, given: Collection[Term]) -> frozenset[int]:
         """The instructions that access some bytes where some conditions hold."""
         base, begin = based(part)
-        known = frozenset(given)
+        conditions = frozenset(given)
         return frozenset(
             index
             for index, first, size, told in self._accesses.get(base, ())
-            if 0 <= wrapped(begin - first, part.place.width) <= size - part.size and told <= known
+            if 0 <= wrapped(begin - first, part.place.width) <= size - part.size
+            and told <= conditions
         )
 
     # ------------------------------------------------------------ where bytes lie
@@ -82,11 +83,11 @@ class AliasAnalysis:
     def distance(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> int | None:
         """How many bytes behind the second the first begins, of two in one space, where that is
         one number: by what bounds tell, too."""
-        known = bytes_behind(a, b)
-        if known is None and self.bounds is not None:
-            known = self.bounds.distance(a.place, b.place, tuple(given))
-            return known if known is None else in_space(a.space, known)
-        return known
+        distance = bytes_behind(a, b)
+        if distance is None and self.bounds is not None:
+            distance = self.bounds.distance(a.place, b.place, tuple(given))
+            return distance if distance is None else in_space(a.space, distance)
+        return distance
 
     def apart(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> bool:
         """Do the two surely have no byte in common?"""

@@ -1,4 +1,4 @@
-"""What registers of the second text alone hold where control comes by several ways.
+"""What registers of the second text alone hold where control comes along several paths.
 
     @%p bra JOIN;                  %keep is what was there before, where %p is true
     ld.global.nc.f32 %f1, [%rd4];
@@ -6,8 +6,8 @@
     JOIN:
 
 A value that can be said at a place (`handover.py`) is known where control arrives with it. Where it
-arrives with several, what was decided on the way tells them apart, if that can be said, too. Where
-it cannot, a register of the first text may hold the same on all ways.
+arrives with several, what was decided on the path tells them apart, if that can be said, too. Where
+it cannot, a register of the first text may hold the same on all paths.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 from ptxsw.validate.edit_map import Pair
 
-_MAX_WAYS = 6
+_MAX_ARRIVALS = 6
 
-Way = tuple[frozenset[Term], Term | None]
+Arrival = tuple[frozenset[Term], Term | None]
 """What was decided, and the value; None for one that may change."""
 
 
@@ -31,20 +31,20 @@ class Carried:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._ways: dict[tuple[Pair, Reg], list[Way]] = {}
+        self._arrivals: dict[tuple[Pair, Reg], list[Arrival]] = {}
         self._values: dict[tuple[Pair, Reg], set[Term | None]] = {}
         self._holding: dict[tuple[Pair, Reg], frozenset[Term]] = {}
-        self._known: dict[Pair, dict[Reg, Term | None]] = {}
+        self._register_values: dict[Pair, dict[Reg, Term | None]] = {}
         self.registers: dict[Term, Reg] = {}  # of the first text, by unknowns in the values
 
     @property
     def lost(self) -> bool:
         """Is nothing known of a register that control has come with?"""
-        return any(None in known.values() for known in self._known.values())
+        return any(None in values.values() for values in self._register_values.values())
 
     def at(self, pair: Pair) -> Mapping[Reg, Term | None]:
         """The registers that control has come with; None where nothing is known of one."""
-        return self._known.get(pair, {})
+        return self._register_values.get(pair, {})
 
     def arrive(
         self,
@@ -57,34 +57,37 @@ class Carried:
         """Control comes to a pair with a value, as it is said there, where some conditions hold.
         `holding` are the registers of the first text that hold it, too. Is less known than
         before?"""
-        known = self._known.setdefault(pair, {})
-        ways = self._ways.setdefault((pair, reg), [])
+        register_values = self._register_values.setdefault(pair, {})
+        arrivals = self._arrivals.setdefault((pair, reg), [])
         held = self._holding.get((pair, reg), holding) & holding
         fewer = self._holding.get((pair, reg)) not in (None, held)
         self._holding[pair, reg] = held
         values = self._values.setdefault((pair, reg), set())
-        way, known_value = (given(), value), value in values
+        arrival, repeated = (given(), value), value in values
         values.add(value)
-        if way not in ways and len(ways) <= _MAX_WAYS:
-            ways.append(way)  # even one with a known value: what was decided on it counts
-        elif known_value and not fewer:
+        if arrival not in arrivals and len(arrivals) <= _MAX_ARRIVALS:
+            arrivals.append(arrival)  # even one with a known value: what was decided on it counts
+        elif repeated and not fewer:
             return False
-        before, first = known.get(reg), reg not in known
-        known[reg] = value
+        before, first = register_values.get(reg), reg not in register_values
+        register_values[reg] = value
         if value is None or len(values) > 1:
-            known[reg] = self._told(ways, held, unknown_at(pair, reg))
-        return not first and before is not None and known[reg] is not before
+            register_values[reg] = self._joined(arrivals, held, unknown_at(pair, reg))
+        return not first and before is not None and register_values[reg] is not before
 
-    def _told(self, ways: Sequence[Way], holding: frozenset[Term], name: str) -> Term | None:
-        """The value for several ways."""
-        told = chosen_by_condition(self._terms, ways, name) if len(ways) <= _MAX_WAYS else None
+    def _joined(
+        self, arrivals: Sequence[Arrival], holding: frozenset[Term], name: str
+    ) -> Term | None:
+        """The value for several arrivals."""
+        few = len(arrivals) <= _MAX_ARRIVALS
+        value = chosen_by_condition(self._terms, arrivals, name) if few else None
         if not holding:
-            return told
+            return value
         held = min(holding, key=lambda word: word.id)
-        if told is None:
+        if value is None:
             return held
         unknown = self._terms.atom(name, held.width, Variance.LANE)
-        return substitute(self._terms, told, lambda node: held if node is unknown else None)
+        return substitute(self._terms, value, lambda node: held if node is unknown else None)
 
 
 def unknown_at(pair: Pair, reg: Reg) -> str:
@@ -92,17 +95,17 @@ def unknown_at(pair: Pair, reg: Reg) -> str:
     return f"unknown {pair} {reg.name}@{reg.scope}"
 
 
-def chosen_by_condition(terms: Terms, ways: Sequence[Way], name: str) -> Term | None:
-    """One value for several ways, told apart by what holds on them; `name` is for what is not
+def chosen_by_condition(terms: Terms, arrivals: Sequence[Arrival], name: str) -> Term | None:
+    """One value for several arrivals, told apart by what holds there; `name` is for what is not
     known."""
-    (decided, value), *others = ways
+    (decided, value), *others = arrivals
     if all(other is value for _, other in others):
         return value
     for condition in sorted(decided, key=lambda c: c.id):
         never = terms.not_(condition)
-        there = [way for way in ways if condition in way[0]]
-        elsewhere = [way for way in ways if never in way[0]]
-        if elsewhere and len(there) + len(elsewhere) == len(ways):
+        there = [arrival for arrival in arrivals if condition in arrival[0]]
+        elsewhere = [arrival for arrival in arrivals if never in arrival[0]]
+        if elsewhere and len(there) + len(elsewhere) == len(arrivals):
             sides = [chosen_by_condition(terms, side, name) for side in (there, elsewhere)]
             width = next((s.width for s in sides if s is not None), 0)
             if not width:

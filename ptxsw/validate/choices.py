@@ -23,10 +23,10 @@ def lifted_extension(terms: Terms, term: Term) -> Term:
 
 def lifted_sum(terms: Terms, address: Term, other: Term) -> Term:
     """A sum with a choice in it, which another one does not have, as a choice of sums."""
-    theirs = split(other)[1]
+    others = split(other)[1]
     for item in split(address)[1]:
         term, factor = item
-        if term.kind == "ite" and item not in theirs:
+        if term.kind == "ite" and item not in others:
             rest = terms.sub(address, terms.scale(term, factor))
             yes, no = (terms.add(rest, terms.scale(arm, factor)) for arm in term.args[1:])
             return terms.ite(term.args[0], yes, no)

@@ -233,12 +233,12 @@ class PathComparison:
     def _distance(self, a: Bytes, b: Bytes) -> int | None:
         if a.space != b.space:
             return None
-        known = byte_distance(a.place, b.place)
-        if known is None and a.place.width == b.place.width:
+        distance = byte_distance(a.place, b.place)
+        if distance is None and a.place.width == b.place.width:
             difference = self._terms.sub(a.place, b.place)
             near = difference.size < 64 and self._same(a.place, b.place)
             return 0 if near else None
-        return known
+        return distance
 
     def _aligned(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
         """Is the address a multiple of the access's size? Accesses of the first text are."""

@@ -93,27 +93,27 @@ class ConditionFacts:
         self._news: set[_Ground] = set()
         self.impossible = before is not None and before.impossible
         choices = list(self._learn(given))
-        waiting = before._open if before else []
+        undecided = before._open if before else []
         while choices or self._news:
             self._memo.clear()
             news, self._news = self._news, set()
-            asked = [*(sides for sides, on in waiting if not on.isdisjoint(news)), *choices]
-            waiting = [choice for choice in waiting if choice[1].isdisjoint(news)]
+            asked = [*(sides for sides, on in undecided if not on.isdisjoint(news)), *choices]
+            undecided = [choice for choice in undecided if choice[1].isdisjoint(news)]
             told = []
             for sides in asked:
                 left = [side for side in sides if self.truth(side) is not False]
                 self.impossible = self.impossible or not left
                 if len(left) > 1:
-                    waiting.append((sides, frozenset().union(*map(self._grounds, sides))))
+                    undecided.append((sides, frozenset().union(*map(self._grounds, sides))))
                 else:
                     told += left
             choices = list(self._learn(told))
-        self._open = waiting  # choices of which no side is sure yet, and what they depend on
+        self._open = undecided  # choices of which no side is sure yet, and what they depend on
 
     def _grounds(self, term: Term) -> frozenset[_Ground]:
         """What decides whether a condition is true: itself, its parts, the ranges they speak of."""
-        known = self._notes.grounds
-        for node in bottom_up(known, _sides, term):
+        grounds = self._notes.grounds
+        for node in bottom_up(grounds, _sides, term):
             own: set[_Ground] = {node}
             compared = self._compared(node)
             if compared is not None:
@@ -121,8 +121,8 @@ class ConditionFacts:
                 own.update(base for base, _, _ in _bits_of(compared[0]))
             if node.kind in ("and", "or"):
                 own.add(self._asked_choice(node))
-            known[node] = frozenset(own).union(*(known[side] for side in _sides(node)))
-        return known[term]
+            grounds[node] = frozenset(own).union(*(grounds[side] for side in _sides(node)))
+        return grounds[term]
 
     def _compared(self, term: Term) -> tuple[_Base, Range] | None:
         notes = self._notes.compared
@@ -193,8 +193,8 @@ class ConditionFacts:
         self.impossible = self.impossible or not left.count
 
     def _range(self, base: _Base) -> Range:
-        known = self._ranges.get(base)
-        return known if known is not None else _possible(self._terms, base)
+        learned = self._ranges.get(base)
+        return learned if learned is not None else _possible(self._terms, base)
 
     # ------------------------------------------------------------ telling
 
@@ -250,9 +250,9 @@ class ConditionFacts:
     def _bits(self, base: _Base) -> Range | None:
         """Some bits of a number that is known: sizes of a block often are."""
         for whole, constant, low in _bits_of(base):
-            known, width = self._range(whole), base[0]
-            if known.count == 1:
-                value = (known.low + constant) % (1 << known.width)
+            whole_range, width = self._range(whole), base[0]
+            if whole_range.count == 1:
+                value = (whole_range.low + constant) % (1 << whole_range.width)
                 return Range((value >> low) % (1 << width), 1, width)
         return None
 

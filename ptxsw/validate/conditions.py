@@ -28,10 +28,10 @@ def together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, ..
     return tuple(dict.fromkeys((*conditions, *more)))
 
 
-def decided(terms: Terms, condition: Term, known: Collection[Term]) -> bool | None:
+def decided(terms: Terms, condition: Term, conditions: Collection[Term]) -> bool | None:
     """Is a condition true or false on a path, as far as a look at what is known tells?"""
     if condition.kind == "const":
         return bool(condition.value)
-    if condition in known:
+    if condition in conditions:
         return True
-    return False if terms.not_(condition) in known else None
+    return False if terms.not_(condition) in conditions else None

@@ -49,8 +49,8 @@ class Registers(Struct, dict=True):
 
     def get(self, reg: Reg) -> Term:
         """The value of a register."""
-        known = self.values.get(reg)
-        return self._resolved(reg) if known is None else known
+        value = self.values.get(reg)
+        return self._resolved(reg) if value is None else value
 
     def _resolved(self, reg: Reg) -> Term:
         stack = [reg]
@@ -74,15 +74,15 @@ class Registers(Struct, dict=True):
 
     def _evaluate(self, instruction: Instruction, writer: int, reg: Reg) -> None:
         self._evaluated += 1
-        path = Path(self._known, (), self.position)
+        path = Path(self._value_or_unknown, (), self.position)
         self.runner.run(path, instruction, writer)
         for written, value in path.written.items():
             self.values.setdefault(written, value)
         self.values.setdefault(reg, self._unknown(reg))
 
-    def _known(self, reg: Reg) -> Term:
-        known = self.values.get(reg)
-        return self._unknown(reg) if known is None else known
+    def _value_or_unknown(self, reg: Reg) -> Term:
+        value = self.values.get(reg)
+        return self._unknown(reg) if value is None else value
 
     def _writer(self, reg: Reg) -> int | None:
         """The instruction whose result a register still holds, if that is no plain load."""
@@ -106,19 +106,19 @@ class Registers(Struct, dict=True):
         return unknown
 
     def conditions(self, terms: Terms) -> Iterator[Term]:
-        """What branches on the way here have decided."""
+        """What branches on the path here have decided."""
         decided = list(self.equations.branches(self._held))
         for reg, value in decided[-_MAX_BRANCHES:]:
             term = self.get(reg)
             yield term if value else terms.not_(term)
 
     def note_conversions(self) -> None:
-        """Let conversions of pointers on the way here show which space they point to."""
+        """Let conversions of pointers on the path here show which space they point to."""
         for index in self.equations.conversions(self._held):
             instruction = self.runner.cfg.instructions[index]
             for reg in uses(instruction):
                 self.get(reg)
-            self.runner.run(Path(self._known, (), self.position), instruction, index)
+            self.runner.run(Path(self._value_or_unknown, (), self.position), instruction, index)
 
 
 def unknown_of(evaluator: Evaluator, reg: Reg, prefix: str = "register ") -> Term:

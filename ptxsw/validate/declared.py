@@ -44,8 +44,8 @@ class Declared:
         for axis, size in zip("xyz", shape, strict=True):
             name = f"%ntid.{axis}"
             side = self.terms.atom(name, 32, Variance.UNIFORM, SPECIALS[name][1])
-            known = self.terms.eq(side, self.terms.const(size, 32))
-            self.facts.append(known if size else self.terms.not_(known))
+            equation = self.terms.eq(side, self.terms.const(size, 32))
+            self.facts.append(equation if size else self.terms.not_(equation))
             if size:
                 number = self.terms.atom(f"%tid.{axis}", 32, *SPECIALS[f"%tid.{axis}"])
                 self.facts.append(self.terms.ult(number, self.terms.const(size, 32)))

@@ -58,8 +58,8 @@ def infer(old: Body, new: Body, more: Iterable[Pair] = ()) -> EditMap:
             anywhere += run
     pairs += _by_name(second, anywhere, first, range(len(first)))
     places = {(first[a][1], second[b][1]) for b, a in pairs} | _same_labels(first, second)
-    known = {(p, q) for p, q in places if p is not None and q is not None}
-    return EditMap(tuple(sorted(known | set(more))))
+    positions = {(p, q) for p, q in places if p is not None and q is not None}
+    return EditMap(tuple(sorted(positions | set(more))))
 
 
 def _runs(both: Mapping[int, int], count: int) -> Iterator[list[int]]:

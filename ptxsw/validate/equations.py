@@ -103,23 +103,23 @@ class Equations:
             ended = 0
             for reg in written:
                 ended |= kills.get(reg, 0)
-            made = self._equation[index]
-            steps.append((~ended, 0 if made is None else 1 << made))
+            number = self._equation[index]
+            steps.append((~ended, 0 if number is None else 1 << number))
         return steps
 
     def _through(self, number: int, held: int, end: int) -> int:
         """The equations that hold at a position in a block, from those at its start."""
-        for left, made in self._steps[self._cfg.blocks[number].start : end]:
-            held = held & left | made
+        for left, added in self._steps[self._cfg.blocks[number].start : end]:
+            held = held & left | added
         return held
 
     def _whole(self, number: int) -> tuple[int, int]:
         """For a block the equations that it leaves, and those that it makes."""
         if number not in self._wholes:
-            made = self._through(number, 0, self._cfg.blocks[number].end)
+            added = self._through(number, 0, self._cfg.blocks[number].end)
             self._wholes[number] = (
                 self._through(number, self._all, self._cfg.blocks[number].end),
-                made,
+                added,
             )
         return self._wholes[number]
 
@@ -131,8 +131,8 @@ class Equations:
     def _behind(self, number: int, held: int) -> Iterator[tuple[int, int]]:
         """The equations that hold on the edges behind a block, from those at its start."""
         block = self._cfg.blocks[number]
-        left, made = self._whole(number)
-        held = held & left | made
+        left, added = self._whole(number)
+        held = held & left | added
         return ((after, held | self._decided(number, after)) for after in block.successors)
 
     def _decided(self, number: int, successor: int) -> int:

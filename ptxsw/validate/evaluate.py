@@ -85,10 +85,10 @@ class Evaluator:
 
     def width(self, reg: Reg) -> int:
         """Width of a register in bits; an undeclared one counts as 32 bits wide."""
-        known = self._widths.get(reg)
-        if known is None:
-            known = self._widths[reg] = self._body.width(reg) or 32
-        return known
+        width = self._widths.get(reg)
+        if width is None:
+            width = self._widths[reg] = self._body.width(reg) or 32
+        return width
 
     # ------------------------------------------------------------ operands
 

@@ -64,7 +64,7 @@ def _parted(terms: Terms, difference: Term, span: Span) -> Iterator[Term]:
         parts = [
             (part, times)
             for part, k in items
-            if part is not whole and _alike(part, whole)
+            if part is not whole and _same_width(part, whole)
             for times in _TIMES
             if (k + times * factor) % (1 << width) == 0
         ]
@@ -100,7 +100,7 @@ def _pairs(terms: Terms, difference: Term) -> Iterator[tuple[Term, Term, Term]]:
         for high, other in items:
             if high is low or high.kind != low.kind or (coefficient + other) % (1 << width):
                 continue
-            step = terms.sub(high.args[0], low.args[0]) if _alike(high, low) else None
+            step = terms.sub(high.args[0], low.args[0]) if _same_width(high, low) else None
             if step is None or step.kind != "const":
                 continue
             by = wrapped(step.value, step.width)
@@ -135,7 +135,7 @@ def products_written_out(
     return substitute(terms, term, leaf, memo)
 
 
-def _alike(a: Term, b: Term) -> bool:
+def _same_width(a: Term, b: Term) -> bool:
     return a.args[0].width == b.args[0].width
 
 

@@ -65,21 +65,21 @@ class ExtraRegisters:
             p, q = pair
             extra = self._new.live(q) - self._old.live(p)
             held = self._new.equations.at(q) if extra else 0
-            known = dict.fromkeys(self._old.live(p), True)
-            registers = [r for r in extra if not self._told(r, held, known)]
+            derivable = dict.fromkeys(self._old.live(p), True)
+            registers = [r for r in extra if not self._told(r, held, derivable)]
             self._extra[pair] = registers
         return registers
 
-    def _told(self, reg: Reg, held: int, known: dict[Reg, bool], depth: int = 0) -> bool:
+    def _told(self, reg: Reg, held: int, derivable: dict[Reg, bool], depth: int = 0) -> bool:
         """Do equations tell a register's value, from those that are known?"""
-        if reg not in known and depth < _MAX_DEPTH:
-            known[reg] = False
+        if reg not in derivable and depth < _MAX_DEPTH:
+            derivable[reg] = False
             writer = self._new.equations.writer(held, reg)
             instruction = None if writer is None else self._new.cfg.instructions[writer]
             if instruction is not None and self._tells(instruction):
                 read = uses(instruction)
-                known[reg] = all(self._told(r, held, known, depth + 1) for r in read)
-        return known.get(reg, False)
+                derivable[reg] = all(self._told(r, held, derivable, depth + 1) for r in read)
+        return derivable.get(reg, False)
 
     def kept_at(self, pair: Pair) -> list[Reg]:
         """Registers of the second text alone that the first has set, too, but does not need."""

@@ -20,8 +20,8 @@ from ptxsw.flow.convergence import Convergence, waits
 from ptxsw.flow.dataflow import defs, forward
 from ptxsw.flow.loop_exits import memory_dependence
 from ptxsw.ir import Instruction, Int, Reg
-from ptxsw.validate.alike import ENDS, Alike
 from ptxsw.validate.outcome import GiveUp
+from ptxsw.validate.uniform_definitions import ENDS, UniformDefinitions
 
 ALL = (Int(-1), Int(0xFFFFFFFF))
 """A member mask that names all lanes."""
@@ -109,13 +109,13 @@ class Gathered:
 
     def whole(self, number: int) -> bool:
         """Do all lanes that have not exited come together to the end of a block?"""
-        known = self._known
-        if number not in known:
-            known[number] = self._comes(number, self._parts)
-        return known[number]
+        answers = self._answers
+        if number not in answers:
+            answers[number] = self._comes(number, self._parts)
+        return answers[number]
 
     @cached_property
-    def _known(self) -> dict[int, bool]:
+    def _answers(self) -> dict[int, bool]:
         return {}
 
     def _comes(self, number: int, parts: Callable[[int], bool]) -> bool:
@@ -129,18 +129,18 @@ class Gathered:
 
     def _parts(self, number: int) -> bool:
         """May lanes go different ways at the end of a block?"""
-        return self._alike.parts(number)
+        return self._uniform_definitions.parts(number)
 
     @cached_property
-    def _alike(self) -> Alike:
-        return Alike(self._cfg, self._parameters, names_all, self._comes)
+    def _uniform_definitions(self) -> UniformDefinitions:
+        return UniformDefinitions(self._cfg, self._parameters, names_all, self._comes)
 
     # ------------------------------------------------------------ true in some lane
 
     @cached_property
     def _somewhere(self) -> Mapping[int, _Some]:
         """For each block the predicates of which it is known, where it begins, that they are true
-        in some lane: a forward analysis over all ways."""
+        in some lane: a forward analysis over all paths."""
         nothing: _Some = frozenset()
         return forward(self._cfg, nothing, self._through, and_)
 

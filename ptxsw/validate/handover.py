@@ -103,11 +103,11 @@ class Handover:
     def _word(self, node: Term) -> Term | None:
         """The register that holds a value, or another one that is some number away."""
         constant, items = split(node)
-        known = self._words.get((node.width, items))
-        if known is None:
+        base = self._words.get((node.width, items))
+        if base is None:
             return None
-        distance = wrapped(constant - known[0], node.width)
-        return self._terms.add(known[1], self._terms.const(distance, node.width))
+        distance = wrapped(constant - base[0], node.width)
+        return self._terms.add(base[1], self._terms.const(distance, node.width))
 
     def _load(self, node: Term, args: tuple[Term, ...]) -> Term | None:
         """What memory held: nobody writes it, or it still holds the same."""

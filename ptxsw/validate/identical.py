@@ -16,7 +16,7 @@ def prove_identical(context: ProofContext, pair: Pair) -> bool:
     equal registers and equal memory make equal registers and memory."""
     (p, q), old, new = pair, context.old, context.new
     relation, lanes = context.relation, context.waiting_lanes
-    if not _are_alike(old, new, p, q):
+    if not _same_block(old, new, p, q):
         return False
     run = old.cfg.instructions[p : old.cfg.blocks[old.block(p)].end]
     if any(q < stop < q + len(run) for stop in context.images.stops):
@@ -47,19 +47,19 @@ def prove_identical(context: ProofContext, pair: Pair) -> bool:
     return True
 
 
-def _are_alike(old: Text, new: Text, p: int, q: int) -> bool:
+def _same_block(old: Text, new: Text, p: int, q: int) -> bool:
     """Does the block of the first text at `p` stand at `q` of the second, word for word?"""
     block = old.cfg.blocks[old.block(p)]
-    mine = old.cfg.instructions[p : block.end]
-    theirs = new.cfg.instructions[q : q + len(mine)]
+    first = old.cfg.instructions[p : block.end]
+    second = new.cfg.instructions[q : q + len(first)]
     return (
-        bool(mine)
-        and len(mine) == len(theirs)
-        and all(_same(old, new, a, b) for a, b in zip(mine, theirs, strict=True))
+        bool(first)
+        and len(first) == len(second)
+        and all(_same_instruction(old, new, a, b) for a, b in zip(first, second, strict=True))
     )
 
 
-def _same(old: Text, new: Text, a: Instruction, b: Instruction) -> bool:
+def _same_instruction(old: Text, new: Text, a: Instruction, b: Instruction) -> bool:
     if a.opcode != b.opcode or a.modifiers != b.modifiers or a.guard != b.guard:
         return False
     if a.operands != b.operands and a.opcode != "bra":

@@ -52,17 +52,17 @@ class Indices:
 
     def same(self, a: Term, b: Term, given: tuple[Term, ...], header: int | None) -> bool:
         """Are two sums equal?"""
-        sums = self._known(given, header)
+        sums = self._exact_sums(given, header)
         return sums is not None and sums.same(a, b)
 
     def distance(
         self, a: Term, b: Term, given: tuple[Term, ...], header: int | None
     ) -> Polynomial | None:
         """`a - b`, modulo 2^64; None where nothing is known."""
-        sums = self._known(given, header) if a.width == b.width == 64 else None
+        sums = self._exact_sums(given, header) if a.width == b.width == 64 else None
         return None if sums is None else sums.polynomial(a) - sums.polynomial(b)
 
-    def _known(self, given: tuple[Term, ...], header: int | None) -> ExactSums | None:
+    def _exact_sums(self, given: tuple[Term, ...], header: int | None) -> ExactSums | None:
         trace = self._lanes.trace
         if trace.statistics.timed_out:
             return None
@@ -78,21 +78,21 @@ class Indices:
 
     def apart(self, a: Bytes, b: Bytes, given: tuple[Term, ...], header: int | None) -> bool:
         """Do bytes have none in common?"""
-        sums = self._known(given, header)
+        sums = self._exact_sums(given, header)
         if sums is None:
             return False
         if a.space == b.space and _miss(sums, a, b):
             return True
         if not a.space == b.space == "global":
             return False
-        mine, theirs = (
+        firsts, seconds = (
             [*self._by_place(sums, one, given, header), *self._by_access(sums, one, given, header)]
             for one in (a, b)
         )
         return any(
             all(apart(x, y, sums.known, sums.grid) for x in one for y in other)
-            for one in mine
-            for other in theirs
+            for one in firsts
+            for other in seconds
         )
 
     def _by_place(
@@ -103,9 +103,9 @@ class Indices:
         key = (bytes_, frozenset(given), header)
         if key not in self._ranges:
             self._ranges[key] = []
-            for place, known in self._written(bytes_.place, given, self._count(header)):
+            for place, conditions in self._written(bytes_.place, given, self._count(header)):
                 with suppress(Unbounded):
-                    ranges = place_range(sums.grid, place, bytes_.size, known)
+                    ranges = place_range(sums.grid, place, bytes_.size, conditions)
                     self._ranges[key].append((ranges,))
         return self._ranges[key]
 
@@ -113,7 +113,7 @@ class Indices:
         self, sums: ExactSums, bytes_: Bytes, given: tuple[Term, ...], header: int | None
     ) -> Iterator[_Ranges]:
         """Ranges of accesses of the first text to some bytes, on the path that is looked at: of
-        the ways to it, one is taken."""
+        the paths to it, one is taken."""
         indices = self._aliases.accessed(bytes_, given)
         for access in self._lanes.trace.accesses if indices else ():
             if access.index in indices:

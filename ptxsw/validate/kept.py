@@ -28,8 +28,8 @@ class Kept:
 
     def begin(self, source: Pair) -> None:
         """The comparison from a pair of places begins, or begins anew."""
-        for ways in self._same.values():
-            ways.pop(source, None)
+        for by_source in self._same.values():
+            by_source.pop(source, None)
 
     def use(self, pair: Pair, reg: Reg) -> bool:
         """May a comparison that begins at a pair take the register to be the same in both?"""
@@ -39,8 +39,8 @@ class Kept:
 
     def arrive(self, pair: Pair, source: Pair, reg: Reg, same: bool) -> bool:
         """Control comes to a pair. Has what was told of the register there to be told anew?"""
-        ways = self._same.setdefault((pair, reg), {})
-        ways[source] = ways.get(source, True) and same
+        by_source = self._same.setdefault((pair, reg), {})
+        by_source[source] = by_source.get(source, True) and same
         used, holds = self._used.get((pair, reg)), self._holds(pair, reg)
         if used is None or used is holds:
             return False
@@ -48,5 +48,5 @@ class Kept:
         return used or changes < _MOST_CHANGES
 
     def _holds(self, pair: Pair, reg: Reg) -> bool:
-        ways = self._same.get((pair, reg), {})
-        return bool(ways) and all(ways.values())
+        by_source = self._same.get((pair, reg), {})
+        return bool(by_source) and all(by_source.values())

@@ -108,7 +108,7 @@ class KernelLanes:
             return ()
         return self._states.get(self.old.block(position), ())
 
-    def known(self, position: int, *, whole: bool) -> Mapping[Reg, Term]:
+    def common_terms(self, position: int, *, whole: bool) -> Mapping[Reg, Term]:
         """Registers that hold one term in all states of a block: where lanes are asked, or the
         `whole` run is to be looked at. Where all lanes of a warp are in the same state, one that is
         uniform in each is uniform."""
@@ -117,8 +117,8 @@ class KernelLanes:
             return {}
         first = states[0].env
         held = {r: [s.env.get(r) for s in states] for r in first}
-        alike = ((r, t) for r, t in first.items() if all(h is t for h in held[r]))
-        values = {r: told for r, t in alike if (told := self._told(t)) is not None}
+        common = ((r, t) for r, t in first.items() if all(h is t for h in held[r]))
+        values = {r: told for r, t in common if (told := self._told(t)) is not None}
         if 1 < len(states) <= _MAX_STATES:
             values = {**self._choices(position, states), **values}
         if len(states) > 1 and self._same_state(states):
@@ -148,7 +148,7 @@ class KernelLanes:
         return self._told(loads[0].terms[0])
 
     def _choices(self, position: int, states: Sequence[State]) -> Mapping[Reg, Term]:
-        """Registers that hold different terms, where what was decided on the way tells which."""
+        """Registers that hold different terms, where what was decided on the path tells which."""
         told = [
             frozenset(c for condition in s.conditions if (c := self._told(condition)) is not None)
             for s in states
@@ -165,7 +165,7 @@ class KernelLanes:
 
     def _same_state(self, states: Sequence[State]) -> bool:
         """Are all lanes that come to a block in the same of its states, since what they decided on
-        the way is the same for all and tells the states apart?"""
+        the path is the same for all and tells the states apart?"""
         told = [{c for c in state.conditions if c.variance is Variance.UNIFORM} for state in states]
         return len(states) <= _MAX_STATES and all(
             any(self.terms.not_(condition) in other for condition in one)
@@ -233,8 +233,8 @@ class KernelLanes:
         parameters = frozenset(p.name for p in self.old.function.params)
         return Gathered(self.new.cfg, parameters)
 
-    def view(self, pair: tuple[int, int], *, waiting: bool = False) -> WarpView | None:
-        """The other lanes of a warp that begins a segment here, or `waits` here for others."""
+    def view(self, pair: tuple[int, int], *, lane_waits: bool = False) -> WarpView | None:
+        """The other lanes of a warp that begins a segment here, or waits here for others."""
         if not self._shuffles:
             return None
         p, q = pair
@@ -245,12 +245,12 @@ class KernelLanes:
             self.new.cfg,
             self.new.cfg.block_of[q] if alone and not at_end else None,
             self._is_shared,
-            found=partial(self.views.rest_on, p),
+            rests_on=partial(self.views.rest_on, p),
             looping=self.old.in_cycle(p),
             allowed=self.allowed,
             asks=self.asks,
             gathered=self._gathered,
-            waiting=waiting,
+            lane_waits=lane_waits,
         )
 
     @cached_property
@@ -274,10 +274,10 @@ class KernelLanes:
         if self.trace.statistics.timed_out:
             return None
         writers = tuple(a for a in self.trace.accesses if may_write(a.instruction))
-        known = {a.index for a in writers if written_address(a.instruction) is not None}
+        addressed = {a.index for a in writers if written_address(a.instruction) is not None}
         for index, instruction in enumerate(self.old.cfg.instructions):
             reached = self.old.cfg.block_of[index] in self.old.cfg.rank
-            if may_write(instruction) and reached and index not in known:
+            if may_write(instruction) and reached and index not in addressed:
                 return None
         return tuple(access for access in writers if access.space not in PRIVATE)
 

@@ -64,7 +64,7 @@ class SharedLayout:
             if not v.is_dynamic
         ]
         self._mask = self._masked()
-        self._known: dict[tuple[Term, Term], bool] = {}
+        self._answers: dict[tuple[Term, Term], bool] = {}
         self._values: dict[tuple[Term, int], int] = {}
         self._looks: dict[tuple[Term, Term], bool] = {}
 
@@ -102,25 +102,25 @@ class SharedLayout:
                 return Bytes("shared", old, target.size)
         facts = tuple(dict.fromkeys((*self._facts, *given)))
         for old, image in images:
-            if self._alike(image, place) and self._same(image, place, facts):
+            if self._same_samples(image, place) and self._same(image, place, facts):
                 return Bytes("shared", old, target.size)
         raise Differ("a shared address is not the permuted one", None, index)
 
-    def _alike(self, image: Term, place: Term) -> bool:
+    def _same_samples(self, image: Term, place: Term) -> bool:
         """Have two addresses the same value for a few choices of what is unknown? Saves most
         questions to the solver."""
-        known = self._looks.get((image, place))
-        if known is None:
-            known = self._looks[image, place] = all(
+        same = self._looks.get((image, place))
+        if same is None:
+            same = self._looks[image, place] = all(
                 self._value(image, trial) == self._value(place, trial) for trial in range(_TRIALS)
             )
-        return known
+        return same
 
     def _value(self, term: Term, trial: int) -> int:
-        known = self._values.get((term, trial))
-        if known is None:
-            known = self._values[term, trial] = self._evaluated(term, trial)
-        return known
+        value = self._values.get((term, trial))
+        if value is None:
+            value = self._values[term, trial] = self._evaluated(term, trial)
+        return value
 
     def _evaluated(self, term: Term, trial: int) -> int:
         leaves = [t for t in walk(term) if t.kind in ("atom", "apply", "float")]
@@ -131,11 +131,11 @@ class SharedLayout:
         return evaluate(term, values)
 
     def _same(self, image: Term, place: Term, facts: Sequence[Term]) -> bool:
-        known = self._known.get((image, place))
-        if known is None:
+        same = self._answers.get((image, place))
+        if same is None:
             few = self._facts if self._equality.same(image, place, self._facts) else None
-            known = self._known[image, place] = few is not None
-        return known or self._equality.same(image, place, facts)
+            same = self._answers[image, place] = few is not None
+        return same or self._equality.same(image, place, facts)
 
     def _low(self, place: Term) -> Term:
         """An address in shared memory has 32 bits, whatever the register that holds it."""

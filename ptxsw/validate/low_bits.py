@@ -39,7 +39,7 @@ class LowBits:
         self._text, self._memory, self._lasts = text, memory, lasts
         self._terms = text.evaluator.terms
         self._entries: dict[Multiples, dict[int, _Low]] = {}
-        self._known: dict[Term, Term | None] = {}  # of values, what of them lasts
+        self._lasting_bits: dict[Term, Term | None] = {}  # of values, what of them lasts
         self._multiples: Mapping[Term, int] = {}
 
     def at(self, position: int, multiples: Multiples = ()) -> Mapping[Reg, Term]:
@@ -73,9 +73,9 @@ class LowBits:
                 if at in self._of_addresses:
                     self._run(cfg.instructions[at], state)
             for successor in (*block.successors, *block.table):
-                known = entry.get(successor)
-                met = dict(state) if known is None else self._common(known, state)
-                if met != known:
+                before = entry.get(successor)
+                met = dict(state) if before is None else self._common(before, state)
+                if met != before:
                     entry[successor] = met
                     work[successor] = None
         return entry
@@ -104,11 +104,11 @@ class LowBits:
 
     def _lasting(self, value: Term) -> Term | None:
         """As many low bits of a value as mean the same at all times."""
-        if value not in self._known:
+        if value not in self._lasting_bits:
             width = BITS if value.width > BITS else 0
             lows = (self._low(value, bits) for bits in range(width, 0, -1))
-            self._known[value] = next(filter(self._lasts, lows), None)
-        return self._known[value]
+            self._lasting_bits[value] = next(filter(self._lasts, lows), None)
+        return self._lasting_bits[value]
 
     def _low(self, value: Term, bits: int) -> Term:
         """The low bits of a value, without summands that are nothing in them."""

@@ -70,23 +70,23 @@ MovedTerms = dict[tuple[Place, Term], _Moved]
 
 class OtherLane:
     """Terms as the lane at a place has them, where there is one. `shared` tells which addresses
-    are the same for all lanes, `found` what has to be assumed so that both lanes find the same
-    bytes in memory, or None. `assumed` collects that; `in_row` tells whether the values hold only
-    where a warp lies in one row of the block, and `tests` are conditions without which they may not
-    hold. `moved` keeps values, from one lane to the next."""
+    are the same for all lanes, `assumptions` what has to be assumed so that both lanes find the
+    same bytes in memory, or None. `assumed` collects that; `in_row` tells whether the values hold
+    only where a warp lies in one row of the block, and `tests` are conditions without which they
+    may not hold. `moved` keeps values, from one lane to the next."""
 
     def __init__(
         self,
         memory: Memory,
         place: Place,
         shared: Callable[[Term], bool],
-        found: Callable[[Read], frozenset[str] | None],
+        assumptions: Callable[[Read], frozenset[str] | None],
         moved: MovedTerms,
     ) -> None:
         self._moved = moved
         self._memory, self._place = memory, place
         self._terms = terms = memory.terms
-        self._shared, self._found = shared, found
+        self._shared, self._assumptions = shared, assumptions
         self.assumed: frozenset[str] = frozenset()
         self.in_row = False
         self.tests: frozenset[Term] = frozenset()
@@ -177,7 +177,7 @@ class OtherLane:
             return None
         targets = tuple(store.target for store in stores)
         own = Bytes(name[1], place, here.size)
-        loaded = self._found(Read(name[2], here, own, targets))
+        loaded = self._assumptions(Read(name[2], here, own, targets))
         if loaded is None:
             return None
         self.assumed |= loaded

@@ -57,8 +57,8 @@ class Path(Struct):
 
     def get(self, reg: Reg) -> Term:
         """The value of a register here."""
-        known = self.written.get(reg)
-        return self.base(reg) if known is None else known
+        value = self.written.get(reg)
+        return self.base(reg) if value is None else value
 
     def fork(self, condition: Term, terms: Terms) -> Path:
         """The same path where a condition holds as well."""

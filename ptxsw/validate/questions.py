@@ -46,7 +46,7 @@ class Questions:
         self._ahead = Ahead(equality)
         self._low_bits = LowBits(old, memory, old.is_lasting)
         self._samples: Samples = {}
-        self._known_multiples: dict[tuple[Term, ...], Multiples] = {}
+        self._multiples_where: dict[tuple[Term, ...], Multiples] = {}
 
     def rules(
         self,
@@ -83,17 +83,21 @@ class Questions:
 
     def _multiples(self, given: tuple[Term, ...]) -> Multiples:
         """Parameters that are multiples of powers of two where some conditions hold."""
-        known = self._known_multiples.get(given)
-        if known is None:
-            multiples = []
-            for value in self._low_bits.parameters:
-                for bits in range(BITS, 0, -1):
-                    low = self._terms.extract(value, 0, bits)
-                    if self._prover.holds(self._terms.eq(low, self._terms.const(0, bits)), given):
-                        multiples.append((value, bits))
-                        break
-            known = self._known_multiples[given] = tuple(multiples)
-        return known
+        multiples = self._multiples_where.get(given)
+        if multiples is None:
+            values = self._low_bits.parameters
+            powers = ((value, self._power(value, given)) for value in values)
+            multiples = tuple((value, bits) for value, bits in powers if bits)
+            self._multiples_where[given] = multiples
+        return multiples
+
+    def _power(self, value: Term, given: tuple[Term, ...]) -> int:
+        """The largest power of two that a value is a multiple of, as its exponent."""
+        for bits in range(BITS, 0, -1):
+            low = self._terms.extract(value, 0, bits)
+            if self._prover.holds(self._terms.eq(low, self._terms.const(0, bits)), given):
+                return bits
+        return 0
 
     def reads_later(self, cut: Cut, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
         """Does the first text surely read these bytes right behind a path?"""

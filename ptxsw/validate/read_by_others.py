@@ -93,12 +93,12 @@ class ReadByOthers:
         if self._simplifier.facts(given).truth(place.exists(self._terms)) is not True:
             return False
         other = self._view.other(place)
-        there, made = other.value(source.place), other.value(old.guard)
+        there, happens = other.value(source.place), other.value(old.guard)
         assert new.mask is not None
         given = self._simplifier.settled((*given, *self._view.told(other, new.mask)))
         if not self._equality.same(there, target.place, given):
             return False
-        if not self._prover.holds(made, given):
+        if not self._prover.holds(happens, given):
             return False
         if not all(self._prover.holds(test, given) for test in other.tests):
             return False
@@ -110,9 +110,9 @@ class ReadByOthers:
     def _distance(self, a: Term, b: Term) -> int | None:
         """How far two addresses seem to be from each other, in bytes: where that is not plain,
         tried on numbers."""
-        known = byte_distance(a, b)
-        if known is not None or a.width != b.width:
-            return known
+        distance = byte_distance(a, b)
+        if distance is not None or a.width != b.width:
+            return distance
         tried = zip(self._tried(a), self._tried(b), strict=True)
         distances = {wrapped(x - y, a.width) for x, y in tried}
         return distances.pop() if len(distances) == 1 else None

@@ -77,9 +77,9 @@ class Relation:
         self._memory.aliases.forget_accesses()
         old_runner, new_runner = self._runners(lenient)
         live = self._old.live(p)
-        known = self._lanes.known(p, whole=whole)
+        terms = self._lanes.common_terms(p, whole=whole)
         points = self._old.points(p)
-        old = Registers(old_runner, self._old.equations, p, known.get, "register ", points=points)
+        old = Registers(old_runner, self._old.equations, p, terms.get, "register ", points=points)
         told: dict[Reg, Term] = {}
         carried = {**self.extra.values(pair, old), **self.predicates(pair)}
 

@@ -46,7 +46,7 @@ def renumbered(first: Body, second: Function) -> Function | None:
     numbers = dict(_numbers(first, second.body))
     if all(old == new for old, new in numbers.items()):
         return second
-    if not _alike(second.body, numbers) or not _set_first(second.body, numbers):
+    if not _same_declarations(second.body, numbers) or not _set_first(second.body, numbers):
         return None
     statements = tuple(_statement(s, numbers) for s in second.body.statements)
     body = Body(statements, second.body.span, second.body.parameters)
@@ -76,7 +76,7 @@ def _numbers(first: Body, second: Body) -> Iterator[tuple[int, int]]:
                 pass
 
 
-def _alike(body: Body, numbers: Numbers) -> bool:
+def _same_declarations(body: Body, numbers: Numbers) -> bool:
     """Do scopes that get one number declare the same, and none of them a label?"""
     declared: dict[int, list[tuple[object, ...]]] = {scope: [] for scope in numbers}
     labelled = {s.scope for s in body.statements if isinstance(s, Label)}

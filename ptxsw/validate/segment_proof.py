@@ -92,7 +92,7 @@ class SegmentProof:
         """The second text runs on where the first stands still: nothing that lasts is done. Where
         the first only has to jump to where the second is, the waiting is over."""
         cut = self._relation.cut(pair)
-        cut.view = self._lanes.view(pair, waiting=True)
+        cut.view = self._lanes.view(pair, lane_waits=True)
         if self._jumps_to(pair[0], pair[1]):
             (old,) = cut.old.runner.paths(cut.start(pair[0], cut.conditions), self._images.places)
             self._pairs.compare(cut, old, no_steps(cut, pair[1]))

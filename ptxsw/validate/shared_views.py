@@ -91,21 +91,21 @@ class SharedViews:
         if self._trace.statistics.timed_out:
             return None
         declared = self._bases(read.own.place)
-        mine = declared or self._by_instruction(olds, read.own, loads=True)
-        if mine is None or (
+        bases = declared or self._by_instruction(olds, read.own, loads=True)
+        if bases is None or (
             read.target.space == "generic" and self._may_see_shared(position, olds, read.epoch)
         ):
             return None
         assumed: frozenset[str] = frozenset()
         for others in self._before(position, olds, read.epoch):
-            if others != ORDER and (isinstance(others, str) or not unrelated(mine, others)):
+            if others != ORDER and (isinstance(others, str) or not unrelated(bases, others)):
                 return None
             assumed = frozenset({NO_RACE})
         for store in read.stores:
-            theirs = self._bases(store.place)
+            stored = self._bases(store.place)
             if declared is None:
-                theirs = self._by_instruction(olds, store, loads=False)
-            if store.space not in _OF_GRID or not unrelated(mine, theirs):
+                stored = self._by_instruction(olds, store, loads=False)
+            if store.space not in _OF_GRID or not unrelated(bases, stored):
                 return None
             assumed = frozenset({NO_RACE})
         return assumed if all(self._missed(old, read) for old in olds) else None
@@ -294,8 +294,8 @@ class SharedViews:
             accesses.longest = max(accesses.longest, touch.target.size)
             width = touch.target.place.width
             accesses.widths.add(width)
-            for way, address in enumerate(self._tried(touch.target.place)):
-                accesses.by_address.setdefault((way, address), []).append(number)
+            for trial, address in enumerate(self._tried(touch.target.place)):
+                accesses.by_address.setdefault((trial, address), []).append(number)
         return accesses
 
     def _candidates(self, accesses: _Accesses, read: Read) -> list[tuple[Touch, int]]:
@@ -311,9 +311,9 @@ class SharedViews:
             ]
         near = {
             number
-            for way, address in enumerate(self._tried(place))
+            for trial, address in enumerate(self._tried(place))
             for at in range(address - accesses.longest + 1, address + size)
-            for number in accesses.by_address.get((way, at % (1 << place.width)), ())
+            for number in accesses.by_address.get((trial, at % (1 << place.width)), ())
         }
         loads = [accesses.loads[number] for number in sorted(near)]
         return [(t, count) for t, count in loads if count and self._may_be(t.target, read)]
@@ -366,8 +366,8 @@ class SharedViews:
         return answer
 
     def _apart_anywhere(self, stored: Term, stored_bytes: int, loaded: Term, size: int) -> bool:
-        mine, other = (AccessView(t, self._true, frozenset()) for t in (stored, loaded))
-        proof = prove_disjoint(self._terms, self._solver, mine, stored_bytes, other, size)
+        first, second = (AccessView(t, self._true, frozenset()) for t in (stored, loaded))
+        proof = prove_disjoint(self._terms, self._solver, first, stored_bytes, second, size)
         return proof is not None
 
 

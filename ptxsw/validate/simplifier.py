@@ -90,7 +90,7 @@ class Simplifier:
 
     def settled(self, given: tuple[Term, ...]) -> tuple[Term, ...]:
         """Conditions, and what those come to in which the others decide a choice: that an index
-        does not wrap may mean something else on each of two ways."""
+        does not wrap may mean something else on each of two paths."""
         more = self._settled.get(given)
         if more is None:
             more, facts = given, self.facts(given)

@@ -42,10 +42,10 @@ def steady(terms: Terms, a: Term, b: Term) -> tuple[Term, Term]:
 def compared_places(terms: Terms, a: Term, b: Term) -> tuple[Term, Term] | None:
     """The addresses of two loads of global memory of which one is of bytes that the first text
     reads by `.nc`: any load at the same address gives the same. None for other values."""
-    (first, mine), (second, theirs) = _read(terms, a), _read(terms, b)
-    if mine is None or theirs is None or CONSTANT not in (first, second):
+    (first, place), (second, other) = _read(terms, a), _read(terms, b)
+    if place is None or other is None or CONSTANT not in (first, second):
         return None
-    return mine, theirs
+    return place, other
 
 
 def _read(terms: Terms, node: Term) -> tuple[int | None, Term | None]:

@@ -36,11 +36,11 @@ class StoreComparison:
             return
         if len(old) * len(new) > _MAX_PAIRS:
             raise Differ("too many stores are in a different order")
-        made = [[s for s in stores if s.index != CLAIMED] for stores in (old, new)]
-        for store in made[1]:
+        own = [[s for s in stores if s.index != CLAIMED] for stores in (old, new)]
+        for store in own[1]:
             reason = "the second text stores bytes that the first does not"
-            self._covered(store, made[0], reason, True)
-        for store in made[0]:
+            self._covered(store, own[0], reason, True)
+        for store in own[0]:
             self._covered(
                 store, new, "the second text does not store bytes that the first stores", False
             )
@@ -87,10 +87,10 @@ class StoreComparison:
         """`a - b` in bytes."""
         if a.space != b.space:
             return None
-        known = byte_distance(a.place, b.place)
-        if known is None and self._equality.same(a.place, b.place, self._given):
+        distance = byte_distance(a.place, b.place)
+        if distance is None and self._equality.same(a.place, b.place, self._given):
             return 0
-        return known
+        return distance
 
     def _left(
         self, store: Store, old: Sequence[Store], new: Sequence[Store], epoch: int, is_new: bool

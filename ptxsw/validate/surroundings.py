@@ -29,7 +29,7 @@ def difference(
 def _modules(a: Module, b: Module, kernel: Function, *, permuted: bool) -> str | None:
     if (a.version, a.targets, a.address_size) != (b.version, b.targets, b.address_size):
         return "the versions or targets of the modules differ"
-    if not _alike(a, a.variables, b, b.variables, permuted=permuted):
+    if not _same_variables(a, a.variables, b, b.variables, permuted=permuted):
         return "the variables of the modules differ"
     if _of_modules(a) != _of_modules(b):
         return "the directives of the modules differ"
@@ -79,7 +79,7 @@ def _bodies(
     if _masked(a, first) != _masked(b, second):
         return "a pragma says which bytes of a load are used, and that load may have changed"
     kept = [[v for v in f.body.variables if v.space != "reg"] for f in (first, second)]
-    if not _alike(a, kept[0], b, kept[1], permuted=permuted):
+    if not _same_variables(a, kept[0], b, kept[1], permuted=permuted):
         return "the variables of the kernels differ"
     for body in (first.body, second.body):
         labels = [(s.name, s.scope) for s in body.statements if isinstance(s, Label)]
@@ -88,7 +88,7 @@ def _bodies(
     return _registers(first, second)
 
 
-def _alike(
+def _same_variables(
     a: Module, first: Sequence[Variable], b: Module, second: Sequence[Variable], *, permuted: bool
 ) -> bool:
     """Are the same variables declared?"""

@@ -64,10 +64,10 @@ class WaitingLanes:
 
     def told(self, pair: Pair) -> Mapping[Reg, Term]:
         """Predicates whose value is always the same when control comes to a pair."""
-        known = self._truths.get(pair, {})
+        truths = self._truths.get(pair, {})
         return {
             reg: self._terms.const(int(truth), 1)
-            for reg, truth in known.items()
+            for reg, truth in truths.items()
             if truth is not None
         }
 
@@ -77,14 +77,14 @@ class WaitingLanes:
         if gathered is None:
             return False
         live = self._new.live(pair[1]) - self._old.live(pair[0])
-        known = self._truths.setdefault(pair, {})
+        truths = self._truths.setdefault(pair, {})
         less = False
         for reg in gathered.asked & live:
             truth = self._truth(values(reg), given)
-            if reg not in known:
-                known[reg] = truth
-            elif known[reg] is not None and known[reg] is not truth:
-                known[reg], less = None, True
+            if reg not in truths:
+                truths[reg] = truth
+            elif truths[reg] is not None and truths[reg] is not truth:
+                truths[reg], less = None, True
         return less
 
     def _truth(self, value: Term, given: tuple[Term, ...]) -> bool | None:
@@ -124,27 +124,28 @@ class WaitingLanes:
         """All that was proved for single pairs makes a proof of the whole. Raises GiveUp."""
         gathered = self._find()
         seen = set(pairs)
-        waiting = {pair for pair in seen if self.waits(pair)}
-        if gathered is None or not waiting:
-            if waiting:
+        waiting_pairs = {pair for pair in seen if self.waits(pair)}
+        if gathered is None or not waiting_pairs:
+            if waiting_pairs:
                 raise GiveUp("lanes would wait, but there is no vote")
             return
-        places = {q for _, q in waiting}
-        for_others = {q for q in places if self._for_others(gathered, q, waiting)}
+        places = {q for _, q in waiting_pairs}
+        for_others = {q for q in places if self._for_others(gathered, q, waiting_pairs)}
         counted = {q: loop for q in places - for_others if (loop := self._counted(gathered, q))}
-        alone = {pair for pair in waiting if pair[1] not in for_others}
+        alone = {pair for pair in waiting_pairs if pair[1] not in for_others}
         if self._goes_round(alone, counted):
             raise GiveUp("lanes may wait for each other, and none of them goes on")
         for q in sorted(places):
-            header = self._check_iterations(gathered, q, waiting, seen - waiting)
+            header = self._check_iterations(gathered, q, waiting_pairs, seen - waiting_pairs)
             if header is not None and q not in counted:
                 self._headers.add(header)
 
-    def _for_others(self, gathered: Gathered, place: int, waiting: Iterable[Pair]) -> bool:
+    def _for_others(self, gathered: Gathered, place: int, waiting_pairs: Iterable[Pair]) -> bool:
         """Is there, whenever lanes wait at a place, another one that does not?"""
-        here = [self._truths.get(pair, {}) for pair in waiting if pair[1] == place]
+        here = [self._truths.get(pair, {}) for pair in waiting_pairs if pair[1] == place]
         return any(
-            all(known.get(reg) is False for known in here) for reg in gathered.true_somewhere(place)
+            all(truths.get(reg) is False for truths in here)
+            for reg in gathered.true_somewhere(place)
         )
 
     def _counted(self, gathered: Gathered, place: int) -> Loop | None:
@@ -156,7 +157,7 @@ class WaitingLanes:
         return loop
 
     def _goes_round(self, pairs: set[Pair], counted: Mapping[int, Loop]) -> bool:
-        """Is there a way from one of some pairs back to it that passes none but them, and is not
+        """Is there a path from one of some pairs back to it that passes none but them, and is not
         an iteration of a loop whose iterations are counted?"""
 
         def again(a: Pair, b: Pair) -> bool:
@@ -176,7 +177,7 @@ class WaitingLanes:
         return False
 
     def _check_iterations(
-        self, gathered: Gathered, place: int, waiting: set[Pair], others: set[Pair]
+        self, gathered: Gathered, place: int, waiting_pairs: set[Pair], others: set[Pair]
     ) -> int | None:
         """Lanes that wait where a loop of the second text begins are outside of that loop in the
         first, in which no lane is kept; and all places in the one are in the other. Gives the
@@ -191,7 +192,7 @@ class WaitingLanes:
             raise GiveUp("lanes wait in a loop that the first text does not have")
         (header,) = loops
         blocks = self._old.cfg.loops[header].blocks
-        if any(self._old.block(p) in blocks for p, q in waiting if q == place):
+        if any(self._old.block(p) in blocks for p, q in waiting_pairs if q == place):
             raise GiveUp("a lane waits through an iteration of the loop that it is in")
         inside = {self._new.cfg.blocks[number].start for number in loop.blocks}
         if any(q in inside and self._old.block(p) not in blocks for p, q in others):

@@ -87,11 +87,11 @@ class WarpView:
 
     `block` is the block of the second text in which the segment begins, or None where lanes may
     have come to it from several places of the first. `gathered` tells where all lanes come, and
-    `waiting` whether this lane only waits for others. All lanes that execute an `activemask` of
+    `lane_waits` whether this lane only waits for others. All lanes that execute an `activemask` of
     that block have then come through the same cut, in the same iteration of every loop if lanes
     that are together are in the same iteration: `looping` tells whether that has to be assumed.
-    `found` tells, by the paths of the first text, what has to be assumed so that two lanes find the
-    same bytes in memory, or None. `assumptions` collects names.
+    `rests_on` tells, by the paths of the first text, what has to be assumed so that two lanes find
+    the same bytes in memory, or None. `assumptions` collects names.
     """
 
     def __init__(
@@ -101,19 +101,19 @@ class WarpView:
         block: int | None,
         shared: Callable[[Term], bool],
         *,
-        found: Callable[[Sequence[Path], Read], frozenset[str] | None],
+        rests_on: Callable[[Sequence[Path], Read], frozenset[str] | None],
         looping: bool,
         allowed: frozenset[str],
         asks: Callable[[Instruction], bool],
         gathered: Gathered,
-        waiting: bool = False,
+        lane_waits: bool = False,
     ) -> None:
         self._memory, self._cfg, self._block = memory, cfg, block
         self._terms = memory.terms
-        self._gathered, self._waiting, self._asks = gathered, waiting, asks
+        self._gathered, self._lane_waits, self._asks = gathered, lane_waits, asks
         self._ballots: set[Term] = set()  # masks that are ballots of all lanes
         self._taken: set[Term] = set()  # what shuffles give where no lane is known to hand it over
-        self._shared, self._found, self._looping = shared, found, looping
+        self._shared, self._rests_on, self._looping = shared, rests_on, looping
         self._olds: Sequence[Path] = ()  # what the first text does in the segment
         self._moved: MovedTerms = {}  # with what they find in memory there
         self._allowed = allowed
@@ -142,7 +142,7 @@ class WarpView:
 
     def _asked(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
         (dest,) = instruction.operands
-        if self._waiting:
+        if self._lane_waits:
             raise GiveUp("lanes that wait for others ask which lanes are active")
         if self._block is None or path.parted or self._cfg.block_of[index] != self._block:
             raise GiveUp("lanes may reach a query of the active lanes on different paths")
@@ -159,11 +159,11 @@ class WarpView:
         if not names_all(instruction) or not isinstance(dest, Reg) or not isinstance(asked, Reg):
             raise GiveUp(f"{instruction.name} is not followed")
         apart = self._block is None or not self._gathered.whole(self._block)
-        if not self._waiting and (path.parted or apart):
+        if not self._lane_waits and (path.parted or apart):
             raise GiveUp("lanes may reach a query of the active lanes on different paths")
         self._gathered.check(index)
         mask, own = terms.atom(f"lanes at {index}", 32, Variance.UNIFORM), path.get(asked)
-        if self._waiting and decided(terms, own, path.conditions) is not False:
+        if self._lane_waits and decided(terms, own, path.conditions) is not False:
             raise GiveUp("a lane that waits for others is counted among them")
         self._learn(path, mask, self.whole(mask), own)
         self._ballots.add(mask)
@@ -208,7 +208,7 @@ class WarpView:
             raise GiveUp("the mask of a shuffle is not the mask of the active lanes")
         value = terms.atom(f"shuffled at {index}", 32, Variance.LANE)
         self._taken.add(value)
-        if path.mask is None or self._waiting:
+        if path.mask is None or self._lane_waits:
             return dest, value
         for place in places:
             other = self.other(place)
@@ -233,19 +233,20 @@ class WarpView:
         return dest, value
 
     def _helpful(self, value: Term) -> list[Term]:
-        """What is known in each lane where the segment begins, and may tell which way a value went
-        that depends on the way."""
+        """What is known in each lane where the segment begins, and may tell which path a value took
+        that depends on the path."""
         conditions = [
             condition
             for condition in self.given
             if condition.variance is Variance.LANE and condition.size <= _MAX_SIZE
         ]
-        ways = {node.args[0] for node in walk(value) if node.kind == "ite"} if conditions else ()
+        choices = (node for node in walk(value) if node.kind == "ite") if conditions else ()
+        choosing = {choice.args[0] for choice in choices}
         asked = {
             unknown
-            for way in ways
-            if way.variance is Variance.LANE
-            for unknown in self._unknowns_of(way)
+            for condition in choosing
+            if condition.variance is Variance.LANE
+            for unknown in self._unknowns_of(condition)
         }
         return [c for c in conditions if not asked.isdisjoint(self._unknowns_of(c))]
 
@@ -268,7 +269,7 @@ class WarpView:
         self._olds, self._moved = olds, {}
 
     def _finds(self, read: Read) -> frozenset[str] | None:
-        names = self._found(self._olds, read)
+        names = self._rests_on(self._olds, read)
         return names if names is not None and names <= self._allowed else None
 
     def rest_on(self, other: OtherLane) -> None:
@@ -281,8 +282,8 @@ class WarpView:
         where it is known that all are here, or where all come, whichever they are. A ballot names
         those that have a predicate, while the others are here, too."""
         if isinstance(operand, Reg):
-            known = path.mask is not None and path.mask not in self._ballots
-            return known and path.get(operand) is path.mask
+            all_here = path.mask is not None and path.mask not in self._ballots
+            return all_here and path.get(operand) is path.mask
         if operand not in ALL:
             return False
         if path.mask is None or self.whole(path.mask) not in path.conditions:

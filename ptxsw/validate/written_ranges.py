@@ -28,7 +28,7 @@ class WrittenRanges:
 
     def __init__(self, lanes: KernelLanes, prover: Prover) -> None:
         self._lanes, self._prover = lanes, prover
-        self._known: dict[tuple[tuple[Range, ...], frozenset[Term]], bool] = {}
+        self._answers: dict[tuple[tuple[Range, ...], frozenset[Term]], bool] = {}
         self._shared: dict[tuple[Term, ...], frozenset[Term]] = {}
         self._facts: dict[frozenset[Term], Facts] = {}
         self._grids: dict[frozenset[Term], Grid] = {}
@@ -45,15 +45,15 @@ class WrittenRanges:
             most = upper_limits(shared, self._lanes.terms)
             grid = self._grids[shared] = Grid.of(self._lanes.trace, most, self._holds)
         for access in self._lanes.trace.accesses:
-            mine = self._of(access, grid) if access.index in loads else None
-            if mine is None:
+            ranges = self._of(access, grid) if access.index in loads else None
+            if ranges is None:
                 continue
-            key = (mine, shared)
-            if key not in self._known:
+            key = (ranges, shared)
+            if key not in self._answers:
                 if shared not in self._facts:
                     self._facts[shared] = facts(shared, grid)
-                self._known[key] = self._is_apart(mine, writers, self._facts[shared], grid)
-            if self._known[key]:
+                self._answers[key] = self._is_apart(ranges, writers, self._facts[shared], grid)
+            if self._answers[key]:
                 return True
         return False
 
@@ -70,13 +70,13 @@ class WrittenRanges:
         return Grid.of(self._lanes.trace, {}, self._holds)
 
     def _is_apart(
-        self, mine: tuple[Range, ...], writers: Iterable[Access], known: Facts, grid: Grid
+        self, ranges: tuple[Range, ...], writers: Iterable[Access], grid_facts: Facts, grid: Grid
     ) -> bool:
         for writer in writers:
-            theirs = self._of(writer, grid)
-            if theirs is None or len(mine) * len(theirs) > _MOST_PAIRS:
+            written = self._of(writer, grid)
+            if written is None or len(ranges) * len(written) > _MOST_PAIRS:
                 return False
-            if not all(apart(a, b, known, grid) for a in mine for b in theirs):
+            if not all(apart(a, b, grid_facts, grid) for a in ranges for b in written):
                 return False
         return True
 

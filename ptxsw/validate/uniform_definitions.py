@@ -35,7 +35,7 @@ ENDS = frozenset({"ret", "exit", "trap"})
 _ENTRY = -1  # stands for what a register holds before it is set
 
 
-class Alike:
+class UniformDefinitions:
     """The second text's definitions on which it depends where control goes. `parameters` are the
     kernel's; `asks_all` tells a vote or shuffle of all lanes."""
 
@@ -51,9 +51,9 @@ class Alike:
 
     def parts(self, number: int) -> bool:
         """May lanes go different ways at the end of a block?"""
-        return self._may_part(number, self._alike)
+        return self._may_part(number, self._uniform)
 
-    def _may_part(self, number: int, alike: Set[int]) -> bool:
+    def _may_part(self, number: int, uniform: Set[int]) -> bool:
         block = self._cfg.blocks[number]
         index = block.end - 1
         last = self._cfg.instructions[index] if block.end > block.start else None
@@ -61,38 +61,38 @@ class Alike:
             return len(block.successors) > 1
         if last.opcode == "brx":
             return True
-        return last.guard is not None and not self._sources[index] <= alike
+        return last.guard is not None and not self._sources[index] <= uniform
 
     # ------------------------------------------------------------ the greatest fixed point
 
     @cached_property
-    def _alike(self) -> set[int]:
+    def _uniform(self) -> set[int]:
         """The definitions that are alike, by instruction. Assumed of all that compute, and taken
         back until nothing more falls: by the time a lane has read a register, all lanes have
         written it alike."""
-        alike = {
+        uniform = {
             index
             for index in self._sources
             if defs(self._cfg.instructions[index]) and self._is_function(index)
         }
         while True:
-            while lost := {index for index in alike if not self._sources[index] <= alike}:
-                alike -= lost
-            parts = partial(self._may_part, alike=frozenset(alike))
+            while lost := {index for index in uniform if not self._sources[index] <= uniform}:
+                uniform -= lost
+            parts = partial(self._may_part, uniform=frozenset(uniform))
             apart = {
                 number
-                for number in {self._cfg.block_of[index] for index in alike}
+                for number in {self._cfg.block_of[index] for index in uniform}
                 if not self._comes(number, parts)
             }
             lost = {
                 index
-                for index in alike
+                for index in uniform
                 if self._cfg.block_of[index] in apart
                 or (self._is_broadcast(index) and not self._none_has_exited(index, parts))
             }
             if not lost:
-                return alike
-            alike -= lost
+                return uniform
+            uniform -= lost
 
     def _none_has_exited(self, index: int, parts: Callable[[int], bool]) -> bool:
         """Are all lanes still there where an instruction stands? Nobody brings what a lane that has
@@ -148,7 +148,7 @@ class Alike:
     def _sources(self) -> Mapping[int, frozenset[int]]:
         """By branch, and by instruction on whose result one depends: all definitions that reach
         what it reads."""
-        found: dict[int, frozenset[int]] = {}
+        sources: dict[int, frozenset[int]] = {}
         work = [
             block.end - 1
             for block in self._cfg.blocks
@@ -157,10 +157,10 @@ class Alike:
         work = [i for i in work if self._cfg.instructions[i].guard is not None]
         while work:
             index = work.pop()
-            if index not in found:
-                found[index] = self._reaching(index)
-                work.extend(found[index] - {_ENTRY})
-        return found
+            if index not in sources:
+                sources[index] = self._reaching(index)
+                work.extend(sources[index] - {_ENTRY})
+        return sources
 
     def _reaching(self, index: int) -> frozenset[int]:
         """The definitions that reach what an instruction reads, as far as its result depends on
@@ -169,21 +169,21 @@ class Alike:
             return frozenset()
         instruction = self._cfg.instructions[index]
         number = self._cfg.block_of[index]
-        found: set[int] = set()
+        definitions: set[int] = set()
         for reg in uses(instruction):
-            found |= self._before(reg, index, self._cfg.blocks[number].start)
-        return frozenset(found)
+            definitions |= self._before(reg, index, self._cfg.blocks[number].start)
+        return frozenset(definitions)
 
     def _before(self, reg: Reg, index: int, start: int) -> frozenset[int]:
         """The definitions of a register that reach an instruction, whose block begins at
         `start`."""
-        found: set[int] = set()
+        definitions: set[int] = set()
         own = (at for at in self._writers.get(reg, ()) if start <= at < index)
         for writer in reversed(list(own)):
-            found.add(writer)
+            definitions.add(writer)
             if self._cfg.instructions[writer].guard is None:
-                return frozenset(found)
-        return self._entering(reg)[self._cfg.block_of[index]] | found
+                return frozenset(definitions)
+        return self._entering(reg)[self._cfg.block_of[index]] | definitions
 
     @cached_property
     def _writers(self) -> Mapping[Reg, list[int]]:
