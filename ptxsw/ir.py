@@ -272,8 +272,17 @@ class Body(Struct, frozen=True, dict=True):
 
     def width(self, reg: Reg) -> int:
         """Width of a register in bits (1 for a predicate); 0 where it is not declared."""
-        declaration = self.declaration(reg)
-        return type_width(declaration.type) if declaration is not None else 0
+        width = self._widths.get(reg)
+        if width is None:
+            declaration = self.declaration(reg)
+            width = type_width(declaration.type) if declaration is not None else 0
+            self._widths[reg] = width
+        return width
+
+    @cached_property
+    def _widths(self) -> dict[Reg, int]:
+        """Of the registers that somebody has asked for."""
+        return {}
 
 
 class Signature(NamedTuple):

@@ -49,15 +49,20 @@ class Terms(TermTable):
 
     def _linear(self, width: int, constant: int, linear: dict[Term, int], mask: int) -> Term:
         constant &= mask
-        kept = [(t, c & mask) for t, c in linear.items() if c & mask]
+        kept = [(t, left) for t, c in linear.items() if (left := c & mask)]
         if not kept:
             return self.const(constant, width)
-        if len(kept) == 1 and constant == 0 and kept[0][1] == 1:
-            return kept[0][0]
         kept.sort(key=_by_id)
-        return self._node(
-            "sum", width, tuple(t for t, _ in kept), (constant, tuple(c for _, c in kept))
-        )
+        atoms, coefficients = zip(*kept, strict=True)
+        return self._of_atoms(width, constant, atoms, coefficients)
+
+    def _of_atoms(
+        self, width: int, constant: int, atoms: tuple[Term, ...], coefficients: tuple[int, ...]
+    ) -> Term:
+        """The same of one atom or several, in their order, none with a coefficient of zero."""
+        if constant == 0 and coefficients == (1,):
+            return atoms[0]
+        return self._node("sum", width, atoms, (constant, coefficients))
 
     def add(self, a: Term, b: Term) -> Term:
         return self._combine(a, b, 1)
@@ -73,6 +78,9 @@ class Terms(TermTable):
         if b.kind == "const" and b.value == 0:
             return a
         mask = (1 << width) - 1
+        if b.kind == "const" and a.kind == "sum":  # as most: nothing but the constant changes
+            constant, coefficients = a.value
+            return self._of_atoms(width, constant + sign * b.value & mask, a.args, coefficients)
         constant, items = split(a)
         other, more = split(b)
         linear = dict(items)

@@ -256,7 +256,18 @@ class Cfg(FlowGraph, frozen=True, dict=True):
 
 def build(body: Body) -> Cfg:
     """The flow graph of a body. An unguarded indirect branch without a known target list goes
-    to every label."""
+    to every label. It is built once: all who ask share it, and what is known of it."""
+    kept = vars(body)
+    cfg: Cfg | None = kept.get(_GRAPH)
+    if cfg is None:
+        cfg = kept[_GRAPH] = _built(body)
+    return cfg
+
+
+_GRAPH = "flow graph"
+
+
+def _built(body: Body) -> Cfg:
     instructions: list[Instruction] = []
     label_at: dict[tuple[str, int], int] = {}  # by name and scope: scopes may repeat a name
     tables: dict[str, list[tuple[str, ...]]] = {}  # scopes may repeat these names, too

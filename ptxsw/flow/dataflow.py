@@ -60,7 +60,20 @@ def forward(
 
 def liveness(cfg: Cfg, wanted: Callable[[int], bool] | None = None) -> Mapping[int, Facts]:
     """Registers live at the start of each block. Only instructions for whose positions `wanted`
-    holds count as uses (all, where it is None)."""
+    holds count as uses (all, where it is None: that is worked out once for a graph)."""
+    if wanted is not None:
+        return _liveness(cfg, wanted)
+    kept = vars(cfg)
+    live: Mapping[int, Facts] | None = kept.get(_LIVE)
+    if live is None:
+        live = kept[_LIVE] = _liveness(cfg, None)
+    return live
+
+
+_LIVE = "liveness"
+
+
+def _liveness(cfg: Cfg, wanted: Callable[[int], bool] | None) -> Mapping[int, Facts]:
     kills = cfg.surely_written
     steps = {
         number: [
