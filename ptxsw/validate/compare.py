@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from msgspec import Struct
@@ -188,9 +188,8 @@ class PathComparison:
             self._check_nc(touch, given)
 
     def _reads_own(self, touch: Touch, given: Sequence[Term]) -> None:
-        near = [t for t in self._old.touches if t.before <= touch.before]
-        mapped = not touch.loads or self._mapped(touch, near, given)
-        if not (mapped and self._aligned(touch, near, given)):
+        mapped = not touch.loads or self._mapped(touch, given)
+        if not (mapped and self._aligned(touch, given)):
             example = self._prover.example if mapped else None
             if not (touch.loads and self._rules.reads_later(self._old, touch, given)):
                 why = f"an access of {touch.target.size} bytes is not known to be aligned"
@@ -210,12 +209,16 @@ class PathComparison:
         if not others or self._uncovered(touch, others, given):
             raise Differ(".nc reads bytes that may be written", None, touch.index)
 
-    def _mapped(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
+    def _before(self, touch: Touch) -> Iterator[Touch]:
+        """The accesses of the first text by the time of one of the second."""
+        return (other for other in self._old.touches if other.before <= touch.before)
+
+    def _mapped(self, touch: Touch, given: Sequence[Term]) -> bool:
         """Can all bytes of a load be read, since the first text reads them? Only for those that no
         access at a known distance covers are all the others compared."""
         target = touch.target
         left = self._uncovered(touch, self._by_sum.meeting(touch), given)
-        rest = left and self._uncovered(touch, near, given)
+        rest = left and self._uncovered(touch, self._before(touch), given)
         some = len(rest) < target.size <= _MAX_VECTOR
         return not rest or (some and target.space == "global" and self._rules.beside())
 
@@ -240,15 +243,14 @@ class PathComparison:
             return 0 if near else None
         return distance
 
-    def _aligned(self, touch: Touch, near: Sequence[Touch], given: Sequence[Term]) -> bool:
+    def _aligned(self, touch: Touch, given: Sequence[Term]) -> bool:
         """Is the address a multiple of the access's size? Accesses of the first text are."""
         size = touch.target.size
         if size == 1:
             return True
-        for distance, other in self._by_sum.level(touch):
-            if distance % size == 0 == other.target.size % size and self._is_sure(other, given):
-                return True
-        wide = (t for t in near if t.target.size > 1 and self._is_sure(t, given))
+        if any(self._is_sure(other, given) for other in self._by_sum.aligning(touch)):
+            return True
+        wide = (t for t in self._before(touch) if t.target.size > 1 and self._is_sure(t, given))
         facts = [
             self._multiple(other.target.place, other.target.size)
             for other in islice(wide, _MAX_FACTS)

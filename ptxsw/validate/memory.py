@@ -19,6 +19,7 @@ from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.alias_analysis import AliasAnalysis
+from ptxsw.validate.cells import Cell, Cells
 from ptxsw.validate.chain import Base, Bytes, Link, Store, based, bytes_behind
 from ptxsw.validate.history import Written, joined
 from ptxsw.validate.loaded_values import CONSTANT
@@ -42,7 +43,7 @@ class Memory:
         takes too long."""
         self.terms, self.check = terms, check
         self.aliases = AliasAnalysis(terms, solver, ordered)
-        self._cells: dict[Any, list[tuple[int, int, Term]]] = {}
+        self._cells: dict[Any, Cells] = {}
         self._parameters: dict[Term, str] = {}
         self._true = terms.const(1, 1)
         self._begin = Link()
@@ -210,18 +211,17 @@ class Memory:
         """The unknown of some bytes. Each byte belongs to the unknown that covered it first."""
         constant, items = split(source.place)
         constant = wrapped(constant, source.place.width)
-        cells = self._cells.setdefault((time, stores, source.place.width, items), [])
+        cells = self._cells.setdefault((time, stores, source.place.width, items), Cells())
         pieces: list[Term] = []
         at, end = constant, constant + source.size
         while at < end:
-            cell = next((c for c in cells if c[0] <= at < c[0] + c[1]), None)
+            cell = cells.over(at)
             if cell is None:
-                ends = [c[0] for c in cells if at < c[0] < end]
-                cell = (at, min([end, *ends]) - at, self._fresh(time, stores, source, at, ends))
-                cells.append(cell)
-            begin, size, term = cell
-            stop = min(end, begin + size)
-            pieces.append(self.terms.extract(term, 8 * (at - begin), 8 * (stop - at)))
+                until = cells.next_one(at, end)
+                cell = Cell(at, until - at, self._fresh(time, stores, source, at, until))
+                cells.add(cell)
+            stop = min(end, cell.begin + cell.size)
+            pieces.append(self.terms.extract(cell.value, 8 * (at - cell.begin), 8 * (stop - at)))
             at = stop
         value = pieces[0]
         for piece in pieces[1:]:
@@ -234,11 +234,11 @@ class Memory:
         stores: tuple[Any, ...],
         source: Bytes,
         at: int,
-        ends: Sequence[int],
+        until: int,
     ) -> Term:
+        """The unknown from one byte to another: counted as the constant of the place is."""
         constant, items = split(source.place)
-        start = at - wrapped(constant, source.place.width)
-        size = min([source.size, *(e - at + start for e in ends)]) - start
+        start, size = at - wrapped(constant, source.place.width), until - at
         if time[1] == CONSTANT and len(items) == 1 and items[0][0] in self._parameters:
             name = self._parameters[items[0][0]]
             shown = f"{name}+{at}" if at else name

@@ -40,12 +40,13 @@ class TouchesBySum:
     """Accesses, in their order, by space and by the sum in their address without its constant."""
 
     def __init__(self, touches: Iterable[Touch]) -> None:
-        self._groups: dict[_Sum, list[tuple[int, Touch]]] = {}
+        self._sizes: dict[_Sum, dict[int, list[tuple[int, Touch]]]] = {}
         self._starts: dict[_Sum, dict[int, list[tuple[int, Touch]]]] = {}
         self._longest = 0
         for number, touch in enumerate(touches):
             group, at = _parted(touch.target)
-            self._groups.setdefault(group, []).append((at, touch))
+            sizes = self._sizes.setdefault(group, {})
+            sizes.setdefault(touch.target.size, []).append((at, touch))
             self._starts.setdefault(group, {}).setdefault(at, []).append((number, touch))
             self._longest = max(self._longest, touch.target.size)
 
@@ -55,15 +56,17 @@ class TouchesBySum:
         touches = self._starts.get(group, {}).get(at, ())
         return [other for _, other in touches if other.before <= touch.before]
 
-    def level(self, touch: Touch) -> Iterator[tuple[int, Touch]]:
-        """Those at a known distance by the time of another access, each with how many bytes it
-        begins behind that."""
+    def aligning(self, touch: Touch) -> Iterator[Touch]:
+        """Those by the time of another access that are known to lie multiples of its size away, and
+        are as large as such a multiple: it is aligned if one of them is."""
         group, at = _parted(touch.target)
-        width, before = touch.target.place.width, touch.before
+        size, width, before = touch.target.size, touch.target.place.width, touch.before
         return (
-            (wrapped(other - at, width), t)
-            for other, t in self._groups.get(group, ())
-            if t.before <= before
+            t
+            for other_size, others in self._sizes.get(group, {}).items()
+            if other_size % size == 0
+            for other, t in others
+            if t.before <= before and wrapped(other - at, width) % size == 0
         )
 
     def meeting(self, touch: Touch) -> list[Touch]:
