@@ -68,6 +68,8 @@ class Builder:
         `fast` besides, and, where a predicate holds, without them. Comes last: what else is
         written into the stretch goes into both copies."""
         slow, done = self.names.label("slow"), self.names.label("done")
+        # Lines of `self.lines` before `start` serve both copies and stay before the branch; those
+        # of `fast` go behind it. Neither may be in the copy a second time.
         lines = fast.over(self.lines)
         own_first = fast.before.get(start, ())
         lines.before.pop(start, None)
@@ -85,6 +87,8 @@ class Builder:
 
     def labels_before(self, index: int) -> int:
         """Where in the text the labels of an instruction begin; where it does, if it has none."""
+        # A jump to the label must not run what is inserted, so that goes before the first label,
+        # and before a `.loc` between label and instruction.
         begin = self.instructions[index].start
         for statement in reversed(self._function.body.statements):
             if statement.span.start >= self.instructions[index].start:
@@ -114,6 +118,7 @@ class Builder:
     def _end(self) -> Iterator[Edit]:
         if not self._tail:
             return
+        # Control must not fall from the old end into what is appended.
         last = self.instructions[-1]
         ends = last.opcode in _ENDS and last.guard is None
         lines = self._tail if ends else ["ret;", *self._tail]

@@ -82,6 +82,9 @@ def _stored(
     kind = isa.access_type(instruction) or ""
     space = isa.space(instruction)
     target = isa.address(instruction)
+    # If no load fills the register, it is undefined until the first store of the loop: then only
+    # the bytes that will be stored may differ between the two memories, and nothing is said of
+    # what the register holds.
     relation: Relation = "stored" if detail.loaded else "overwritten"
     for number, name in enumerate(names):
         own = _Claims()

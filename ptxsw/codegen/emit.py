@@ -55,6 +55,10 @@ class Emitter:
 
     def edits(self) -> tuple[Edit, ...]:
         """All edits of the body."""
+        # Lines at one instruction keep the order in which they are added. Votes come first, since
+        # everything in a uniform loop stands under their predicate; then index tests and moved
+        # loads, on which the rewrites rest; stretches that stand twice last, since they copy what
+        # has been written into them.
         plan = self._plan
         self._uniform.write(self._common)
         self._wraps = OverflowChecks(self._names, self._common, self._guards())
@@ -84,7 +88,7 @@ class Emitter:
         for row in self._plan.halos:
             yield (self._made_at(row.lead), 0), row
         for rewrite in self._plan.rewrites:
-            yield (rewrite.dest, 1), rewrite
+            yield (rewrite.dest, 1), rewrite  # a row's partial load before what takes from it
 
     def _made_at(self, load: int) -> int:
         """Where a load is made: its own place, or that to which it is moved."""
@@ -138,7 +142,7 @@ class Emitter:
         """What a row knows of the warp where its lead is made."""
         at = self._made_at(row.lead)
         if id(member) in self._region_of:
-            return WarpState("-1", None)
+            return WarpState("-1", None)  # the branch before the stretch has asked all of it
         segment = self._plan.segments[at]
         wraps = self._wraps.of(row.proof.guards)
         return self._stretches.voted(self._common, at, segment, row.proof.block_shape, wraps)
@@ -169,6 +173,8 @@ class Emitter:
 
     def _merge(self, lines: Insertions, rewrite: ServedLoad) -> None:
         """Lanes that take no part in a uniform loop keep what is read behind it."""
+        # The shuffle itself must stand under no guard: lanes that have left the loop may be asked
+        # for their values, and all 32 have to execute it. So the result is merged behind it.
         inside = self._uniform.lasting(rewrite.dest)
         if inside is None or lines is not self._common:
             return

@@ -76,6 +76,9 @@ def obstacle_to_copy(body: Body) -> str | None:
                 depth += 1
             case Close():
                 depth -= 1
+            # Registers of an inner scope are declared again with that scope. A second array would
+            # take memory of its own, and a register that the body declares between instructions
+            # would mean two things in the copy.
             case Variable(space=space) if not leading and (space != "reg" or not depth):
                 return "a variable is declared inside the kernel's code"
             case Directive(label=str()):
@@ -114,6 +117,7 @@ class _Test(Struct):
 
     def _either(self, first: tuple[Sum, Sum], second: tuple[Sum, Sum]) -> None:
         """One of two conditions."""
+        # Signed: a range may end before its pointer, as at `a - 8`. Limits keep the sums in range.
         a, b = (", ".join(map(self._sum, order)) for order in (first, second))
         before, order = (self.builder.register("order", "pred") for _ in range(2))
         self.builder.at_entry(f"setp.le.s64 {before}, {a};")

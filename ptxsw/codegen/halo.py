@@ -43,6 +43,8 @@ class HaloWriter(Struct):
         name = self.beyond[row.lead] = self.names.new("beyond", f"b{width}")
         far = 32 * row.stride
         guard = self._made_by(lines, at, row, whole.unfit)
+        # Beyond the end of the warp lies what lane i of the next one would load: the own address
+        # plus 32 strides. Before its begin it is 32 strides less.
         if not (row.low and row.high):
             offset += far if row.high else -far
         else:
@@ -82,6 +84,8 @@ class HaloWriter(Struct):
             guard = self.names.once(stem, "pred", [f"or.pred $, {sides[0]}, {sides[1]};"])
         if unfit is None:
             return guard
+        # In a warp that is not whole, nobody takes what is loaded, and the members that would
+        # have made the access valid may not be there: it could fault.
         name, fit = self.names.new("halo", "pred"), self.names.new("fit", "pred")
         lines.put_before(at, f"not.pred {fit}, {unfit};", f"and.pred {name}, {guard}, {fit};")
         return name
@@ -131,6 +135,8 @@ class HaloWriter(Struct):
         yield from last
 
     def _fallback(self, lines: Insertions, rewrite: ServedLoad, whole: WarpState) -> Iterator[str]:
+        # `unfit` is the same in all lanes, so it also holds in those that have left a uniform
+        # loop; the load itself is made only by lanes that take part.
         slow = whole.unfit
         if slow is None:
             return

@@ -64,10 +64,12 @@ class LaneSteps(Struct):
         yield f"mov.b64 {{{', '.join(halves)}}}, {here};"
         yield from shuffles(there, halves, f"{way(step.delta)}, {mask}")
         yield f"mov.b64 {other}, {{{', '.join(there)}}};"
+        # In the local window equal addresses are different bytes, one for each thread.
         yield f"isspacep.local {local}, {here};"
         yield f"setp.ne.or.b64 {name}, {other}, {here}, {local};"
 
 
 def way(delta: int) -> str:
-    """The mode and distance of a shuffle from lane i + `delta`, and its clamp."""
+    """The mode and distance of a shuffle from lane i + `delta`, and its clamp: the first lane that
+    `up` may read, the last that `down` may read."""
     return f"up${-delta}, 0" if delta < 0 else f"down${delta}, {_LAST}"

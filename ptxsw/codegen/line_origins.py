@@ -76,6 +76,8 @@ class LineOrigins:
                 origins.append(None if last is None else starts[last])
                 between += 1
                 continue
+            # New lines between two copies stand for the line of the original that is missing
+            # between them: corrected now that the second copy is seen.
             if last is not None and number > last + 1 and between:
                 origins[-between:] = [starts[last + 1]] * between
             origins.append(starts[number])

@@ -28,6 +28,7 @@ class AddressSum(Struct, frozen=True):
     def written(self, new: New, lines: list[str]) -> str:
         """A register or number that holds the sum; `lines` get what computes it."""
         total = ""
+        # Starting with a register of factor 1 saves an instruction.
         for name, factor in sorted(self.items, key=lambda item: item[1] != 1):
             if factor == 1 and not total:
                 total = name
@@ -98,6 +99,7 @@ class Bounded(Struct, frozen=True):
         start, end = new("start", "b64"), new("end", "b64")
         lines.append(f"cvt.u64.u32 {start}, {self.index};")
         left, growth = (each.written(new, lines) for each in (self.left, self.growth))
+        # In 64 bits: (2^32 - 1)^2 + 2^32 - 1 fits, so the test itself cannot wrap.
         lines.append(f"mad.wide.u32 {end}, {left}, {growth}, {start};")
         return "le.u64", f"{end}, {self.limit}"
 
@@ -156,6 +158,7 @@ def written_parts(parts: Sequence[AddressPart], new: New, lines: list[str]) -> s
             lines.append(f"add.s64 {total}, {so_far}, {factor};")
         elif isinstance(value, str) and factor == -1 and so_far:
             lines.append(f"sub.s64 {total}, {so_far}, {value};")
+        # Extends, multiplies and adds in one IMAD.WIDE.
         elif isinstance(value, Extended) and value.sign == "s" and -(1 << 31) <= factor < 1 << 31:
             narrow = value.sum.written(new, lines)
             lines.append(f"mad.wide.s32 {total}, {narrow}, {factor}, {so_far or 0};")

@@ -51,10 +51,14 @@ def in_two_ways(
         [Edit(Span(e.span.start - begin, e.span.end - begin), e.text) for e in edits],
     )
     lines = [f"@{fails} bra {slow};", *ahead, "{"]
+    # A rotated loop may stand in the text with other blocks before its header: the copy then has
+    # to be entered by a branch, as the original is.
     if place.before is not None and place.header != place.start:
         branch = builder.instructions[place.before]
         lines.append(text[branch.start : branch.end])
     lines += [copy + line_end(text), "}"]
+    # Behind an unguarded branch nothing is reached; else control that leaves the changed copy at
+    # its end must not fall into the old one.
     last = builder.instructions[place.end]
     if last.opcode != "bra" or last.guard is not None:
         lines.append(f"bra.uni {done};")

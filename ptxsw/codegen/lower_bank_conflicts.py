@@ -141,9 +141,10 @@ class PermutedAddresses(Struct, dict=True):
         return block in reachable and here in reachable and self.cfg.dominates(block, here)
 
     def _low(self, base: Reg, at: int, lines: list[str]) -> str:
-        """The register of 32 bits that holds an address, by a name that no other value has: one
-        that is written again in the block is another one, and so is one that is written in several
-        places, in each block. Others have shared addresses in their low half."""
+        """A name for the value of an address register, and the register: "%r4 0", or "%r4 0 7 1"
+        for its value behind one write in block 7. A register with one writer that dominates the
+        access has one value; of any other only accesses of one block between two writes share it.
+        Of a 64-bit register the low half is taken: shared addresses fit 32 bits."""
         indices, value = self._writers.get(base, []), f"{base.scope}"
         once = (
             len(indices) == 1 and indices[0] < at and self._reaches(self.cfg.block_of[indices[0]])
@@ -165,8 +166,13 @@ class PermutedAddresses(Struct, dict=True):
         low = offset % ROW
         high = offset - low
         shift = self.permutation.shifts[0]
-        rows = high % self.permutation.reach  # all else moves with the address
+        # The permutation reads address bits below `reach` only. Whole multiples of that change
+        # nothing in it, and stay in the access as an offset.
+        rows = high % self.permutation.reach
         simple = len(self.permutation.shifts) == 1 and high % (1 << shift) == 0
+        # π(held + offset) without a sum of its own: bytes inside a granule are added behind π,
+        # granules inside a row are exchanged by the same bits as `held` (an xor, since the offset
+        # carries nothing), and rows further on only change the bits that decide.
         if in_row and (not rows or simple):
             inside = low % self.permutation.granule
             image = self._row_on(held, rows, lines) if rows else self._image(held, lines)
@@ -207,6 +213,8 @@ class PermutedAddresses(Struct, dict=True):
 
     def _masked(self) -> str:
         """The mask: a number, or with dynamic memory a register set at the kernel's entry."""
+        # Where start or size of dynamic memory is no multiple of a row, π would leave the array.
+        # With mask 0 it is the identity. The test is one `and`: of an `or` of all ends.
         mask = self.permutation.mask
         self._mask = str(mask)
         if self.permutation.dynamic:

@@ -99,6 +99,7 @@ def lower(builder: Builder, text: str, function: Function, details: Iterable[Kep
     source_of = {detail.at: detail.source for detail in details}
     held: dict[int, tuple[str, ...]] = {}
     for detail in details:
+        # The source may itself take a kept value; all of a chain share the first one's register.
         first = detail.source
         while first in source_of:
             first = source_of[first]

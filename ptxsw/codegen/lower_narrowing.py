@@ -63,6 +63,7 @@ def _narrow(builder: Builder, detail: NarrowOperation) -> Iterator[str]:
         return
     (x, convert_x), (y, convert_y) = _low(builder, a, False), _low(builder, b, False)
     yield from (line for line in (convert_x, convert_y) if line)
+    # Only what writes the old destination repeats the guard: the division has no side effect.
     result = builder.register("narrow", "b32")
     yield f"{instruction.opcode}.u32 {result}, {x}, {y};"
     if instruction.opcode == "rem" or detail.nonzero:
@@ -88,6 +89,9 @@ def _remainder(builder: Builder, detail: RemainderOfQuotient) -> None:
     remainder = builder.instructions[detail.at]
     quotient = builder.instructions[detail.quotient]
     dest, a, b = map(written, remainder.operands)
+    # The quotient goes to a register of its own: its destination may be one of the operands that
+    # the remainder still needs, or be written again in between. With divisor 0 the product is 0
+    # and the remainder the dividend, as PTX has it.
     kept = builder.register("quotient", "b64")
     product = builder.register("product", "b64")
     divide = f"{quotient.name} {kept}, {a}, {b};"

@@ -93,6 +93,7 @@ def lower(
     assert function.body_span is not None
     begin, end = function.body_span.start, line_end(text)
     if limit is not None:
+        # Comments become blanks of the same length, so that offsets stay those of the text.
         header = _COMMENT.sub(lambda m: " " * len(m[0]), text[function.span.start : begin])
         match = _MAXNREG.search(header)
         if match is not None:

@@ -91,6 +91,9 @@ def obstacle(function: Function, cfg: Cfg, loop: Loop) -> str | None:
         return "the loop has no label"
     if loop.header == 0:
         return "the kernel begins with the loop"
+    # Lines before the header's label are passed by whatever falls into it: that must not be an
+    # iteration of the loop. Branches that enter the loop are led to a label of their own, which
+    # cannot be done with a table of targets.
     before = cfg.blocks[loop.header - 1]
     last = cfg.instructions[before.end - 1]
     falls = not (last.guard is None and last.opcode in ("bra", "brx", "ret", "exit", "trap"))
@@ -119,6 +122,8 @@ class _Copies(Struct):
         for position in positions:
             instruction = self.instructions[position]
             text = blank_comments(self.text[instruction.start : instruction.end])
+            # Sources are renamed before the destination gets its new name: `add.s64 %rd1, %rd1, 4`
+            # reads the old one.
             behind = operand_spans(Source(self.text), instruction)[0].end - instruction.start
             rest = _renamed(text[behind:], now)
             for reg in isa.defs(instruction):
@@ -167,6 +172,8 @@ class Lowering:
         details: list[Any] = [change.detail for change in changes]
         predicates = self.predicates(details)
         self.twice = {header: Insertions() for header in predicates}
+        # All registers are named before any load is replaced: a load may take its value from one
+        # that comes later in the list.
         for detail in details:
             if isinstance(detail, Carried):
                 self._carry(detail)
@@ -256,6 +263,8 @@ class Lowering:
         blocks = (self.cfg.blocks[n] for n in self.cfg.loops[header].blocks)
         inside = (i for b in blocks for i in range(b.start, b.end))
         writers = [i for i in inside if reg in defs(self.cfg.instructions[i])]
+        # A store reads a register that another instruction sets. Set before the store, once in
+        # each iteration, it still holds the stored value at the iteration's end.
         if len(writers) != 1 or writers == [at]:
             return writers == [at]
         ours, other = self.cfg.block_of[at], self.cfg.block_of[writers[0]]
@@ -272,6 +281,8 @@ class Lowering:
             for d in details
             if d.source is not None
         }
+        # A parallel move in order. There is no cycle that would need a spare register: each value
+        # comes from an access one step nearer to where the addresses go.
         while left:
             read = {name for held in left.values() for name in held}
             slot = next(slot for slot in left if read.isdisjoint(slot))
@@ -290,6 +301,7 @@ class Lowering:
         if detail.loaded:
             load = instructions[detail.loads[0]]
             self._load_in_front(detail.header, load, detail.computed, held)
+        # Without loads nobody sees the earlier stores, and only the last value is kept.
         for at in detail.stores[:-1] if not detail.loads else ():
             lines.replace(at)
         for at in detail.stores if detail.loads else detail.stores[-1:]:
@@ -307,6 +319,8 @@ class Lowering:
         loop = self.cfg.loops[detail.header]
         for source, target in loop.exits:
             end = self.cfg.blocks[source].end - 1
+            # Where the branch leaves the loop, the store stands before it under its guard; where
+            # the branch stays, whoever is behind it has left.
             taken = self.cfg.blocks[source].successors[0] == target
             if taken:
                 lines.put_before(end, f"{self.builder.guard(end)}{store}")
@@ -351,7 +365,7 @@ def element_width(lowering: Lowering, at: int, operand: Operand) -> int:
     """The width in bits of the register that stands for one element of an access."""
     if isinstance(operand, Reg):
         return lowering.builder.width(operand)
-    return max(16, type_width(isa.access_type(lowering.cfg.instructions[at]) or ""))
+    return max(16, type_width(isa.access_type(lowering.cfg.instructions[at]) or ""))  # no `mov.b8`
 
 
 def lower(

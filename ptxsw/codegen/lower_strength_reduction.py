@@ -113,6 +113,7 @@ def _pointers(builder: Builder, loop: ReducedLoop, ahead: list[str], lines: Inse
     steps: dict[tuple[AddressPart, ...], str] = {}
     for pointer, carried in zip(loop.pointers, loop.carried, strict=True):
         assert builder.register("pointer", "b64") == carried, "a claim speaks of this register"
+        # The argument adds its lines to `ahead` before the move is appended.
         ahead.append(f"mov.b64 {carried}, {written_parts(pointer.start, builder.register, ahead)};")
         if pointer.step not in steps:
             steps[pointer.step] = written_parts(pointer.step, builder.register, ahead)
@@ -128,6 +129,7 @@ def _fast(builder: Builder, text: str, loop: ReducedLoop, ahead: list[str]) -> I
     for base in loop.bases:
         register = written_parts(base.parts, builder.register, ahead)
         far, address = builder.register("far", "b64"), builder.register("address", "b64")
+        # Unsigned, whatever the extension was: the test has bounded the index by 2^30.
         first.append(f"mul.wide.u32 {far}, {base.index}, {base.scale};")
         first.append(f"add.s64 {address}, {register}, {far};")
         for at, offset in base.members:

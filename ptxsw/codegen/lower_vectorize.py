@@ -126,6 +126,7 @@ class _Writer(Struct):
         register = instructions[member].operands[0]
         if instructions[member].opcode != "ld" or not isinstance(register, Reg) or register.scope:
             return False
+        # The single loads, which replace a misaligned vector, read the address one by one.
         if register in uses(instructions[wide.at]):
             return False
         others = [m for m in wide.members if m not in (None, member)]
@@ -169,6 +170,7 @@ class _Writer(Struct):
         whole = ""
         for parameters, width, size in tests:
             rest = self._rest(parameters, width, size)
+            # All rests are 0 exactly if their `or` is: one comparison for all tests.
             if whole:
                 both = builder.register("rest", "b32")
                 builder.at_entry(f"or.b32 {both}, {whole}, {rest};")

@@ -23,6 +23,8 @@ def is_label_of(label: str, *stems: str) -> bool:
 
 def fresh_prefix(text: str) -> str:
     """A prefix with which no register in the text begins; less its `%`, no other name either."""
+    # Labels and parameters have no `%`. A text that went through ptxsw before holds `%sw_` names:
+    # the second time the prefix is `%sw1_`.
     prefix, number = _PREFIX, 0
     while prefix[1:] in text:
         number += 1

@@ -51,6 +51,8 @@ def _test(
     `low` or `high`, would leave its type. The sum is shifted so that the allowed values are those
     from 0 to `span`."""
     width = guard.width
+    # Allowed is MIN - low <= sum <= MAX - high. Both bounds in one unsigned comparison: the sum
+    # less its lower bound is at most the distance between the bounds.
     first = -(1 << (width - 1)) - low if guard.signed else -low
     span = (1 << width) - 1 - high + low
     name = names.new("wrap", "pred")

@@ -41,6 +41,7 @@ def backward_slice(plan: Plan, reg: Reg, index: int, at: int) -> tuple[int, ...]
         positions.append(position)
         wanted -= set(plan.written[position])
         wanted |= {used for used in isa.uses(instruction) if isinstance(used, Reg)}
+    # What is left is read at `at`, where a register of an inner scope has no meaning yet.
     if not all(plan.function.body.means(one, at) for one in wanted):
         return None
     return tuple(reversed(positions))
@@ -53,7 +54,7 @@ def computes(instruction: Instruction) -> bool:
         instruction.guard is None
         and instruction.opcode in _ARITHMETIC
         and effects is Effect.NONE
-        and "cc" not in instruction.modifiers
+        and "cc" not in instruction.modifiers  # the carry would be lost, or overwritten
         and not any("." in reg.name for reg in isa.defs(instruction))
     )
 

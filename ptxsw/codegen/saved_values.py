@@ -60,7 +60,8 @@ class SavedValues(Struct):
         return self.sent[key]
 
     def _start(self, lines: Insertions, index: int, names: Iterable[str], width: int) -> None:
-        """Where a path leads around a load, what keeps its value is set before, too."""
+        """Where a path leads around a load, the register that keeps its value is set to 0 before
+        the paths part. Nobody uses that 0, but without it the register would be undefined there."""
         for start in self.plan.starts.get(index, ()):
             lines.put_before(start, *(f"mov.b{width} {name}, 0;" for name in names))
 

@@ -62,12 +62,15 @@ class Shuffled(Struct):
         self, lines: Insertions, rewrite: ServedLoad, unfit: str | None, tests: tuple[str, ...]
     ) -> str | None:
         """True in lanes that must make the load themselves; None where none must."""
+        # Parts with the same test share it. A mirror of the whole warp, 31 - i, needs no test.
         edges = {edge_test(p): p for p in rewrite.parts if p.delta or p.mirror}
         edges.pop(None, None)
         if unfit is None and not tests and len(edges) == 1:
             return self.lane.edge(next(iter(edges.values())))
         used: tuple[object, ...] = ()
         name = unfit
+        # `unfit` or'ed with one test after the other, in a fixed order. Each prefix is kept: a
+        # later load of the segment with the same first tests goes on from there.
         steps = [*sorted(e for e in edges if e is not None), *tests]
         for step in steps:
             used = (*used, step)

@@ -93,6 +93,8 @@ def compose(length: int, first: Sequence[Edit], second: Iterable[Edit]) -> tuple
     for edit in sorted(second, key=lambda edit: (edit.span.start, edit.span.end)):
         copy(edit.span.start)
         kept = len(result)
+        # What the second edit replaces is taken off the pieces and dropped, whether it is of the
+        # original or of a first edit.
         copy(edit.span.end)
         del result[kept:]
         if edit.text:
@@ -115,6 +117,7 @@ def _cut(piece: Piece, length: int) -> tuple[Piece, Piece | None]:
 def _edits(length: int, parts: Iterable[Piece]) -> Iterator[Edit]:
     """The edits between the parts of the original that are kept."""
     at, new = 0, ""
+    # The empty part at the end makes an edit of new text behind the last part that is kept.
     for part in (*parts, Piece(length, length)):
         if part.new:
             new += part.new

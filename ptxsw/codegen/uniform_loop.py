@@ -94,6 +94,7 @@ class Uniform(Struct, dict=True):
             lines.replace(loop.leave, *self._left(loop, self.plan.instructions[loop.leave]))
             for index in sorted(loop.under):
                 self._guard(lines, index, self._in[loop.header])
+        # In a second pass, since an inner loop may start at a branch that the first has replaced.
         for loop in self.plan.loops:
             if loop.enters is None:
                 self._at_start(lines, loop, self._all_in(loop))
@@ -114,6 +115,7 @@ class Uniform(Struct, dict=True):
         """In place of the branch by which lanes leave the loop."""
         predicate = self._in[loop.header]
         assert branch.guard is not None, branch
+        # The guard says which lanes branch; wanted are those that stay in the loop.
         if branch.guard.negated == loop.stays:
             stay = self.names.new("stay", "pred")
             yield _taken(stay, branch.guard, loop.stays)
@@ -145,7 +147,7 @@ class Uniform(Struct, dict=True):
         vote, if it has become one."""
         if loop.start in lines.replaced:
             replaced = lines.replaced[loop.start]
-            replaced[-1:-1] = added
+            replaced[-1:-1] = added  # before the last line, which is the branch
         elif ends_block(self.plan.instructions[loop.start]):
             lines.put_before(loop.start, *added)
         elif added:
@@ -158,6 +160,7 @@ class Uniform(Struct, dict=True):
         if instruction.guard is None:
             lines.guards[index] = predicate
             return
+        # PTX takes one guard: two conditions need a predicate of their own.
         both = self.names.new("both", "pred")
         own = instruction.guard.reg.name
         if instruction.guard.negated:

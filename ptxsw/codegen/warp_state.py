@@ -49,7 +49,7 @@ class Lane(Struct):
                 f"mov.u32 {y}, %ntid.y;",
                 f"mov.u32 {z}, %ntid.z;",
                 f"and.b32 {x}, {x}, 31;",
-                f"or.b32 {y}, {y}, {z};",
+                f"or.b32 {y}, {y}, {z};",  # neither is 0, so this is 1 only if both are
                 f"setp.ne.u32 $, {x}, 0;",
                 f"setp.ne.and.u32 $, {y}, 1, $;",
             ],
@@ -112,6 +112,8 @@ class SegmentPredicates(Struct):
         if stretch not in self.masks:
             self.masks[stretch] = name = self.names.new("mask", "b32")
             inside = self.inside(at)
+            # In a uniform loop `activemask` would also report lanes that only go round with the
+            # others: their values are stale, so the ballot counts those that take part.
             if inside is None:
                 lines.put_before(at, f"activemask.b32 {name};")
             else:
@@ -141,6 +143,8 @@ class SegmentPredicates(Struct):
         wraps: tuple[str, ...],
     ) -> WarpState:
         """As `whole`, and where no lane's index wraps."""
+        # `wraps` differ from lane to lane, but here all lanes must take the same side: any lane
+        # may need what any other has loaded.
         whole = self.whole(lines, at, stretch, block_shape)
         if not wraps or whole.unfit is None:
             return whole
