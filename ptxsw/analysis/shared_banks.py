@@ -8,7 +8,7 @@ doubles or halves.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from random import Random
@@ -28,6 +28,7 @@ Block = tuple[int, int, int]
 Addresses = tuple[int, ...]
 """Of the lanes of a warp that take part."""
 Words = tuple[int, ...]
+Passes = frozenset[tuple[frozenset[int], int]]
 
 _BANKS = 32
 _WORD = 4  # bytes
@@ -59,10 +60,12 @@ class BankTraffic(Struct, frozen=True, dict=True):
         return total / len(self.requests)
 
     @cached_property
-    def passes(self) -> tuple[tuple[Words, int], ...]:
-        """The words that are wanted at a time, and in how many of the requests they are; the same
-        object for all who want the same."""
-        return _passes(self.requests, self.size)
+    def passes(self) -> Passes:
+        """The words that are wanted at a time, each without those bits that it has in common with
+        all of them by exclusive or, and how often that occurs in the requests; the same object for
+        all who want the same. The bank of a word is a sum of its bits by exclusive or, so that such
+        bits exchange banks and no more."""
+        return _shared(frozenset(_passes(self.requests, self.size).items()))
 
 
 class Banks(dict[int, int]):
@@ -80,7 +83,7 @@ class Banks(dict[int, int]):
         """How often the banks are asked for `size` bytes at each address."""
         return sum(map(self.most, _served(addresses, size)))
 
-    def most(self, words: Words) -> int:
+    def most(self, words: Iterable[int]) -> int:
         """How many of some words lie in the bank that has most of them."""
         return _most_alike([*map(self.__getitem__, words)])
 
@@ -127,9 +130,23 @@ def _served(addresses: Addresses, size: int) -> tuple[Words, ...]:
 
 
 @lru_cache(maxsize=1 << 10)
-def _passes(requests: tuple[Addresses, ...], size: int) -> tuple[tuple[Words, int], ...]:
-    counted = Counter(words for one in requests for words in _served(one, size))
-    return tuple(counted.items())
+def _passes(requests: tuple[Addresses, ...], size: int) -> Counter[frozenset[int]]:
+    return Counter(
+        _from_first(words, addresses[0] // _WORD)
+        for addresses in requests
+        for words in _served(addresses, size)
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _from_first(words: Words, first: int) -> frozenset[int]:
+    return frozenset([word ^ first for word in words])
+
+
+@lru_cache(maxsize=1 << 12)
+def _shared(passes: Passes) -> Passes:
+    """The first of all that are equal."""
+    return passes
 
 
 def bank_traffic(
@@ -137,16 +154,26 @@ def bank_traffic(
 ) -> tuple[BankTraffic, ...]:
     """The shared accesses of a kernel in blocks of some shapes; `places` are the addresses of its
     arrays, by the names of their atoms. No lane accesses what lies outside them, up to `end`."""
+    asked = (tuple(blocks), frozenset(places.items()), end)
+    for other, said, traffic in _LAST:
+        if other is trace and said == asked:
+            return traffic
     shared = [access for access in trace.accesses if access.space == "shared"]
     warps = _WARPS if len(shared) <= _FEW else 1
     scene = _Scene(blocks, places, end, changing_by_two(trace.cfg.instructions), warps)
-    return tuple(
+    traffic = tuple(
         BankTraffic(
             access, times(trace.cfg, access.index), tuple(scene.requests(access)), access.bytes,
             (access.index,),
         )
         for access in shared
     )  # fmt: skip
+    _LAST.append((trace, asked, traffic))
+    return traffic
+
+
+_LAST: deque[tuple[Trace, object, tuple[BankTraffic, ...]]] = deque(maxlen=2)
+"""What was last asked for: who weighs a kernel asks for what a rewrite has asked for."""
 
 
 def times(cfg: Cfg, index: int) -> float:

@@ -22,7 +22,8 @@ from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 
 _LINE: Final = 128  # bytes
-_WHOLE_ROWS: Final = {"%dynamic_smem_size": 48 << 10}  # bytes; what a permutation may ask for
+_SIZE: Final = "%dynamic_smem_size"  # what a permutation may ask for
+_WHOLE_ROWS: Final = 48 << 10  # bytes
 _COUNTED: Final = frozenset({"global", "generic", "local"})
 
 
@@ -54,7 +55,9 @@ class Wavefronts(Struct, frozen=True):
 def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     """Of a kernel in blocks of a shape, or of usual ones where it is not known."""
     at, end = places(shared_arrays(trace))
-    shared = bank_traffic(trace, block_shapes(trace, block), at | _WHOLE_ROWS, end)
+    if _SIZE in trace.module.source.text:
+        at |= {_SIZE: _WHOLE_ROWS}
+    shared = bank_traffic(trace, block_shapes(trace, block), at, end)
     affine = Affine()
     strides = {a.index: _stride(affine, a) for a in trace.accesses if a.space in _COUNTED}
     return Wavefronts({t.access.index: t.requests for t in shared}, strides)
