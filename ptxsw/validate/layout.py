@@ -8,7 +8,7 @@ inside a granule touches the images of the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from ptxsw import isa
@@ -26,6 +26,7 @@ from ptxsw.ir import (
 )
 from ptxsw.isa import Effect
 from ptxsw.permutation import ROW, Permutation
+from ptxsw.validate.bit_sums import BitSums
 from ptxsw.validate.chain import Bytes
 from ptxsw.validate.compare import multiple
 from ptxsw.validate.equality import Equality
@@ -63,6 +64,7 @@ class SharedLayout:
             for v in arrays
             if not v.is_dynamic
         ]
+        self._sums = BitSums(self._terms, self._aligned(arrays))
         self._mask = self._masked()
         self._answers: dict[tuple[Term, Term], bool] = {}
         self._values: dict[tuple[Term, int], int] = {}
@@ -133,9 +135,16 @@ class SharedLayout:
     def _same(self, image: Term, place: Term, facts: Sequence[Term]) -> bool:
         same = self._answers.get((image, place))
         if same is None:
-            few = self._facts if self._equality.same(image, place, self._facts) else None
-            same = self._answers[image, place] = few is not None
+            same = self._sums.same(image, place)
+            same = same or self._equality.same(image, place, self._facts)
+            self._answers[image, place] = same
         return same or self._equality.same(image, place, facts)
+
+    def _aligned(self, arrays: Iterable[Variable]) -> Mapping[Term, int]:
+        """What `_facts` says, as powers of two."""
+        fixed = (v for v in arrays if not v.is_dynamic)
+        bits = ROW.bit_length() - 1
+        return {self._evaluator.symbol(v.name, v.scope): bits for v in fixed}
 
     def _low(self, place: Term) -> Term:
         """An address in shared memory has 32 bits, whatever the register that holds it."""

@@ -1,0 +1,159 @@
+"""Terms as exclusive sums of single bits of other terms.
+
+    π(x + 4) and π(x) + 4, where π(x) = x ^ (x >> 7 & 7) << 4 and x is a multiple of 64
+
+Both are bits of `x` at their own places, some of them also at others, and a bit that is one. So
+an address that was permuted before a distance was added is compared with one that was permuted
+behind it, without the solver. An addition is such a sum where it carries nothing: the number lies
+where all bits are known to be zero, or all behind its lowest bit are those of one term. What has
+another form is a sum of its own bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ptxsw.emulator.node import Term, ones, split
+from ptxsw.emulator.terms import Terms
+
+Bit = tuple[Term, int, int]
+"""A bit of a term, counted from the lowest, and the place where it stands."""
+Sum = tuple[int, frozenset[Bit]]
+"""The bits that are one and those of terms; each place is their exclusive sum."""
+
+_DEPTH = 24
+
+
+class BitSums:
+    """`aligned` are terms that are multiples of 2 to the number told."""
+
+    def __init__(self, terms: Terms, aligned: Mapping[Term, int]) -> None:
+        self._terms, self._aligned = terms, aligned
+        self._sums: dict[Term, Sum] = {}
+        self._zeros: dict[Term, int] = {}
+
+    def same(self, one: Term, other: Term) -> bool:
+        """Are two terms surely equal wherever the aligned ones are multiples?"""
+        return one.width == other.width and self._sum(one, 0) == self._sum(other, 0)
+
+    # ------------------------------------------------------------ sums
+
+    def _sum(self, term: Term, depth: int) -> Sum:
+        result = self._sums.get(term)
+        if result is None:
+            result = self._decomposed(term, depth + 1) if depth < _DEPTH else None
+            result = self._sums[term] = result or self._own(term)
+        return result
+
+    def _decomposed(self, term: Term, depth: int) -> Sum | None:
+        match term.kind:
+            case "const":
+                return int(term.value), frozenset()
+            case "xor":
+                return _together(*(self._sum(one, depth) for one in term.args))
+            case "zext":
+                return self._sum(term.args[0], depth)
+            case "extract":
+                return self._extract(term, depth)
+            case "sum":
+                constant, items = split(term)
+                if constant:
+                    rest = self._terms.sum(term.width, 0, items)
+                    return self._added(term, rest, int(constant), depth)
+                if len(items) == 1 and items[0][1] & (items[0][1] - 1) == 0:
+                    return _shifted(self._sum(items[0][0], depth), items[0][1], term.width)
+        return None
+
+    def _own(self, term: Term) -> Sum:
+        """The bits of a term that may be set."""
+        may, zeros = ones(term), self._zero_bits(term, 0)
+        return 0, frozenset((term, b, b) for b in range(zeros, term.width) if may >> b & 1)
+
+    def _extract(self, term: Term, depth: int) -> Sum:
+        low, (whole,) = int(term.value), term.args
+        moved = self._number_inside(whole, low + term.width)
+        if moved is not None:
+            whole, low = moved[0], low + moved[1]
+        number, bits = self._sum(whole, depth)
+        inside = frozenset((t, b, at - low) for t, b, at in bits if 0 <= at - low < term.width)
+        return number >> low & ((1 << term.width) - 1), inside
+
+    def _number_inside(self, term: Term, end: int) -> tuple[Term, int] | None:
+        """A field of `x` plus a number is, up to the field's end, a field of `x` plus a larger
+        number: that sum and how many bits of it lie before the field. `end`: of the bits that are
+        wanted."""
+        constant, items = split(term)
+        if not constant or len(items) != 1 or items[0][1] != 1:
+            return None
+        field = items[0][0].args[0] if items[0][0].kind == "zext" else items[0][0]
+        if field.kind != "extract" or end > field.width:
+            return None
+        (whole,), low = field.args, int(field.value)
+        number = self._terms.const(int(constant) << low & ((1 << whole.width) - 1), whole.width)
+        return self._terms.add(whole, number), low
+
+    def _added(self, whole: Term, rest: Term, number: int, depth: int) -> Sum:
+        """`whole` is a number added to the rest, which has none."""
+        ones_of, bits = self._sum(rest, depth)
+        taken = ones_of
+        for _, _, at in bits:
+            taken |= 1 << at
+        if not taken & number:  # nothing is carried
+            return ones_of ^ number, bits
+        first = (number & -number).bit_length() - 1
+        above, below = _parted(bits, first)
+        term = next(iter(above))[0] if above else rest
+        alone = ones_of >> first == 0 and term is not rest and term.width == whole.width
+        if alone and above == _parted(self._own(term)[1], first)[0]:
+            moved = self._terms.add(term, self._terms.const(number, term.width))
+            high, bits = self._sum(moved, depth)
+            return ones_of | high >> first << first, below | _parted(bits, first)[0]
+        low = ones_of & ((1 << first) - 1)
+        return low, below | _parted(self._own(whole)[1], first)[0]
+
+    # ------------------------------------------------------------ what is zero
+
+    def _zero_bits(self, term: Term, depth: int) -> int:
+        """How many of the lowest bits are surely zero."""
+        zeros = self._aligned.get(term) or self._zeros.get(term)
+        if zeros is None:
+            zeros = self._counted(term, depth + 1) if depth < _DEPTH else 0
+            self._zeros[term] = zeros
+        return zeros
+
+    def _counted(self, term: Term, depth: int) -> int:
+        if term.kind == "extract":
+            return max(0, min(term.width, self._zero_bits(term.args[0], depth) - int(term.value)))
+        if term.kind == "zext":
+            zeros = self._zero_bits(term.args[0], depth)
+            return term.width if zeros == term.args[0].width else zeros
+        if term.kind != "sum":
+            return 0
+        constant, items = split(term)
+        least = _trailing(int(constant), term.width)
+        for one, coefficient in items:
+            zeros = _trailing(int(coefficient), term.width) + self._zero_bits(one, depth)
+            least = min(least, zeros)
+        return least
+
+
+def _together(one: Sum, other: Sum) -> Sum:
+    return one[0] ^ other[0], one[1] ^ other[1]
+
+
+def _parted(bits: frozenset[Bit], first: int) -> tuple[frozenset[Bit], frozenset[Bit]]:
+    """Those from a place on, and those below."""
+    above = frozenset(bit for bit in bits if bit[2] >= first)
+    return above, bits - above
+
+
+def _shifted(one: Sum, factor: int, width: int) -> Sum:
+    """Times a power of two."""
+    distance = factor.bit_length() - 1
+    bits = frozenset((t, b, at + distance) for t, b, at in one[1] if at + distance < width)
+    return one[0] << distance & ((1 << width) - 1), bits
+
+
+def _trailing(number: int, width: int) -> int:
+    """How many of the lowest bits of a number are zero."""
+    return (number & -number).bit_length() - 1 if number else width
