@@ -215,6 +215,8 @@ class Passes:
         span = each.function.span
         if not one.requires.may_apply(each.module.source.text[span.start : span.end]):
             return None
+        if one.requires.loops and not each.original.cfg.loops and self._options.rewrites is None:
+            return None  # who asks for it by name is told why
         joined = one.name in TOGETHER
         if not joined and (each.original.statistics.timed_out or each.budget.spent(PLANNING)):
             return None

@@ -26,7 +26,7 @@ _BY_NC = Requires(
 _WIDE = ("div.u64", "div.s64", "rem.u64", "rem.s64", "mul.lo.u64", "mul.lo.s64")
 _VECTORS = ("ld.global", "ld.local", "ld.shared", "st.global", "st.local", "st.shared")
 _CARRIED = ("ld.global", "ld.shared", "st.")
-_SHORTER = Requires(words=("ld.", "st."), shorter_code=True, holds_longer=True)
+_SHORTER = Requires(words=("ld.", "st."), shorter_code=True, holds_longer=True, loops=True)
 
 REWRITES: tuple[Rewrite, ...] = (
     # First what tells accesses apart: behind a named space or `.nc` the later rewrites can merge

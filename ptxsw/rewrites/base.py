@@ -33,6 +33,8 @@ class Requires(Struct, frozen=True):
     words: tuple[str, ...] = ()
     # Even mode force puts a kernel back if ptxas makes more instructions of the new text.
     shorter_code: bool = False
+    # The rewrite looks at loops alone. No rewrite makes one where there was none.
+    loops: bool = False
     # The rewrite makes values live longer: mode auto leaves kernels alone that have no register
     # left.
     holds_longer: bool = False
