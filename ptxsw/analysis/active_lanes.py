@@ -27,6 +27,7 @@ def active_lanes(access: Access, warps: Warps) -> int:
             return max(warps.counts)
         for places in warps.places[:_WARPS]:
             most = max(most, _taking(conditions, places, warps))
+    # If no lane of the first warps takes part, a later warp makes it: perhaps with all lanes.
     return most or LANES
 
 

@@ -68,6 +68,8 @@ def prove_equal(
         moved = source if other is None else other(source)
     if source.width != dest.width:
         return Unequal("the addresses are of different widths")
+    # In lane K - i the low five bits of `%tid.x` change and the upper ones stay. Only with both in
+    # one form can a sum of them meet `%tid.x` itself.
     halves = SplitTid(terms)
     if other is not None and other.mirror:
         moved, dest = halves(moved), halves(dest)
@@ -76,6 +78,8 @@ def prove_equal(
     if difference.kind == "const":
         equal = difference.value == 0
         return Same(Obligation(claim)) if equal else Unequal("the addresses differ")
+    # A value of one lane alone is left over. The other lane's value is an unknown of its own, so
+    # no solver could prove the difference 0: it is not asked.
     mentioned = (Mentioned() if other is None else other.mentioned).of(difference)
     if mentioned & (OWN_VALUE | OTHER_LANE):
         own = {t for t in walk(difference) if t.kind == "apply" and t.variance == Variance.LANE}
@@ -128,6 +132,8 @@ class NoOverflowView:
         """An extension one step further inward; None where it stays where it is."""
         if node not in self._spreads:
             spread: Term | None = None
+            # Signed overflow is what the user vouches for. Unsigned sums may wrap in C, so theirs
+            # are spread only if their largest value fits.
             if node.kind == "sext" or (
                 node.kind == "zext" and self._most(node.args[0]) >> node.args[0].width == 0
             ):
@@ -151,6 +157,7 @@ class NoOverflowView:
             for atom, coefficient in items:
                 total = terms.add(total, terms.scale(extend(atom, width), read(coefficient)))
             return total
+        # The low half of the 64-bit count of iterations, which by assumption stays below 2^31.
         if signed and inner.kind == "extract" and inner.value == 0 and inner.width == 32:
             count = inner.args[0]
             iterations = count.origin is Origin.ITERATION
@@ -172,7 +179,7 @@ class NoOverflowView:
         return largest[term]
 
 
-_NEAR = 1 << 20  # how far apart a sum and its parts may be
+_NEAR = 1 << 20  # how far apart a sum and its parts may be, far below a quarter of 32 bits
 
 _HUGE = 1 << 256
 """More than any term holds. A product of products may be as many bits longer as it is deep."""
@@ -261,6 +268,7 @@ def _parted(
     whole_first = [(first, a, b) for a, b in combinations(same, 2)]
     part_first = [(whole, first, b) for whole, b in permutations(same, 2)]
     for whole, a, b in (*whole_first, *part_first):
+        # Both parts have one factor, the whole its negative: only then do they cancel.
         if a[1] != b[1] or (whole[1] + a[1]) & mask:
             continue
         inner = [t.args[0] for t, _ in (whole, a, b)]
@@ -281,6 +289,8 @@ def _of_parts(
     """The sum of two parts that are less than a quarter of their type, and a number."""
     extended, coefficient = whole
     inner, width = extended.args[0].width, extended.width
+    # If `part + most` and `part - most` fit the type, |part| is at most 2^(width - 2) - |apart|.
+    # Then two parts and the number `apart` add up to something that fits, too.
     most = (1 << inner - 2) + abs(apart)
     unknowns = [terms.fresh("part", inner) for _ in parts]
     together = terms.add(terms.add(*unknowns), terms.const(apart, inner))
@@ -337,6 +347,8 @@ def prove_disjoint(
     if _is_free(distance):
         return None
     width = distance.width
+    # On the circle of 2^width addresses: going up from the store it is at least its size to the
+    # load, and going up from the load at least the load's size to the store.
     behind = terms.ule(terms.const(store_bytes, width), distance)
     ahead = terms.ule(terms.const(load_bytes, width), terms.neg(distance))
     claim = terms.and_(behind, ahead)
@@ -348,6 +360,7 @@ def _is_free(distance: Term) -> bool:
     factor, such as another array's pointer. Then Z3 need not be asked."""
     items = split(distance)[1]
     for number, (term, factor) in enumerate(items):
+        # Times an odd number modulo 2^width is one to one, so the product takes every value.
         if term.kind in OPAQUE and factor & 1 and ones(term) == (1 << term.width) - 1:
             rest = (other for at, (other, _) in enumerate(items) if at != number)
             if term not in set(walk(*rest)):

@@ -15,7 +15,7 @@ from ptxsw.emulator.node import Term, Variance, ones, split
 from ptxsw.emulator.origin import Origin
 from ptxsw.ir import Function, Module, type_width
 
-_MOST = 1 << 12
+_MOST = 1 << 12  # bytes: no larger alignment is asked for, and products of divisors stay small
 _DEEPEST = 40
 
 
@@ -52,6 +52,7 @@ class Alignment:
         pointers: list[str] = []
         needs: _Needs = {}
         for term, factor in items:
+            # Of pointers the sum is tested: `in + offset` may be aligned though neither is.
             if factor == 1 and term.width == 64 and self._is_parameter(term):
                 if self._declared(str(term.value)) < size:
                     pointers.append(str(term.value))
@@ -88,6 +89,7 @@ class Alignment:
             case "sum":
                 return self._needs_of_sum(term, size, depth)
             case "zext" | "sext" | "extract" if term.kind != "extract" or term.value == 0:
+                # The low bits survive an extension or truncation, but no more than there are.
                 inner = term.args[0]
                 fits = size <= 1 << min(inner.width, term.width)
                 return self._needs(inner, size, depth + 1) if fits else None
@@ -113,6 +115,7 @@ class Alignment:
     def _needs_of_product(self, term: Term, size: int, depth: int) -> _Needs | None:
         """One factor has to make up for what the others lack."""
         factors_known = [self.known(factor) for factor in term.args]
+        # The first factor that can be tested is taken; it may be asked for more than necessary.
         for at, factor in enumerate(term.args):
             others = 1
             for number in factors_known[:at] + factors_known[at + 1 :]:

@@ -40,6 +40,7 @@ class Shapes:
         """Does an atom of an address surely have no bounds?"""
         if self._grid.is_uniform(atom) or per_thread((atom,)):
             return False
+        # A byte or short that was loaded is bounded by its width.
         label = loop_counted(atom)
         if label not in self._grid.again:
             return bool(ones(atom) >> OPAQUE_BITS)

@@ -18,6 +18,7 @@ SECTOR = 32  # bytes
 
 def lane_stride(affine: Affine, access: Access) -> int | None:
     """Bytes from lane to lane; None where that is no constant, or not the same on all paths."""
+    # Lanes may come by different paths, and then two neighbours have addresses of two kinds.
     if len({v.address for v in access.variants}) > 1 and access.ways is not Variance.UNIFORM:
         return None
     strides = set()

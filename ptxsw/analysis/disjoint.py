@@ -82,6 +82,8 @@ def _fact(term: Term, grid: Grid) -> Polynomial | None:
 
 def proved(excess: Polynomial, given: Facts, grid: Grid) -> bool:
     """Is a polynomial at most 0, by numbers alone or by one fact?"""
+    # To combine several facts would take a search. One is enough for the comparisons that our own
+    # tests make.
     if grid.span(excess)[1] <= 0:
         return True
     return any(grid.span(excess - fact)[1] <= 0 for fact in given.at_most_0)
@@ -106,6 +108,8 @@ def apart(a: Range, b: Range, given: Facts, grid: Grid) -> bool:
     ways = orders(a, b)
     if any(proved(way, given, grid) for way in ways):
         return True
+    # An `or` of our test says "this range ends before that one, or the other way round" without
+    # saying which: either case has to keep these ranges apart.
     return any(
         all(any(proved(way, Facts((fact,)), grid) for way in ways) for fact in group)
         for group in given.one_of

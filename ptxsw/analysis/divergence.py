@@ -55,6 +55,7 @@ def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
             for source, _ in cfg.loops[header].exits
         ):
             continue
+        # A block that both ways reach before they join is run by lanes of both.
         one, other = (
             frozenset(cfg.reached_from([successor], {join})) for successor in block.successors
         )
@@ -81,6 +82,8 @@ def _divergent(trace: Trace) -> Iterator[tuple[int, int]]:
         varies = trace.branches.get(block.end - 1, Variance.UNIFORM) is not Variance.UNIFORM
         if len(block.successors) < 2 or not varies:
             continue
+        # -1 is the virtual exit: the ways never meet again. Where they meet only to return, the
+        # branch is an early exit.
         join = cfg.ipdom.get(number, -1)
         if join != -1 and not _ends_at_once(cfg, join):
             yield number, join

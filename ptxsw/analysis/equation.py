@@ -21,6 +21,8 @@ class Solved:
         return substitute(self._terms, term, self._leaf, self._memo)
 
     def _leaf(self, node: Term) -> Term | None:
+        # The equation may be of `zext(q)` in 64 bits while an address has `q` itself, or a wider
+        # extension: each gets the bits of the value that it stands for.
         if node is self._inner:
             return self._terms.extract(self._value, 0, node.width)
         if node.kind != self._kind or node.args[0] is not self._inner:
@@ -39,6 +41,8 @@ def solved(terms: Terms, left: Term, right: Term) -> Solved | None:
     for item, factor in split(left)[1]:
         inner, sign = unextended(item), signed(terms.const(factor, width))
         rest = terms.sub(right, terms.sub(left, terms.scale(item, factor)))
+        # A term that occurs in its own value would be substituted for ever. The newest is mostly
+        # the other lane's unknown, which this lane's terms then replace.
         fits = abs(sign) == 1 and item.variance is Variance.LANE and inner not in set(walk(rest))
         if fits and (candidate is None or inner.id > candidate[0]):
             candidate = inner.id, item, sign

@@ -100,6 +100,8 @@ class ExactSums(Struct):
 
     def _next(self, index: Term, count: Term, *, signed: bool) -> Polynomial | None:
         """An index of the next iteration of a loop, in the count of this one."""
+        # Bounds are known for iterations that are run. Written with the count less 1, the index is
+        # one of those; its polynomial is then moved on by one step.
         terms = self.terms
         before = terms.sub(count, terms.const(1, count.width))
         if count not in walk(index):

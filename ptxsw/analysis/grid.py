@@ -59,6 +59,7 @@ class Grid:
         self.terms, self.names, self._holds = terms, frozenset(names), holds
         # What is known of one thread's values says nothing of those of others.
         self.most = {atom: value for atom, value in most.items() if self.is_shared(atom)}
+        # The same for the solver, which does not know `most`.
         self._limits = [terms.ule(t, terms.const(n, t.width)) for t, n in self.most.items()]
         self.again = {loop_counted(count): (count, found) for count, found in again.items()}
         self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (0, 0, 0), strict=True)}
@@ -85,7 +86,8 @@ class Grid:
         return uniform and str(atom.value).partition("+")[0] in self.names
 
     def pointer(self, address: Term) -> Term | None:
-        """The parameter that is the only one in an address to be taken as it is."""
+        """The one 64-bit parameter that stands unscaled in an address; None where there are
+        several, since either may be the offset."""
         candidates = [
             term
             for term, factor in split(address)[1]
@@ -105,7 +107,7 @@ class Grid:
 
     def limits(self, atom: Term) -> tuple[int, int]:
         """The least and the highest number that an atom may be."""
-        least = 1 if atom.kind == "atom" and atom.value in _SIZES else 0
+        least = 1 if atom.kind == "atom" and atom.value in _SIZES else 0  # no empty launch
         return least, min(ones(atom), self.most.get(atom, ones(atom)))
 
     def span(self, value: Polynomial) -> tuple[Number, Number]:

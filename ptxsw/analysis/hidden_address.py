@@ -58,6 +58,7 @@ def _is_load(node: Term) -> bool:
 def _loaded(trace: Trace, access: Access, term: Term) -> Iterator[int]:
     """The lines of the loads that a value was computed from; where one was made with an address
     that was loaded, that of the last."""
+    # Of `a[b[i]]` the reader wants to hear of `a`, not of `b`.
     loads = [node for node in walk(term) if _is_load(node)]
     before = {deep for node in loads for arg in node.args for deep in walk(arg)}
     for node in loads:

@@ -53,6 +53,7 @@ def inside_row(
     tried = _Equations(terms, other)
     steps: list[tuple[Reg, int]] = []
     moved = other(source)
+    # `walk` gives arguments first: reversed, a quotient comes before the parts it is made of.
     outer_first = [node for node in walk(source) if is_digit(node)][::-1]
     for digit in outer_first[:_LOOKED_AT]:
         there = tried(other(digit))

@@ -74,6 +74,7 @@ def _until_equal(path: Path, count: Term, a: Term, b: Term) -> Polynomial:
     distance = terms.neg(first) if step > 0 else first
     width = distance.width
     exact = terms.urem(distance, terms.const(abs(step), width))
+    # Else it would step over 0, or start behind it, and go round through 2^32 values.
     for claim in (
         terms.slt(terms.const(0, width), distance),
         terms.eq(exact, terms.const(0, width)),
@@ -109,6 +110,8 @@ def _while_less(path: Path, count: Term, comparison: Inequality, *, guarded: boo
     end = b if grows else a
     if not all(map(path.grid.is_uniform, end.atoms)):
         raise Unbounded(_UNKNOWN)
+    # `end + step` is the farthest that the counter gets: one step behind its bound. If that does
+    # not wrap, no earlier value does, and the count is a division of numbers.
     path.fits(start, least, most)
     path.fits(end, least, most)
     path.fits(end + step, least, most)

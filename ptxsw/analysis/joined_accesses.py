@@ -37,6 +37,7 @@ def joined(
             key = (number[one.access.index], instruction.name, address.base, one.size)
             groups[key].setdefault(address.offset, one)
     for group in groups.values():
+        # Widest first, as ptxas does; what is joined is no longer in `left` for the next width.
         for width in (w for w in _WIDTHS if w <= limit):
             for members in _runs(group, width):
                 indices = [m.access.index for m in members]

@@ -124,6 +124,7 @@ def place(affine: Affine, access: Access) -> Place | None:
         polynomial = _split(affine.polynomial(variant.address))
         stride = 0
         for monomial, coefficient in polynomial.items():
+            # tid.x · n: the stride is no number.
             grown = sum(_growth(affine, term) for term in monomial)
             if grown and len(monomial) > 1:
                 return None
@@ -187,7 +188,7 @@ class _Earlier:
         for delta in _nearest_first(self._max_delta if where.stride and same else 0):
             for source, number in reversed(same.get(offset - delta * where.stride, [])):
                 reuses.append(Candidate(dest, source, delta, number, element))
-        # The distance to a mirrored lane is anything up to 31.
+        # A mirrored lane may be up to 31 lanes away: with a smaller limit mirrors are not wanted.
         if not where.stride or self._max_delta < 31:
             return reuses
         other = self._known.get((self._flipped(where), -where.stride), {})
@@ -208,7 +209,7 @@ class _Earlier:
         for element in range(access.elements):
             loads = here.setdefault(where.offset + element * access.bits // 8, [])
             loads.append((access, element))
-            del loads[1 : 1 - _SOURCES_TRIED]
+            del loads[1 : 1 - _SOURCES_TRIED]  # keeps the first and the newest
 
 
 def candidates(

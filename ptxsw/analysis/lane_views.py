@@ -101,7 +101,9 @@ class ShiftedLane:
         if node.variance < Variance.LANE:
             return node
         if node.kind == "zext" and is_thread_bits(node.args[0]):
-            return self._moved(node)  # both are below 2^5, or cross no multiple of it
+            # zext(bits) + N is zext(bits + N): the other lane exists, so its low five bits do not
+            # overflow, and rows that do not wrap keep the bits above.
+            return self._moved(node)
         if is_thread_bits(node):
             return self._moved(node)
         if node.kind == "extract" and node.value >= 5 and _is_thread(node.args[0]):
@@ -122,6 +124,7 @@ class ShiftedLane:
         number = terms.const(self._number, own.width)
         if not self.mirror:
             return terms.add(own, number)
+        # From lane i to lane K - i it is K - 2·i: added, so that upper bits of `own` stay.
         return terms.add(own, terms.sub(number, terms.scale(self._lane(own), 2)))
 
     def _lane(self, own: Term) -> Term:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 TRIPS: Final = 16
-"""Iterations of a loop."""
+"""Iterations of a loop: a guess, the same everywhere, so that counts can be compared."""
 
 _MOST_NESTED = 3  # loops deeper inside count no more: the figures stay comparable
 

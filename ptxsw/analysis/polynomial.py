@@ -102,6 +102,7 @@ class Polynomial(Struct, frozen=True, dict=True):
             least = most = 1
             for atom in monomial:
                 least, most = least * ranges[atom][0], most * ranges[atom][1]
+            # No atom is negative, so a monomial is least and most where all its atoms are.
             ends = coefficient * least, coefficient * most
             low, high = low + min(ends), high + max(ends)
         return low, high

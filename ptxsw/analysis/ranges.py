@@ -229,6 +229,8 @@ class _Path:
             own = [atom for atom in value.atoms if not self.grid.is_shared(atom)]
             if not own:
                 return value
+            # Thread indices and loop counts first: their bounds may bring in quotients that are
+            # the same for all threads, which are bounded last.
             atom = min(own, key=lambda a: (self.grid.is_uniform(a), a.id))
             parted = value.parted(atom)
             if parted is None:
@@ -247,6 +249,8 @@ class _Path:
             thread = next((a for a in value.atoms if a.value == f"%tid.{axis}"), None)
             if block is None or thread is None or (parted := value.parted(thread)) is None:
                 continue
+            # Separate bounds of block and thread would lose `if (i < n)`, which speaks of this
+            # sum. It is below 2^44: at most 2^31 blocks of 2^10 threads.
             bits = (1 << 44) - 1
             index = Polynomial.atom(
                 atom(f"grid index {axis}", 64, Variance.LANE, bits, Origin.GRID_INDEX)
@@ -318,6 +322,7 @@ class _Path:
         """What conditions tell of single atoms, of either side the first."""
         decided: dict[Term, list[tuple[str, Polynomial, Iterable[Polynomial]]]] = {}
         for comparison in comparisons(self._told, self.terms):
+            # Without `told`: a condition must not be used to bound what it speaks of itself.
             inner = _Path(self.grid, (), self.given)
             try:
                 decision = inner.decision(comparison)

@@ -112,5 +112,5 @@ def is_barrier(instruction: Instruction) -> bool:
         and instruction.opcode in _BARRIERS
         and "sync" in instruction.modifiers
         and "warp" not in instruction.modifiers
-        and len(instruction.operands) == 1
+        and len(instruction.operands) == 1  # a second one would be a number of threads
     )

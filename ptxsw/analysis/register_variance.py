@@ -26,6 +26,8 @@ def register_variance(trace: Trace) -> Mapping[Reg, Variance]:
     access_at = {a.index: a for a in trace.accesses}
     level: dict[Reg, Variance] = {**dict.fromkeys(written_at, Variance.UNIFORM), **trace.registers}
     for reg, indices in written_at.items():
+        # With two writers, or one in a loop that lanes leave apart, lanes may hold what different
+        # paths or iterations wrote.
         if len(indices) > 1 or not _in_step(trace, indices[0]):
             level[reg] = Variance.LANE
     level.update(dict.fromkeys(_read_unwritten(trace.cfg, written_at), Variance.LANE))

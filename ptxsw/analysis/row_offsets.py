@@ -62,12 +62,14 @@ def _may_be_set(term: Term, rows: Collection[str]) -> int:
     constant, items = split(term)
     total = constant % ROW
     for item, factor in items:
+        # An array that begins with a row adds nothing to the bits inside rows.
         whole = item.args[0] if item.kind in ("extract", "zext") and not item.value else item
         if whole.kind == "atom" and whole.value in rows:
             continue
         low = factor & -factor
         bits = ones(item) * low
-        if factor != low:  # no power of two
+        # Times 12, say, carries may set any bit above the lowest one.
+        if factor != low:
             bits = -(bits & -bits)
         total = _sum_bits(total, bits % ROW)
     return total
@@ -75,6 +77,7 @@ def _may_be_set(term: Term, rows: Collection[str]) -> int:
 
 def _sum_bits(a: int, b: int) -> int:
     """The bits that may be set in a sum of numbers whose bits may be set as in `a` and `b`."""
+    # Where both may have a bit, a carry begins: from the lowest such bit on all may be set.
     both = a & b
     if not both:
         return a | b

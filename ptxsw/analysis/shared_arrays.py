@@ -58,6 +58,7 @@ def block_shapes(trace: Trace, asked: Block | None) -> tuple[Block, ...]:
         if name == "maxntid":
             sizes = [int(part) for part in text.replace(",", " ").split() if part.isdigit()]
             x, y, z = (*sizes, 1, 1, 1)[:3]
+            # `.maxntid 256` beside uses of %tid.y is only a limit: the launch has some plane.
             if min(x, y, z) > 0 and (y > 1 or not plane):
                 return ((x, y, z),)
     return ((32, 8, 1), (16, 16, 1)) if plane else ((256, 1, 1),)

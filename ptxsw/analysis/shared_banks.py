@@ -118,6 +118,7 @@ def _most_alike(banks: list[int]) -> int:
 def _served(addresses: Addresses, size: int) -> tuple[Words, ...]:
     """The words that are wanted by all lanes that are served at a time: those that want the same
     word together, 8 and 16 bytes by half and quarter warps."""
+    # The banks give 128 bytes at a time, so 32 lanes of 4 bytes, 16 of 8, or 8 of 16.
     together = LANES * _WORD // max(_WORD, size)
     return tuple(
         tuple({
@@ -272,6 +273,8 @@ class _Scene:
             if spread.within and self._end is not None:
                 moved = (tuple([at for at in one if self._exists(at)]) for one in moved)
             addresses = [one for one in moved if one]
+            # Compared as they lie, without a permutation: if pointers and widths change how often
+            # the banks are asked, the access counts as unknown.
             if len(spread.trials) > 1:
                 counted.add(tuple(wavefronts(a, size) for a in addresses))
             first = first or addresses

@@ -1,6 +1,6 @@
 """What one request of a warp touches: sectors, lines, words of banks.
 
-An argument `found` holds the bytes at which the lanes point, `size` the bytes of each access.
+The argument `offsets` holds the bytes at which the lanes point, `size` the bytes of each access.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def used(offsets: Offsets, size: int) -> int:
 
 
 def local_sectors(offsets: Offsets, size: int) -> int:
-    """Sectors of local memory, where the words of one address lie side by side for the lanes."""
+    """Sectors of local memory. The hardware interleaves it: the words that the lanes have at one
+    local address lie side by side, so equal offsets are coalesced."""
     places: set[tuple[int, int]] = set()
     for lane, at in enumerate(offsets):
         places.update((word, lane * 4 // SECTOR) for word in touched((at,), size, 4))

@@ -58,6 +58,7 @@ class Traffic(Struct, frozen=True):
         if _is_local(self.access):
             return self._local()
         counts = [{_worst(request, self.size) for request in case} for case in self.cases]
+        # One sector more or less is a matter of where in a line lane 0 begins.
         if any(max(of_warps)[0] - min(of_warps)[0] > 1 for of_warps in counts):
             return None, None  # it depends on what only the run knows, and not on the phase alone
         worst, unused = max(count for of_warps in counts for count in of_warps)

@@ -62,6 +62,7 @@ def _each_iteration(
             instruction = cfg.instructions[index]
             if wanted.isdisjoint(defs(instruction)):
                 continue
+            # The exit may stand in the middle: in the last iteration only what is before it runs.
             before = cfg.dominates(number, leave)
             always = before or (
                 cfg.dominates(leave, number)

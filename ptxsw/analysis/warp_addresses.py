@@ -94,6 +94,7 @@ class _Moved(Struct, frozen=True):
         parts: dict[Monomial, tuple[Offsets, ...]] = {}
         opaque = False
         for monomial, coefficient in polynomial.items():
+            # n · blockDim.x · tid.x is known but for n: parts with one unknown factor are added up.
             factor = tuple(t for t in monomial if warps.uniform(t) and t.value not in warps.sizes)
             sizes = [t for t in monomial if warps.uniform(t) and t.value in warps.sizes]
             lanes = [_by_lane(t, warps) for t in monomial if not warps.uniform(t)]
@@ -152,6 +153,7 @@ def _by_lane(term: Term, warps: Warps) -> tuple[Offsets, ...] | None:
         for t in unknowns(term)
     ):
         return None
+    # Read as signed: a value such as tid.x - 1 is -1 in lane 0, not 2^32 - 1.
     half, full = 1 << (term.width - 1), 1 << term.width
     return tuple(
         tuple((at + half) % full - half for at in warp)

@@ -57,7 +57,8 @@ class Warps(Struct, frozen=True, dict=True):
 
     def _places(self) -> Iterator[Mapping[str, Offsets]]:
         x, y, z = self.block or (LANES, 1, 1)
-        if not self._wraps:  # one row of the block is like another
+        # Then %tid.y and %tid.z are the same for a whole warp, and warps differ in %tid.x alone.
+        if not self._wraps:
             for first in range(0, x, LANES):
                 lanes = tuple(range(LANES))
                 yield {"%tid.x": tuple(first + lane for lane in lanes), "%laneid": lanes}
