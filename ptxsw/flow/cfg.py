@@ -92,6 +92,7 @@ class FlowGraph(Struct, frozen=True, dict=True):
     @cached_property
     def ipdom(self) -> Mapping[int, int]:
         """Immediate post-dominator of each block that reaches an end; -1 stands for the end."""
+        # A virtual end behind all blocks without a successor; blocks of an endless loop have none.
         ends = [n for n in self.order if not self.blocks[n].successors]
         successors = {n: list(self.blocks[n].successors) or [-1] for n in self.order}
         backward: dict[int, list[int]] = {-1: ends, **{n: [] for n in self.order}}
@@ -119,7 +120,8 @@ class FlowGraph(Struct, frozen=True, dict=True):
 
     @cached_property
     def _interval(self) -> Mapping[int, tuple[int, int]]:
-        """Entry and exit times of a walk over the dominator tree."""
+        """Entry and exit times of a walk over the dominator tree: one block dominates another
+        exactly if its interval encloses the other's."""
         children: dict[int, list[int]] = {n: [] for n in self.order}
         for number in self.order[1:]:
             children[self.idom[number]].append(number)
@@ -159,6 +161,7 @@ class FlowGraph(Struct, frozen=True, dict=True):
             if self.dominates(successor, number):
                 latches.setdefault(successor, []).append(number)
         bodies = {header: self._loop_body(header, ends) for header, ends in latches.items()}
+        # Two natural loops are nested or share no block, so the smaller one is the inner one.
         inner_first = sorted(bodies, key=lambda h: (len(bodies[h]), -self.rank[h]))
         parents: dict[int, int | None] = {}
         depths: dict[int | None, int] = {None: 0}
@@ -284,6 +287,8 @@ def _built(body: Body) -> Cfg:
     starts = sorted(
         {0, *label_at.values()} | {at + 1 for at, ins in enumerate(instructions) if ends_block(ins)}
     )
+    # A label behind the last instruction gets an empty block, so that branches there have a
+    # target. A branch at the very end falls into nothing: that makes no block.
     last = len(instructions)
     labelled_end = last in label_at.values()
     starts = [at for at in starts if at < last or (at == last and labelled_end)] or [0]
@@ -330,6 +335,8 @@ def _targets(
         return fall
     symbols = [o for o in last.operands if isinstance(o, Symbol)]
     if last.opcode == "brx":
+        # Tables are found by name alone, in whichever scope: more successors than there are is
+        # safe, fewer would not be.
         targets = [n for s in symbols for names in tables.get(s.name, ()) for n in names]
         named = dict.fromkeys(targets or (name for name, _ in label_at))
         return [at for n in named for (name, _), at in label_at.items() if name == n] + fall

@@ -177,6 +177,8 @@ class _Question:
                 return Divergence(branch, "some lanes never reach it")
         if len(here) < 2:
             return None
+        # Both sides lead to the block, so they must come together on the way, in one iteration,
+        # and nobody may wait there for a lane that took the other side.
         meet = self._next_meeting() if number == self._block else meeting.get(number, _END)
         if meet == _END:
             return Divergence(branch, "lanes reach it on different paths")
@@ -198,6 +200,7 @@ class _Question:
 
     def _next_meeting(self) -> int:
         """The same of lanes that part at the block in question, on their ways back to it."""
+        # The block is where the ways begin and where they end: edges back to it lead to the end.
         after = {number: self._ways(number) for number in self._before}
         after = {n: [_END if s == self._block else s for s in ways] for n, ways in after.items()}
         meet = self._met(after).get(self._block, _END)
@@ -211,6 +214,7 @@ class _Question:
         return ways if self._graph.ends.issuperset(lost) else [*ways, _END]
 
     def _met(self, after: Mapping[int, list[int]]) -> Mapping[int, int]:
+        """Immediate post-dominators, as dominators of the reversed graph."""
         backward: dict[int, list[int]] = {_END: [], **{n: [] for n in after}}
         for number in sorted(after, key=self._cfg.rank.__getitem__):
             for successor in after[number]:
@@ -230,6 +234,8 @@ class _Question:
 
 def _ending_at_once(cfg: Cfg) -> frozenset[int]:
     """Blocks from which lanes run to an end, without a loop, an access or a wait."""
+    # In postorder successors come first, except over back edges: a block in a loop is never
+    # taken, as it must not be.
     ending: set[int] = set()
     for number in reversed(cfg.order):
         block = cfg.blocks[number]

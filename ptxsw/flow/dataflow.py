@@ -85,7 +85,7 @@ def _liveness(cfg: Cfg, wanted: Callable[[int], bool] | None) -> Mapping[int, Fa
     }
 
     live: dict[int, Facts] = {}
-    work = dict.fromkeys(reversed(cfg.order))
+    work = dict.fromkeys(reversed(cfg.order))  # an ordered set: last blocks first
     while work:
         number = next(iter(work))
         del work[number]

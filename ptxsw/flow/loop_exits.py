@@ -31,6 +31,7 @@ def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:
     sources = [source for source, _ in loop.exits]
     asked = frozenset().union(*(uses(cfg.instructions[cfg.blocks[n].end - 1]) for n in sources))
     work = in_order(asked)  # so that it is the same instruction in each run
+    # Whether an exit is come to at all depends on the branches of the loop, too.
     if not all(executes_every_iteration(cfg, n, loop) for n in sources):
         work += in_order(choices)
     seen = set(work)

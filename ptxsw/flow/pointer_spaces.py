@@ -110,6 +110,8 @@ def _value(instruction: Instruction, state: State, parameters: frozenset[str], s
 
 
 def _sum(sources: list[Points], *, minus: bool) -> Points:
+    # In a sum of two parameters one is the offset. Nothing is said of differences: a pointer less
+    # a pointer is a number, a pointer less a number is none.
     a, b = sources[0], sources[1]
     if b is Points.NUMBER:
         return a
@@ -128,6 +130,8 @@ def _loaded(instruction: Instruction, parameters: frozenset[str], size: int) -> 
         wide = (isa.access_type(instruction) or "")[1:] == str(size)
         if address.base.name in parameters and wide:
             return Points.PARAMETER
+    # Half a pointer is no pointer. Two halves make one by `mov.b64 {lo, hi}`, of which nothing is
+    # known.
     narrow = (isa.access_type(instruction) or "")[1:] in ("8", "16", "32")
     return Points.NUMBER if narrow and size == _WIDE else Points.ANYTHING
 

@@ -13,6 +13,8 @@ def segments(cfg: Cfg) -> tuple[int, ...]:
     """The number of each instruction's segment: lanes that run one instruction of a segment
     together run the others together, too. A block ends one, and so does a call, a barrier and
     whatever is not known."""
+    # The lanes need not run it in the same cycle. It is enough that whoever executes one of its
+    # instructions executes all: a shuffle then finds every lane that `activemask` has named.
     numbers: list[int] = []
     current = 0
     for block in cfg.blocks:

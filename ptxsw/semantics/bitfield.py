@@ -11,6 +11,7 @@ FIELDS = ("u32", "s32", "u64", "s64")
 
 def ones_below(g: Algebra[V], count: V) -> V:
     """The lowest `count` bits set; all of them from the width on."""
+    # A shift by the width or more gives 0, and 0 - 1 is all ones.
     one = g.const(1, g.width(count))
     return g.sub(g.shl(one, count), one)
 
@@ -27,6 +28,7 @@ def _population(g: Algebra[V], a: V, width: int) -> V:
     a = g.sub(a, g.and_(right(a, 1), repeat(0x55)))
     a = g.add(g.and_(a, repeat(0x33)), g.and_(right(a, 2), repeat(0x33)))
     a = g.and_(g.add(a, right(a, 4)), repeat(0x0F))
+    # Times 0x0101…: the highest byte of the product is the sum of all bytes.
     return g.zext(g.extract(g.mul(a, repeat(1)), width - 8, 8), 32)
 
 
@@ -74,6 +76,7 @@ def bfind(m: Modifiers) -> Meaning:
     width = type_.width
 
     def compute(g: Algebra[V], a: V) -> V:
+        # Of a negative number the highest zero is wanted: of its complement the highest one.
         if type_.signed:
             a = g.ite(g.slt(a, g.const(0, width)), g.not_(a), a)
         zeros = _leading_zeros(g, a, width)
@@ -164,6 +167,8 @@ def bfe(m: Modifiers) -> Meaning:
         keep = ones_below(g, length)
         if not signed:
             return g.and_(g.lshr(a, position), keep)
+        # The manual's sbit: the field's highest bit, or the register's where the field reaches
+        # beyond it. All bits of the result above the field are copies of it.
         top = g.const(width - 1, width)
         last = g.sub(g.add(position, length), g.const(1, width))
         last = g.ite(g.ult(top, last), top, last)

@@ -19,6 +19,7 @@ Compare = Callable[..., Any]
 
 
 def _integers(operator: str, type_: Type) -> Compare:
+    # Bits have no order, and `lo`, `ls`, `hi`, `hs` are names of the unsigned comparisons.
     if type_.kind == "b" and operator not in ("eq", "ne"):
         raise NoForm
     if operator in UNSIGNED and type_.signed:
@@ -82,9 +83,11 @@ def setp(m: Modifiers) -> Meaning:
 
     def both(g: Algebra[Any], a: Any, b: Any, *c: Any) -> Any:
         t = test(g, a, b)
+        # q combines the complement of the comparison, not of p: with `.and` both may be false.
         p, q = t, g.not_(t)
         return (combine(g, p, c[0]), combine(g, q, c[0])) if c else (p, q)
 
+    # Modifiers do not say whether there is a second destination: `run` picks by the operands.
     single = type_.name == "f32"
     inputs = (type_.width,) * 2 if boolean is None else (type_.width, type_.width, 1)
     pair = Meaning(inputs, (1, 1), both, single=single)

@@ -37,6 +37,7 @@ def _integers(source: Type, target: Type, saturate: bool) -> Callable[..., Any]:
     def saturated(g: Algebra[V], a: V) -> V:
         return _saturate(g, a, source, target)
 
+    # Where every value fits, `.sat` changes nothing and the plain term is simpler to prove.
     low, high = limits(source)
     least, most = limits(target)
     fits = least <= low and high <= most
@@ -65,6 +66,8 @@ def _operands(target: Type, source: Type) -> int:
 def cvt_floating(m: Modifiers) -> Meaning:
     """d = a rounded to another type, where either is floating point; packed types take two
     sources, the first for the upper half."""
+    # The whole name goes to the algebra, so that `cvt.rn.f32.f64` and `cvt.rz.f32.f64` are two
+    # functions. What is taken off below is only checked.
     name = ".".join(("cvt", *m.rest))
     m.option(ROUNDING)
     for flag in FLAGS:

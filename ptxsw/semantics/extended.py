@@ -21,6 +21,7 @@ WORDS = ("u32", "s32", "u64", "s64")
 
 def _sum(g: Algebra[V], a: V, b: V, carry: V | None) -> tuple[V, V]:
     """a + b + carry and its carry-out."""
+    # A sum that wraps is less than either summand. Of the two additions at most one wraps.
     total = g.add(a, b)
     out = g.ult(total, a)
     if carry is None:
@@ -34,6 +35,7 @@ def _difference(g: Algebra[V], a: V, b: V, carry: V | None) -> tuple[V, V]:
     rest = g.sub(a, b)
     if carry is None:
         return rest, g.ule(b, a)
+    # a + ~b + carry is a - b - 1 + carry. It carries out if a >= b + 1 - carry.
     borrow = g.zext(g.not_(carry), g.width(a))
     return g.sub(rest, borrow), g.or_(g.ult(b, a), g.and_(g.eq(a, b), carry))
 

@@ -29,6 +29,8 @@ class Move(Meaning, frozen=True):
         carry: V | None = None,
     ) -> tuple[V, ...]:
         """One source and one destination: a copy. Else the first element is the lowest part."""
+        # Vectors come flattened. As many sources as destinations are a copy of each element;
+        # else one side is a single register, which the other side's elements make up.
         total = self.results[0]
         if len(sources) == len(widths):
             return tuple(
@@ -135,7 +137,7 @@ SPACES = (
 @semantics("cvta", "9.7.9.20")
 def cvta(m: Modifiers) -> Meaning:
     """d = a: in our model of memory every address is the same number in its own space and in the
-    generic one."""
+    generic one. The emulator, which follows addresses, adds the window's base by itself."""
     m.flag("to")
     m.choice(*SPACES)
     return same_width(m.type("u32", "u64"), 1, _same)

@@ -148,6 +148,8 @@ class Meaning(Struct, frozen=True):
     def fit(self, algebra: Algebra[V], source: V | int, width: int) -> V:
         """A source as a value of the width the instruction reads."""
         if isinstance(source, int):
+            # `1.5` without a prefix is a double (manual 4.5.2), here given by its 64 bits; `0f…`
+            # has no more than 32. A double whose upper half is 0 is denormal, and 0 as a single.
             if self.single and source >> 32 > 0:
                 source = single_bits(source)
             return algebra.const(source & ((1 << width) - 1), width)
@@ -165,6 +167,7 @@ def single_bits(double_bits: int) -> int:
     try:
         packed = struct.pack("<f", value)
     except OverflowError:
+        # `struct` refuses what rounds to more than the greatest single.
         packed = struct.pack("<f", float("-inf") if value < 0 else float("inf"))
     return int.from_bytes(packed, "little")
 
@@ -214,6 +217,7 @@ def opcodes() -> tuple[str, ...]:
 def candidates(opcode: str, modifiers: Sequence[str]) -> list[tuple[str, Meaning]]:
     """Every section's answer to an instruction. More than one would be an error in our table."""
     rows = []
+    # A builder that leaves a modifier over does not know the form: nothing is ignored silently.
     for section, builder in _BUILDERS.get(opcode, {}).items():
         reader = Modifiers(modifiers)
         try:

@@ -30,6 +30,7 @@ def _meaning(m: Modifiers, operation: _Operation) -> Meaning:
         wide = operation(g, *_numbers(g, types, a, b))
         if saturate:
             wide = clamp(g, wide, *_range(to))
+        # `.sat` applies to the first operation; the second one wraps.
         word = g.extract(wide, 0, to.width)
         return g.add(word, *c) if c else word
 

@@ -52,6 +52,8 @@ class Closed(Struct, frozen=True):
 def find_fork(cfg: Cfg, above: int, below: int) -> Fork | str:
     """The fork for a source in block `above` and a load in block `below`, or why the source may
     not have been made in the same iteration. Both lie in the same loops, no loop lies between."""
+    # Up the dominator tree from the source to the first block that dominates the load, too: there
+    # the ways part. A register can be set in it only if it holds an instruction.
     around = cfg.loops_around(below)
     start = cfg.idom.get(above, above)
     while not (
@@ -96,6 +98,8 @@ class Bypasses:
         ways = self._around(source, dest, fork)
         if ways is None or len(ways) > _MOST_WAYS:
             return None
+        # For a copy there is one lane only: the way has to contradict itself, so that no thread
+        # takes it.
         views = [v.conditions for v in dest.variants] if other is not None else [frozenset[Term]()]
         answers = [self._contradicted(way, given, other) for way in ways for given in views]
         proofs = [one for one in answers if one is not None]

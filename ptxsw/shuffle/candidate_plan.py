@@ -143,6 +143,8 @@ class _Drafting(Struct):
         for member in members:
             delta = row.delta(lead, member)
             least, most = min(low, delta), max(high, delta)
+            # The first `most` lanes load what lies beyond the end of the warp, the last `-least`
+            # what lies before its begin. Up to 31 together, no lane has to load both.
             if member is lead or most - least > 31 or abs(delta) > self.max_delta:
                 continue
             proof = self._halo_member(row, lead, member, delta, at)
@@ -152,6 +154,7 @@ class _Drafting(Struct):
             proofs.append(proof)
             part = ElementSource(lead.index, 0, delta)
             taken.append(ServedLoad(member.index, (part,), "halo", self.form, proof))
+        # Copies alone need no partial load: they are found as such later.
         if any(rewrite.delta for rewrite in taken):
             self.rewrites += taken
             self.shuffled |= {rewrite.dest for rewrite in taken if rewrite.delta}
@@ -171,6 +174,8 @@ class _Drafting(Struct):
             return None
         if not delta:
             return proof
+        # What lane i + delta would have, were the warp longer: that lane is i + delta - 32 of this
+        # warp, at its own address and 32 strides.
         far = -32 if delta > 0 else 32
         beyond = Candidate(member, lead, delta + far, displacement=-far * row.stride)
         other = self.judge.legal(beyond, before=at, source_at=source_at)

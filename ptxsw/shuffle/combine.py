@@ -87,6 +87,8 @@ def groups(drafts: Sequence[CandidatePlan]) -> list[Component]:
     by_root = {min(loads): loads for loads in connected(served) if loads & shuffled}
     nests = {index: nest for draft in drafts for index, nest in _nests(draft.plan).items()}
     for root, loads in by_root.items():
+        # Rows are joined with numbers for their segments and uniform loops. Loads are positions
+        # from 0 on, so these are negative: even for a segment, odd for a loop.
         for dest in loads & shuffled:
             segment = drafts[0].plan.segments[dest]
             units.join(root, -2 - 2 * segment)
@@ -128,7 +130,9 @@ def _plan(drafts: Sequence[CandidatePlan], rewrites: Iterable[ServedLoad]) -> Pl
         hoists += (h for h in draft.plan.hoists if h.load in used)
         halos += (h for h in draft.plan.halos if h.lead in leads)
         loops.update((loop.header, loop) for loop in _loops(draft.plan, own))
-    rows = {halo.lead for halo in halos}  # a copy stays where the rest of its row is dropped
+    # A copy of a halo row needs no halo. Where the row's shuffles were dropped, it stays as a
+    # rewrite of scheme paper, which does the same for a copy.
+    rows = {halo.lead for halo in halos}
     return replace(
         drafts[0].plan,
         rewrites=tuple(
@@ -176,7 +180,7 @@ class _Union:
     def find(self, number: int) -> int:
         """The number by which the set is called."""
         above = self._above.setdefault(number, number)
-        while above != number:
+        while above != number:  # halves the way for the next who asks
             self._above[number] = self._above[above]
             number, above = above, self._above[above]
         return number

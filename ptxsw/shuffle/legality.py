@@ -109,6 +109,8 @@ class Legality:
             return assumed
         before = dest.index if before is None else before
         verdict = self._same_bytes(candidate, assumed, at, before)
+        # Last, since only the conditions of each way around the source can tell, and Z3 is asked
+        # for each of them.
         fork = self._paths.fork(at, dest.index)
         if isinstance(fork, Fork) and isinstance(verdict, Proof):
             verdict = self._not_bypassed(candidate, fork, verdict)

@@ -66,6 +66,7 @@ def rows(trace: Trace, judge: Legality) -> Iterator[LoadGroup]:
             continue
         if access.elements != 1 or _address(access) is None:
             continue
+        # Loads of one residue lie whole strides apart; `a[2*t]` and `a[2*t + 1]` never meet.
         residue = spot.offset % abs(spot.stride)
         key = (where[access.index], spot.key, spot.stride, residue, access.bits)
         groups.setdefault(key, []).append((access, spot.offset))
@@ -77,6 +78,8 @@ def rows(trace: Trace, judge: Legality) -> Iterator[LoadGroup]:
 
 def centre(row: LoadGroup, members: Sequence[Access]) -> Access:
     """The load from which the others are nearest in sum; of equals the first."""
+    # Sums of distances from prefix sums: adding them up for each member would be quadratic, which
+    # shows in rows of long unrolled code.
     places = {m.index: row.delta(members[0], m) for m in members}
     ordered = sorted(places.values())
     below = [0, *accumulate(ordered)]

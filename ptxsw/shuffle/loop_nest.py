@@ -118,6 +118,8 @@ class NestCode:
         while size != len(tainted) + len(astray):
             size = len(tainted) + len(astray)
             for number in blocks:
+                # Data: from a tainted register. Control: in a block to which a branch on one may
+                # lead the wrong lanes, up to where the ways meet. A vote leads all lanes alike.
                 for index in self.indices(number):
                     if number in astray or not tainted.isdisjoint(self.reads(index)):
                         tainted.update(self.sets(index))

@@ -86,6 +86,7 @@ class MemoryBetween:
     def nothing_between(
         self, source: Access, dest: Access, at: int, spans: Iterable[range]
     ) -> Refused | None:
+        # `.nc` says that nobody writes these bytes while the kernel runs.
         if read_only(source) and read_only(dest):
             return None
         barred = self._barred(dest, at)
@@ -102,6 +103,8 @@ class MemoryBetween:
             if len(stores) > _STORES_COMPARED:
                 return Refused("too many stores stand between the two loads")
             for index in stores:
+                # Both, although they load the same bytes: in `ld u[t]; st u[t]; ld u[t+1]` this
+                # thread's store misses its second load, but hits the first one of its neighbour.
                 misses = self._store_apart(index, dest)
                 if not misses or not self._store_apart(index, source):
                     refused = Refused(f"{self._named(index)} between the two loads may change it")
@@ -110,6 +113,8 @@ class MemoryBetween:
 
     def _bar(self, dest: Access, index: int, refused: Refused) -> Refused:
         """Remember that an instruction stands between a load and whatever lies before both."""
+        # In the load's own block it is on every path to the load: all sources before it fail for
+        # the same reason, and need not be compared.
         if self._cfg.block_of[index] == self._cfg.block_of[dest.index]:
             self._barring[dest.index] = index, refused
         return refused

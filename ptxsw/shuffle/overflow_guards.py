@@ -32,6 +32,8 @@ class OverflowGuards:
         instruction `before`: in the fewest loops, and of those the newest."""
         best: tuple[int, int, WrapGuard] | None = None
         for widening in self._by_class.get(_class(need.value), []):
+            # The test reads the register on the path that this lane took. If the register holds
+            # something else on another path, the conditions have to rule that path out.
             values = widening.on_paths(given, self._trace.terms)
             if len(values) != 1 or _class(values[0]) != _class(need.value):
                 continue
@@ -48,6 +50,7 @@ class OverflowGuards:
         """Instructions before which the register holds what it holds at the extension."""
         if self.in_time(widening.index, before):
             yield widening.index
+        # An index that is extended in an inner loop but set outside it is tested there, once.
         writer = self._trace.cfg.sole_writers.get(widening.reg)
         if writer is None or len(self._loops(writer)) >= len(self._loops(widening.index)):
             return

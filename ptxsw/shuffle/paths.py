@@ -71,6 +71,8 @@ class Paths:
         return region
 
     def _find_region(self, above: int, below: int) -> tuple[tuple[range, ...], bool]:
+        # A path that comes back to `above` makes the source again. Only what lies behind the last
+        # time counts, so that block is barred.
         cfg = self._cfg
         forward = cfg.reached_from(cfg.blocks[above].successors, {above})
         backward = cfg.reaching([below], {above})

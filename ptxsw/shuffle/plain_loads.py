@@ -43,6 +43,7 @@ class PlainLoads:
         widths = self._register_widths(access)
         if access.bits > 64 or not widths or any(w not in (0, 16, 32, 64) for w in widths):
             return Refused("the load does not fill registers of 16, 32 or 64 bits")
+        # The shuffle writes the destination before the predicated load reads its address.
         if set(isa.defs(instruction)) & set(isa.uses(instruction)):
             return Refused("the load overwrites its own address")
         if access.space == "generic" and not (
@@ -79,6 +80,7 @@ class PlainLoads:
             return Refused("the loads fill registers of different widths")
         if source.bits != dest.bits:
             return Refused("the loads have different types")
+        # `ld.s8` and `ld.u8` fill a wider register in different ways.
         if source.bits < width and _signed(source) != _signed(dest):
             return Refused("one load extends the sign, the other does not")
         return None

@@ -189,6 +189,8 @@ class SameBytes:
     def _pairs(self, candidate: Candidate) -> Iterator[tuple[AccessView, AccessView]]:
         """The views of the two lanes that can meet: any two for different lanes, unless only
         warp-uniform conditions tell the paths apart; for a copy, those of one path."""
+        # Different lanes may come by different paths. Only where all that tells two paths apart is
+        # the same for the whole warp can no pair of lanes be split between them.
         for mine in candidate.dest.variants:
             for theirs in candidate.source.variants:
                 together = not candidate.crosses or self._uniformly_apart(mine, theirs)
@@ -214,6 +216,7 @@ class SameBytes:
         guard = self._guards.place(need, given, before)
         if guard is None:
             return Refused("the index may wrap, and no register holds it for a test")
+        # A copy is made outright: there is no load of its own for a test to fall back to.
         if not candidate.crosses:
             return Refused("the index may wrap")
         return guard

@@ -155,6 +155,8 @@ class _Finder:
         """The loop's place in the flow. Raises RefusedNest."""
         leave, after, stays = self._exit(loop)
         self._no_wait_for_memory(loop)
+        # Judged as if the loop were uniform already: its exit is then a vote, at which no lanes
+        # part. The shape stands under -1 until its start is known.
         voting = LoopNest({**nest.shapes, -1: LoopShape(loop, -1, None, (), leave, stays, after)})
         voting.tainted = nest.tainted
         start, enters, lead = self._entry(loop, after, voting)
@@ -191,6 +193,8 @@ class _Finder:
         if apart is None and not parts(block):
             self._none_waits_before(block, nest)
             return block, None, ()
+        # Some lanes were sent past the loop before. Go up through the blocks that only the others
+        # pass, such as one that loads a bound, to the branch that parts them: it becomes a vote.
         lead: list[int] = []
         while apart is not None and len(cfg.blocks[block].successors) == 1:
             lead.insert(0, block)
@@ -208,6 +212,8 @@ class _Finder:
         last, sides = self._code.last(block), self._cfg.blocks[block].successors
         if last.opcode != "bra" or last.guard is None or len(sides) != 2:
             raise RefusedNest(f"{last.name} leads to it")
+        # Lanes that pass by are now led through the loop and come out at its exit: that must be
+        # where they were going.
         enters = sides[0] == entered
         if self._landing(sides[1] if enters else sides[0]) != self._landing(after):
             line = self._code.line(self._cfg.blocks[block].end - 1)

@@ -58,6 +58,8 @@ def _cleared(code: NestCode, nest: LoopNest) -> tuple[Reg, ...]:
         inside.append(index)
         if code.is_access(index) or not live.isdisjoint(code.sets(index)):
             under.update(code.sets(index))
+    # In a lane that never entered the loop they would be undefined, and its branches could go
+    # anywhere.
     wanted = closure(code.cfg, inside, lambda i: () if i.guard is None else (i.guard.reg,))
     root = next(iter(nest.shapes.values()))
     behind = code.cfg.blocks[root.start].successors
@@ -92,6 +94,8 @@ def _gathered(code: NestCode, nest: LoopNest, in_step: InStep) -> frozenset[int]
         if shape is None and header not in kept:
             kept[header] = in_step(loop, nest)
         always = executes_every_iteration(code.cfg, number, loop)
+        # All lanes come to the exit of a uniform loop, so what stands before it is passed even in
+        # the last iteration.
         if shape is not None:
             each_iteration = code.cfg.dominates(number, shape.leave) or always
         else:
