@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ptxsw.emulator.node import Term
+from ptxsw.emulator.node import Term, ones
 
 Field = tuple[Term, int, int]
 """A term, the lowest bit of the field and its width."""
@@ -24,8 +24,8 @@ def field_parts(field: Field) -> Sequence[Field]:
         case "sum":
             # The low bits of a sum are the sum of the low bits; higher bits likewise where no
             # carry can come from below.
-            below = (1 << low) - 1
-            return () if any(c & below for c in a.value[1]) else [(t, 0, width) for t in a.args]
+            above = terms_above(a, low)
+            return () if above is None else [(t, 0, width) for t, _ in above]
         case "mul" if low == 0:
             return [(factor, 0, width) for factor in a.args]
         case "and" | "or" | "xor":
@@ -43,3 +43,17 @@ def field_parts(field: Field) -> Sequence[Field]:
         case "ite":
             return [(arm, low, width) for arm in a.args[1:]]
     return ()
+
+
+def terms_above(a: Term, low: int) -> Sequence[tuple[Term, int]] | None:
+    """The terms of a sum that are multiples of a power of two, 2^low, each with its coefficient;
+    None where the others, with the constant's low bits, may carry into bit `low`."""
+    constant, coefficients = a.value
+    mask = (1 << low) - 1
+    above, most = [], constant & mask  # most: no larger are the others together
+    for term, coefficient in zip(a.args, coefficients, strict=True):
+        if coefficient & mask:
+            most += ones(term) * coefficient
+        else:
+            above.append((term, coefficient))
+    return above if most <= mask else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ptxsw.emulator.fields import Field, field_parts
+from ptxsw.emulator.fields import Field, field_parts, terms_above
 from ptxsw.emulator.node import (
     Term,
     bottom_up,
@@ -304,10 +304,11 @@ class Terms(TermTable):
         return self._node("extract", width, (a,), low)
 
     def _field_of_sum(self, a: Term, fields: Sequence[Term], low: int, width: int) -> Term:
-        constant, coefficients = a.value
-        total = self.const(constant >> low, width)
-        for atom, coefficient in zip(fields, coefficients, strict=True):
-            part = self.scale(atom, coefficient >> low)
+        total = self.const(a.value[0] >> low, width)
+        above = terms_above(a, low)
+        assert above is not None, (a, low)
+        for field, (_, coefficient) in zip(fields, above, strict=True):
+            part = self.scale(field, coefficient >> low)
             total = self.add(total, part) if width > 1 else self.xor(total, part)
         return total
 

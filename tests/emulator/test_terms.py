@@ -146,6 +146,23 @@ def test_extract(width: int) -> None:
             prover.equal(expression(result), plain, f"({name})[{low}+:{size}] = {result}")
 
 
+@pytest.mark.parametrize("constant", [0, 5, 0xFFFF, 0x10000, 0x30007])
+@pytest.mark.parametrize("factor", [1, 2, 0x8000, 0x10001, -1])
+def test_fields_of_packed_values(constant: int, factor: int) -> None:
+    """The upper half of a sum is that of the terms above where none below may carry into it."""
+    terms, expression, prover = Terms(), Z3Terms().expression, Prover()
+    low, high, byte = (terms.atom(n, w, Variance.LANE) for n, w in (("l", 16), ("h", 16), ("b", 8)))
+    for below in (terms.zext(low, 32), terms.zext(byte, 32)):
+        a = terms.scale(terms.zext(high, 32), 1 << 16)
+        a = terms.add(terms.add(a, terms.scale(below, factor)), terms.const(constant, 32))
+        for at, size in ((16, 16), (16, 8), (20, 4), (12, 16), (16, 1)):
+            plain = z3.Extract(at + size - 1, at, expression(a))
+            result = terms.extract(a, at, size)
+            prover.equal(expression(result), plain, f"({a})[{at}+:{size}] = {result}")
+    packed = terms.add(terms.scale(terms.zext(high, 32), 1 << 16), terms.zext(low, 32))
+    assert terms.extract(packed, 16, 16) is high
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_extend_and_concatenate(width: int) -> None:
     terms, expression, prover = Terms(), Z3Terms().expression, Prover()
