@@ -100,7 +100,9 @@ class Relation:
                 cut.assume(condition)
         self.claims.assume(cut, told, live)
         for reg, loaded in self.loads.at(pair):
-            value = self.loads.value(cut, loaded)
+            # What control has come with is said in words of the first text. What the load would
+            # give here may be at an address of which nothing is known any more.
+            value = None if carried.get(reg) is not None else self.loads.value(cut, loaded)
             if value is not None:
                 told[reg] = value
                 new.values.pop(reg, None)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
+from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
@@ -18,6 +19,7 @@ from ptxsw.validate.evaluate import Evaluator
 
 MAX_KNOWN = 1000
 """Nodes of a term that is kept from one place to another."""
+_FIXED = frozenset({Origin.SYMBOL, Origin.WINDOW})  # where variables and state spaces lie
 
 
 class Text:
@@ -49,7 +51,7 @@ class Text:
         """Does a node mean the same at all times, if its arguments do?"""
         if node.kind not in OPAQUE:
             return True
-        if node.kind != "atom" or node.value in SPECIALS:
+        if node.kind != "atom" or node.value in SPECIALS or node.origin in _FIXED:
             return node.kind == "atom"
         name = str(node.value).partition("+")[0]
         return node.variance is Variance.UNIFORM and name in self._parameters

@@ -62,6 +62,68 @@ def test_what_is_kept_over_branches(between: str, second: str, right: bool) -> N
     assert kept(between, second) == right
 
 
+FRAME = """
+.local .align 8 .b8 frame[24];
+.reg .b64 %sp, %spl;
+mov.u64 %spl, frame;
+cvta.local.u64 %sp, %spl;
+st.u64 [%sp], %rd6;
+st.u32 [%sp+8], %r2;
+mov.u32 %r6, 0;
+st.u32 [%sp+12], %r6;
+HERE:
+"""
+BY_FRAME = """ld.u64 %rd{0}, [%sp];
+ld.u32 %r7, [%sp+8];
+mul.wide.u32 %rd9, %r7, 4;
+add.s64 %rd{0}, %rd{0}, %rd9;
+ld.f32 %f{1}, [%rd{0}];
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "right"),
+    [
+        ("", True),
+        ("add.f32 %f5, %f5, %f5;\nmov.u32 %r7, %r4;", True),
+        ("st.u32 [%sp+8], %r4;", False),
+        ("st.u32 [%sp+6], %r4;", False),
+        ("st.u32 [%sp+12], %r4;", False),  # another variable, but the pointer may lead there
+        ("st.u64 [%sp], %rd7;", False),
+        ("st.global.f32 [%rd7], %f5;", False),  # may be what is loaded
+        ("st.shared.f32 [%r2], %f5;", False),  # a generic address may lie there
+        ("membar.gl;", False),
+    ],
+)
+def test_what_is_loaded_through_a_pointer_of_the_frame(between: str, right: bool) -> None:
+    """Compilers without optimization keep every variable in memory, and load it for each use. No
+    register that the second block needs tells what the address was made of in the first."""
+    first, second = BY_FRAME.format(8, 1), BY_FRAME.format(10, 4)
+    if_ = f"setp.lt.f32 %p2, %f1, 0f00000000;\n@%p2 bra HERE2;\n{between}\nbra.uni HERE2;\nHERE2:\n"
+    old = f"{HEAD}{START}{FRAME}{first}{if_}{second}{END}"
+    new = old.replace(first, f"{first}{KEEP}\n").replace("ld.f32 %f4, [%rd10];", AGAIN)
+    assert isinstance(judged(old, new), Proved) == right
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("ld.u32 %r7, [%sp+8];", "ld.u32 %r7, [%sp+12];"),
+        ("ld.f32 %f1, [%rd8];", "ld.f32 %f1, [%rd8+4];"),
+        ("mul.wide.u32 %rd9, %r7, 4;", "mul.wide.u32 %rd9, %r7, 8;"),
+    ],
+)
+def test_another_variable_or_address_of_the_frame(first: str, second: str) -> None:
+    one = BY_FRAME.format(8, 1)
+    assert first in one
+    if_ = "setp.lt.f32 %p2, %f1, 0f00000000;\n@%p2 bra HERE2;\nbra.uni HERE2;\nHERE2:\n"
+    one = one.replace(first, second)
+    two = BY_FRAME.format(10, 4)
+    old = f"{HEAD}{START}{FRAME}{one}{if_}{two}{END}"
+    new = old.replace(one, f"{one}{KEEP}\n").replace("ld.f32 %f4, [%rd10];", AGAIN)
+    assert not isinstance(judged(old, new), Proved)
+
+
 WRITES = "st.global.f32 [%rd7+64], %f5;"
 
 
