@@ -19,7 +19,7 @@ step. So these stores must not be, whichever thread makes them:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -42,7 +42,7 @@ from ptxsw.ir import Instruction
 from ptxsw.validate.chain import Bytes, byte_distance
 from ptxsw.validate.outcome import NO_RACE
 from ptxsw.validate.path import Path
-from ptxsw.validate.touches import Touch
+from ptxsw.validate.touches import Touch, uncovered
 from ptxsw.validate.writers import PRIVATE, may_write, written_address
 
 _OF_GRID = ("global", "generic")
@@ -91,7 +91,7 @@ class SharedViews:
         if self._trace.statistics.timed_out:
             return None
         declared = self._bases(read.own.place)
-        bases = declared or self._by_instruction(olds, read.own, loads=True)
+        bases = declared or self._by_loads(olds, read.own)
         if bases is None or (
             read.target.space == "generic" and self._may_see_shared(position, olds, read.epoch)
         ):
@@ -104,31 +104,38 @@ class SharedViews:
         for store in read.stores:
             stored = self._bases(store.place)
             if declared is None:
-                stored = self._by_instruction(olds, store, loads=False)
+                stored = self._by_stores(olds, store)
             if store.space not in _OF_GRID or not unrelated(bases, stored):
                 return None
             assumed = frozenset({NO_RACE})
         return assumed if all(self._missed(old, read) for old in olds) else None
 
-    def _by_instruction(self, olds: Sequence[Path], target: Bytes, *, loads: bool) -> Pointers:
+    def _by_loads(self, olds: Sequence[Path], target: Bytes) -> Pointers:
         """The pointers on which an address is built, as the symbolic run has named them where the
-        first text loads or stores there."""
-        indices = {
-            touch.index
+        first text loads there."""
+        touches = (touch for old in olds for touch in old.touches if touch.loads)
+        return self._of_instructions({t.index for t in touches if _covers(t.target, target)})
+
+    def _by_stores(self, olds: Sequence[Path], target: Bytes) -> Pointers:
+        """The same, where the first text stores: all bytes of a range that several stores may make
+        up (`history.py` joins them), each of which is built on pointers of its own."""
+        stores = [
+            touch
             for old in olds
             for touch in old.touches
-            if touch.loads == loads and self._covers(touch.target, target)
-        }
+            if not touch.loads and _overlap(touch.target, target)
+        ]
+        targets = ((store.target, self._true) for store in stores)
+        if uncovered(target, targets, _distance, lambda _: True):
+            return None
+        return self._of_instructions({store.index for store in stores})
+
+    def _of_instructions(self, indices: Collection[int]) -> Pointers:
+        """The pointers on which the addresses of some instructions are built."""
         several = [self._pointers(index) for index in sorted(indices)]
         if not several or None in several:
             return None
         return frozenset[Term]().union(*(one for one in several if one is not None))
-
-    def _covers(self, whole: Bytes, part: Bytes) -> bool:
-        if whole.space != part.space:
-            return False
-        distance = byte_distance(part.place, whole.place)
-        return distance is not None and 0 <= distance <= whole.size - part.size
 
     def _may_see_shared(self, position: int, olds: Sequence[Path], epoch: int) -> bool:
         """May lanes see different things in shared memory, where a generic address may lie, since
@@ -261,8 +268,9 @@ class SharedViews:
         for touch, count in self._candidates(accesses, read):
             if not touch.fresh and not read.stores:
                 continue  # what it gives is told from what memory held before the stores
-            stores = [s for s in accesses.stores[shown:count] if s.target not in left_out]
-            if any(store.target in touch.behind for store in stores):
+            between = accesses.stores[shown:count]
+            stores = [s for s in between if not _is_within(s.target, left_out)]
+            if any(_is_within(store.target, touch.behind) for store in stores):
                 continue  # it gives something else: what that store has left
             few = len(stores) <= _MAX_STORES
             if not few or not all(self._misses(s.target, read) for s in stores):
@@ -369,6 +377,27 @@ class SharedViews:
         first, second = (AccessView(t, self._true, frozenset()) for t in (stored, loaded))
         proof = prove_disjoint(self._terms, self._solver, first, stored_bytes, second, size)
         return proof is not None
+
+
+def _distance(a: Bytes, b: Bytes) -> int | None:
+    return byte_distance(a.place, b.place) if a.space == b.space else None
+
+
+def _overlap(a: Bytes, b: Bytes) -> bool:
+    """Have two ranges surely a byte in common?"""
+    distance = _distance(a, b)
+    return distance is not None and -a.size < distance < b.size
+
+
+def _covers(whole: Bytes, part: Bytes) -> bool:
+    distance = _distance(part, whole)
+    return distance is not None and 0 <= distance <= whole.size - part.size
+
+
+def _is_within(part: Bytes, ranges: Collection[Bytes]) -> bool:
+    """Do some bytes lie in one of several ranges? Values name the stores behind which they were
+    loaded as ranges, into which adjacent ones were joined."""
+    return part in ranges or any(_covers(whole, part) for whole in ranges)
 
 
 def _is_plain(write: Instruction) -> bool:

@@ -78,6 +78,9 @@ ABOVE = {
     "": FREE,
     "st.f32 [%rd6+64], %f5;": RACE,  # through another pointer, if lanes do not race
     "st.global.f32 [%rd6], %f5;": RACE,
+    "st.f32 [%rd6+64], %f5;\nst.f32 [%rd6+68], %f5;": RACE,  # which count as one
+    "st.f32 [%rd6+64], %f5;\nst.f32 [%rd5+68], %f5;": NEVER,
+    "st.f32 [%rd5+64], %f5;\nst.f32 [%rd5+68], %f5;": NEVER,
     "st.f32 [%rd5], %f5;": NEVER,  # lane i + 1 need not have seen lane i's
     "st.f32 [%rd5+4], %f5;": NEVER,
     f"st.f32 [%rd5+{FAR}], %f5;": NEVER,  # another thread may have another pointer

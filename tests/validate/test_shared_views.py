@@ -20,6 +20,13 @@ ABOVE = {
     "ld.global.f32 %f5, [%rd7];": FREE,
     "st.shared.f32 [%r2], %f5;": FREE,
     "st.global.f32 [%rd7+64], %f5;": RACE,  # another array, if lanes do not race
+    # Stores side by side count as one, of all their bytes.
+    "st.global.f32 [%rd7+64], %f5;\nst.global.f32 [%rd7+68], %f5;": RACE,
+    "st.global.f32 [%rd7+64], %f5;\nst.global.f32 [%rd7+72], %f5;": RACE,
+    "st.global.f32 [%rd7+68], %f5;\nst.global.u8 [%rd7+67], %r9;\n"
+    "st.global.u8 [%rd7+66], %r9;": RACE,
+    "st.global.f32 [%rd7+64], %f5;\nst.global.f32 [%rd6+68], %f5;": NEVER,
+    "st.global.f32 [%rd6+64], %f5;\nst.global.f32 [%rd6+68], %f5;": NEVER,
     "st.global.f32 [%rd6], %f5;": NEVER,  # lane i + 1 need not have seen lane i's
     "st.global.f32 [%rd6+4], %f5;": NEVER,
     f"st.global.f32 [%rd6+{FAR}], %f5;": FREE,
@@ -115,6 +122,11 @@ def test_a_store_before_the_bytes_are_read_again(
         ("st.global.f32 [%rd6+-64], %f5;\n", False, NEVER),
         ("st.global.f32 [%rd6+-64], %f5;\n", True, NEVER),  # behind another lane's, it is another
         ("st.global.u8 [%rd6+5], %r9;\n", True, NEVER),
+        ("st.global.f32 [%rd7+68], %f5;\n", True, RACE),  # beside the first one
+        ("st.global.f32 [%rd7+68], %f5;\n", False, NEVER),
+        ("st.global.f32 [%rd7+60], %f5;\n", False, NEVER),
+        ("st.global.u16 [%rd7+66], %r9;\n", False, NEVER),  # some of its bytes, another value
+        ("st.global.u16 [%rd7+66], %r9;\n", True, RACE),
     ],
 )
 def test_a_store_behind_one_that_both_lanes_have_made(
