@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsw.emulator.node import Term, split, walk
+from ptxsw.emulator.node import OPAQUE, Term, split, walk
 from ptxsw.emulator.substitution import rebuild
 from ptxsw.emulator.terms import Terms
 
@@ -10,6 +10,21 @@ from ptxsw.emulator.terms import Terms
 def choosing_conditions(term: Term) -> frozenset[Term]:
     """By what values are chosen in a term."""
     return frozenset(n.args[0] for n in walk(term) if n.kind == "ite" and n.width > 1)
+
+
+def condition_within(term: Term) -> Term | None:
+    """By what is chosen between values from which a term is computed, where it is no choice itself.
+    What memory holds at a chosen address is not looked into."""
+    work, seen = [*term.args] if term.kind not in OPAQUE else [], set[Term]()
+    while work:
+        node = work.pop()
+        if node in seen or node.width == 1 or node.kind in OPAQUE:
+            continue
+        if node.kind == "ite":
+            return node.args[0]
+        seen.add(node)
+        work.extend(node.args)
+    return None
 
 
 def lifted_extension(terms: Terms, term: Term) -> Term:

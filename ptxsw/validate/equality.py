@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ptxsw.analysis.address_equality import Same, assume_no_overflow
 from ptxsw.emulator.node import Term, bottom_up
-from ptxsw.validate.choices import lifted_extension, lifted_sum
+from ptxsw.validate.choices import condition_within, lifted_extension, lifted_sum
 from ptxsw.validate.conditions import assumed
 from ptxsw.validate.loaded_values import is_constant_load, is_load
 from ptxsw.validate.matching import ORDERLESS, same_operation, unmatched
@@ -14,10 +14,13 @@ from ptxsw.validate.prover import Prover
 from ptxsw.validate.simplifier import MAX_SIZE
 from ptxsw.validate.steady import compared_places, steady
 
+_COMPARED = frozenset({"float", "concat"})  # before what is computed from them
+_DEEPER = _COMPARED | {"apply"}
 _MAX_DEPTH = 32
 _DEEP = 200  # nodes
 _MAX_PAIRS = 4000  # of parts of two values
 _MAX_CHOICES = 12  # values inside each other
+_MAX_CASES = 64  # of values that are computed from choices
 
 SameSum = Callable[[Term, Term, tuple[Term, ...]], bool]
 """Are two sums the same where some conditions hold?"""
@@ -35,12 +38,13 @@ class Equality:
         self._terms = self.simplifier.terms
         self._answers: dict[tuple[object, ...], bool] = {}
         self._whole: tuple[Term, ...] = ()  # what holds in all cases of a comparison
+        self._cases = 0  # into which it was divided
         self.by_bounds: SameSum | None = None
         self.unwritten: frozenset[tuple[str, Term, int]] = frozenset()
 
     def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
         """Are the values equal wherever all of `given` hold? A no may mean that it is not known."""
-        self.prover.example = {}
+        self.prover.example, self._cases = {}, 0
         self.prover.check()
         conditions = tuple(given)
         a, b = self.simplifier.simplified(a, conditions), self.simplifier.simplified(b, conditions)
@@ -60,28 +64,33 @@ class Equality:
 
         def parts(pair: tuple[Term, Term]) -> Iterable[tuple[Term, Term]]:
             x, y = pair
-            if x is y or x.width != y.width or len(seen) > _MAX_PAIRS:
+            if x is y or x.width != y.width or len(seen) > _MAX_PAIRS or self._is_known(x, y):
                 return ()
             if (x.kind == "ite") != (y.kind == "ite"):
                 choice, other = (x, y) if x.kind == "ite" else (y, x)
                 arms = ((other, arm) for arm in choice.args[1:])
                 return [pair if choice is y else pair[::-1] for pair in arms]
-            deep = x.kind in ("float", "apply") and same_operation(x, y)
+            deep = x.kind in _DEEPER and same_operation(x, y)
             return zip(x.args, y.args, strict=True) if deep else ()
 
         seen: set[tuple[Term, Term]] = set()
         for pair in bottom_up(seen, parts, (a, b)):
             seen.add(pair)
-            if pair[0].kind == "float" and pair[1].kind == "float":
+            if pair[0].kind == pair[1].kind and pair[0].kind in _COMPARED:
                 self._same(*pair, given, 0)
+
+    def _is_known(self, a: Term, b: Term) -> bool:
+        """Has a comparison shown that two values are the same in all cases?"""
+        always = self._whole, self.by_bounds, self.unwritten
+        return bool(self._answers.get((a, b, *always)) or self._answers.get((b, a, *always)))
 
     def _same(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
         if a is b:
             return True
         if a.width != b.width:
             return False
-        if self._answers.get((a, b, self._whole, self.by_bounds, self.unwritten)):
-            return True  # in all cases
+        if self._is_known(a, b):
+            return True
         key = (a, b, given, self.by_bounds, self.unwritten)
         answer = self._answers.get(key)
         if answer is None:
@@ -123,6 +132,8 @@ class Equality:
             x, y = lifted_sum(self._terms, a, b), lifted_sum(self._terms, b, a)
             if (x, y) != (a, b):
                 return self._case_by_case(x, y, given, depth)
+        if depth < _MAX_CHOICES and self._in_cases(a, b, given, depth):
+            return True
         if self.prover.unrelated(a, b, given):
             return False
         if "sum" in (a.kind, b.kind) and self.prover.same_extended(a, b, given):
@@ -179,6 +190,23 @@ class Equality:
             if self.simplifier.facts(more).impossible or self._same(arm, b, more, depth + 1):
                 continue
             if not self.prover.proved(self._terms.not_(case), given):
+                return False
+        return True
+
+    def _in_cases(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
+        """Compare what is computed from a choice with something, in each of its cases."""
+        if max(a.size, b.size) > MAX_SIZE or self._cases >= _MAX_CASES:
+            return False
+        condition = condition_within(a) or condition_within(b)
+        if condition is None:
+            return False
+        self._cases += 1
+        for case in (condition, self._terms.not_(condition)):
+            more = self.simplifier.settled(assumed(given, case, self._terms))
+            if self.simplifier.facts(more).impossible:
+                continue
+            x, y = self.simplifier.simplified(a, more), self.simplifier.simplified(b, more)
+            if (x, y) == (a, b) or not self._same(x, y, more, depth + 1):
                 return False
         return True
 
