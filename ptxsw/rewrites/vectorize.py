@@ -27,7 +27,7 @@ assumption `no-fault-in-struct` a load may cover some that nobody reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import ClassVar
 
 from ptxsw import isa
@@ -379,8 +379,13 @@ class _Search:
         stride = lane_stride(self.affine, access)
         if stride is None:
             return LANES
-        lines = touched((lane * stride for lane in range(LANES)), size, _LINE)
-        return max(len(lines), LANES * size // _LINE if stride else 1)
+        return _wavefronts(stride, size)
+
+
+@cache
+def _wavefronts(stride: int, size: int) -> int:
+    lines = touched((lane * stride for lane in range(LANES)), size, _LINE)
+    return max(len(lines), LANES * size // _LINE if stride else 1)
 
 
 def _added(elements: int, tested: bool, divergent: bool) -> int:

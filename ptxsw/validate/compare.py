@@ -71,6 +71,7 @@ class PathComparison:
         self._old, self._new = old, new
         self._given = tuple(given)
         self._by_sum = TouchesBySum(old.touches)
+        self._multiples: dict[tuple[Term, int], Term] = {}
 
     def compare(self) -> Sequence[tuple[Event, Event]]:
         """The events of the two paths, one of each. Raises Differ."""
@@ -281,7 +282,10 @@ class PathComparison:
         return other.guard in given or other.guard.kind == "const"
 
     def _multiple(self, place: Term, size: int) -> Term:
-        return multiple(self._terms, place, size)
+        condition = self._multiples.get((place, size))
+        if condition is None:
+            condition = self._multiples[place, size] = multiple(self._terms, place, size)
+        return condition
 
 
 def multiple(terms: Terms, place: Term, size: int) -> Term:

@@ -7,7 +7,7 @@ uninterpreted function, so that the same instruction on equal values gives one t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -46,6 +46,8 @@ Get = Callable[[Reg], Term]
 # Terms of more nodes are not taken apart any more: what is computed of them is uninterpreted.
 _MAX_SIZE = 2000
 
+_SIMPLE = frozenset({Reg, Int, Float})
+
 _ARITHMETIC = frozenset({"add", "sub", "mul", "fma", "mad", "div", "neg", "abs", "min", "max"})
 
 _WINDOWS = ("shared", "local", "const")
@@ -54,6 +56,14 @@ BY_ZERO = "by zero"
 """The name of what a division by zero gives."""
 IN_SPACE = "isspacep"
 """The name of whether a generic address lies in a space."""
+
+
+class _Kind(NamedTuple):
+    """What an opcode and its modifiers tell of an instruction that computes."""
+
+    sense: Meaning | None
+    stays_small: bool
+    divides: bool
 
 
 class _Form(Struct, frozen=True):
@@ -81,6 +91,7 @@ class Evaluator:
         self._widths: dict[Reg, int] = {CARRY: 1}
         self._sizes: dict[Term, int] = {}
         self._forms: dict[int, _Form] = {}  # by the instruction's identity
+        self._kinds: dict[tuple[str, tuple[str, ...]], _Kind] = {}
         self._params = {p.name for p in function.params}
 
     def width(self, reg: Reg) -> int:
@@ -171,19 +182,26 @@ class Evaluator:
         return [*written, (CARRY, values[-1])] if sense.writes_carry else written
 
     def _form_of(self, instruction: Instruction) -> _Form:
-        count = isa.destinations(instruction)
-        dests = tuple(flatten(instruction.operands[:count]))
-        parts = any(isinstance(o, RegisterPart) for o in flatten(instruction.operands))
+        sense, stays_small, divides = self._kind_of(instruction)
+        count, operands = isa.destinations(instruction), instruction.operands
+        dests, sources = operands[:count], operands[count:]
+        if not _SIMPLE.issuperset(map(type, operands)):  # seldom
+            dests, sources = tuple(flatten(dests)), tuple(flatten(sources))
+            if any(isinstance(o, RegisterPart) for o in (*dests, *sources)):
+                sense = None
+        widths = tuple([self.width(d) if isinstance(d, Reg) else 0 for d in dests])
+        registers = len(dests) - widths.count(0)
         return _Form(
-            instruction,
-            None if parts else meaning(instruction.opcode, instruction.modifiers),
-            dests,
-            tuple(self.width(d) if isinstance(d, Reg) else 0 for d in dests),
-            sum(isinstance(d, Reg) for d in dests),
-            tuple(flatten(instruction.operands[count:])),
-            _stays_small(instruction),
-            is_integer_division(instruction),
-        )
+            instruction, sense, dests, widths, registers, sources, stays_small, divides
+        )  # fmt: skip
+
+    def _kind_of(self, instruction: Instruction) -> _Kind:
+        name = instruction.opcode, instruction.modifiers
+        kind = self._kinds.get(name)
+        if kind is None:
+            small, divides = _stays_small(instruction), is_integer_division(instruction)
+            kind = self._kinds[name] = _Kind(meaning(*name), small, divides)
+        return kind
 
     def _divided(
         self, instruction: Instruction, written: list[tuple[Reg, Term]], sources: list[Term | int]

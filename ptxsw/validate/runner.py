@@ -32,6 +32,8 @@ from ptxsw.validate.windows import Windows
 
 MAX_PATHS = 64
 """Paths of one segment of one text."""
+_UNCHECKED = 16
+"""Instructions from one look at the clock to the next."""
 MAX_STEPS = 20_000
 """Instructions of all paths of one segment, beyond those of one pass over the text."""
 
@@ -107,7 +109,8 @@ class Runner:
                     path.end = End("exit", path.position - 1)
                     break
                 steps += 1
-                self.memory.check()
+                if steps % _UNCHECKED == 0:
+                    self.memory.check()
                 if steps > limit or len(done) + len(work) > MAX_PATHS:
                     raise GiveUp("a part of the text has too many paths to be compared")
                 other = self.step(path)
