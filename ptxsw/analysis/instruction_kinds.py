@@ -166,10 +166,11 @@ def _of_parameters(instruction: Instruction, parameters: frozenset[str]) -> bool
     )
 
 
-def is_equation(instruction: Instruction) -> bool:
-    """Does what it writes equal what it computes for as long as no register it names is
-    written? Loads count: what they say of memory holds at that moment only."""
-    if instruction.guard is not None or kind(instruction) not in (Kind.COMPUTE, Kind.LOAD):
+def is_equation(instruction: Instruction, written: tuple[Reg, ...], read: tuple[Reg, ...]) -> bool:
+    """Does what it has `written` equal what it computes of what it has `read`, for as long as no
+    register it names is written? Loads count: what they say of memory holds at that moment only."""
+    if instruction.guard is not None or not written or CARRY in written:
         return False
-    written = defs(instruction)
-    return bool(written) and uses(instruction).isdisjoint(written) and CARRY not in written
+    if any(reg in read for reg in written):
+        return False
+    return kind(instruction) in (Kind.COMPUTE, Kind.LOAD)

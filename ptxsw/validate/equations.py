@@ -87,11 +87,13 @@ class Equations:
     def _equation(self) -> Sequence[int | None]:
         """The number of the equation that each instruction makes. None: it makes none."""
         first: dict[tuple[object, ...], int] = {}
+        cfg = self._cfg
+        each = zip(cfg.instructions, cfg.written, cfg.read, strict=True)
         return [
             first.setdefault((ins.opcode, ins.modifiers, ins.operands), index)
-            if is_equation(ins)
+            if is_equation(ins, written, read)
             else None
-            for index, ins in enumerate(self._cfg.instructions)
+            for index, (ins, written, read) in enumerate(each)
         ]
 
     @cached_property
