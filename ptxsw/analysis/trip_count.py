@@ -8,8 +8,9 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Trace
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import Facts, closure, defs
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Function, Instruction, Module
 
 MOST_ITERATIONS = 1024

@@ -20,8 +20,9 @@ from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.loop_conditions import TestedLoop, write_test
 from ptxsw.codegen.loop_copy import in_two_ways, put_before
 from ptxsw.codegen.splice import insert_lines
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Function, Instruction, Label, Mem, Operand, Reg, Symbol, type_width
 from ptxsw.parser import operand_spans
 from ptxsw.parser.scan import blank_comments

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ptxsw.cost.cubin import FunctionCode
 from ptxsw.cost.nvdisasm import DisassembledLine
-from ptxsw.flow.cfg import Block, FlowGraph, reverse_postorder
+from ptxsw.flow.flow_graph import Block, FlowGraph, reverse_postorder
 
 BYTES: Final = 16  # of an instruction
 _ENDS: Final = frozenset({"BRA", "BRX", "BRXU", "EXIT", "JMP", "JMX", "JMXU", "KILL", "RET"})

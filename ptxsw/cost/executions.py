@@ -22,7 +22,8 @@ from msgspec import Struct
 
 from ptxsw.codegen.names import FALLBACKS, is_label_of
 from ptxsw.cost.sass import MachineInstruction, MachineKernel
-from ptxsw.flow.cfg import Block, Cfg
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.flow_graph import Block
 
 _DEEPEST: Final = 3  # loops are not multiplied beyond this depth
 _ONE_EACH: Final[Mapping[str, tuple[str, ...]]] = {

@@ -31,7 +31,7 @@ from ptxsw.cost import cubin, nvdisasm
 from ptxsw.cost.blocks import BYTES, Routine, routines, without_padding
 from ptxsw.cost.decode import decoded
 from ptxsw.cost.pipes import pipe
-from ptxsw.flow.cfg import Block, Loop
+from ptxsw.flow.flow_graph import Block, Loop
 from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.patterns import pattern

@@ -32,8 +32,9 @@ from ptxsw.emulator.state import MemoryAccess, State, Step, reach
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics, Trace
-from ptxsw.flow.cfg import Block, Cfg, Loop, build, ends_block
+from ptxsw.flow.cfg import Cfg, build, ends_block
 from ptxsw.flow.dataflow import CARRY, defs, liveness, slice_registers, uses
+from ptxsw.flow.flow_graph import Block, Loop
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
 MAX_STATES = 16

@@ -19,7 +19,8 @@ from ptxsw.emulator.origin import FIXED_IN_LOOPS, Origin
 from ptxsw.emulator.state import State, named, undefined
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Reg
 
 

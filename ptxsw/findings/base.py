@@ -13,7 +13,8 @@ from ptxsw.analysis.trip_count import iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.affine import Affine, Polynomial
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Int
 from ptxsw.report import model
 from ptxsw.report.describe import SourcePlace, source_places

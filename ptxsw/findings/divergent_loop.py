@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ptxsw.findings.base import Rule, Scene
 from ptxsw.findings.dependence import Dependence, dependence, said
-from ptxsw.flow.cfg import Loop
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.report.model import Finding
 
 NAME = "ptxsw-divergent-loop"

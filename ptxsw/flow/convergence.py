@@ -14,7 +14,8 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.flow.cfg import Block, Cfg, dominators, reverse_postorder
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.flow_graph import Block, dominators, reverse_postorder
 from ptxsw.ir import Instruction, Int, Operand
 from ptxsw.isa import Effect, Trait
 

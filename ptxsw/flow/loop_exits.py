@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ptxsw import isa
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.convergence import computes
 from ptxsw.flow.dataflow import in_order, uses, writers
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction, Reg
 from ptxsw.isa import Effect
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import Facts, writers
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction, Mem, Reg
 
 _PRODUCT = 4.0  # a product of 64 bits: IMAD.WIDE, two IMAD, and a sum

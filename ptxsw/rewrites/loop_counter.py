@@ -29,7 +29,8 @@ from ptxsw.codegen.loop_conditions import (
     NotNegative,
 )
 from ptxsw.emulator.node import Term, factors, split
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.flow_graph import Loop
 
 LIMIT = 1 << 30
 """An index is at most this in any iteration, and what is added to it less than a half of it: so all

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ptxsw.analysis.instruction_kinds import Kind, asks_convergence, kind, meets
 from ptxsw.codegen.loop_copy import LoopPlace
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Close, Directive, Open, Variable
 from ptxsw.rewrites.base import Kernel
 

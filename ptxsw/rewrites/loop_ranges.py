@@ -24,7 +24,7 @@ from ptxsw.bits import wrapped
 from ptxsw.codegen.loop_conditions import AddressSum, Apart, Compared, Condition
 from ptxsw.emulator.node import Term, split
 from ptxsw.emulator.trace import Access
-from ptxsw.flow.cfg import Loop
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.loop_counter import LIMIT, Counting, LoopCounter, UncountedLoop
 

@@ -22,8 +22,8 @@ from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
-from ptxsw.flow.cfg import Loop
 from ptxsw.flow.dataflow import defs, uses, writers
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Reg
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.hazards import SPACES, is_plain

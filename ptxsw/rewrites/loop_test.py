@@ -17,8 +17,9 @@ from ptxsw.bits import wrapped
 from ptxsw.codegen.loop_conditions import AddressSum
 from ptxsw.codegen.lower_strength_reduction import ShiftedTest
 from ptxsw.emulator.node import Term
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import defs
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction, Int, Operand, Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import MORE

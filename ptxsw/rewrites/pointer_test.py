@@ -28,8 +28,9 @@ from ptxsw.claim import Claim
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_pointer_test import PointerTest
 from ptxsw.emulator.node import Term, split
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction, Int, Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_test import compares, last_writer

@@ -54,8 +54,9 @@ from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_strength_reduction import Pointer, ReducedLoop, ShiftedTest, lower
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import Facts, liveness
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction
 from ptxsw.plan import Proof
 from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases

@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from ptxsw import isa
 from ptxsw.emulator.trace import Trace
-from ptxsw.flow.cfg import Loop
 from ptxsw.flow.dataflow import Facts, liveness
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction, Mem, Reg, Symbol
 
 ACCESSES = frozenset({

@@ -22,8 +22,8 @@ from ptxsw import isa
 from ptxsw.analysis.trip_count import iterations
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.trace import Trace
-from ptxsw.flow.cfg import Loop
 from ptxsw.flow.convergence import Convergence, computes
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import executes_every_iteration, memory_dependence
 from ptxsw.isa import Effect
 from ptxsw.plan import UniformLoop

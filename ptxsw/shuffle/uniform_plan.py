@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ptxsw.flow.cfg import Loop
 from ptxsw.flow.dataflow import closure, in_order
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import executes_every_iteration
 from ptxsw.ir import Reg
 from ptxsw.plan import UniformLoop

@@ -15,9 +15,10 @@ from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 from operator import and_
 
-from ptxsw.flow.cfg import Cfg, Loop
+from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.convergence import Convergence, waits
 from ptxsw.flow.dataflow import defs, forward
+from ptxsw.flow.flow_graph import Loop
 from ptxsw.flow.loop_exits import memory_dependence
 from ptxsw.ir import Instruction, Int, Reg
 from ptxsw.validate.outcome import GiveUp

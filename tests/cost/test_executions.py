@@ -12,7 +12,8 @@ from ptxsw.cost.executions import executions, fallback_blocks
 from ptxsw.cost.gpu import of_target
 from ptxsw.cost.sass import Control, MachineInstruction, MachineKernel, Sass
 from ptxsw.cost.stalls import pace, stall_cycles
-from ptxsw.flow.cfg import Block, FlowGraph, build
+from ptxsw.flow.cfg import build
+from ptxsw.flow.flow_graph import Block, FlowGraph
 from ptxsw.parser import parse
 from tests.cost.conftest import KERNELS
 from tests.heads import head
