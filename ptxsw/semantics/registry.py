@@ -149,7 +149,8 @@ class Meaning(Struct, frozen=True):
         """A source as a value of the width the instruction reads."""
         if isinstance(source, int):
             # `1.5` without a prefix is a double (manual 4.5.2), here given by its 64 bits; `0f…`
-            # has no more than 32. A double whose upper half is 0 is denormal, and 0 as a single.
+            # has no more than 32. Doubles below 2^-1042, whose upper half is 0, pass for singles:
+            # ptxas makes 0 of them in a single's place.
             if self.single and source >> 32 > 0:
                 source = single_bits(source)
             return algebra.const(source & ((1 << width) - 1), width)
