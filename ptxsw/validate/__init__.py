@@ -99,6 +99,8 @@ class _Hope(Struct, frozen=True):
 def _answer(begin: _Begin) -> Outcome:
     """The outcome; where a register's value was given up on the way, of a proof that believes more
     of it or looks closer."""
+    # The cheap proof nearly always suffices. The next one believes what it has yet to prove, and
+    # may have to begin places anew; the last runs the whole first kernel symbolically.
     outcome, hope = _once(begin)
     if hope.bold:
         outcome, hope = _once(begin, bold=True)

@@ -34,6 +34,7 @@ class Ahead:
         the same as they stand: others are compared only where that does not do."""
         if old.end is None or old.end.kind != "cut":
             return False
+        # Comparing addresses may ask the solver at every access on the way.
         looks = (False,) if touch.nc else (False, True)
         return any(self._reads(runner, old, touch, given, closely=closely) for closely in looks)
 
@@ -50,6 +51,8 @@ class Ahead:
             while not self._reached(path, touch, closely=closely):
                 steps += 1
                 at_end = path.position >= len(runner.cfg.instructions)
+                # A thread that waits or ends before the access never makes it: if it made the
+                # access now, that could fault.
                 stays = any(not passes(event.instruction) for event in path.events)
                 if path.end is not None or stays or at_end:
                     return False
@@ -84,6 +87,8 @@ class Ahead:
             distance = 0 if same else None
         if touch.nc and not last.nc:
             return False
+        # The wide access is aligned to its size, so a part at a multiple of the part's own size is
+        # aligned, too. That is what a load made early has to show beside being mapped.
         size = touch.target.size
         if distance is None or last.target.size % size or distance % size:
             return False

@@ -100,6 +100,7 @@ class AliasAnalysis:
     def _are_apart(self, a: Bytes, b: Bytes, given: Sequence[Term]) -> bool:
         if a.space != b.space and "generic" not in (a.space, b.space):
             return True
+        # A generic and a global address are one number, and can be subtracted.
         if a.space != b.space and not {a.space, b.space} <= {"generic", "global"}:
             return False  # the generic address may lie in the other's window
         if a.place.width != b.place.width:
@@ -109,6 +110,8 @@ class AliasAnalysis:
             return distance >= b.size or -distance >= a.size
         if self.bounds is not None and self.bounds.apart(a, b, tuple(given)):
             return True
+        # Shared and local addresses count modulo 2^32, also in 64-bit registers: 2^32 bytes apart
+        # is the same place.
         apart = self._terms.sub(a.place, b.place)
         if a.space in NARROW and apart.width > ADDRESS:
             apart = self._terms.extract(apart, 0, ADDRESS)
@@ -136,6 +139,9 @@ class AliasAnalysis:
         claim = self._aliasing.apart(distance, stored, loaded)
         if claim.kind != "const" or claim.value:
             return (claim,)
+        # The ranges overlap where -loaded < distance < stored, which are stored + loaded - 1
+        # numbers on the circle: distance + loaded - 1 <u stored + loaded - 1. Or the same counted
+        # from the other range.
         terms, width = self._terms, distance.width
         reach = terms.const(stored + loaded - 1, width)
         return tuple(
@@ -162,6 +168,7 @@ class AliasAnalysis:
         """Is an unknown added to a distance, or taken from it, of which nothing else speaks?"""
         _, items = split(distance)
         for value, factor in items:
+            # An odd factor modulo 2^width is one to one: the product takes every value, too.
             whole = value.kind in OPAQUE and ones(value) == (1 << value.width) - 1
             if factor & 1 and whole:
                 others = (other for other, _ in items if other is not value)

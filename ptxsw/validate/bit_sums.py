@@ -95,11 +95,13 @@ class BitSums:
     def _added(self, whole: Term, rest: Term, number: int, depth: int) -> Sum:
         """`whole` is a number added to the rest, which has none."""
         ones_of, bits = self._sum(rest, depth)
-        taken = ones_of
+        taken = ones_of  # places where a bit may be set
         for _, _, at in bits:
             taken |= 1 << at
         if not taken & number:  # nothing is carried
             return ones_of ^ number, bits
+        # Below the number's lowest bit nothing changes. From there on a carry may run: if all bits
+        # there are those of one term `t`, in place, the sum has the bits of `t + number`.
         first = (number & -number).bit_length() - 1
         above, below = _parted(bits, first)
         term = next(iter(above))[0] if above else rest
@@ -108,6 +110,7 @@ class BitSums:
             moved = self._terms.add(term, self._terms.const(number, term.width))
             high, bits = self._sum(moved, depth)
             return ones_of | high >> first << first, below | _parted(bits, first)[0]
+        # Otherwise the upper bits of the sum itself are taken for unknown ones.
         low = ones_of & ((1 << first) - 1)
         return low, below | _parted(self._own(whole)[1], first)[0]
 

@@ -63,6 +63,7 @@ class Carried:
         fewer = self._holding.get((pair, reg)) not in (None, held)
         self._holding[pair, reg] = held
         values = self._values.setdefault((pair, reg), set())
+        # `given` is a function since saying conditions in the next place's words takes long.
         arrival, repeated = (given(), value), value in values
         values.add(value)
         if arrival not in arrivals and len(arrivals) <= _MAX_ARRIVALS:
@@ -83,6 +84,8 @@ class Carried:
         value = chosen_by_condition(self._terms, arrivals, name) if few else None
         if not holding:
             return value
+        # A register of the first text that held the same on every arrival: exact, where the choice
+        # by conditions has an unknown or could not be made.
         held = min(holding, key=lambda word: word.id)
         if value is None:
             return held

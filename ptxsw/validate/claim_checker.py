@@ -66,6 +66,8 @@ class ClaimChecker:
     def assume(self, cut: Cut, told: dict[Reg, Term], live: frozenset[Reg]) -> None:
         """Use the claims at a cut that apply there. What registers hold that do not live on in the
         first text is noted in `told`."""
+        # Claims about memory first: the loads in others' code must read behind the stores that
+        # the second text has put off.
         for claim in sorted(self.at(cut.old_position), key=lambda c: not c.claim.about_memory):
             self._assume(cut, claim, told, live)
 
@@ -84,6 +86,8 @@ class ClaimChecker:
         if claim.claim.relation == "true":
             cut.assume(value)
         elif claim.claim.relation == "implies":
+            # Where a branch has decided the predicate, what it implies is a plain fact: facts are
+            # read off faster than disjunctions.
             held = cut.new.get(claim.register)
             certain = held in cut.conditions
             cut.assume(value if certain else self._terms.or_(self._terms.not_(held), value))
@@ -136,7 +140,7 @@ class ClaimChecker:
         if claim.claim.where:
             where = new.get(Reg(claim.claim.where))
             if self._terms.not_(where) in joint:
-                return
+                return  # nothing is claimed in the copy of the loop that is as it was
             joint = assumed(joint, where, self._terms)
         at = Path(old.get, joint, 0, stores=old.stores)
         value = self._value(claim, at, cut)
@@ -190,6 +194,8 @@ class ClaimChecker:
     def _difference(self, claim: ReadClaim, at: Path, cut: Cut, held: Term) -> Store:
         """By what the first text's memory differs from the second's, in a state of the first,
         where the claim's register holds `held`. What is to be overwritten may be anything."""
+        # If the loop never ends, the first text has stored in each iteration and the second has
+        # not, which another thread could see.
         if FINITE_LOOPS not in self._allowed:
             raise GiveUp(f"{FINITE_LOOPS} is not assumed, and stores are put off until a loop ends")
         self._assumptions[FINITE_LOOPS] = None

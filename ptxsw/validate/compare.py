@@ -75,6 +75,8 @@ class PathComparison:
 
     def compare(self) -> Sequence[tuple[Event, Event]]:
         """The events of the two paths, one of each. Raises Differ."""
+        # What the first text surely reads by `.nc` on this path is not written while the kernel
+        # runs. So any load of these bytes gives the same, in whichever epoch.
         self._equality.unwritten = frozenset(
             (t.target.space, t.target.place, t.target.size)
             for t in self._old.touches
@@ -183,6 +185,8 @@ class PathComparison:
             self._check_nc(touch, given)
             return
         lent = self._rules.others_read(self._old, touch, given) if touch.loads else None
+        # What another lane reads in the first text, by a load of the same size, is mapped and
+        # aligned for this lane, too.
         if lent is None:
             self._reads_own(touch, given)
         if lent is None or not lent.nc:
@@ -251,6 +255,8 @@ class PathComparison:
             return True
         if any(self._is_sure(other, given) for other in self._by_sum.aligning(touch)):
             return True
+        # Misaligned accesses trap. So wherever the first text goes on, all its accesses so far
+        # were aligned: each is a fact about its address.
         wide = (t for t in self._before(touch) if t.target.size > 1 and self._is_sure(t, given))
         facts = [
             self._multiple(other.target.place, other.target.size)

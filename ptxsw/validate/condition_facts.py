@@ -41,6 +41,9 @@ class Range(Struct, frozen=True):
 
     def both(self, other: Range) -> Range:
         """The numbers that are in both ranges; where that is no single range, the smaller one."""
+        # Counted from this range's lowest number, the other one lies from `begin` to `end`. If it
+        # does not pass `size`, the overlap is one piece; else the other range goes on at 0, and
+        # may meet this one at both ends.
         size = 1 << self.width
         begin = (other.low - self.low) % size
         end = begin + other.count
@@ -52,7 +55,7 @@ class Range(Struct, frozen=True):
         return Range(self.low, min(self.count, end - size), self.width)
 
     def mirrored(self) -> Range:
-        """The negative numbers."""
+        """The numbers with the opposite sign: -x for each x, from -(low + count - 1) on."""
         return Range((1 - self.low - self.count) % (1 << self.width), self.count, self.width)
 
     def moved(self, by: int) -> Range:
@@ -94,6 +97,8 @@ class ConditionFacts:
         self.impossible = before is not None and before.impossible
         choices = list(self._learn(given))
         undecided = before._open if before else []
+        # What is learned may decide a side of an older disjunction, which tells something new in
+        # turn. A disjunction is looked at again only if one of its grounds is among the news.
         while choices or self._news:
             self._memo.clear()
             news, self._news = self._news, set()
@@ -140,6 +145,8 @@ class ConditionFacts:
         (value,) = extended.args
         constant, items = split(value)
         width = value.width
+        # Ranges are kept of sums whose first coefficient is positive, as `_compared` writes them,
+        # so that `n - i` and `i - n` share one.
         negative = bool(items) and items[0][1] >> (width - 1) == 1
         if negative:
             items = tuple((part, (1 << width) - factor) for part, factor in items)
@@ -316,6 +323,7 @@ def _allowed(kind: str, left: Term, right: Term) -> Range:
     strict = kind.endswith("lt")
     if right.kind == "const":
         return Range(least, (right.value - least) % size + (not strict), width)
+    # From the number up to the largest one, behind which `least` comes again.
     begin = left.value + strict
     count = (least - left.value) % size or size
     return Range(begin % size, count - strict, width)

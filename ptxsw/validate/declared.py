@@ -35,7 +35,7 @@ class Declared:
         self.windows = {
             self.old.evaluator.window(space, width): space
             for space in ("shared", "local", "const")
-            for width in (32, 64)
+            for width in (32, 64)  # addresses of both sizes are converted
         }
 
     def _blocks_have_threads(self) -> None:

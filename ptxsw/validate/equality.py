@@ -91,6 +91,7 @@ class Equality:
             return False
         if self._is_known(a, b):
             return True
+        # All that an answer rests on beside the terms; `unwritten` differs from path to path.
         key = (a, b, given, self.by_bounds, self.unwritten)
         answer = self._answers.get(key)
         if answer is None:
@@ -101,6 +102,8 @@ class Equality:
         a, b = self.simplifier.simplified(a, given), self.simplifier.simplified(b, given)
         if a is b:
             return True
+        # Cheap ways first, by normal form and by parts; then case distinctions, each of which
+        # doubles the work; then whole numbers; the solver only where nothing else tells.
         sums = a.width == 64 and "sum" in (a.kind, b.kind)
         if sums and self.by_bounds is not None and self.by_bounds(a, b, given):
             return True
@@ -189,6 +192,7 @@ class Equality:
             more = self.simplifier.settled(assumed(given, case, self._terms))
             if self.simplifier.facts(more).impossible or self._same(arm, b, more, depth + 1):
                 continue
+            # The arms differ, but the case may be one that never comes.
             if not self.prover.proved(self._terms.not_(case), given):
                 return False
         return True

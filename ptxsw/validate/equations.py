@@ -28,7 +28,7 @@ class Equations:
     def __init__(self, cfg: Cfg) -> None:
         self._cfg = cfg
         self._count = len(cfg.instructions)
-        self._all = (1 << 3 * self._count) - 1
+        self._all = (1 << 3 * self._count) - 1  # one bit for each instruction, two for each branch
         self._wholes: dict[int, tuple[int, int]] = {}
 
     def at(self, position: int) -> int:
@@ -117,6 +117,8 @@ class Equations:
 
     def _whole(self, number: int) -> tuple[int, int]:
         """For a block the equations that it leaves, and those that it makes."""
+        # Run from nothing a block shows what it makes, run from everything what it leaves: then
+        # `held & left | added` is its effect on any set.
         if number not in self._wholes:
             added = self._through(number, 0, self._cfg.blocks[number].end)
             self._wholes[number] = (
@@ -147,6 +149,7 @@ class Equations:
             return 0
         fallen = 1
         if last.opcode == "bra":
+            # A branch to the next instruction decides nothing: both edges are one.
             if len(block.successors) != 2:
                 return 0
             fallen = block.successors.index(successor)

@@ -156,6 +156,8 @@ class Evaluator:
             return self._converted(instruction, get)
         if instruction.opcode == "isspacep":
             return self._located(instruction, get)
+        # By identity, since hashing an instruction takes longer than what is looked up. The form
+        # holds its instruction, and the comparison guards against a reused number.
         form = self._forms.get(id(instruction))
         if form is None or form.instruction is not instruction:
             form = self._forms[id(instruction)] = self._form_of(instruction)
@@ -163,6 +165,8 @@ class Evaluator:
         if sense is None:
             return self._uninterpreted(instruction, get)
         sources = [self.read(o, get) for o in form.sources]
+        # Both texts compute the same function of equal values, so that is still enough to prove
+        # them equal, unless one of them computes it in another way.
         if not form.stays_small and any(map(self._is_large, sources)):
             return self._uninterpreted(instruction, get)
         carry = get(CARRY) if sense.reads_carry else None
@@ -266,6 +270,8 @@ class Evaluator:
     def _uninterpreted(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
         plain = instruction._replace(guard=None)
         arguments = [get(r) if isinstance(r, Reg) else self._term(r, get) for r in isa.uses(plain)]
+        # All that an instruction says beside its registers is in the name: literals, offsets,
+        # negations. Two instructions with one name compute the same function.
         name = (plain.opcode, plain.modifiers, *map(shape, plain.operands))
         written = [*dict.fromkeys(isa.defs(plain))]
         if "cc" in plain.modifiers:

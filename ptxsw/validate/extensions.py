@@ -35,6 +35,7 @@ def vanishes(
     """Is a difference zero, as far as pairs of extended indices tell, and sums with their extended
     parts? `holds` is asked for what pairs take: a condition, and the index that it is about."""
     while True:
+        # Each change is a part that is zero, and takes at least two extensions away: this ends.
         constant, items = split(difference)
         if not items:
             return constant == 0

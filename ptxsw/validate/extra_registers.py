@@ -73,7 +73,7 @@ class ExtraRegisters:
     def _told(self, reg: Reg, held: int, derivable: dict[Reg, bool], depth: int = 0) -> bool:
         """Do equations tell a register's value, from those that are known?"""
         if reg not in derivable and depth < _MAX_DEPTH:
-            derivable[reg] = False
+            derivable[reg] = False  # while it is asked: an equation in a cycle tells nothing
             writer = self._new.equations.writer(held, reg)
             instruction = None if writer is None else self._new.cfg.instructions[writer]
             if instruction is not None and self._tells(instruction):
@@ -118,6 +118,8 @@ class ExtraRegisters:
             if self.kept.arrive(pair, source, reg, old.get(reg) is new.get(reg)):
                 yield pair
         live = self._old.live(pair[0])
+        # Where stores are put off, the second text's memory is not the first's, and "what memory
+        # holds" would mean two things.
         steady = not cut.stores and not self._claims.puts_off(pair[0])
         loops = self._old.loops_gone_on(cut.old_position, pair[0], self._lanes.images)
         there = Handover(self._memory, self._old, old, live, joint, loops=loops, steady=steady)
@@ -131,6 +133,8 @@ class ExtraRegisters:
         for reg in extra:
             held = self._as_first(there, new.get(reg), old, new, joint)
             value = _partly(self._terms, there, held, unknown_at(pair, reg))
+            # A counter that starts with 0 will come back with another value. Believing the 0
+            # first would prove the loop's body twice.
             if value is not None and reg in changing and self._is_fleeting(value, reg, pair):
                 value, self.expected = None, True
             if self.carried.arrive(pair, reg, value, there.holding(held), given):

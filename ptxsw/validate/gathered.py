@@ -168,6 +168,7 @@ class Gathered:
         guard = last.guard if last is not None and last.opcode == "bra" else None
         if guard is None or guard.reg not in voted or len(block.successors) != 2:
             return [(s, frozenset(now)) for s in block.successors]
+        # The side on which the vote's answer is true: there the predicate holds in some lane.
         taken = now if guard.negated else now | {voted[guard.reg]}
         fallen = now | {voted[guard.reg]} if guard.negated else now
         return list(zip(block.successors, map(frozenset, (taken, fallen)), strict=True))

@@ -62,6 +62,8 @@ def add(layers: list[Layer], store: Written) -> None:
     """Let layers hold one more store."""
     new = _layer(store)
     place: Layer | None = None
+    # A store may move up past layers that it surely misses, to the earliest one of its own base.
+    # Past one that it may hit it must not go: the later store wins.
     for layer in reversed(layers):
         if not layer.is_apart(new):
             break
@@ -84,6 +86,8 @@ def _layer(store: Written) -> Layer:
     constant, items = split(place)
     begin = at = wrapped(constant, place.width)
     width = ADDRESS if space in NARROW else place.width
+    # Offsets are compared as whole numbers. Below a quarter of the address space no difference of
+    # two of them is a multiple of 2^width.
     if abs(at) >= 1 << (width - 2):
         begin, at, items = 0, 0, ((place, 1),)  # so far off that offsets might wrap
     pieces: dict[int, Term] = {}

@@ -19,6 +19,7 @@ def prove_identical(context: ProofContext, pair: Pair) -> bool:
     if not _same_block(old, new, p, q):
         return False
     run = old.cfg.instructions[p : old.cfg.blocks[old.block(p)].end]
+    # A comparison would end in the middle, and what is claimed there would not be proved.
     if any(q < stop < q + len(run) for stop in context.images.stops):
         return False
     if context.layout is not None and any(map(context.layout.touches, run)):
@@ -28,6 +29,8 @@ def prove_identical(context: ProofContext, pair: Pair) -> bool:
     ends = _successors(old, new, context.images, p, q)
     if ends is None:
         return False
+    # A claim that speaks only where a predicate is true says nothing where a branch has found it
+    # false, unless the block sets the predicate anew.
     false = relation.claims.false_at(q)
     if false:
         false = false.difference(r.name for i in run for r in defs(i))

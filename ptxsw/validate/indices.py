@@ -90,6 +90,7 @@ class Indices:
             for one in (a, b)
         )
         return any(
+            # Each of `firsts` is a set of ranges that holds the bytes: any one of them will do.
             all(apart(x, y, sums.known, sums.grid) for x in one for y in other)
             for one in firsts
             for other in seconds
@@ -139,6 +140,9 @@ class Indices:
         yield place, given
         if count is not None and count in walk(place):
             terms = self._lanes.terms
+            # An iteration that comes for certain is within the bounds of the loop. Written with
+            # the count less 1, its place is that of an iteration that has been looked at; of the
+            # conditions only those remain that do not speak of the count.
             before = terms.sub(count, terms.const(1, count.width))
             earlier = substitute(terms, place, lambda node: before if node is count else None)
             yield earlier, tuple(c for c in given if count not in walk(c))

@@ -41,6 +41,7 @@ class Kept:
         """Control comes to a pair. Has what was told of the register there to be told anew?"""
         by_source = self._same.setdefault((pair, reg), {})
         by_source[source] = by_source.get(source, True) and same
+        # Nothing was proved with the register, or it was proved with what still holds.
         used, holds = self._used.get((pair, reg)), self._holds(pair, reg)
         if used is None or used is holds:
             return False

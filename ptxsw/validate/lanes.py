@@ -121,6 +121,8 @@ class KernelLanes:
         values = {r: told for r, t in common if (told := self._told(t)) is not None}
         if 1 < len(states) <= _MAX_STATES:
             values = {**self._choices(position, states), **values}
+        # A register that is uniform in each state may still differ between lanes in different
+        # states. If the whole warp is in one, it is uniform, though nothing else is known of it.
         if len(states) > 1 and self._same_state(states):
             for reg, terms in held.items():
                 if all(t is not None and t.variance is Variance.UNIFORM for t in terms):
@@ -140,6 +142,7 @@ class KernelLanes:
         loads = [one for one in self.trace.pointers if one.reg == reg and one.index == writer]
         if writer is None or len(loads) != 1 or len(set(loads[0].terms)) != 1:
             return None
+        # Loaded on every path here, and in this iteration: else the pointer could be an older one.
         own = cfg.block_of[writer]
         if own == block or not cfg.dominates(own, block) or cfg.irreducible:
             return None
@@ -185,6 +188,8 @@ class KernelLanes:
         comparison names it: what the first text reads so is the same at all times."""
 
         def leaf(node: Term) -> Term | None:
+            # The symbolic run names a load of unwritten memory by its space alone; a comparison
+            # names the epoch and the stores before, too.
             name: tuple[str, ...] = node.value[0] if node.kind == "apply" else ()
             if len(name) != 2 or name[0] != "load" or name[1] not in ("global", "const"):
                 return None

@@ -97,6 +97,8 @@ class SharedLayout:
             return target
         if not 0 < size <= self.permutation.granule:
             raise Differ(f"an access of {size} bytes is wider than a granule", None, index)
+        # π is one to one. So it does not matter which of the first text's accesses this one was
+        # made from: if its address is the image of one, it touches the image of the same bytes.
         place = self._low(target.place)
         images = [(old, self._image(self._low(old))) for old in dict.fromkeys(olds)]
         for old, image in images:
@@ -129,12 +131,15 @@ class SharedLayout:
         values = {}
         for leaf in leaves:
             chosen = Random(f"{trial} {leaf.id}").getrandbits(leaf.width) & ones(leaf)
+            # Arrays (`&tile`) begin with a row, as `_facts` says.
             values[leaf] = chosen - chosen % ROW if str(leaf.value)[:1] == "&" else chosen
         return evaluate(term, values)
 
     def _same(self, image: Term, place: Term, facts: Sequence[Term]) -> bool:
         same = self._answers.get((image, place))
         if same is None:
+            # Mostly the conditions of the path do not matter: without them the answer serves all
+            # other paths.
             same = self._sums.same(image, place)
             same = same or self._equality.same(image, place, self._facts)
             self._answers[image, place] = same

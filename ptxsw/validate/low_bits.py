@@ -142,6 +142,7 @@ class LowBits:
             name = f"unknown {reg.name}@{reg.scope}"
             if low is None:
                 return terms.atom(name, width, Variance.LANE)
+            # The upper bits are unknown. They never reach the low bits of a sum or product.
             return terms.concat(terms.atom(name, width - low.width, Variance.LANE), low)
 
         match kind(instruction):

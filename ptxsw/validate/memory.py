@@ -64,6 +64,9 @@ class Memory:
     ) -> Term:
         """The value of some bytes behind the stores of an epoch, where `given` holds: a term of
         8·size bits."""
+        # The short way: if each store either surely misses or may be anywhere, what is left of
+        # the list decides the unknown, and the chain has that ready. With bounds of indices more
+        # may be known of each store, so they are looked at one by one.
         link = self._begin.behind(stores)
         without = (
             None if self.aliases.bounds is not None else self._missed(link, source, tuple(given))
@@ -149,6 +152,7 @@ class Memory:
             part = self.part(source, start, stop - start)
             return self._behind(stores, at, epoch, part, given, depth)
 
+        # `distance` bytes into the store the load begins; it covers bytes `low` to `high` of it.
         value = terms.extract(store.value, 8 * (low + distance), 8 * (high - low))
         if store.guard is not self._true and store.guard not in given:
             value = terms.ite(store.guard, value, older(low, high))
@@ -215,6 +219,8 @@ class Memory:
         pieces: list[Term] = []
         at, end = constant, constant + source.size
         while at < end:
+            # A wide load behind narrow ones is put together from their unknowns, a narrow one
+            # behind a wide one is a part of its: either way equal bytes are one term.
             cell = cells.over(at)
             if cell is None:
                 until = cells.next_one(at, end)

@@ -77,6 +77,7 @@ class _Usual(_Narrow):
     def _division(self, node: Term, fit: bool) -> Term | None:
         if fit or node.kind in ("udiv", "sdiv"):
             return super()._division(node, fit)
+        # Only remainders: `a - (a / b) * b` is what a text writes that has the quotient already.
         a, b = map(self.term, node.args)
         quotient = self.terms.udiv(a, b) if node.kind == "urem" else self.terms.sdiv(a, b)
         return self.terms.sub(a, self.terms.mul(quotient, b))

@@ -97,6 +97,8 @@ class Numbers:
     def _follows(self, one: Inequality, least: Term, distance: Term) -> bool:
         """Does `a <= b` follow from a distance that is at least a number? Distances are modulo
         2^64. One that falls by no more than that number falls by it outright."""
+        # `distance >= least` is known, `b >= a` is asked, and b = distance + change modulo 2^64.
+        # With -least <= change <= 0 nothing wraps, so b >= least + change, which is at least `a`.
         change = self._modulo(self._terms.sub(one.b, distance))
         before, after = self._number(least, False), self._number(one.a, False)
         if change is None or before is None or after is None:
@@ -227,7 +229,7 @@ class Numbers:
         """A 32-bit sum as a number, written with units; None where it may wrap."""
         key = (index, signed, self._unsigned_first)
         if key not in self._read:
-            self._read[key] = None  # while it is looked for
+            self._read[key] = None  # an index that is asked for itself tells nothing of itself
             self._read[key] = next(
                 (
                     value
@@ -325,6 +327,7 @@ class Numbers:
     def _at_most_0(self, value: Polynomial) -> bool:
         if self._span(value)[1] <= 0:
             return True
+        # Every fact is at most 0: if value - fact is so, too, then so is the value.
         rests = [value, *(value - fact for fact in self._facts)]
         return any(self._span(rest)[1] <= 0 for rest in rests) or any(map(self._falls, rests))
 
@@ -333,6 +336,8 @@ class Numbers:
         `4 - left`, or `step - left`, or a multiple of that?"""
         if not value.is_whole or not value.items:
             return False
+        # Divided by what all factors share, so that `8·n - 4·left` is asked as `2·n - left`. A
+        # negative constant is left out: what remains is larger, and still has to be at most 0.
         value *= Fraction(1, gcd(*(int(factor) for _, factor in value)))
         constant = dict(value).get((), 0)
         if self._is_order(value + Polynomial.constant(max(-constant, 0))):

@@ -55,6 +55,8 @@ class PathPairs:
 
     def compare(self, cut: Cut, old: Path, new: Path, *, again: bool = True) -> None:
         """One path of each text: they do the same, or are never taken together. Raises Differ."""
+        # Most pairs of paths are never taken together: for them there is nothing to compare. Those
+        # that look alike are compared at once, and the solver is asked only if they differ.
         more = (*old.conditions, *new.conditions)
         ask: Ask = "none" if self._go_together(old, new) else "plain"
         if self._prover.contradictory(cut.conditions, more, ask=ask):
@@ -65,6 +67,8 @@ class PathPairs:
             rules = self._context.questions.rules(cut, images, may_wait)
             parts = self._terms, self._context.memory, self._equality, rules
             pending = self._relation.claims.store_difference(cut, old, new, joint)
+            # The path itself is compared without the bounds of the next iteration. Claims at the
+            # header where it ends speak of that one, which surely comes.
             self.compare_by_bounds(None)
             met = PathComparison(*parts, old, new, joint, pending).compare()
             self.compare_by_bounds(self._iterated(cut, old))

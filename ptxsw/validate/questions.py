@@ -121,6 +121,8 @@ class Questions:
         if NO_OUTSIDE_WRITER not in self._allowed or touch.target.space != "global":
             return False
         if any(map(may_write, self._old.cfg.instructions)):
+            # By ranges of the whole grid, of the first text's own load of these bytes; else by the
+            # assumption that other parameters lead elsewhere.
             twins = {t.index for t in old.touches if t.loads and t.target == touch.target}
             if not self._written.apart(twins, given):
                 base = self._lanes.base(touch.target.place)

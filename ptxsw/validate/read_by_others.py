@@ -81,6 +81,7 @@ class ReadByOthers:
         if source.space != target.space or source.size != target.size:
             return False
         read = self._simplifier.simplified(source.place, given)
+        # Which lane it could be is guessed from numbers, and then proved.
         stride, distance = self._stride(read), self._distance(target.place, read)
         if (
             not stride

@@ -132,6 +132,7 @@ class Runner:
         return self._control(path, instruction, index)
 
     def _control(self, path: Path, instruction: Instruction, index: int) -> Path | None:
+        # Lanes may part here, so the lanes that were asked for before need not all be here.
         taken = self.guard(path, instruction)
         if taken.variance is not Variance.UNIFORM:
             path.parted, path.mask = True, None
@@ -182,7 +183,7 @@ class Runner:
         if kind(instruction) is Kind.COMPUTE or "const" in instruction.modifiers:
             return True
         if "nc" in instruction.modifiers:
-            return self._witness
+            return self._witness  # the second text's `.nc` has yet to be justified
         base = isa.address(instruction).base
         return "param" in instruction.modifiers and (
             isinstance(base, Symbol)
@@ -231,6 +232,8 @@ class Runner:
     def _note_conversion(self, path: Path, instruction: Instruction, guard: Term) -> None:
         if instruction.opcode != "cvta" or "to" not in instruction.modifiers:
             return
+        # Behind a branch a conversion may be made by some threads only: it tells nothing of the
+        # same pointer elsewhere.
         if not self._witness or path.forked:
             return
         value = self.evaluator.read(instruction.operands[1], path.get)
@@ -352,7 +355,7 @@ class Runner:
         epoch = len(path.stores) - 1
         path.events.append(Event(index, instruction, what, operands, guard, epoch, path.mask))
         if clobbers(instruction):
-            path.stores.append([])
+            path.stores.append([])  # another epoch of memory begins
         return [
             (reg, self._result(number, instruction, at, reg))
             for at, reg in enumerate(dict.fromkeys(defs(instruction)))

@@ -26,6 +26,8 @@ class SegmentProof:
         """Compare the texts from one pair of places to the next ones."""
         first: Differ | None = None
         claimed = self._relation.claims.speaks_of_memory(pair[0])
+        # With the `whole` symbolic run of the first kernel or without it, each strictly first. For
+        # claims about memory, which mostly take the run, that comes first.
         for whole, lenient in product((claimed, not claimed), (False, True)):
             if lenient and PARAMETERS_ARE_GLOBAL not in self._context.allowed:
                 continue
@@ -53,6 +55,8 @@ class SegmentProof:
             for new in self._second.run(cut, olds, cut.conditions):
                 self._pairs.compare_all(cut, olds, new)
         except Differ:
+            # The second text may have no code for this block at all: then it stands still, and
+            # both must be at places that correspond where the first text's paths end.
             ends = [o.end for o in olds if o.end is not None]
             empty = all(
                 e.kind == "cut" and e.position > pair[0] and pair[1] in self._images.of(e.position)

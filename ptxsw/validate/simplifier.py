@@ -80,6 +80,7 @@ class Simplifier:
     def _solved(self, given: tuple[Term, ...]) -> Iterator[Solved]:
         """The equations among some conditions, solved for a term each."""
         for condition in given:
+            # Only equations of two computed values, such as the quotients of two lanes.
             if condition.kind != "eq" or any(not t.args for t in condition.args):
                 continue
             sides = [self.simplified(t, given) for t in condition.args]

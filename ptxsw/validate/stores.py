@@ -32,10 +32,13 @@ class StoreComparison:
     def compare(self, old: Sequence[Store], new: Sequence[Store], epoch: int) -> None:
         """Raises Differ where the lists may leave different bytes."""
         old, new = self._possible(old), self._possible(new)
+        # The usual case: nothing was done to the stores.
         if len(old) == len(new) and all(map(self._identical, old, new)):
             return
         if len(old) * len(new) > _MAX_PAIRS:
             raise Differ("too many stores are in a different order")
+        # First the same bytes are written, under the same conditions; a store that was put off
+        # counts as one of the second text, but allows it none. Then what these bytes hold.
         own = [[s for s in stores if s.index != CLAIMED] for stores in (old, new)]
         for store in own[1]:
             reason = "the second text stores bytes that the first does not"

@@ -33,6 +33,7 @@ def _modules(a: Module, b: Module, kernel: Function, *, permuted: bool) -> str |
         return "the variables of the modules differ"
     if _of_modules(a) != _of_modules(b):
         return "the directives of the modules differ"
+    # A call is an event of which only name and arguments are compared.
     called = [[m.source.slice(f.span) for f in m.functions if f.kind == "func"] for m in (a, b)]
     if called[0] != called[1]:
         return "functions that the kernels may call differ"
@@ -65,6 +66,7 @@ def _limits(first: Function, second: Function) -> str | None:
     )
     if before == after:
         return None
+    # More registers for a thread than a block of this size leaves it: the launch would fail.
     threads = second.most_threads or _THREADS
     if len(after) != 1 or not after[0].isdigit() or int(after[0]) * threads > _REGISTERS:
         return f"the limit of registers may be too high for blocks of {threads} threads"

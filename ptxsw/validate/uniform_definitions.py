@@ -78,6 +78,8 @@ class UniformDefinitions:
         while True:
             while lost := {index for index in uniform if not self._sources[index] <= uniform}:
                 uniform -= lost
+            # Which branches part lanes depends on what is uniform, and where lanes come together
+            # on that: both shrink in turn until they agree.
             parts = partial(self._may_part, uniform=frozenset(uniform))
             apart = {
                 number

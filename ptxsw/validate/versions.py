@@ -41,6 +41,8 @@ class Versions:
         """Registers of the second text that are the same for all threads of a grid."""
         names = frozenset(p.name for p in self._old.function.params)
         uniform = frozenset(uniform_registers(self._new.cfg.instructions, names))
+        # Live at the entry is what may be read before it is set: then its one definition does not
+        # tell what it holds.
         return uniform if uniform.isdisjoint(self._new.live(0)) else frozenset()
 
     @cached_property

@@ -164,6 +164,8 @@ class WaitingLanes:
             loop = counted.get(b[1])
             return loop is not None and self._new.block(a[1]) in loop.blocks
 
+        # Pairs from which nothing of the rest is reached are taken away. If that stops before all
+        # are gone, what is left has a cycle.
         left = set(pairs)
         while left:
             ends = {

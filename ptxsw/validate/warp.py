@@ -76,6 +76,8 @@ def _named(terms: Terms, number: Term) -> list[Place] | None:
     for mirrored in (False, True):
         total = (terms.add if mirrored else terms.sub)(number, lane)
         if number.width == lane.width and total.kind == "const":
+            # Modulo 32 the number names a lane ahead or one behind; at most one of them exists for
+            # a lane, and `Place.exists` tells which.
             near = total.value % LANES
             far = near + LANES if mirrored else near - LANES
             return [Place(near, mirrored), Place(far, mirrored)]
@@ -183,6 +185,8 @@ class WarpView:
         if not self._names(path, mask, index):
             raise GiveUp("the mask of a vote is not the mask of the active lanes")
         own, answer = path.get(asked), terms.atom(f"voted at {index}", 1, Variance.UNIFORM)
+        # `any`: where a lane has it, the answer is true. `all`: where that is true, each lane has
+        # it. The other directions take a look at all lanes at once, and are not used.
         less, more = (own, answer) if mode == "any" else (answer, own)
         self._learn(path, path.mask, less, more)
         return dest, answer
