@@ -7,11 +7,10 @@ is run once for any iteration (`loops`), irreducible flow bluntly: what it may w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from ptxsw import isa
 from ptxsw.emulator.budget import Budget, OutOfTime
 from ptxsw.emulator.few_values import contradict
 from ptxsw.emulator.garbage import no_collection
@@ -32,10 +31,11 @@ from ptxsw.emulator.state import MemoryAccess, State, Step, reach
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics, Trace
+from ptxsw.emulator.tracking import followed, live_registers, tracked
 from ptxsw.flow.cfg import Cfg, build, ends_block
-from ptxsw.flow.dataflow import CARRY, defs, liveness, slice_registers, uses
+from ptxsw.flow.dataflow import CARRY
 from ptxsw.flow.flow_graph import Block, Loop
-from ptxsw.ir import Function, Instruction, Mem, Module, Reg
+from ptxsw.ir import Function, Instruction, Module, Reg
 
 MAX_STATES = 16
 """States per block; more are widened into one."""
@@ -76,15 +76,15 @@ class Emulation:
         self.machine = SymbolicMachine(module, function, self.terms)
         self.solver = solver
         self.budget = budget
-        self.followed = _followed(self.cfg, follow)
-        self.tracked = slice_registers(self.cfg, partial(_roots, follow))
+        self.followed = followed(self.cfg, follow)
+        self.tracked = tracked(self.cfg, follow)
         self.steps: list[Step | None] = [
             None
             if self.tracked.isdisjoint(written) and not reach(ins.opcode, ins.modifiers).touches
             else self.machine.prepare(ins, self.tracked)
             for ins, written in zip(self.cfg.instructions, self.cfg.written, strict=True)
         ]
-        self.live = self._live_registers()
+        self.live = live_registers(self.cfg, self.tracked)
         self.facts: dict[int, LoopFacts] = {}
         self.joins = Joins(self.cfg, self.machine, self.live)
         self.record = Record(self.cfg, self.machine, self.tracked, self.joins.ways)
@@ -178,21 +178,6 @@ class Emulation:
             for n in walk(condition)
             if n.kind == "atom"
         )
-
-    def _live_registers(self) -> Mapping[int, tuple[Reg, ...]]:
-        cfg, tracked = self.cfg, self.tracked
-
-        def wanted(at: int) -> bool:
-            if not tracked.isdisjoint(cfg.written[at]):
-                return True
-            ins = cfg.instructions[at]
-            return bool(isa.effects(ins.opcode, ins.modifiers))
-
-        facts = liveness(cfg, wanted)
-        return {
-            number: tuple(sorted(live & self.tracked, key=lambda r: (r.name, r.scope)))
-            for number, live in facts.items()
-        }
 
     # ------------------------------------------------------------ loops
 
@@ -394,22 +379,3 @@ class Emulation:
             )
         mark = -1 - len(self.cfg.blocks) - number
         return State(env, (), ended(state.epochs, SPACES, mark))
-
-
-def _followed(cfg: Cfg, names: frozenset[str]) -> frozenset[int]:
-    if not names:
-        return frozenset()
-    return frozenset(i for i, ins in enumerate(cfg.instructions) if ins.name in names)
-
-
-def _roots(follow: frozenset[str], instruction: Instruction) -> tuple[Reg, ...]:
-    """Registers a trace needs: bases of addresses, what decides branches, guards of accesses, all
-    that an instruction of a name in `follow` has to do with."""
-    if instruction.name in follow:
-        return (*defs(instruction), *uses(instruction))
-    roots = [o.base for o in instruction.operands if isinstance(o, Mem) and isinstance(o.base, Reg)]
-    if instruction.opcode == "brx":
-        roots.extend(o for o in instruction.operands if isinstance(o, Reg))
-    if instruction.guard is not None and isa.effects(instruction.opcode, instruction.modifiers):
-        roots.append(instruction.guard.reg)
-    return tuple(roots)

@@ -13,6 +13,7 @@ from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.spaces import Spaces
+from ptxsw.emulator.special_registers import SpecialRegisters
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.state import (
     MemoryAccess,
@@ -67,8 +68,7 @@ class SymbolicMachine:
         self._body: Body = function.body
         self._params = {p.name: p for p in function.params}
         self._widths: dict[Reg, int] = {}
-        self._specials: dict[str, Term] = {}
-        self._launch = _launch_bounds(function)
+        self._specials = SpecialRegisters(terms, function)
         self.broadcasts = Broadcasts(terms)
         self.true = terms.const(1, 1)
 
@@ -328,7 +328,7 @@ class SymbolicMachine:
             case Float(bits, _):
                 return bits
             case Special(name):
-                return self.special(name)
+                return self._specials.value(name)
             case Symbol(name, offset, scope):
                 return self._symbol(name, offset, scope)
             case Not(inner):
@@ -359,38 +359,6 @@ class SymbolicMachine:
         if len(spaces) == 1:
             self._spaces.points(base, *spaces)
         return self.terms.add(base, self.terms.const(offset, width)) if offset else base
-
-    def special(self, name: str) -> Term:
-        """The value of a special register (manual chapter 10)."""
-        value = self._specials.get(name)
-        if value is None:
-            if name not in SPECIALS:
-                return self.terms.fresh(name, 64, origin=Origin.VOLATILE)
-            variance, ones = SPECIALS[name]
-            size = self._launch.get(name)
-            if size is not None:
-                value = self.terms.const(size, 32)
-            else:
-                value = self.terms.atom(name, 32, variance, self._bounded(name, ones))
-            self._specials[name] = value
-        return value
-
-    def _bounded(self, name: str, ones: int) -> int:
-        """A thread index is below the block size, where that is known."""
-        size = self._launch.get(name.replace("tid", "ntid"))
-        if size is None or not name.startswith("%tid"):
-            return ones
-        return (1 << (size - 1).bit_length()) - 1
-
-
-def _launch_bounds(function: Function) -> dict[str, int]:
-    """Block dimensions that `.reqntid` fixes, and the thread indices that they make zero."""
-    bounds: dict[str, int] = {}
-    for axis, size in zip("xyz", function.block_shape or (), strict=False):
-        bounds[f"%ntid.{axis}"] = size
-        if size == 1:
-            bounds[f"%tid.{axis}"] = 0
-    return bounds
 
 
 def _named_outside_loads(body: Body) -> frozenset[str]:

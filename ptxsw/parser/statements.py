@@ -28,46 +28,28 @@ from ptxsw.parser.node_factory import (
 from ptxsw.parser.operands import BLANKS, Operands, Unreadable, split
 from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
 from ptxsw.parser.scope import Scope
+from ptxsw.parser.statement_patterns import (
+    BRACE,
+    COMMENT,
+    DIRECTIVE,
+    DOTTED,
+    LABEL,
+    LABELLED,
+    LOC,
+    SIDE,
+    SIDE_BRACE,
+    SIDE_DECLARATION,
+    SIDE_LABEL,
+    SIDE_LOC,
+    STATEMENT,
+    WORD,
+)
 from ptxsw.parser.surroundings import Guards, Surroundings
 from ptxsw.parser.variables import BadDeclaration, Declaration, usual_declaration
-from ptxsw.patterns import pattern
 from ptxsw.source import Span
 
-_IDENT = r"(?:[A-Za-z][A-Za-z0-9_$]*+|[_$%][A-Za-z0-9_$]++)"
-_STATEMENT = pattern(
-    rf"""[ \t\r\n]*+(?:
-      (?:(@[ \t]*+(?:![ \t]*+)?{_IDENT})[ \t]++)?
-        ([A-Za-z][A-Za-z0-9_]*+(?:\.[A-Za-z0-9_]++(?:::[A-Za-z0-9_]++)*+)*+)
-        (?:[ \t]++([^;"/]*+))?;
-    | (//[^\n]*+)
-    | ({_IDENT})[ \t]*:(?!:)
-    | (\.loc)[ \t]+([0-9]{{1,18}}+)[ \t]+([0-9]{{1,18}}+)[ \t]+([0-9]{{1,18}}+)(?![0-9])
-      (?:[ \t]*,[ \t]*function_name[^,\n]*,[ \t]*inlined_at(?:[ \t]+[0-9]+)*)?
-    | (\.(?!loc\b)[^;"/]*;|\.pragma[ \t]+"[^"\n]*"[ \t]*;)
-    | ([{{}}])
-    )""",
-    re.VERBOSE | re.ASCII,
-)
-_COMMENT, _LABEL, _LOC, _DOTTED, _BRACE = 4, 5, 9, 10, 11
-_SIDE = pattern(
-    rf"""[ \t\r\n]*+(?:
-      ({_IDENT}):(?!(?:[ \t\r\n]|//[^\n]*\n)*+\.(?:branchtargets|calltargets|callprototype)\b)
-        [ \t]*(?://[^\n]*)?
-    | (\.loc[ \t]+([0-9]{{1,18}}+)[ \t]+([0-9]{{1,18}}+)[ \t]+([0-9]{{1,18}}+)
-      (?:[ \t]*,[ \t]*function_name[^,\n]*,[ \t]*inlined_at(?:[ \t]+[0-9]+)*)?)
-      [ \t]*(?://[^\n]*)?
-    | ([{{}}])[ \t]*(?://[^\n]*)?
-    | //[^\n]*
-    | ((?:\.reg|\.param)[ \t.][^;\n]*+);[ \t]*
-    )\r?\n""",
-    re.VERBOSE | re.ASCII,
-)
-_SIDE_LABEL, _SIDE_LOC, _SIDE_BRACE, _SIDE_DECLARATION = 1, 2, 6, 7
 _PLAIN = 64  # names in a scope up to which they are held against the members of a family
 _SHARED = 8  # names of inner scopes in a table: each costs a search in every new text
-_LABELLED = pattern(r"\s*\.(?:branchtargets|calltargets|callprototype)\b", re.ASCII)
-_WORD = pattern(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({_IDENT})', re.ASCII)
-_DIRECTIVE = pattern(r"\s*\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)
 _SPACES = frozenset({"reg", "param", "local", "shared", "global", "const", "tex", "sreg", "surf"})
 
 
@@ -136,22 +118,22 @@ class Reader:
         the offset after them, at most `stop`, where another line begins."""
         text, statements = self.source.text, self.statements
         while at < stop:
-            match = _SIDE.match(text, at)
+            match = SIDE.match(text, at)
             if match is None or match.end() > stop:
                 return stop if not text[at:stop].strip(BLANKS) else at
             kind = match.lastindex
-            if kind == _SIDE_LABEL:
+            if kind == SIDE_LABEL:
                 start, end = match.span(1)
                 statements.append(
                     make_label(match[1], make_span(start, end + 1), self.scope.number)
                 )
-            elif kind == _SIDE_LOC:
+            elif kind == SIDE_LOC:
                 file, line, column = match.group(3, 4, 5)
                 span = make_span(*match.span(2))
                 statements.append(make_loc(int(file), int(line), int(column), span))
-            elif kind == _SIDE_BRACE:
+            elif kind == SIDE_BRACE:
                 self.brace(match.start(6))
-            elif kind == _SIDE_DECLARATION:
+            elif kind == SIDE_DECLARATION:
                 plain = DECLARED.fullmatch(match[7])
                 if plain is None:
                     return at
@@ -179,7 +161,7 @@ class Reader:
         """Read on from `at` as long as all is certain; the offset where it is not, or `end`."""
         append, opcodes = self.statements.append, self.surroundings.opcodes
         text = self.source.text
-        while (match := _STATEMENT.match(text, at, end)) is not None:
+        while (match := STATEMENT.match(text, at, end)) is not None:
             guard, name, operands = match.group(1, 2, 3)
             stop = match.end()
             if name is None:
@@ -209,22 +191,22 @@ class Reader:
     def _other(self, match: re.Match[str]) -> bool:
         """Read what is no instruction; False to leave it to the careful reading."""
         kind = match.lastindex
-        if kind == _COMMENT:
+        if kind == COMMENT:
             return True
         start, stop = match.span(kind or 0)
-        if kind == _LABEL:
-            if _LABELLED.match(self.source.text, match.end()):
+        if kind == LABEL:
+            if LABELLED.match(self.source.text, match.end()):
                 return False
-            self.label(match[_LABEL], Span(start, match.end()))
-        elif kind == _LOC:
+            self.label(match[LABEL], Span(start, match.end()))
+        elif kind == LOC:
             file, line, column = match.group(7, 8, 9)
             self.statements.append(
                 make_loc(int(file), int(line), int(column), Span(match.start(6), match.end()))
             )
-        elif kind == _BRACE:
+        elif kind == BRACE:
             self.brace(start)
         else:
-            self.dotted(match[_DOTTED], Span(start, stop))
+            self.dotted(match[DOTTED], Span(start, stop))
         return True
 
     # ------------------------------------------------------------ statements
@@ -263,13 +245,13 @@ class Reader:
         if label is None and (plain := DECLARED.fullmatch(text[:-1])) is not None:
             self.declare_plain(plain, span.start)
             return
-        word = _DIRECTIVE.match(text)
+        word = DIRECTIVE.match(text)
         if word is None:
             raise ParseError("expected a directive", self.source, Span(span.start, span.start + 1))
         if word[1] in _SPACES and label is None:
             self._declare(text, span)
             return
-        names = tuple(name for name in _WORD.findall(text) if name)
+        names = tuple(name for name in WORD.findall(text) if name)
         self.statements.append(Directive(word[1], span, label, names))
 
     def _read_declared(self, text: str, span: Span) -> tuple[tuple[Declaration, bool], ...]:
@@ -362,7 +344,7 @@ class Reader:
         label = grammar_reader.label(text, at, end)
         if label is not None:
             name, after = label
-            if not _LABELLED.match(blank_comments(text[after:stop])):
+            if not LABELLED.match(blank_comments(text[after:stop])):
                 self.label(name, Span(at, after))
                 return after
         if label is None and text[at] != ".":
