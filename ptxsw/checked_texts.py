@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ptxsw import other_targets
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.change import Refusal
 from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.kernel_progress import Progress, RewrittenState, rewritten
-from ptxsw.parser import parse
 from ptxsw.rewrites.jointly_planned import UNIFORM_LOOPS
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CheckedTexts:
     def _text(self, one: Rewrite, each: Progress, attempt: Attempt) -> Text:
         """What the changes make of the kernel: the edits, and the text read again."""
         since = each.composed(one.lower(attempt.kernel, attempt.changes))
-        return since, parse(rewritten(each.excerpt.module.source, since))
+        return since, other_targets.parsed(rewritten(each.excerpt.module.source, since))
 
     def _keep(self, each: Progress, attempt: Attempt, text: Text, *, checked: bool) -> None:
         number = len(each.attempts) - 1

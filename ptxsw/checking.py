@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptxsw import other_targets
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.ir import Module
 from ptxsw.rewrites.base import Attempt
@@ -18,12 +19,21 @@ def problem(attempt: Attempt, text: Module, share: float = 1.0) -> str | None:
     budget = kernel.budget.until(share)
     budget.check()
     layouts = [c.detail.permutation for c in attempt.changes if isinstance(c.detail, PermutedBanks)]
+    layout = layouts[0] if layouts else None
+    claims = tuple(dict.fromkeys(claim for c in attempt.changes for claim in c.claims))
+    assume = frozenset(kernel.options.assume & ASSUMPTIONS.keys())
+    asked = (kernel.function.name, claims, assume, layout)
+    if other_targets.was_proved(kernel.module, text, asked):
+        return None
     outcome = validate(
         (kernel.module, kernel.function),
         (text, text.kernel(kernel.function.name)),
-        claims=tuple(dict.fromkeys(claim for c in attempt.changes for claim in c.claims)),
-        assume=kernel.options.assume & ASSUMPTIONS.keys(),
-        shared_layout=layouts[0] if layouts else None,
+        claims=claims,
+        assume=assume,
+        shared_layout=layout,
         budget=budget,
     )
-    return None if isinstance(outcome, Proved) else f"{UNCHECKED}: {outcome}"
+    if not isinstance(outcome, Proved):
+        return f"{UNCHECKED}: {outcome}"
+    other_targets.keep_proof(kernel.module, text, asked)
+    return None

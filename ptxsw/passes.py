@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ptxsw import other_targets
 from ptxsw.analysis.lane_reuse import global_loads
 from ptxsw.batches import alone
 from ptxsw.change import Change, Refusal
 from ptxsw.checked_texts import CheckedTexts
 from ptxsw.emulator.budget import PLANNING, Budget
-from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Solver
 from ptxsw.kernel_progress import Progress
+from ptxsw.other_targets import traced
 from ptxsw.profitability import SHUFFLES, Profitability
 from ptxsw.rewrites import REGISTERS, every, named
 from ptxsw.rewrites.base import Attempt, Kernel
@@ -85,6 +86,7 @@ class Passes:
 
     def steps(self, excerpt: Excerpt) -> Steps:
         """The same, which yields what ptxas has to be asked, and is sent the answers."""
+        excerpt = other_targets.shared(excerpt)
         best = self._tuned(excerpt)
         if best is None or not best.measured:
             return (yield from self._run(excerpt, self._rewrites))
@@ -126,7 +128,7 @@ class Passes:
         with Budget(self._options.budget_s) as budget:
             solver, module, function = Solver(), excerpt.module, excerpt.function
             if trace is None:
-                trace = emulate(module, function, budget_s=budget.seconds, solver=solver)
+                trace = traced(module, function, budget_s=budget.seconds, solver=solver)
             each = Progress(trace, excerpt, module, function, trace, solver, budget)
             wrong = yield from self._send_through(rewrites, each, None)
             while wrong is not None:
@@ -185,7 +187,7 @@ class Passes:
         missing = one.requires.missing(each.module)
         outcomes: list[Outcome] = []
         if missing is None:
-            outcomes = list(one.find(kernel))
+            outcomes = other_targets.outcomes(one, kernel)
         elif joined and leads(one.name, kernel):
             outcomes = [Refusal(one.name, a.index, missing) for a in global_loads(kernel.trace)]
         changes = tuple(item for item in outcomes if isinstance(item, Change))
@@ -211,13 +213,13 @@ class Passes:
         budget = self._options.budget_s
         if each.trace is None:
             each.solver = Solver()
-            each.trace = emulate(each.module, each.function, budget_s=budget, solver=each.solver)
+            each.trace = traced(each.module, each.function, budget_s=budget, solver=each.solver)
             if each.states:
                 each.states[-1].trace = each.trace
         trace, solver = each.trace, each.solver
         if follows:
             solver = Solver()
-            trace = emulate(
+            trace = traced(
                 each.module, each.function, budget_s=budget, solver=solver, follow=follows
             )
         return Kernel(

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ptxsw.emulator.run import emulate
+from ptxsw import other_targets
 from ptxsw.kernel_progress import Progress, RewrittenState
 from ptxsw.rewrites import REGISTERS
 from ptxsw.rewrites.jointly_planned import SHUFFLE, TOGETHER, UNIFORM_LOOPS
@@ -162,7 +162,7 @@ class Profitability:
         """The trace of a kernel as a rewrite left it."""
         if state.trace is None:
             budget = self._options.budget_s
-            state.trace = emulate(state.module, state.function, budget_s=budget)
+            state.trace = other_targets.traced(state.module, state.function, budget_s=budget)
         return state.trace
 
 

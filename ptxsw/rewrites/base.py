@@ -152,6 +152,7 @@ class Deferred(Struct, frozen=True):
     name: str
     requires: Requires = Requires()
     needs_ptxas: bool = False
+    asks_target: bool = True  # else what it finds is the same for every target
 
     @property
     def search(self) -> Search:
