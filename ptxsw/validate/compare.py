@@ -179,7 +179,7 @@ class PathComparison:
         if self._simplifier.facts(self._given).truth(touch.guard) is False:
             return
         given = (*self._given, touch.guard) if touch.guard.kind != "const" else self._given
-        if self._memory.is_parameter(touch.target.place):
+        if self._memory.is_in_parameter(touch.target):
             return
         if any(self._twin(other, touch) for other in self._by_sum.beginning_with(touch)):
             self._check_nc(touch, given)

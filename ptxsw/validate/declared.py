@@ -59,7 +59,7 @@ class Declared:
     def _parameter(self, parameter: Variable) -> None:
         address = self.old.evaluator.symbol(parameter.name)
         self.spaces[address] = "param"
-        self.memory.names_parameter(address, parameter.name)
+        self.memory.names_parameter(address, parameter)
         if parameter.dims or type_width(parameter.type) != self.old.module.address_size:
             return
         size = type_width(parameter.type) // 8

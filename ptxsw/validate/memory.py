@@ -18,6 +18,7 @@ from ptxsw.emulator.node import Term, Variance, split
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
+from ptxsw.ir import Variable, type_width
 from ptxsw.validate.alias_analysis import AliasAnalysis
 from ptxsw.validate.cells import Cell, Cells
 from ptxsw.validate.chain import Base, Bytes, Link, Store, based, bytes_behind
@@ -44,18 +45,27 @@ class Memory:
         self.terms, self.check = terms, check
         self.aliases = AliasAnalysis(terms, solver, ordered)
         self._cells: dict[Any, Cells] = {}
-        self._parameters: dict[Term, str] = {}
+        self._parameters: dict[Term, Variable] = {}
         self._true = terms.const(1, 1)
         self._begin = Link()
         self._anywhere: dict[tuple[Base, Base, tuple[Term, ...]], bool | None] = {}
 
-    def names_parameter(self, address: Term, name: str) -> None:
+    def names_parameter(self, address: Term, parameter: Variable) -> None:
         """Note that an atom is the address of a kernel parameter."""
-        self._parameters[address] = name
+        self._parameters[address] = parameter
 
     def is_parameter(self, place: Term) -> bool:
-        """Does the address lie in a kernel parameter?"""
+        """Is the address built on that of a kernel parameter?"""
         return any(t in self._parameters for t, _ in split(place)[1])
+
+    def is_in_parameter(self, target: Bytes) -> bool:
+        """Do these bytes surely lie in a kernel parameter, aligned as an access has to be?"""
+        offset, items = split(target.place)
+        if len(items) != 1 or items[0][1] != 1 or items[0][0] not in self._parameters:
+            return False
+        parameter, size = self._parameters[items[0][0]], target.size
+        align = parameter.align or type_width(parameter.type) // 8
+        return offset + size <= parameter.size and offset % size == 0 == align % size
 
     # ------------------------------------------------------------ what they hold
 
@@ -246,7 +256,7 @@ class Memory:
         constant, items = split(source.place)
         start, size = at - wrapped(constant, source.place.width), until - at
         if time[1] == CONSTANT and len(items) == 1 and items[0][0] in self._parameters:
-            name = self._parameters[items[0][0]]
+            name = self._parameters[items[0][0]].name
             shown = f"{name}+{at}" if at else name
             return self.terms.atom(shown, 8 * size, Variance.UNIFORM, None, Origin.PARAMETER)
         place = self.terms.add(source.place, self.terms.const(start, source.place.width))

@@ -319,7 +319,7 @@ class Runner:
     def _filled(self, value: Term, type_name: str, width: int) -> Term:
         """A loaded value in a register that may be wider."""
         if width < value.width:
-            return self._terms.extract(value, 0, width)
+            raise GiveUp("a load has a narrower register than element")
         extend = self._terms.sext if type_name.startswith("s") else self._terms.zext
         return extend(value, width)
 
