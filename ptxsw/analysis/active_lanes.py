@@ -1,4 +1,4 @@
-"""How many lanes of a warp make an access together, as far as conditions on their place tell.
+"""How many lanes of a warp make an access together, judging by conditions on the thread's position.
 
 if (threadIdx.x == 0) atomicAdd(p, x);      one lane
 """
@@ -18,8 +18,8 @@ _LARGEST = 500  # nodes of a condition that is evaluated
 
 
 def active_lanes(access: Access, warps: Warps) -> int:
-    """The most lanes of a warp that make an access: those for which no condition says the
-    contrary that depends on the place of the thread in its block alone."""
+    """The most lanes of any warp that may make an access. A lane is excluded only by conditions
+    that depend on nothing but the thread's position in its block."""
     most = 0
     for variant in access.variants:
         conditions = [c for c in (variant.guard, *variant.conditions) if _is_known(c, warps)]

@@ -65,8 +65,8 @@ class Alignment:
         return (*([Test(tuple(sorted(pointers)), 64, size)] if pointers else ()), *masks)
 
     def unknown_pointer(self, address: Term, size: int) -> bool:
-        """Would an address be a multiple of a power of two if one of its summands were, a pointer
-        of which nothing is known?"""
+        """Is an address a multiple of a power of two exactly if one of its summands is: a pointer
+        about which nothing is known? Then each thread can test the address itself."""
         constant, items = split(address)
         rest = [(t, f) for t, f in items if f * self.known(t) % size]
         return (
@@ -187,7 +187,8 @@ def lowest(value: int) -> int:
 
 
 def _rest(size: int, divisor: int) -> int:
-    """What is lacking to a multiple of `size` in a product with a multiple of `divisor`."""
+    """What the other factor must be a multiple of, so that its product with a multiple of `divisor`
+    is a multiple of `size`."""
     return max(1, size // divisor)
 
 

@@ -20,7 +20,7 @@ from ptxsw.emulator.terms import Terms
 
 
 class Facts(Struct, frozen=True):
-    """Polynomials that are at most 0, and groups of them of which one is."""
+    """Polynomials that are at most 0, and groups of polynomials of which at least one is."""
 
     at_most_0: tuple[Polynomial, ...] = ()
     one_of: tuple[tuple[Polynomial, ...], ...] = ()

@@ -43,8 +43,9 @@ def divergent_blocks(trace: Trace) -> frozenset[int]:
 
 
 def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
-    """For each divergent branch, by its instruction, the blocks that lie on one way only: those of
-    the taken one first. Branches that leave loops, or have no two ways, are left out."""
+    """For each divergent branch, by its instruction, the blocks that only its taken side reaches
+    before the join, and those that only its other side does. Branches that leave loops, or have one
+    successor, are left out."""
     cfg = trace.cfg
     ways: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
     for number, join in _divergent(trace):
@@ -55,7 +56,7 @@ def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
             for source, _ in cfg.loops[header].exits
         ):
             continue
-        # A block that both ways reach before they join is run by lanes of both.
+        # Blocks that both sides reach before the join belong to neither.
         one, other = (
             frozenset(cfg.reached_from([successor], {join})) for successor in block.successors
         )
@@ -82,8 +83,8 @@ def _divergent(trace: Trace) -> Iterator[tuple[int, int]]:
         varies = trace.branches.get(block.end - 1, Variance.UNIFORM) is not Variance.UNIFORM
         if len(block.successors) < 2 or not varies:
             continue
-        # -1 is the virtual exit: the ways never meet again. Where they meet only to return, the
-        # branch is an early exit.
+        # -1 is the virtual exit: the two sides never meet again. If they meet at a block that only
+        # returns, the branch is an early exit.
         join = cfg.ipdom.get(number, -1)
         if join != -1 and not _ends_at_once(cfg, join):
             yield number, join

@@ -31,8 +31,9 @@ class HeldValue(Struct, frozen=True):
 
 
 class InsideRow(Struct, frozen=True):
-    """The other lane's address, said by this lane's quotients and remainders, where each register
-    holds in the other lane what it holds here plus a number, and each pointer is the same."""
+    """The other lane's address in terms of this lane's quotients and remainders. It holds if each
+    register of `steps` has in the other lane its value here plus a number, and each pointer of
+    `pointers` is the same there."""
 
     address: Term
     steps: tuple[tuple[Reg, int], ...]
@@ -46,10 +47,10 @@ def inside_row(
     held: Sequence[HeldValue],
     pointers: Sequence[HeldValue] = (),
 ) -> InsideRow | None:
-    """The address `source` in the other lane, if that is in this lane's row. None where no
-    register holds any of its quotients and remainders, or it has none. One of others comes first:
-    a quotient by 7 is made of parts that change sooner than it. Pointers that were loaded may be
-    others in the other lane; they are compared, too."""
+    """The address `source` in the other lane, if that lane is in this lane's row. None if the
+    address has no quotients or remainders, or no register holds any of them. A quotient that is
+    made of others is equated before them: its parts change more often than itself. A loaded
+    pointer may differ in the other lane, so pointers are compared, too."""
     tried = _Equations(terms, other)
     steps: list[tuple[Reg, int]] = []
     moved = other(source)
@@ -74,7 +75,7 @@ def inside_row(
 
 
 class _Equations:
-    """The other lane's terms, under equations that tell some of them by this lane's."""
+    """The other lane's terms, with equations that express some of them in this lane's terms."""
 
     def __init__(self, terms: Terms, other: ShiftedLane) -> None:
         self._terms, self._other = terms, other
@@ -86,8 +87,8 @@ class _Equations:
         return term
 
     def equate(self, value: Term) -> int | None:
-        """From now on a value is in the other lane what it is here, plus the number that is
-        returned. None where that tells nothing of a term of the other lane."""
+        """Assume from now on that a value in the other lane is the value here plus the returned
+        number. None if no term of the other lane can be solved for."""
         terms = self._terms
         step = self._step(value)
         here = terms.add(value, terms.const(step, value.width))

@@ -94,8 +94,9 @@ def _at_entry(path: Path, count: Term, term: Term) -> Term:
 
 
 def _while_less(path: Path, count: Term, comparison: Inequality, *, guarded: bool) -> Polynomial:
-    """A loop that goes on while `a < b`, one of which changes by a constant; `guarded` if that
-    holds in the first iteration, too. It never wraps if the last step before the end does not."""
+    """The bound for a loop that goes on while `a < b`, where one of the two changes by a constant
+    step. `guarded`: the condition is known to hold in the first iteration, too. The counter never
+    wraps if its last step does not."""
     if not guarded:
         raise Unbounded(_UNKNOWN)
     a, b = path.read(comparison.a), path.read(comparison.b)

@@ -41,8 +41,8 @@ class LaneValues:
         self._known: dict[Term, Values] = {**chosen}
 
     def of(self, term: Term) -> Values:
-        """The unsigned values of a term of which all that is not a special register of a lane is
-        the same for all of them."""
+        """The unsigned values of a term. Everything in it that is not a special register is taken
+        to be the same for all lanes."""
         for node in bottom_up(self._known, _parts, term):
             self._known[node] = self._value(node)
         return self._known[term]

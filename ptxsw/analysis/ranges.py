@@ -30,7 +30,7 @@ from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access
 
 OPAQUE_BITS = 16
-"""Values of which nothing is known but their bits are bounded if these are no more."""
+"""A value about which only its width is known counts as bounded up to this many bits."""
 _MAX_ITEMS = 64
 MAY_WRAP = "its index may wrap"
 
@@ -113,8 +113,8 @@ class _Path:
         self._read: dict[Term, Polynomial] = {}
 
     def _once(self, what: str, find: Callable[[_Path], _Value], *of: Term) -> _Value:
-        """What any path with these conditions finds, which needs the same of each that asks. Raises
-        Unbounded."""
+        """A result that depends on the conditions alone, computed once for all paths that share
+        them. Each path that asks gets the needs of the result, too. Raises Unbounded."""
         key = (what, self._told, self._more, *of)
         facts = self.grid.path_facts.get(key)
         if facts is None:
@@ -319,7 +319,7 @@ class _Path:
     # ------------------------------------------------------------ conditions
 
     def _decisions(self) -> Mapping[Term, list[tuple[str, Polynomial, Iterable[Polynomial]]]]:
-        """What conditions tell of single atoms, of either side the first."""
+        """The bounds that conditions give for single atoms: the first for each side."""
         decided: dict[Term, list[tuple[str, Polynomial, Iterable[Polynomial]]]] = {}
         for comparison in comparisons(self._told, self.terms):
             # Without `told`: a condition must not be used to bound what it speaks of itself.
@@ -336,7 +336,8 @@ class _Path:
         return decided
 
     def decision(self, comparison: Inequality) -> tuple[Term, str, Polynomial] | None:
-        """The one atom that threads differ in of which a comparison tells a bound."""
+        """The bound that a comparison gives for one atom, if that is the only one in it that
+        differs between threads: the atom, the side, and the bound."""
         a = self.number(comparison.a, signed=comparison.signed)
         b = self.number(comparison.b, signed=comparison.signed)
         excess = self.indexed(a - b + int(comparison.strict))  # at most 0

@@ -80,7 +80,7 @@ class Banks(dict[int, int]):
         return bank
 
     def wavefronts(self, addresses: Addresses, size: int) -> int:
-        """How often the banks are asked for `size` bytes at each address."""
+        """The wavefronts for `size` bytes at each address."""
         return sum(map(self.most, _served(addresses, size)))
 
     def most(self, words: Iterable[int]) -> int:
@@ -102,7 +102,7 @@ class Banks(dict[int, int]):
 
 @lru_cache(maxsize=1 << 14)
 def wavefronts(addresses: Addresses, size: int) -> int:
-    """How often the banks are asked for `size` bytes at each address, as it is."""
+    """The wavefronts for `size` bytes at each address, without a permutation."""
     return sum(_most_alike([word % _BANKS for word in words]) for words in _served(addresses, size))
 
 
@@ -217,9 +217,9 @@ Values = dict[Term, int]
 
 
 class _Spread(Struct, frozen=True):
-    """The addresses of some warps, for each of several choices of what only the run knows. Those of
-    an access whose address differs by a number are moved by it. `within`: what lies outside the
-    arrays is not accessed."""
+    """The addresses of some warps, for each of several choices of values known only at run time.
+    An access whose address differs by a constant uses the same addresses, moved by it. `within`:
+    addresses outside the arrays are not accessed."""
 
     trials: Sequence[Sequence[Addresses]]
     within: bool

@@ -1,5 +1,5 @@
-"""Loops that go round a fixed number of times: a counter that starts as a literal and is
-compared with one. They end in every lane, whatever else it holds."""
+"""Loops with a constant trip count: the counter starts as a literal and is compared with one. They
+end in every lane, even in one whose other registers hold arbitrary values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def counted_iterations(module: Module, function: Function, cfg: Cfg, loop: Loop)
 
 
 def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:
-    """The registers that the branch depends on, as far as the loop sets them."""
+    """The registers set in the loop that the branch depends on."""
     assert branch.guard is not None
     asked = (branch.guard.reg,)
     blocks = (cfg.blocks[number] for number in loop.blocks)

@@ -65,8 +65,8 @@ def requests(affine: Affine, address: Term, warps: Warps) -> tuple[Case, ...]:
 
 
 def separate_banks(affine: Affine, address: Term, warps: Warps, size: int) -> bool:
-    """Do lanes want different banks, whatever the parts of the address are that are multiples of
-    all banks together?"""
+    """Do the lanes access different banks? Parts of the address that are multiples of 128 bytes,
+    one word of each bank, do not matter."""
     rest = {
         m: factor for m, factor in affine.polynomial(address).items() if factor % (4 * BANKS) != 0
     }
@@ -225,8 +225,8 @@ def _visible(term: Term) -> list[Term]:
 
 
 def _numbers(term: Term) -> set[Term]:
-    """The terms that a value is computed from, but for those of which no more than the sign is
-    asked: `(a ^ b) < 0` is how Python's remainders tell whether signs differ."""
+    """The terms that a value is computed from, except those of which only the sign is used, as in
+    `(a ^ b) < 0`: remainders as Python defines them compare signs so."""
     asked = {term}
     for node in _visible(term):
         zero = any(a.kind == "const" and a.value == 0 for a in node.args)

@@ -39,7 +39,7 @@ class EntryTest(Struct, frozen=True):
 
 def in_two_versions(builder: Builder, text: str, function: Function, test: EntryTest) -> str:
     """Write the test, and the body as it was behind its end; `text` is that of the whole module.
-    Gives the predicate that the test holds."""
+    Returns the predicate that is true if the test holds."""
     slow = builder.names.label(OVERLAP)
     apart = write_test(builder, test)
     builder.at_entry(f"@!{apart} bra {slow};")
@@ -55,7 +55,7 @@ def stands_twice(body: Body) -> bool:
 
 
 def write_test(builder: Builder, test: EntryTest) -> str:
-    """Write the test alone. Gives the predicate that it holds."""
+    """Write the test alone. Returns the predicate that is true if it holds."""
     return _Test(builder).write(test)
 
 

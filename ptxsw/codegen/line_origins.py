@@ -25,7 +25,7 @@ from ptxsw.source import Source
 
 
 class LineOrigins:
-    """Gives the line in the original of an offset in the text that edits of it make."""
+    """Maps an offset in the edited text to a line of the original."""
 
     def __init__(self, source: Source, edits: tuple[Edit, ...]) -> None:
         self._source = source

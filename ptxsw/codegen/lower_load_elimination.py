@@ -33,9 +33,9 @@ class KeptValue(Struct, frozen=True):
 
 
 class JoinedLoad(Struct, frozen=True):
-    """Load `at` stands where ways join. It takes what `sources` have loaded or stored on some of
-    them; at the ends of the other `ways` it is made, before a branch or behind what stands there,
-    under a guard as it is written before an opcode."""
+    """Load `at` stands at a join of several paths. On some of them it takes what `sources` have
+    loaded or stored. On the others it is made at the path's end: `ways` has the last instruction of
+    each, with the guard to put before the load (`@%p1 ` or nothing)."""
 
     at: int
     sources: tuple[int, ...]

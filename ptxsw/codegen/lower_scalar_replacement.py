@@ -272,8 +272,8 @@ class Lowering:
         return writers[0] < at if ours == other else self.cfg.dominates(other, ours)
 
     def _rotate(self, details: Sequence[Carried]) -> None:
-        """At the end of an iteration each register takes the value of the next one: those first
-        that nobody has yet to read."""
+        """At the end of an iteration each register takes the value that the next iteration wants
+        in it. A register is written only once no other move has to read it."""
         header = details[0].header
         (latch,) = self.cfg.loops[header].latches
         end = self.cfg.blocks[latch].end - 1

@@ -1,4 +1,5 @@
-"""Computing a register before its own instructions do, from what is at hand by then.
+"""Computing the value of a register earlier than its own instructions do, from registers that are
+already set.
 
 A stretch that is written twice branches on tests of all its indices before its first load, while
 compilers compute each index just before its load. The arithmetic in between is repeated ahead of

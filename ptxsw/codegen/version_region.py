@@ -97,7 +97,7 @@ def _is_ready(plan: Plan, region: Region) -> bool:
 
 
 def _is_closed(plan: Plan, region: Region) -> bool:
-    """Does nobody outside take what is loaded inside?"""
+    """Is no value that is loaded inside the region used by a rewrite outside it?"""
     own = {id(rewrite) for rewrite in region.rewrites}
     for rewrite in plan.rewrites:
         if id(rewrite) in own or rewrite.dest in region:

@@ -72,7 +72,7 @@ class Cfg(FlowGraph, frozen=True, dict=True):
 
 def build(body: Body) -> Cfg:
     """The flow graph of a body. An unguarded indirect branch without a known target list goes
-    to every label. It is built once: all who ask share it, and what is known of it."""
+    to every label. It is built once for a body and shared, with everything computed from it."""
     kept = vars(body)
     cfg: Cfg | None = kept.get(_GRAPH)
     if cfg is None:

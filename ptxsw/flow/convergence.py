@@ -169,7 +169,8 @@ class _Question:
         return not self._before.isdisjoint(self._cfg.blocks[self._block].successors)
 
     def blocker_at_branch(self, number: int, meeting: Mapping[int, int]) -> Divergence | None:
-        """What keeps the lanes apart that part at the end of a block."""
+        """Why lanes that part at the end of a block may not be together at the block in question;
+        None if they are."""
         branch = self._cfg.blocks[number].end - 1
         sides = self._cfg.blocks[number].successors
         here = [s for s in sides if s in self._before]
@@ -193,22 +194,23 @@ class _Question:
         return None
 
     def _meeting(self) -> Mapping[int, int]:
-        """Where lanes that part at a block meet at the latest: the next block on all ways from
-        it to the block in question, or to an end that is not at once."""
+        """For each block, where lanes that part at its end meet again: the next block on all paths
+        from there to the block in question. Paths that end at once are left out."""
         after = {number: self._ways(number) for number in self._before}
         after[self._block].append(_END)
         return self._met(after)
 
     def _next_meeting(self) -> int:
-        """The same of lanes that part at the block in question, on their ways back to it."""
-        # The block is where the ways begin and where they end: edges back to it lead to the end.
+        """The same for lanes that part at the block in question itself and come back to it."""
+        # That block is both start and end of the paths: edges back to it are led to the end.
         after = {number: self._ways(number) for number in self._before}
         after = {n: [_END if s == self._block else s for s in ways] for n, ways in after.items()}
         meet = self._met(after).get(self._block, _END)
         return self._block if meet == _END else meet
 
     def _ways(self, number: int) -> list[int]:
-        """Where control goes from a block on its ways to the one in question."""
+        """The successors of a block on paths to the block in question; `_END` stands for the
+        others, unless they end at once."""
         successors = self._cfg.blocks[number].successors
         ways = [s for s in successors if s in self._before]
         lost = [s for s in successors if s not in self._before]
@@ -223,8 +225,8 @@ class _Question:
         return dominators(reverse_postorder(_END, backward), after)
 
     def _iterations_apart(self, region: set[int], branch: int, meet: int) -> bool:
-        """Does one of the ways go round a loop that both the branch and the place where lanes
-        meet lie in?"""
+        """Does a path in the region go round a loop that contains both the branch and the block
+        where the lanes meet?"""
         for source, header in self._cfg.retreating:
             if source in region and header in region:
                 blocks = self._cfg.loops[header].blocks

@@ -50,7 +50,7 @@ def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:
 
 
 def _steady(instruction: Instruction) -> bool:
-    """Is its result the same whatever other threads do?"""
+    """Is its result independent of what other threads do?"""
     if computes(instruction):
         return True
     if isa.effects(instruction.opcode, instruction.modifiers) != Effect.READ:

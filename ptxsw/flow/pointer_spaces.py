@@ -57,7 +57,7 @@ def pointer_spaces(cfg: Cfg, parameters: frozenset[str], size: int = 64) -> Mapp
 
 
 def _joined(a: State, b: State) -> State:
-    """What holds on both ways. A register that one way has not written is undefined there."""
+    """What holds on both paths. A register that one path has not written is undefined there."""
     return {reg: points for reg, points in a.items() if b.get(reg) is points}
 
 

@@ -42,7 +42,8 @@ _BRANCHES = 4  # instructions that enter and leave a block, where it does so no 
 
 
 class JoinedTraffic(dict[int, tuple[BankTraffic, ...]]):
-    """What ptxas makes of accesses where granules of so many bytes stay together."""
+    """By the size of a granule in bytes: the accesses that ptxas generates if granules of this
+    size stay together."""
 
     def __init__(self, cfg: Cfg, traffic: Sequence[BankTraffic], in_row: frozenset[int]) -> None:
         super().__init__()
@@ -76,7 +77,7 @@ stays = Banks()
 
 
 def ways(traffic: BankTraffic, banks: Banks) -> float:
-    """How many times as often the worst warp asks the banks as for words beside one another."""
+    """The factor by which the worst warp takes more wavefronts than for adjacent words."""
     return max(
         (
             banks.wavefronts(one, traffic.size) / -(-len(one) * max(_WORD, traffic.size) // ROW)
@@ -170,8 +171,8 @@ def family(scene: PermutationCosts) -> Iterator[Permutation]:
 
 
 class Left(Struct, frozen=True):
-    """An access, or several that ptxas joins, that conflicts behind a permutation, too: its ways
-    before and after, and with the member of the family that serves it best."""
+    """An access, or several that ptxas merges, that still has conflicts after a permutation: by
+    how many ways before and after, and with the member of the family that suits it best."""
 
     members: tuple[int, ...]
     before: float

@@ -23,8 +23,8 @@ Outcome: TypeAlias = "Change | Refusal | Choice"
 
 
 class Requires(Struct, frozen=True):
-    """What a rewrite needs, told without reading the kernel's body. A kernel whose text holds
-    none of the `words` has nothing to rewrite; without words all may have."""
+    """What a rewrite needs, checked without parsing the kernel's body. A kernel whose text
+    contains none of the `words` has nothing to rewrite; without words every kernel may have."""
 
     version: tuple[int, int] = (0, 0)  # of PTX
     version_reason: str = ""
@@ -92,7 +92,7 @@ class Kernel(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """What one rewrite did to a kernel, or left alone in it."""
+    """What one rewrite changed in a kernel, and what it refused."""
 
     rewrite: str
     kernel: Kernel  # as the rewrite saw it
@@ -123,8 +123,8 @@ class Search(Protocol):
         ...
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
-        """Changes that are proved right and worth making, what is left alone with the reason,
-        and at most one choice."""
+        """Changes that are proved right and worth making, refusals with their reasons, and at most
+        one choice."""
         ...
 
     def lower(self, kernel: Kernel, changes: Sequence[Change]) -> tuple[Edit, ...]:

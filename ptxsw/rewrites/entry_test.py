@@ -26,8 +26,8 @@ _MOST_PAIRS = 8
 
 
 def grid_below(kernel: Kernel, accesses: Iterable[Access], bits: int | None) -> Grid:
-    """Bounds over the grid where numbers among the parameters of which accesses are made are below
-    2^`bits`; None: where they may be anything."""
+    """Bounds over the grid, if the numbers among the parameters that occur in addresses are below
+    2^`bits` (None: if they may be anything)."""
 
     def holds(claim: Term, given: Iterable[Term]) -> bool:
         return isinstance(kernel.solver.prove(claim, given), Proved)

@@ -1,4 +1,4 @@
-"""The rewrites that `joint` plans together: their names, and who of them plans."""
+"""The rewrites that `joint` plans together: their names, and which of them does the planning."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ class RefusedSource(Struct, frozen=True):
 
 
 def leads(name: str, kernel: Kernel) -> bool:
-    """Is it this rewrite that plans for those that are planned together?"""
+    """Does this rewrite make the joint plan: is it the last of them that is considered?"""
     return name == [one for one in TOGETHER if one in kernel.considered][-1]

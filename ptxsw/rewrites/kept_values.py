@@ -39,7 +39,7 @@ from ptxsw.shuffle.paths import Paths
 
 NAME = "load-elimination"
 _MOST_STORES = 64
-"""More between two accesses are not held against the load one by one."""
+"""With more stores between two accesses, the load is refused without comparing them."""
 _MOST_TRIED = 8
 """Earlier accesses to the same bytes that are looked at."""
 _COSTS = (
@@ -159,8 +159,8 @@ class Pairs:
         return source if crossed and not self.is_cut(spans) else None
 
     def _beside(self, source: int, load: int) -> tuple[range, ...]:
-        """Instructions that are passed on each way from one position to another, as far as no
-        graph has to be searched."""
+        """Instructions on every path from one position to another: only those in the two blocks
+        themselves, which take no search of the graph. A cheap first test."""
         above, below = self.cfg.block_of[source], self.cfg.block_of[load]
         if above == below:
             return (range(source, load),)

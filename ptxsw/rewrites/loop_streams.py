@@ -61,9 +61,9 @@ def _shape(access: Access) -> tuple[object, ...]:
 
 
 class LoopStreams:
-    """What is known of the accesses of one innermost loop, and the `reasons` why some cannot be
-    followed, by instruction. With `supposed`, a test at entry may find out what is not known; with
-    `ranges`, one before the loop."""
+    """The accesses of one innermost loop, and for each that cannot be followed its reason in
+    `reasons`, by instruction. What cannot be proved may be left to a test at entry (`supposed`) or
+    before the loop (`ranges`)."""
 
     def __init__(
         self, kernel: Kernel, header: int, loop: Loop, supposed: Supposed | None = None,
@@ -256,8 +256,8 @@ class LoopStreams:
         return None
 
     def apart(self, one: Stream, store: Access) -> bool:
-        """Does a store not write what an access touches, in the same iteration? In no iteration, if
-        the access always goes to the same bytes."""
+        """Does a store certainly miss the bytes of an access in the same iteration, or, if the
+        access always goes to the same bytes, in all iterations?"""
         if {one.access.space, store.space} == SPACES or store.space == "local":
             return True
         other = self._place(store)
@@ -273,7 +273,7 @@ class LoopStreams:
         return self.ranges is not None and self.ranges.apart(one.access, store)
 
     def _misses(self, one: Stream, store: Access, distance: Polynomial) -> bool:
-        """Does a store miss an access that begins so many bytes behind it?"""
+        """Does a store miss an access that begins `distance` bytes after it?"""
         number = _distance(distance, store.variants[0].address.width)
         if number is not None:
             return number >= store.bytes or -number >= one.access.bytes

@@ -1,4 +1,4 @@
-"""Loads where ways join, of bytes that the thread holds on some of these ways.
+"""Loads at a join of several paths, of bytes that the thread already holds on some of them.
 
     @%p1 bra ELSE;                          @%p1 bra ELSE;
     ld.global.f32 %f1, [%rd4];              ld.global.f32 %f1, [%rd4];
@@ -10,8 +10,8 @@
                                             JOIN:
                                             mov.b32 %f2, %sw_joined1;
 
-On the other ways the load is made where they end. It is executed there anyway: nothing may stop a
-thread between the join and the load. Where all ways hold the bytes, no load is left.
+On the other paths the load moves up to the end of the path. It would be executed anyway: nothing
+may stop a thread between the join and the load. If all paths hold the bytes, no load is left.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ MOVED = "on other ways it would be loaded as before: no load is certainly saved;
 def joined_loads(
     kernel: Kernel, same_bytes: Sequence[Sequence[Access]], served: frozenset[int]
 ) -> Iterator[Change | Refusal]:
-    """The loads that take a value from the ways that join before them, but those that are `served`
-    by a source on every way; `same_bytes` are the accesses that meet."""
+    """The loads that can take a value from the paths that join before them, except those `served`
+    by one source on every path; `same_bytes` are the groups of accesses to the same bytes."""
     cfg = kernel.trace.cfg
     if kernel.trace.statistics.timed_out or kernel.budget.spent(PLANNING):
         return
@@ -65,7 +65,7 @@ class _Joins:
         self.pairs, self.stores = Pairs(kernel, same_bytes), Stores(kernel, None)
 
     def find(self, served: frozenset[int]) -> Iterator[JoinedLoad]:
-        """What can be taken from the ways, by load."""
+        """The loads that can be joined."""
         for accesses in self.pairs.same_bytes:
             if len(accesses) > _MOST_ALIKE:
                 continue
@@ -83,7 +83,7 @@ class _Joins:
         sources = {way: self._source(load, way, alike) for way in ways}
         held = {source for source in sources.values() if source is not None}
         left = [way for way, source in sources.items() if source is None]
-        # One source on all ways dominates the join: that is a plain repeat, found elsewhere.
+        # One source on all paths dominates the join: that is a plain repeat, found elsewhere.
         if not held or not (left or len(held) > 1):
             return None
         guards = [self._guard(way, join) for way in left]
@@ -94,9 +94,9 @@ class _Joins:
         return JoinedLoad(load.index, tuple(sorted(held)), made)
 
     def _stands_at_join(self, load: Access, ways: Sequence[int]) -> bool:
-        """Is the load made whenever control comes by these ways, in the same iteration, from an
-        address that is known there?"""
-        # At a loop header the way over the back edge would belong to the iteration before.
+        """Is the load executed whenever control arrives on these paths, in the same iteration, and
+        is its address already set where they end?"""
+        # At a loop header, the path over the back edge belongs to the previous iteration.
         join = self.cfg.block_of[load.index]
         base = isa.address(load.instruction).base
         before = self.cfg.instructions[self.cfg.blocks[join].start : load.index]
@@ -110,8 +110,7 @@ class _Joins:
         )
 
     def _source(self, load: Access, way: int, alike: Sequence[Access]) -> int | None:
-        """The last access to the bytes that is made on a way, if nothing behind it may change
-        them."""
+        """The last access to the bytes on a path, if nothing after it can change them."""
         end = self.cfg.blocks[way].end - 1
         start = self.cfg.blocks[self.cfg.block_of[load.index]].start
         passed = range(end, end + 1), range(start, load.index)

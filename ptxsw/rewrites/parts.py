@@ -32,7 +32,8 @@ SECONDS_A_LOAD, SECONDS_A_LINE = 1e-3, 1.5e-4
 """What a served load and an instruction are likely to cost: written, read again, and proved."""
 
 LEAST_SHARE = 8
-"""One part in so many is tried where the time ran out, since as much of it is left."""
+"""After the time for checking has run out, an eighth of the rows is tried: few enough for the time
+that is left."""
 
 Row = frozenset[int]
 """Loads that share a source, by their positions."""
@@ -71,8 +72,8 @@ def attempts(attempt: Attempt) -> Attempts:
 
 
 def _without_tests(attempt: Attempt, reason: str) -> Attempt | None:
-    """What was made less the loads that were taken to other ways, or else the values that are kept
-    over stores: these are refused. None where there is nothing of that or nothing else."""
+    """The attempt without its loads at joins, or, if it has none, without its values kept over
+    stores: these are refused. None if it has neither, or nothing else."""
     for kind in (JoinedLoad, KeptValue):
         less = tuple(change for change in attempt.changes if isinstance(change.detail, kind))
         others = tuple(change for change in attempt.changes if not isinstance(change.detail, kind))
@@ -83,7 +84,7 @@ def _without_tests(attempt: Attempt, reason: str) -> Attempt | None:
 
 
 def _without_loops(attempt: Attempt, reason: str) -> Attempt | None:
-    """What can be made where no loop becomes uniform, if that was not asked for by name."""
+    """A new plan without uniform loops, unless these were requested by name."""
     loops = [change for change in attempt.changes if change.rewrite == UNIFORM_LOOPS]
     kernel = attempt.kernel
     if not loops or SHUFFLE not in kernel.considered or kernel.options.form == "uniform":
@@ -94,8 +95,8 @@ def _without_loops(attempt: Attempt, reason: str) -> Attempt | None:
 
 
 def _without_halos(attempt: Attempt) -> Attempt | None:
-    """What can be made where no halo is loaded, if that scheme was not asked for: behind a store
-    that may be anywhere, nobody knows what another lane would find there."""
+    """A new plan without halos, unless that scheme was requested. A halo load may fail behind a
+    store to an unknown address: it is then not known what another lane would read there."""
     kernel = attempt.kernel
     halos = any(isinstance(change.detail, Halo) for change in attempt.changes)
     if not halos or not joint.is_planned(attempt) or kernel.options.scheme != "auto":
@@ -106,8 +107,8 @@ def _without_halos(attempt: Attempt) -> Attempt | None:
 
 
 def _planned(attempt: Attempt) -> Attempt | None:
-    """What is planned anew for its kernel, with these refusals beside; None where that is
-    nothing."""
+    """A new plan for the attempt's kernel, with the attempt's refusals added; None if it makes no
+    change."""
     outcomes = list(joint.find(attempt.kernel))
     changes = tuple(one for one in outcomes if isinstance(one, Change))
     if not changes:
@@ -140,7 +141,7 @@ def _fitting(attempt: Attempt, rows: Sequence[Row]) -> int:
 
 
 def _first_rows(attempt: Attempt, rows: Sequence[Row], count: int) -> Attempts:
-    """So many rows, for which there is time."""
+    """The first `count` rows, for which there is time."""
     if not count:
         return OUT_OF_TIME
     less = _with_rows(attempt, rows[:count], dict.fromkeys(rows, OUT_OF_TIME))
@@ -149,7 +150,7 @@ def _first_rows(attempt: Attempt, rows: Sequence[Row], count: int) -> Attempts:
 
 
 def _halves(attempt: Attempt, rows: Sequence[Row], reason: str) -> Attempts:
-    """Those rows with which the text can be proved, as far as they are tried."""
+    """All rows that can be proved together, found by bisection with a limited number of tries."""
     kept: list[Row] = []
     reasons = dict.fromkeys(rows, reason)
     untried = _parted(rows)
@@ -173,7 +174,7 @@ def _parted(rows: Sequence[Row]) -> list[Sequence[Row]]:
 
 
 def _with_rows(attempt: Attempt, rows: Sequence[Row], reasons: Mapping[Row, str]) -> Attempt:
-    """What was made with these rows alone, the loads of the others refused."""
+    """The attempt with these rows alone; the loads of all other rows are refused."""
     kernel = attempt.kernel
     kept = frozenset[int]().union(*rows)
     why = {load: reason for row, reason in reasons.items() for load in row if load not in kept}

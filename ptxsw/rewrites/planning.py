@@ -54,8 +54,8 @@ _AS_PAPER = ("paper", "early")  # schemes that need the same of the loads
 
 
 class PlanDecision(Struct, frozen=True):
-    """What is to be done with one kernel, and why. `loops` are those that stay although they were
-    to become uniform."""
+    """The plan for one kernel, and why it was chosen. `loops` are those that could not become
+    uniform."""
 
     plan: Plan
     kept: tuple[RefusedLoad, ...]
@@ -107,7 +107,8 @@ def decide(
 
 
 def _hopeless(trace: Trace, sources: LoadSources, arch: str | None) -> Choice | None:
-    """That no shuffle can pay, told from the loads alone: nothing is drafted then."""
+    """The choice to make no shuffles, if the loads alone show that none can pay. That saves
+    drafting."""
     shuffled = [
         access
         for access, elements in sources
@@ -128,7 +129,7 @@ def _loops(trace: Trace, judge: Legality, ways: Sequence[tuple[str, str]]) -> Lo
 
 
 def _only(copies: CandidatePlan, candidate: CandidatePlan, policy: Policy) -> PlanDecision:
-    """All that one draft says, or nothing but copies."""
+    """The decision where there is a single draft: all of it, or copies alone."""
     way = Variant(candidate.scheme, candidate.form, len(candidate.plan.rewrites))
     choice = choose((GroupVariants(0, (way,)),), Figures(), None, policy)
     if choice.picks[0] is None:
@@ -188,9 +189,9 @@ def _number(arch: str | None) -> int:
 
 
 def _leave_alone(trace: Trace, arch: str | None) -> Callable[[ServedLoad], str | None]:
-    """Why a rewrite that is legal is not even weighed, whatever the scheme: a shuffle in an arm of
-    a divergent `if` becomes a call on some targets; and where the shape of the block is not known,
-    rows of 16 threads, in which no lane is served, are as likely as those of a whole warp."""
+    """Why a legal rewrite is not weighed in any scheme. In an arm of a divergent `if`, a shuffle
+    becomes a call on some targets. And if the shape of the block is unknown, rows of 16 threads, in
+    which no lane would be served, are as likely as rows of a whole warp."""
     arms = divergent_regions(trace) if _number(arch) in CALLED else frozenset[int]()
     flat = not _uses(trace, "%tid.y")
     block_of = trace.cfg.block_of
@@ -252,8 +253,9 @@ def _drafts(
     *,
     weighed: bool,
 ) -> tuple[list[CandidatePlan], dict[int, RefusedLoad]]:
-    """A draft for each way, as far as the time goes, and the loads that all of them leave alone
-    by our rule: none where the rewrites were asked for, or measured."""
+    """A draft for each scheme and form, until the time for planning is over, and the loads that
+    were ruled out: by `_leave_alone`, which is not asked if the rewrites were requested or
+    measured, or because a uniform loop cannot hold them."""
     apart = _leave_alone(trace, arch) if weighed else _make_all
     drafted: dict[tuple[str, bool], CandidatePlan] = {}
     alone: dict[int, RefusedLoad] = {}
@@ -308,7 +310,7 @@ def _chosen(
     policy: Policy,
     budget: Budget,
 ) -> PlanDecision:
-    """Counts all ways of all rows, has one picked for each, and puts these together."""
+    """Counts the cost of each variant of each row, has the best picked, and combines them."""
     components = groups([copies, *drafts])
     rows: list[GroupVariants] = []
     homes: list[list[CandidatePlan]] = []  # the draft of each way of each row

@@ -74,8 +74,8 @@ def _advances(instruction: Instruction) -> bool:
 
 
 class _Counter(Struct, frozen=True):
-    """A loop makes `iterations` iterations, and in the last one `register` holds `last`; it grows
-    by `step`, of which the size is a power of two."""
+    """The loop runs `iterations` times. Its counter is `register`, which grows by `step`, a power
+    of two or minus one, and holds `last` in the last iteration."""
 
     register: Reg
     last: int
@@ -106,8 +106,8 @@ class PointerTests:
         self._writers = writers(cfg.written, inside)
 
     def find(self, prefix: str, number: int) -> tuple[PointerTest, tuple[Claim, ...]] | None:
-        """The test on a pointer, the kernel's so many, and what is claimed for it; None where the
-        counter is needed, or no pointer tells the same. New names begin with `prefix`."""
+        """The kernel's `number`-th test on a pointer, and the claims about it; None if the counter
+        is needed, or no pointer can replace it. New names begin with `prefix`."""
         counter = self._counter()
         pointer = None if counter is None else self._pointer(counter)
         if counter is None or pointer is None:
@@ -153,7 +153,7 @@ class PointerTests:
         )
 
     def _first(self, register: Reg) -> int | None:
-        """The number that a register holds as the loop begins, on whatever way it is reached."""
+        """The number that a register holds as the loop begins, the same on all paths to it."""
         numbers: set[int] = set()
         seen = set(self._loop.blocks)
         work = [self._loop.header]
@@ -216,7 +216,8 @@ class PointerTests:
 
 
 def _in_step(label: str, counter: _Counter, prefix: str) -> Claim:
-    """The counter is on its way, so many steps from its end."""
+    """The claim that the counter is a whole number of steps from its end, and no more than the
+    loop has iterations."""
     size, name = abs(counter.step), f"{prefix}claim_"
     ends = (str(counter.last), counter.register.name)
     to, of = ends if counter.step > 0 else reversed(ends)
@@ -231,7 +232,8 @@ def _in_step(label: str, counter: _Counter, prefix: str) -> Claim:
 
 
 def _stops(label: str, stop: str, counter: _Counter, pointer: _Pointer, prefix: str) -> Claim:
-    """Where the pointer will be in the last iteration: as far ahead as the counter has to go."""
+    """The claim about where the pointer will be in the last iteration: as many of its steps ahead
+    as the counter has steps left."""
     name = f"{prefix}claim_"
     code = (
         f"cvt.u32.u64 {name}low, {pointer.register.name};\n"

@@ -53,7 +53,7 @@ class ReadOnlyLoads:
     follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
-        """Loads whose bytes nobody writes, or may be tested not to be written."""
+        """Loads of bytes that no thread writes, as is proved or as a test at entry can tell."""
         loads = [access for access in kernel.trace.accesses if _is_plain(access.instruction)]
         if not loads:
             return
@@ -107,7 +107,7 @@ class _Sizes(Struct, dict=True):
         return self._found[access.index]
 
     def may_wrap(self, access: Access) -> bool:
-        """Has an access no ranges, as far as they were asked for, because its index wraps?"""
+        """Was the access found to have no ranges because its index may wrap?"""
         return self._found.get(access.index) == MAY_WRAP
 
     @cached_property
@@ -198,7 +198,8 @@ class _Finder:
         return Shapes(self._sizes(None).grid)
 
     def _is_hopeless(self) -> bool:
-        """Is it seen without any bounds that no load can be served, where nobody reads why?"""
+        """Can no load be served, as the shapes of the addresses show without any bounds? Not
+        looked at if the report has to give each load's reason."""
         if self.kernel.explains or NO_ALIAS in self.kernel.options.assume:
             return False
         if any(self._shapes.is_boundless(writer) for writer in self.writers):
@@ -216,7 +217,7 @@ class _Finder:
 
     @cached_property
     def _written(self) -> dict[Term, list[AccessView]]:
-        """The ways to stores, by the address to which they go."""
+        """The views of all stores, one for each path to them, by their address."""
         written: dict[Term, list[AccessView]] = {}
         for variant in (variant for writer in self.writers for variant in writer.variants):
             written.setdefault(variant.address, []).append(variant)

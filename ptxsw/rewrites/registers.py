@@ -94,7 +94,7 @@ class Registers:
 
 
 def _obstacle(kernel: Kernel) -> str | None:
-    """Why a kernel is left alone whatever ptxas makes of it."""
+    """Why a kernel cannot be changed, before ptxas is asked."""
     function, instructions = kernel.function, kernel.trace.cfg.instructions
     if kernel.module.version < _VERSION:
         major, minor = kernel.module.version
@@ -145,9 +145,9 @@ def _percent(gain: float) -> str:
 def candidate_steps(
     target: str, threads: int, registers: int, shared: int
 ) -> tuple[OccupancyStep, ...]:
-    """The steps of occupancy to try for a kernel that takes so many registers a thread, with
-    blocks of so many threads and bytes of shared memory: the nearest in the direction of Orion,
-    then one of the other. Raises UnknownTarget."""
+    """The steps of occupancy to try, given the registers of a thread and the threads and bytes of
+    shared memory of a block: the nearest ones in the direction that Orion picks, then one in the
+    other direction. Raises UnknownTarget."""
     now = occupancy(target, threads, registers, shared).blocks
     steps = register_steps(target, threads, shared)
     fewer = [step for step in steps if step.blocks > now]

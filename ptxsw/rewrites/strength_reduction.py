@@ -165,8 +165,8 @@ def _refused(cfg: Cfg, body: Iterable[int], reason: str) -> Iterator[Refusal]:
 
 
 class _Search:
-    """What can be made of one loop: the change of this number, of a kernel whose loops before it
-    carry so many pointers."""
+    """Looks for the change of one loop. `number` is that of the change in the kernel, `pointers`
+    the count of pointers in earlier loops: new names are numbered on from them."""
 
     def __init__(
         self, kernel: Kernel, loop: Loop, live: Mapping[int, Facts], number: int, pointers: int
@@ -182,7 +182,7 @@ class _Search:
         return LoopSums(self.kernel.module, self.kernel.function, self.cfg, self.loop)
 
     def change(self) -> Change | Refusal | None:
-        """The change, why there is none, or nothing where there is nothing to gain."""
+        """The change; a refusal if one would gain but cannot be made; None if none would gain."""
         counting = Counting(self.sums, self.cfg, self.loop)
         addresses = Addresses(self.sums, counting, self.cfg, self.cost)
         bases = addresses.bases()

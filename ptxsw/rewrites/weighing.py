@@ -64,8 +64,8 @@ def cannot_count(arch: str | None) -> str | None:
 
 
 class Scales:
-    """Weighs the texts of one kernel, each of which has to gain the share `falls`. What is known of
-    a text is kept."""
+    """Weighs the texts of one kernel against one another. Each has to improve on the last one kept
+    by the share `falls`. What ptxas made of a text is remembered."""
 
     def __init__(
         self, name: str, arch: str | None, block: Block | None, falls: float = FALLS

@@ -32,9 +32,9 @@ _MOST_WAYS = 32
 
 
 class Fork(Struct, frozen=True):
-    """Where ways to a load part, of which not all pass its source. `start` is the last
-    instruction that is on all of them, `blocks` are those behind it that lie on any way to the
-    load within an iteration of the loops around, the load's own included."""
+    """Where the paths to a load divide, if not all of them pass its source. `start` is the last
+    instruction that all of them share. `blocks` are the blocks after it on any path to the load, in
+    the same iteration of all loops around it; the load's own block is included."""
 
     start: int
     blocks: frozenset[int]

@@ -26,7 +26,7 @@ _SHUFFLED = "the source gets its own value by a shuffle"
 
 
 class RefusedLoad(Struct, frozen=True):
-    """A load that stays as it is although a source was in sight, or that may not take part."""
+    """A load that stays as it is: it has a candidate that was refused, or may not take part."""
 
     dest: Access
     candidate: Candidate | None
@@ -84,7 +84,7 @@ def draft(
 
 
 def find(trace: Trace, max_delta: int, budget: Budget) -> LoadSources:
-    """The candidates for each load, as far as the time for planning goes."""
+    """The candidates for each load, until the time for planning is over."""
     with no_collection():
         return tuple(takewhile(lambda _: not budget.spent(PLANNING), candidates(trace, max_delta)))
 
@@ -107,8 +107,8 @@ class _Drafting(Struct):
     # ------------------------------------------------------------ rows
 
     def row(self, row: LoadGroup, starting: set[int]) -> None:
-        """Moves the middle of a row up, and makes a halo row of it if the scheme says so. Only
-        rows of which the first load has no other source."""
+        """Moves the middle load of a row up, and makes a halo row if the scheme is `halo`. Only for
+        rows whose first load has no source of its own."""
         members = list(row.members)
         spent = self.judge.budget.spent
         while len(members) > 1 and members[0].index in starting and not spent(PLANNING):
@@ -231,8 +231,8 @@ class _Drafting(Struct):
     def _nearest(
         self, dest: Access, sources: list[tuple[Candidate, int | None]]
     ) -> tuple[Candidate, Proof] | RefusedLoad | None:
-        """The first legal source of one element and its proof, or why there is none; None where
-        none is in sight."""
+        """The first legal source of one element and its proof; the refusal if no candidate is
+        legal; None if there is no candidate."""
         refused: RefusedLoad | None = None
         passed: RefusedLoad | None = None
         for candidate, at in sources:
@@ -246,7 +246,7 @@ class _Drafting(Struct):
         return refused or passed
 
     def _partly(self, sources: list[list[tuple[Candidate, int | None]]]) -> RefusedLoad | None:
-        """Why a vector load stays of which one element has no source in sight."""
+        """The refusal of a vector load of which some elements have a candidate, but not all."""
         seen = next((c for candidates in sources for c, _ in candidates), None)
         if seen is None:
             return None

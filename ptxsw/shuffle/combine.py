@@ -100,8 +100,8 @@ def groups(drafts: Sequence[CandidatePlan]) -> list[Component]:
 def combine(
     copies: CandidatePlan, parts: Iterable[tuple[Component, CandidatePlan | None]]
 ) -> tuple[Plan, tuple[RefusedLoad, ...]]:
-    """One plan of a draft for each row, and what is left alone. Where a row has no draft, and
-    outside all rows, only the copies are made."""
+    """One plan that takes each row from its draft, and the loads that stay as they are. A row
+    without a draft, and everything outside the rows, gets only the copies."""
     home: dict[int, CandidatePlan] = {}  # by load
     drafts = [copies]
     for group, draft in parts:

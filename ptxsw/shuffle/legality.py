@@ -55,7 +55,7 @@ class Legality:
         self.obligations: dict[tuple[int, int, int], list[Obligation]] = {}
 
     def place(self, access: Access) -> Place | None:
-        """The place of an access, as far as lanes share their addresses."""
+        """Where an access lies among those that may share bytes between lanes (`lane_reuse`)."""
         if access.index not in self._places:
             self._places[access.index] = place(self._affine, access)
         return self._places[access.index]
@@ -137,7 +137,7 @@ class Legality:
         """What is assumed of the other lane: that it is in the same iteration, and that memory
         holds for it what it holds for this one."""
         dest = candidate.dest.index
-        # Of flow with several ways into a cycle it is not asked who lies on the cycle.
+        # In irreducible flow the blocks of a cycle are not known, so any block may lie on one.
         looping = self._cfg.loops_around(self._cfg.block_of[dest]) or self._cfg.irreducible
         assumed: tuple[str, ...] = ()
         if looping and dest not in self._in_step:
