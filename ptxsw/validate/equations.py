@@ -28,7 +28,6 @@ class Equations:
     def __init__(self, cfg: Cfg) -> None:
         self._cfg = cfg
         self._count = len(cfg.instructions)
-        self._all = (1 << 3 * self._count) - 1  # one bit for each instruction, two for each branch
         self._wholes: dict[int, tuple[int, int]] = {}
 
     def at(self, position: int) -> int:
@@ -37,7 +36,8 @@ class Equations:
             block = next((b for b in self._cfg.blocks if b.start == position), None)
             return self._entry.get(block.number, 0) if block is not None else 0
         number = self._cfg.block_of[position]
-        return self._through(number, self._entry.get(number, 0), position)
+        left, made = self._through(number, position)
+        return self._entry.get(number, 0) & left | made
 
     def writer(self, held: int, reg: Reg) -> int | None:
         """The instruction whose equation in the set `held` tells a register's value, or the first
@@ -72,16 +72,17 @@ class Equations:
         return writers(self._cfg.written, firsts)
 
     @cached_property
-    def _kills(self) -> Mapping[Reg, int]:
+    def _occurrences(self) -> Mapping[Reg, list[int]]:
         """The equations in which a register occurs."""
-        bits: defaultdict[Reg, int] = defaultdict(int)
-        for index, instruction in enumerate(self._cfg.instructions):
+        cfg, numbers = self._cfg, defaultdict[Reg, list[int]](list)
+        for index, instruction in enumerate(cfg.instructions):
             if self._equation[index] == index:
-                for reg in {*self._cfg.written[index], *self._cfg.read[index]}:
-                    bits[reg] |= 1 << index
+                for reg in {*cfg.written[index], *cfg.read[index]}:
+                    numbers[reg].append(index)
             elif ends_block(instruction) and instruction.guard is not None:
-                bits[instruction.guard.reg] |= 3 << (self._count + 2 * index)
-        return bits
+                taken = self._count + 2 * index
+                numbers[instruction.guard.reg] += (taken, taken + 1)
+        return numbers
 
     @cached_property
     def _equation(self) -> Sequence[int | None]:
@@ -96,35 +97,30 @@ class Equations:
             for index, (ins, written, read) in enumerate(each)
         ]
 
-    @cached_property
-    def _steps(self) -> Sequence[tuple[int, int]]:
-        """For each instruction the equations that it leaves, and the one that it makes."""
-        kills = self._kills
-        steps = []
-        for index, written in enumerate(self._cfg.written):
-            ended = 0
-            for reg in written:
-                ended |= kills.get(reg, 0)
-            number = self._equation[index]
-            steps.append((~ended, 0 if number is None else 1 << number))
-        return steps
-
-    def _through(self, number: int, held: int, end: int) -> int:
-        """The equations that hold at a position in a block, from those at its start."""
-        for left, added in self._steps[self._cfg.blocks[number].start : end]:
-            held = held & left | added
-        return held
+    def _through(self, number: int, end: int) -> tuple[int, int]:
+        """From the start of a block to a position in it: the equations that are left, and those
+        that are made. Sets of single instructions would take the square of a long block."""
+        cfg, size = self._cfg, 3 * self._count // 8 + 1
+        left, made = bytearray(b"\xff" * size), bytearray(size)
+        later: set[Reg] = set()  # written behind
+        for index in range(end - 1, cfg.blocks[number].start - 1, -1):
+            written, equation = cfg.written[index], self._equation[index]
+            if (
+                equation is not None
+                and later.isdisjoint(written)
+                and later.isdisjoint(cfg.read[index])
+            ):
+                made[equation >> 3] |= 1 << (equation & 7)
+            later.update(written)
+        for reg in later:
+            for equation in self._occurrences.get(reg, ()):
+                left[equation >> 3] &= ~(1 << (equation & 7))
+        return int.from_bytes(left, "little"), int.from_bytes(made, "little")
 
     def _whole(self, number: int) -> tuple[int, int]:
-        """For a block the equations that it leaves, and those that it makes."""
-        # Run from nothing a block shows what it makes, run from everything what it leaves: then
-        # `held & left | added` is its effect on any set.
+        """The same to the end of a block."""
         if number not in self._wholes:
-            added = self._through(number, 0, self._cfg.blocks[number].end)
-            self._wholes[number] = (
-                self._through(number, self._all, self._cfg.blocks[number].end),
-                added,
-            )
+            self._wholes[number] = self._through(number, self._cfg.blocks[number].end)
         return self._wholes[number]
 
     @cached_property
@@ -135,8 +131,8 @@ class Equations:
     def _behind(self, number: int, held: int) -> Iterator[tuple[int, int]]:
         """The equations that hold on the edges behind a block, from those at its start."""
         block = self._cfg.blocks[number]
-        left, added = self._whole(number)
-        held = held & left | added
+        left, made = self._whole(number)
+        held = held & left | made
         return ((after, held | self._decided(number, after)) for after in block.successors)
 
     def _decided(self, number: int, successor: int) -> int:

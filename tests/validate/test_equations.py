@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import tracemalloc
+
 import pytest
 
-from ptxsw.flow.cfg import build
+from ptxsw.analysis.instruction_kinds import is_equation
+from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ir import Reg
 from ptxsw.parser import parse
 from ptxsw.validate.equations import Equations
@@ -72,3 +76,44 @@ def test_a_value_that_is_replaced_where_the_copies_have_met() -> None:
     equations = Equations(cfg)
     last = max(i for i, ins in enumerate(cfg.instructions) if ins.opcode == "bar")
     assert equations.writer(equations.at(last), Reg("%r4")) is None
+
+
+def straight(count: int, registers: int, seed: int) -> Cfg:
+    """A block of additions, some of them guarded, between a few registers."""
+    rng = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        r, a, b = (f"%r{rng.randrange(registers)}" for _ in range(3))
+        lines.append(rng.choice(("", "", "@%p1 ")) + f"add.u32 {r}, {a}, {b};\n")
+    head = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n"
+    declared = f".reg .b32 %r<{registers}>;\n.reg .pred %p<2>;\n"
+    return build(parse(head + declared + "".join(lines) + "ret;\n}\n").kernels[0].body)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_they_are_what_each_instruction_leaves(seed: int) -> None:
+    """At each place of a block: the same as one instruction after the other."""
+    cfg = straight(40, 6, seed)
+    equations, held = Equations(cfg), set[int]()
+    first: dict[object, int] = {}
+    for index, ins in enumerate(cfg.instructions):
+        assert equations.at(index) == sum(1 << number for number in held)
+        written, read = cfg.written[index], cfg.read[index]
+        held = {n for n in held if not {*cfg.written[n], *cfg.read[n]}.intersection(written)}
+        if is_equation(ins, written, read):
+            held.add(first.setdefault((ins.opcode, ins.modifiers, ins.operands), index))
+
+
+def test_they_take_no_more_than_the_text() -> None:
+    """Twice as many for twice the instructions, about."""
+
+    def most(count: int) -> int:
+        cfg = straight(count, count, 0)
+        assert cfg.written and cfg.read
+        tracemalloc.start()
+        Equations(cfg).at(count)
+        top = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return top
+
+    assert most(8000) < 6 * most(2000)
