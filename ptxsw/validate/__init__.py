@@ -90,15 +90,15 @@ _Begin = Callable[[bool, bool], "Validation"]
 
 
 class _Hope(Struct, frozen=True):
-    """May a thorough proof, or a bold one, tell more than one that failed?"""
+    """Could a thorough proof, or a bold one, succeed where one failed?"""
 
     thorough: bool = False
     bold: bool = False
 
 
 def _answer(begin: _Begin) -> Outcome:
-    """The outcome; where a register's value was given up on the way, of a proof that believes more
-    of it or looks closer."""
+    """The outcome of the first proof that succeeds: the plain one, then a bold one, then a thorough
+    one. The later ones are tried only if the plain one lost track of a register's value."""
     # The cheap proof nearly always suffices. The next one believes what it has yet to prove, and
     # may have to begin places anew; the last runs the whole first kernel symbolically.
     outcome, hope = _once(begin)
@@ -111,7 +111,7 @@ def _answer(begin: _Begin) -> Outcome:
 
 
 def _once(begin: _Begin, *, thorough: bool = False, bold: bool = False) -> tuple[Outcome, _Hope]:
-    """The outcome of one proof, and which other one may tell more."""
+    """The outcome of one proof, and which other proof could succeed if it failed."""
     validation: Validation | None = None
     try:
         validation = begin(thorough, bold)

@@ -29,9 +29,9 @@ class Ahead:
         self.equality = equality
 
     def reads(self, runner: Runner, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
-        """Does the first text, from the end of its path on, surely read these bytes, by an
-        access at least as wide, before anything that may wait or end? Addresses are most often
-        the same as they stand: others are compared only where that does not do."""
+        """Is the first text, from the end of its path on, certain to read these bytes, by an access
+        at least as wide, before anything that may wait or end? Addresses mostly are identical
+        terms; only if that does not suffice are different terms compared."""
         if old.end is None or old.end.kind != "cut":
             return False
         # Comparing addresses may ask the solver at every access on the way.

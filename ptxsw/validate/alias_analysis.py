@@ -1,4 +1,4 @@
-"""Which accesses have bytes in common: by their distance, by what conditions tell, by bounds.
+"""Which accesses have bytes in common: decided by their distance, by conditions, or by bounds.
 
 Two places that are built on one sum lie at a known distance. Where they are not, a text may have
 tested that they lie apart, the solver may show it, or bounds of indices may (`indices.py`).
@@ -19,7 +19,7 @@ from ptxsw.validate.history import ADDRESS, NARROW
 
 
 class Bounds(Protocol):
-    """What bounds of indices tell of places, where some conditions hold."""
+    """Answers about addresses from bounds of their indices, where some conditions hold."""
 
     def distance(self, a: Term, b: Term, given: tuple[Term, ...]) -> int | None:
         """`a - b` in bytes, where that is one number."""
@@ -31,8 +31,8 @@ class Bounds(Protocol):
 
 
 class AliasAnalysis:
-    """Which bytes lie apart. `bounds` tell more of that, while they are set. `ordered` tells of
-    inequalities whether they hold where others do."""
+    """Decides which bytes lie apart. While `bounds` are set, they are used, too. `ordered` decides
+    whether an inequality follows from conditions."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class AliasAnalysis:
         )
 
     def _soon(self, claim: Term, distance: Term, given: Sequence[Term]) -> bool:
-        """Is a claim about a distance proved in a short while? Not where the conditions leave open
-        what one of the values is that the distance is built on: then that may be any number."""
+        """Can the solver prove a claim about a distance quickly? It is not asked if the distance
+        contains an unknown that no condition restricts: then it may be any number."""
         return not self._is_free(distance, given) and self._solver.soon(claim, given)
 
     def _apart_claims(self, distance: Term, stored: int, loaded: int) -> tuple[Term, ...]:
@@ -150,8 +150,8 @@ class AliasAnalysis:
         )
 
     def may_be_anywhere(self, base: Base, other: Base, given: tuple[Term, ...]) -> bool | None:
-        """May what is built on one sum be at any distance from what is built on another? False
-        where it lies elsewhere, and None where that takes a closer look."""
+        """May addresses built on one sum be at any distance from those built on another? False if
+        they are certainly apart; None if the accesses have to be compared one by one."""
         (space, width, items), (stored, stored_width, stored_items) = base, other
         if space != stored and "generic" not in (space, stored):
             return False
@@ -165,7 +165,8 @@ class AliasAnalysis:
         return True if self._is_free(distance, given) else None
 
     def _is_free(self, distance: Term, given: Sequence[Term]) -> bool:
-        """Is an unknown added to a distance, or taken from it, of which nothing else speaks?"""
+        """Does the distance contain an unknown, added or subtracted, that occurs neither in its
+        other terms nor in a condition?"""
         _, items = split(distance)
         for value, factor in items:
             # An odd factor modulo 2^width is one to one: the product takes every value, too.
@@ -177,7 +178,7 @@ class AliasAnalysis:
         return False
 
     def _opaque_in(self, term: Term) -> frozenset[Term]:
-        """The unknowns that a value is made of, or that others are made of which are in it."""
+        """All unknowns in a value, those inside other unknowns included."""
         unknowns = self._unknowns.get(term)
         if unknowns is None:
             unknowns = frozenset(node for node in walk(term) if node.kind in OPAQUE)

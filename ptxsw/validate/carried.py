@@ -54,9 +54,9 @@ class Carried:
         holding: frozenset[Term],
         given: Callable[[], frozenset[Term]],
     ) -> bool:
-        """Control comes to a pair with a value, as it is said there, where some conditions hold.
-        `holding` are the registers of the first text that hold it, too. Is less known than
-        before?"""
+        """Record that control arrives at a pair with a value, expressed in the terms of that place,
+        under the conditions `given`. `holding` are the registers of the first text that hold the
+        same value. Returns whether less is known now than before."""
         register_values = self._register_values.setdefault(pair, {})
         arrivals = self._arrivals.setdefault((pair, reg), [])
         held = self._holding.get((pair, reg), holding) & holding
@@ -94,13 +94,13 @@ class Carried:
 
 
 def unknown_at(pair: Pair, reg: Reg) -> str:
-    """What a value is called that a register may hold at a pair, and of which nothing is known."""
+    """The name of the unknown for what a register holds at a pair if nothing is known of it."""
     return f"unknown {pair} {reg.name}@{reg.scope}"
 
 
 def chosen_by_condition(terms: Terms, arrivals: Sequence[Arrival], name: str) -> Term | None:
-    """One value for several arrivals, told apart by what holds there; `name` is for what is not
-    known."""
+    """One value for several arrivals: a choice by the conditions in which they differ. `name` is
+    the unknown that stands for values that are not known."""
     (decided, value), *others = arrivals
     if all(other is value for _, other in others):
         return value

@@ -48,8 +48,8 @@ class ClaimChecker:
         return at_label(self._claims, self._old.labels(position))
 
     def false_at(self, position: int) -> frozenset[str]:
-        """The predicates under which something is claimed, and of which branches of the second
-        text tell that they are false at a position of it."""
+        """Of the predicates under which something is claimed, those that branches of the second
+        text show to be false at a position of it."""
         if not self._conditions:
             return frozenset()
         equations = self._new.equations
@@ -64,8 +64,8 @@ class ClaimChecker:
     # ------------------------------------------------------------ using them
 
     def assume(self, cut: Cut, told: dict[Reg, Term], live: frozenset[Reg]) -> None:
-        """Use the claims at a cut that apply there. What registers hold that do not live on in the
-        first text is noted in `told`."""
+        """Use the claims that apply at a cut. `told` gets the values of registers that are not live
+        in the first text."""
         # Claims about memory first: the loads in others' code must read behind the stores that
         # the second text has put off.
         for claim in sorted(self.at(cut.old_position), key=lambda c: not c.claim.about_memory):
@@ -98,7 +98,8 @@ class ClaimChecker:
             cut.new.values.pop(claim.register, None)
 
     def _applies(self, claim: ReadClaim, get: Get, given: Sequence[Term]) -> bool:
-        """Is it known that a claim speaks of this place? How memories differ must be known."""
+        """Is the claim known to apply here? Raises GiveUp if that is undecided for a claim about
+        memory: how the two memories differ has to be known."""
         if not claim.claim.where:
             return True
         where = get(Reg(claim.claim.where))
@@ -192,8 +193,9 @@ class ClaimChecker:
         return both
 
     def _difference(self, claim: ReadClaim, at: Path, cut: Cut, held: Term) -> Store:
-        """By what the first text's memory differs from the second's, in a state of the first,
-        where the claim's register holds `held`. What is to be overwritten may be anything."""
+        """The store by which the first text's memory differs from the second's, in a state of the
+        first, if the claim's register holds `held`. Bytes that will be overwritten may hold
+        anything."""
         # If the loop never ends, the first text has stored in each iteration and the second has
         # not, which another thread could see.
         if FINITE_LOOPS not in self._allowed:

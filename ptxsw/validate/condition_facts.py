@@ -1,4 +1,4 @@
-"""What some conditions tell of another one without a solver.
+"""Whether some conditions decide another one, without a solver.
 
 A condition is true if it is among those that are known, or if the parts of a conjunction or
 disjunction make it so. Comparisons of a sum with a number are ranges: from `i < 30` follows
@@ -68,7 +68,7 @@ class Range(Struct, frozen=True):
 
 
 class _Notes:
-    """What is read off conditions, whatever else is known."""
+    """Results about single conditions, which do not depend on what else is known."""
 
     def __init__(self) -> None:
         self.compared: dict[Term, tuple[_Base, Range] | None] = {}
@@ -76,7 +76,8 @@ class _Notes:
 
 
 class ConditionFacts:
-    """What `given` tells, and what is `before` it. `impossible`: the conditions cannot all hold."""
+    """The facts that follow from `given`, on top of those of `before`. `impossible`: the conditions
+    cannot all hold."""
 
     impossible: bool
     _notes: _Notes
@@ -140,8 +141,8 @@ class ConditionFacts:
         return self._truth(condition, 0)
 
     def span(self, extended: Term) -> tuple[int, int] | None:
-        """The least and the most that an extended value may be; None where it may be the largest
-        and the smallest of its type, too."""
+        """The least and the greatest value of an extension; None if its range wraps, so that both
+        the smallest and the largest number of the type are possible."""
         (value,) = extended.args
         constant, items = split(value)
         width = value.width
@@ -162,7 +163,7 @@ class ConditionFacts:
     # ------------------------------------------------------------ learning
 
     def _learn(self, conditions: Iterable[Term]) -> Iterator[Sequence[Term]]:
-        """Take conditions for true. Gives the sides of those of which one side must hold."""
+        """Take conditions as true. Yields the sides of each disjunction: one of them must hold."""
         work = list(conditions)
         while work:
             term = work.pop()
@@ -189,7 +190,7 @@ class ConditionFacts:
                 self._narrow(term)
 
     def _narrow(self, term: Term) -> None:
-        """Keep what a comparison tells of a sum."""
+        """Keep the range that a comparison gives for a sum."""
         compared = self._compared(term)
         if compared is None:
             return
@@ -244,7 +245,7 @@ class ConditionFacts:
         return frozenset(term.args if term.kind == "or" else map(self._terms.not_, term.args))
 
     def _ranged(self, term: Term) -> bool | None:
-        """What the range of a sum tells of a comparison."""
+        """Whether a comparison is true or false by the known range of its sum."""
         compared = self._compared(term)
         if compared is None:
             return None

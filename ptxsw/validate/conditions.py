@@ -29,7 +29,7 @@ def together(conditions: Iterable[Term], more: Iterable[Term]) -> tuple[Term, ..
 
 
 def decided(terms: Terms, condition: Term, conditions: Collection[Term]) -> bool | None:
-    """Is a condition true or false on a path, as far as a look at what is known tells?"""
+    """Is a condition true or false on a path, judging only by the known conditions themselves?"""
     if condition.kind == "const":
         return bool(condition.value)
     if condition in conditions:

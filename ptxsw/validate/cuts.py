@@ -32,8 +32,9 @@ _MAX_BRANCHES = 24
 
 
 class Registers(Struct, dict=True):
-    """The values of one text's registers at a place. `given` may tell a register's value first;
-    `leaf` names what nothing else tells; `points` tells where such a register points."""
+    """The values of one text's registers at a place. `given` is asked for a value first, then the
+    equations of the text. A register without either becomes an unknown named with `prefix`;
+    `points` says where such a register points."""
 
     runner: Runner
     equations: Equations

@@ -1,4 +1,4 @@
-"""What declarations tell: where variables and parameters lie, and how they are aligned."""
+"""Facts from declarations: where variables and parameters lie, and how they are aligned."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Declared:
         }
 
     def _blocks_have_threads(self) -> None:
-        """No side of a block is empty, and `.reqntid` tells how long it is."""
+        """No side of a block is empty, and `.reqntid` gives its length."""
         shape = self.old.function.block_shape or (0, 0, 0)
         for axis, size in zip("xyz", shape, strict=True):
             name = f"%ntid.{axis}"

@@ -1,11 +1,11 @@
 """Which places of the first text are which of the second.
 
-Only places where blocks of the first text begin matter. A label stands for itself where both texts
-have it; behind a branch that both texts have, control is at the same place in both. Branches are
-found by aligning what decides the flow: labels outside scopes, then all between them. Code that
-stands twice in the second text is aligned in a second round, where the labels of scopes count by
-name: with what stands beside it, if it is that, or else with anything. A wrong map proves nothing
-wrong: it only makes the proof fail.
+Only places where blocks of the first text begin matter. A label corresponds to itself if both texts
+have it, and the places behind a branch that both texts have correspond. Branches are found by
+aligning everything that decides the flow: first the labels outside scopes, then what lies between
+them. Copies of code in the second text are aligned in a second round, in which labels inside scopes
+match by name: with the code beside them if that is what they copy, otherwise with any. A wrong map
+cannot make a wrong proof: it only makes the proof fail.
 """
 
 from __future__ import annotations

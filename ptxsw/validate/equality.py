@@ -148,8 +148,8 @@ class Equality:
         return parted is None and self.prover.proved(self._terms.eq(a, b), given)
 
     def _lasting(self, a: Term, b: Term, given: tuple[Term, ...], depth: int) -> bool:
-        """Is one side what memory holds that nobody writes, and the other what it holds there at
-        some time?"""
+        """Is one side a load of unwritten memory, and the other a load of the same bytes at some
+        time?"""
         for lasting, other in ((a, b), (b, a)):
             if is_constant_load(lasting) and is_load(other) and depth < _MAX_DEPTH:
                 (_, space, *_), size = lasting.value[0], lasting.width // 8

@@ -310,7 +310,7 @@ def converted_space(instruction: Instruction) -> str:
 
 
 def shape(operand: Operand) -> Any:
-    """An operand with its registers left out: what an instruction says beside its values."""
+    """An operand without its registers: everything about it that is not a value."""
     match operand:
         case Reg():
             return "register"

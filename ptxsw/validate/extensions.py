@@ -32,8 +32,8 @@ Span = Callable[[Term], tuple[int, int] | None]
 def vanishes(
     terms: Terms, difference: Term, holds: Callable[[Term, Term], bool], span: Span
 ) -> bool:
-    """Is a difference zero, as far as pairs of extended indices tell, and sums with their extended
-    parts? `holds` is asked for what pairs take: a condition, and the index that it is about."""
+    """Is a difference shown to be zero by cancelling pairs of extended indices, and extended sums
+    with their extended parts? `holds` proves what a pair requires: a condition about an index."""
     while True:
         # Each change is a part that is zero, and takes at least two extensions away: this ends.
         constant, items = split(difference)

@@ -58,8 +58,8 @@ class ExtraRegisters:
         self._computed: dict[int, frozenset[Reg]] = {}
 
     def at(self, pair: Pair) -> list[Reg]:
-        """Registers that live on in the second text alone, and of which no equation there tells
-        the value in terms of the first text's."""
+        """Registers that are live in the second text alone, and whose values no equation there
+        expresses by registers of the first."""
         registers = self._extra.get(pair)
         if registers is None:
             p, q = pair
@@ -71,7 +71,7 @@ class ExtraRegisters:
         return registers
 
     def _told(self, reg: Reg, held: int, derivable: dict[Reg, bool], depth: int = 0) -> bool:
-        """Do equations tell a register's value, from those that are known?"""
+        """Do equations express a register by registers whose values are known?"""
         if reg not in derivable and depth < _MAX_DEPTH:
             derivable[reg] = False  # while it is asked: an equation in a cycle tells nothing
             writer = self._new.equations.writer(held, reg)
@@ -109,7 +109,8 @@ class ExtraRegisters:
     def carry(
         self, pair: Pair, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]
     ) -> Iterator[Pair]:
-        """Take along what registers hold. Gives the pairs of which less is known than before."""
+        """Hand the values of registers over to the next pair. Yields the pairs about which less is
+        known than before."""
         extra = self.at(pair)
         if not extra:
             return
@@ -163,8 +164,8 @@ class ExtraRegisters:
         return registers
 
     def _is_fleeting(self, value: Term, reg: Reg, pair: Pair) -> bool:
-        """Is a value unlikely to be what a loop computes in each iteration? A number is, and what
-        is told by a claim need not be known in another way."""
+        """Is a value unlikely to be what the loop computes in each iteration? A number is unlikely;
+        and a register with a claim need not be known in another way."""
         if value.kind == "const":
             return True
         claims = self._claims.at(pair[0])
@@ -173,8 +174,8 @@ class ExtraRegisters:
     def _as_first(
         self, there: Handover, held: Term, old: Path, new: Path, joint: tuple[Term, ...]
     ) -> Term:
-        """A value of the second text as the first has computed it, if it can be said at the next
-        place only so: it came by a shuffle, and from memory in the first."""
+        """A value of the second text as the first computed it, if only that form can be expressed
+        at the next place: the second got it by a shuffle, the first from memory."""
         if there.value(held) is None:
             for reg, value in new.written.items():
                 if value is held and reg in old.written:
@@ -186,8 +187,8 @@ class ExtraRegisters:
 
 
 def _partly(terms: Terms, there: Handover, value: Term, name: str) -> Term | None:
-    """A value as it is said there. Of a choice those sides may be unknown that cannot be said: one
-    of them counts at a time, so one unknown is enough."""
+    """A value in the terms of the next place. Sides of a choice that cannot be expressed there
+    become an unknown. Only one side counts at a time, so one unknown serves for all of them."""
     said = there.value(value)
     if said is not None or value.kind != "ite":
         return said

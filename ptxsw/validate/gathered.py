@@ -48,8 +48,8 @@ class Gathered:
         self._cfg, self._parameters = cfg, parameters
 
     def check(self, index: int) -> None:
-        """All lanes come to a vote or shuffle that waits for all of them, the same number of
-        times, and none of them waits on its way for what another does behind it. Raises GiveUp."""
+        """Check a vote or shuffle that waits for all lanes: all of them must come to it, equally
+        often, and none may wait before it for what another lane does after it. Raises GiveUp."""
         number = self._cfg.block_of[index]
         if number not in self._checked:
             self._checked[number] = self._problem(number)
@@ -140,8 +140,8 @@ class Gathered:
 
     @cached_property
     def _somewhere(self) -> Mapping[int, _Some]:
-        """For each block the predicates of which it is known, where it begins, that they are true
-        in some lane: a forward analysis over all paths."""
+        """For each block, the predicates known to be true in some lane when it begins: a forward
+        analysis over all paths."""
         nothing: _Some = frozenset()
         return forward(self._cfg, nothing, self._through, and_)
 

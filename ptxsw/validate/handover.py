@@ -32,9 +32,9 @@ _Items = tuple[int, tuple[tuple[Term, int], ...]]
 
 
 class Handover:
-    """What holds where a path of the first text ends, said at the place where it ends. `loops` are
-    those that may have gone on in some lane. `steady`: may memory be told at all, or do the texts
-    differ in it?"""
+    """Expresses values at the end of a path of the first text in the terms of the place where it
+    ends. `loops` are those that may have gone on in some lane. `steady`: is memory the same in both
+    texts, so that values may be expressed as loads?"""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Handover:
         return frozenset(self._holding.get(value, ()))
 
     def value(self, value: Term) -> Term | None:
-        """The value; None where it cannot be said."""
+        """The value in the terms of the next place; None if it cannot be expressed there."""
         if value.size > MAX_KNOWN:
             return None
         said = self._said
@@ -110,7 +110,7 @@ class Handover:
         return self._terms.add(base[1], self._terms.const(distance, node.width))
 
     def _load(self, node: Term, args: tuple[Term, ...]) -> Term | None:
-        """What memory held: nobody writes it, or it still holds the same."""
+        """A load, if its bytes are never written or still hold the same value."""
         name = node.value[0]
         if len(name) != 4:
             return None

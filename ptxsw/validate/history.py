@@ -1,4 +1,4 @@
-"""What a list of stores leaves, in a form that does not tell how many instructions made it.
+"""The effect of a list of stores, in a form that does not depend on how many instructions made it.
 
     st.u32 [a], x;  st.u32 [a+4], y;  st.u32 [b], z;
     st.v2.u32 [a], {x, y};            st.u32 [b], z;        the same list
@@ -51,7 +51,7 @@ class Layer(Struct, frozen=True):
 
 
 def joined(terms: Terms, stores: Iterable[Written]) -> tuple[Written, ...]:
-    """The same stores, of which adjacent ones are one. Each is made as early as it can be."""
+    """The same stores with adjacent ones joined, each at the earliest position possible."""
     layers: list[Layer] = []
     for store in stores:
         add(layers, store)

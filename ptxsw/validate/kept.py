@@ -19,7 +19,7 @@ _MOST_CHANGES = 4  # so often what is told of a register at a pair changes, unti
 
 
 class Kept:
-    """From which places control comes to others with a register that holds the same in both."""
+    """From which pairs of places control comes to others with equal registers in both texts."""
 
     def __init__(self) -> None:
         self._same: dict[tuple[Pair, Reg], dict[Pair, bool]] = {}
@@ -38,7 +38,8 @@ class Kept:
         return holds
 
     def arrive(self, pair: Pair, source: Pair, reg: Reg, same: bool) -> bool:
-        """Control comes to a pair. Has what was told of the register there to be told anew?"""
+        """Record that control comes to a pair from `source`, with the `same` value in both texts or
+        not. Returns whether the proof of the pair has to be repeated."""
         by_source = self._same.setdefault((pair, reg), {})
         by_source[source] = by_source.get(source, True) and same
         # Nothing was proved with the register, or it was proved with what still holds.

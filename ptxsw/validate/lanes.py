@@ -1,4 +1,4 @@
-"""How values of the first text differ from lane to lane, and who writes what it loads.
+"""How values of the first text differ from lane to lane, and what may write the bytes it loads.
 
 Both are read off a symbolic run of the whole first kernel, which is made when the first question
 comes: where the second text shuffles, or reads by `.nc` what it did not, or where a segment cannot
@@ -151,7 +151,8 @@ class KernelLanes:
         return self._told(loads[0].terms[0])
 
     def _choices(self, position: int, states: Sequence[State]) -> Mapping[Reg, Term]:
-        """Registers that hold different terms, where what was decided on the path tells which."""
+        """Registers that hold different terms in different states, as a choice by the conditions
+        of the paths."""
         told = [
             frozenset(c for condition in s.conditions if (c := self._told(condition)) is not None)
             for s in states
@@ -184,8 +185,8 @@ class KernelLanes:
         return [told for c in common if (told := self._told(c)) is not None]
 
     def _reread(self, term: Term) -> Term:
-        """The same value, with what the run has read from memory that nobody writes named as the
-        comparison names it: what the first text reads so is the same at all times."""
+        """The same value, with the run's loads of unwritten memory replaced by the terms that the
+        comparison has for them. Such loads give the same at all times."""
 
         def leaf(node: Term) -> Term | None:
             # The symbolic run names a load of unwritten memory by its space alone; a comparison
@@ -200,8 +201,9 @@ class KernelLanes:
         return substitute(self.terms, term, leaf, self._memo)
 
     def _told(self, term: Term) -> Term | None:
-        """A value of the symbolic run. That knows what a division by zero gives, which is left open
-        here. Of those of 64 bits it has made some from narrow ones: they are of no use."""
+        """A value of the symbolic run, made fit for the comparison. The run fixes what a division
+        by zero gives; here that is left open. Values with 64-bit divisions are not used, since the
+        run has made some of these from narrow ones."""
         if term.size > MAX_KNOWN:
             return None
         divisions = [

@@ -1,4 +1,4 @@
-"""Loaded values as terms: of which epoch, and behind which stores.
+"""Loaded values as terms: the epoch of a load, and the stores before it that may have hit.
 
 `Memory` makes such a term from what a load is of: `("load", space, epoch, sizes)` over the address,
 then place, value and guard of each store that may have hit the bytes, with their spaces and sizes.
@@ -12,17 +12,17 @@ from ptxsw.emulator.node import OPAQUE, Term, bottom_up
 from ptxsw.validate.chain import Bytes
 
 CONSTANT = -1
-"""The epoch of what nobody writes: parameters, constants, and what is read by `.nc`."""
+"""The epoch of unwritten memory: parameters, constants, and what is read by `.nc`."""
 
 
 def is_load(node: Term) -> bool:
-    """Is it what memory held at some time, behind some stores or none?"""
+    """Is it a load: what memory held at some time, after some stores or none?"""
     name: Any = node.value[0] if node.kind == "apply" else ()
     return len(name) == 4 and name[0] == "load"
 
 
 def is_constant_load(node: Term) -> bool:
-    """Is it what memory holds that nobody writes?"""
+    """Is it a load of unwritten memory?"""
     return _is_first(node, CONSTANT)
 
 

@@ -1,4 +1,4 @@
-"""The low bits of registers where blocks begin: what tells that a pointer stays aligned in a loop.
+"""The low bits of registers where blocks begin: they show that a pointer stays aligned in a loop.
 
     add.s64 %rd4, %rd1, %rd3;       %rd3 is a multiple of 32
     LOOP:                           here the low bits of %rd4 are those of %rd1

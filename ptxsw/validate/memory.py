@@ -31,7 +31,7 @@ _MAX_DEPTH = 64
 
 
 class Memory:
-    """The unknowns of memory. `aliases` tells which accesses meet."""
+    """The unknowns of memory. `aliases` decides which accesses overlap."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class Memory:
         ordered: Callable[[Term, tuple[Term, ...]], bool] = lambda *_: False,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`ordered` tells of inequalities whether they hold where others do; `check` ends what
-        takes too long."""
+        """`ordered` decides whether an inequality follows from conditions; `check` raises if the
+        proof takes too long."""
         self.terms, self.check = terms, check
         self.aliases = AliasAnalysis(terms, solver, ordered)
         self._cells: dict[Any, Cells] = {}
@@ -88,8 +88,8 @@ class Memory:
         return self._behind(parts, len(parts), epoch, source, given, 0)
 
     def _missed(self, link: Link, source: Bytes, given: tuple[Term, ...]) -> frozenset[Base] | None:
-        """Of the stores of an epoch, what those are built on that surely do not hit some bytes,
-        where it is plain of all others that they may be anywhere; else None."""
+        """The bases of those stores of an epoch that certainly miss some bytes, if it is plain that
+        all other stores may be anywhere; else None."""
         base, _ = based(source)
         missed: list[Base] = []
         for other in link.bases:
@@ -154,7 +154,7 @@ class Memory:
         given: Sequence[Term],
         depth: int,
     ) -> Term:
-        """Bytes of which a store wrote some: those, and the rest from before it."""
+        """The value of bytes that a store wrote in part: its bytes, and the rest as before it."""
         store, terms = stores[at], self.terms
         low, high = max(0, -distance), min(source.size, store.target.size - distance)
 

@@ -97,7 +97,7 @@ class OtherLane:
         self._low = terms.extract(self._column, 0, _LANE_BITS)  # in a row, the lane's number
 
     def value(self, term: Term) -> Term:
-        """The value of a term in the other lane, said in this lane's words."""
+        """The value of a term in the other lane, in this lane's terms."""
         moved = self._moved.get((self._place, term))
         if moved is None:
             before = self.in_row, self.assumed, self.tests

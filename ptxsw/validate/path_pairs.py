@@ -1,4 +1,4 @@
-"""Each path of the second text beside all of the first that may be taken with it."""
+"""Compares each path of the second text with every path of the first that a thread may take."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PathPairs:
         self.whole = False
 
     def compare_all(self, cut: Cut, olds: Sequence[Path], new: Path) -> None:
-        """One path of the second text beside all of the first. Raises Differ."""
+        """Compare one path of the second text with all of the first. Raises Differ."""
         try:
             for old in olds:
                 self.compare(cut, old, new)
@@ -93,8 +93,8 @@ class PathPairs:
         self._follow(cut, old, new)
 
     def compare_by_bounds(self, header: int | None) -> None:
-        """Let bounds tell of addresses from here on, where the whole run of the first text counts;
-        where the loop with this header surely goes round once more."""
+        """Use bounds of indices from here on, if the symbolic run of the whole first text is used
+        at all. `header` is the loop that is certain to go round once more, if there is one."""
         within = self._context.indices.within(header) if self.whole else None
         self._equality.by_bounds = self._context.memory.aliases.bounds = within
 
@@ -105,8 +105,8 @@ class PathPairs:
         return self._equality.simplifier.facts(given).truth(cut.view.whole(event.mask)) is True
 
     def _go_together(self, old: Path, new: Path) -> bool:
-        """Do two paths come to corresponding places of which nothing has to be known? Then they are
-        likely taken together, and little is lost if they are compared and never are."""
+        """Do two paths end at corresponding places where nothing has to be proved? Then they are
+        probably taken together, and comparing them costs little even if they are not."""
         assert old.end is not None and new.end is not None
         if old.end.kind != new.end.kind or old.end.kind != "cut":
             return old.end.kind == new.end.kind != "brx"
@@ -125,7 +125,8 @@ class PathPairs:
     def _compare_closer(
         self, cut: Cut, joint: tuple[Term, ...], old: Path, new: Path, differ: Differ
     ) -> None:
-        """The same paths again, run with the conditions of both: they may tell stores apart."""
+        """Compare the same paths again, run under the conditions of both: these may show that
+        stores lie apart. Raises Differ."""
         assert old.end is not None and new.end is not None
         if old.position == cut.old_position and old.end.kind == "cut" and not old.touches:
             raise differ

@@ -1,4 +1,4 @@
-"""Conditions proved from others: by what these tell, by whole numbers, and by Z3 last."""
+"""Conditions proved from others: by facts read off them, by whole numbers, and last by Z3."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class Prover:
     # ------------------------------------------------------------ values that are equal
 
     def unrelated(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:
-        """Is one side an unknown of which neither the other side nor a condition tells anything?
-        Then the solver cannot prove them equal."""
+        """Is one side an unknown that occurs neither in the other side nor in a condition? Then the
+        solver cannot prove them equal."""
         if given not in self._spoken:
             self._spoken[given] = frozenset().union(*map(self._unknowns_of, given))
         spoken = self._spoken[given]
@@ -151,7 +151,8 @@ class Prover:
         return self.proved(claim, given)
 
     def written_out(self, term: Term, given: tuple[Term, ...]) -> Term:
-        """A term with a product, of which the solver can tell little, with sums written out."""
+        """A term with its extended sums written out, if it has a product: the solver can do little
+        with products."""
         if term.size > MAX_SIZE or not any(node.kind == "mul" for node in walk(term)):
             return term
         memo = self._written.setdefault(given, {})

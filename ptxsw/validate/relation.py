@@ -129,7 +129,7 @@ class Relation:
         return self._runner.tells(instruction)
 
     def check(self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]) -> Iterator[Pair]:
-        """What is claimed where two paths end holds there: raises Differ. Gives the pairs of which
+        """Prove what is claimed where two paths end. Raises Differ. Yields the pairs about which
         less is known than before."""
         assert old.end is not None and new.end is not None
         pairs = [*zip(old.end.targets, new.end.targets, strict=True)]

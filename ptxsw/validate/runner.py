@@ -303,8 +303,9 @@ class Runner:
         return epochs
 
     def _epoch(self, path: Path, touch: Touch, given: Sequence[Term]) -> tuple[int, bool]:
-        """When a load reads its bytes, and whether it claims that nobody writes them. What the
-        first text reads by `.nc` is the same at all times, and however the second reads it."""
+        """The epoch in which a load reads its bytes, and whether the load claims that nobody writes
+        them. What the first text reads by `.nc` is the same at all times, by whichever load the
+        second reads it."""
         now, source, nc = len(path.stores) - 1, touch.target, touch.nc
         if source.space == "const":
             return CONSTANT, False

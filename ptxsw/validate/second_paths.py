@@ -1,4 +1,4 @@
-"""The paths of the second text between two cuts, read as the first text's paths there tell.
+"""The paths of the second text between two cuts, run with what the first text's paths show.
 
 What the first text reads by `.nc` is known to be constant for the second, too; where the second
 text's shared memory is laid out anew, its accesses are those of the first.
@@ -20,7 +20,7 @@ from ptxsw.validate.touches import Touch, TouchesBySum, uncovered
 
 
 class SecondPaths:
-    """Runs the second text, and tells of its loads what the first does."""
+    """Runs the second text, and answers about its loads from the first text's paths."""
 
     def __init__(self, context: ProofContext) -> None:
         self._memory, self._images, self._layout = context.memory, context.images, context.layout

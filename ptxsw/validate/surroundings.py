@@ -41,8 +41,8 @@ def _modules(a: Module, b: Module, kernel: Function, *, permuted: bool) -> str |
 
 
 def _of_modules(module: Module) -> list[str]:
-    """What a module says beside functions and variables, as `.alias` does; not what is told to
-    debuggers."""
+    """The module's directives other than functions and variables, such as `.alias`; those for
+    debuggers are left out."""
     told = (d for d in module.directives if d.name not in _FOR_DEBUGGERS)
     return [module.source.slice(directive.span) for directive in told]
 

@@ -1,4 +1,4 @@
-"""One of two kernels, and what is known of it whatever it is compared with."""
+"""One of two kernels, and the facts about it that do not depend on the other one."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class WaitingLanes:
     # ------------------------------------------------------------ predicates
 
     def told(self, pair: Pair) -> Mapping[Reg, Term]:
-        """Predicates whose value is always the same when control comes to a pair."""
+        """Predicates that have the same value whenever control comes to a pair."""
         truths = self._truths.get(pair, {})
         return {
             reg: self._terms.const(int(truth), 1)
@@ -72,7 +72,8 @@ class WaitingLanes:
         }
 
     def arrive(self, pair: Pair, values: Callable[[Reg], Term], given: tuple[Term, ...]) -> bool:
-        """Control comes to a pair with some values. Is less known there than before?"""
+        """Record that control comes to a pair with some values. Returns whether less is known there
+        than before."""
         gathered = self._find()
         if gathered is None:
             return False

@@ -71,7 +71,8 @@ def source(terms: Terms, instruction: Instruction, get: Get) -> tuple[Reg, Reg, 
 
 
 def _named(terms: Terms, number: Term) -> list[Place] | None:
-    """The places that a number of a lane tells, of which a shuffle takes the low five bits."""
+    """The places that a lane number computed at run time may name. A shuffle takes its low five
+    bits."""
     lane = lane_number(terms)
     for mirrored in (False, True):
         total = (terms.add if mirrored else terms.sub)(number, lane)
@@ -173,7 +174,7 @@ class WarpView:
         return dest, mask
 
     def _voted(self, path: Path, instruction: Instruction, index: int) -> tuple[Reg, Term]:
-        """One answer for all who are here, which tells of each of them."""
+        """A vote: one answer for all lanes that are here, from which a fact follows for each."""
         terms, operands = self._terms, instruction.operands
         _, mode, *_ = (*instruction.modifiers, "", "")
         understood = mode in ("any", "all") and instruction.modifiers == ("sync", mode, "pred")
@@ -200,7 +201,7 @@ class WarpView:
             self._votes.append((mask, less, more))
 
     def told(self, other: OtherLane, mask: Term) -> Iterator[Term]:
-        """What votes of some lanes tell of another one of them."""
+        """The facts about another lane that follow from votes in which both took part."""
         for lanes, less, more in self._votes:
             if lanes is mask:
                 yield self._terms.or_(self._terms.not_(other.value(less)), other.value(more))

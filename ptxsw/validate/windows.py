@@ -45,7 +45,7 @@ class Windows:
             self._shown.setdefault(items, space)
 
     def points(self, unknown: Term, to: Points | None) -> None:
-        """What the flow of the first kernel tells of a register whose value is not known."""
+        """Note where a register of unknown value points, by the data flow of the first kernel."""
         if to is Points.GLOBAL:
             self._shown.setdefault(((unknown, 1),), "global")
         elif to is Points.PARAMETER and self._lenient:

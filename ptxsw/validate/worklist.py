@@ -1,4 +1,4 @@
-"""The pairs of places that a proof has come to, and those that are proved.
+"""The pairs of places that a proof has reached, and those that are proved.
 
 A segment's proof takes for true what is known of its first pair, and shows the same of the pairs at
 its ends. Where an end knows less than its pair was proved with, that pair is open again.
