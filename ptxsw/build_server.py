@@ -39,9 +39,11 @@ _NEEDED: Final = (
 
 def main() -> NoReturn:
     """Serves the build of which the arguments tell; does not return."""
-    directory, listener, build = sys.argv[1:]
+    directory, listener, build, at_once = sys.argv[1:]
     server = Server(directory, socket.socket(fileno=int(listener)), int(build))
     try:
+        if at_once:
+            server.prepare()
         server.run()
     finally:
         server.close()
@@ -196,6 +198,11 @@ class Server:
         process.connection = None
 
     # ------------------------------------------------------------ imports
+
+    def prepare(self) -> None:
+        """Imports before anybody asks: there is no answer in the cache, and compilers take their
+        time before they call ptxas."""
+        self._import()
 
     def _import(self) -> None:
         """Imports what every process needs, and what earlier ones have needed besides."""

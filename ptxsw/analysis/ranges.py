@@ -132,17 +132,25 @@ class _Path:
 
     def range(self, address: Term, size: int) -> Range:
         """The bytes of an access of `size` bytes at an address."""
-        base = self.grid.pointer(address)
-        parted = None if base is None else self.read(address).parted(base)
-        if base is None or parted is None or parted[0] != Polynomial.constant(1):
-            raise Unbounded("its address is not built on one pointer among the parameters")
-        low, high = self.extremes(parted[1])
+        constant, items = split(address)
+        rest, shift = self.terms.sum(address.width, 0, items), wrapped(constant, address.width)
+        base, low, high = self._once("place", lambda path: path._place(rest), rest)
+        low, high = low + shift, high + shift
         least, most = self.grid.span(low)[0], self.grid.span(high + size)[1]
         if least < -FARTHEST or most > FARTHEST:
             raise Unbounded("its offset may be too large")
         if not (low.is_whole and high.is_whole):
             raise Unbounded("its bounds are not whole numbers")
         return Range(base, low, high + size, frozenset(self.needs))
+
+    def _place(self, address: Term) -> tuple[Term, Polynomial, Polynomial]:
+        """The pointer on which an address is built, and the bounds of what is added. Of addresses
+        that differ by a number, as those of unrolled loops do, it is asked once."""
+        base = self.grid.pointer(address)
+        parted = None if base is None else self.read(address).parted(base)
+        if base is None or parted is None or parted[0] != Polynomial.constant(1):
+            raise Unbounded("its address is not built on one pointer among the parameters")
+        return base, *self.extremes(parted[1])
 
     # ------------------------------------------------------------ reading
 

@@ -17,6 +17,7 @@ import sys
 
 from ptxsw import __version__
 from ptxsw.toolchain.request import CallRequest
+from ptxsw.toolchain.settings import cache_directory
 from ptxsw.toolchain.subprocess_guard import (
     LENGTH,
     Died,
@@ -174,7 +175,7 @@ def begin(environ: Mapping[str, str]) -> dict[str, str]:
             listener.listen(socket.SOMAXCONN)
             build = os.pidfd_open(os.getpid())
             try:
-                _start(directory, listener.fileno(), build, held)
+                _start(directory, listener.fileno(), build, held, at_once=_is_first(environ))
             finally:
                 os.close(build)
         finally:
@@ -215,7 +216,16 @@ def _remove_left(parent: str) -> None:
             continue
 
 
-def _start(directory: str, listener: int, build: int, held: int) -> None:
+def _is_first(environ: Mapping[str, str]) -> bool:
+    """Is no answer kept of an earlier build?"""
+    directory = cache_directory(environ)
+    try:
+        return directory is None or not os.listdir(directory)
+    except OSError:
+        return True
+
+
+def _start(directory: str, listener: int, build: int, held: int, *, at_once: bool) -> None:
     """As a process that is nobody's child: the build waits for its own alone."""
     import subprocess
 
@@ -227,6 +237,7 @@ def _start(directory: str, listener: int, build: int, held: int) -> None:
                 [
                     sys.executable, "-I", "-S", "-c", _PROGRAM, _ROOT,
                     directory, str(listener), str(build),
+                    "1" if at_once else "",
                 ],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 cwd="/", pass_fds=(listener, build, held), start_new_session=True,

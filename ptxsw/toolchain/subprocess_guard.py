@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 
 from ptxsw.toolchain.process import end_with_parent, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Iterator
     from typing import BinaryIO, Final, NoReturn
 
     Tell = Callable[[bytes], None]
+else:
+    import _signal as signal  # without the enums of `signal`, which take longer than all else here
 
 _TOLD, _ENDED, _FAILED = b"+", b".", b"!"  # the first byte of each piece
 LENGTH = 8  # bytes of the number before it
@@ -79,6 +81,8 @@ def read_pieces(pipe: BinaryIO) -> Iterator[bytes]:
 
 
 def _name(status: int) -> str:
+    import signal
+
     return signal.Signals(-status).name if status < 0 else f"status {status}"
 
 

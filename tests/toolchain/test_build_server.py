@@ -32,7 +32,7 @@ TEXT = (KERNELS / "jacobi.ptx").read_bytes()
 class Server:
     """A server for a build that sleeps."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, at_once: str = "") -> None:
         directory.mkdir(mode=0o700)
         self.path = directory / "server"
         self.build = subprocess.Popen(["sleep", "600"])
@@ -43,7 +43,7 @@ class Server:
             self.process = subprocess.Popen(
                 [
                     sys.executable, "-I", "-S", "-c", server_client._PROGRAM, str(ROOT),
-                    str(directory), str(listener.fileno()), str(handle),
+                    str(directory), str(listener.fileno()), str(handle), at_once,
                 ],
                 pass_fds=(listener.fileno(), handle), cwd="/",
             )  # fmt: skip
@@ -163,6 +163,29 @@ def test_time_runs_out(server: Server, tmp_path: Path) -> None:
     fake = script(tmp_path / "ptxas", "exec sleep 60")
     reply = server.ask(timeout=1.0, PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake)
     assert reply is not None and not reply.in_time and reply.pieces
+
+
+def test_it_may_import_before_it_is_asked(tmp_path: Path) -> None:
+    """Where the cache is empty; a server that is not asked leaves nothing behind, too."""
+    one = Server(tmp_path / "server", at_once="1")
+    try:
+        until(lambda: "z3" in maps(one) or "msgspec" in maps(one))
+        assert answer(one.ask()).text
+    finally:
+        one.end()
+    for kept, first in (([], True), (["x.ptxsw"], False)):
+        (tmp_path / "cache").mkdir(exist_ok=True)
+        for name in kept:
+            (tmp_path / "cache" / name).write_text("")
+        environ = {"PTXSW_CACHE": str(tmp_path / "cache")}
+        assert server_client._is_first(environ) is first
+    assert server_client._is_first({"PTXSW_CACHE": "off"})
+    assert server_client._is_first({"PTXSW_CACHE": str(tmp_path / "none")})
+
+
+def maps(server: Server) -> str:
+    """What a server has loaded."""
+    return Path(f"/proc/{server.process.pid}/maps").read_text()
 
 
 # ---------------------------------------------------------------- one process, many texts
