@@ -49,7 +49,7 @@ class LoopSums:
         self._cfg, self._loop = cfg, loop
         self._blocks = sorted(loop.blocks, key=lambda number: cfg.rank[number])
         self._machine = SymbolicMachine(module, function, self.terms)
-        inside = [at for n in self._blocks for at in range(cfg.blocks[n].start, cfg.blocks[n].end)]
+        inside = cfg.indices(self._blocks)
         self._set_inside = {reg for at in inside for reg in cfg.written[at]}
         self._needed = closure(cfg, inside, _roots)
         self._known: dict[Reg, Term] = {}
@@ -112,7 +112,7 @@ class LoopSums:
         for reg in in_order(read_first(self._of(number)) & self._needed):
             if reg not in state.env:
                 state.env[reg] = self._entering(reg)
-        for index in range(self._cfg.blocks[number].start, self._cfg.blocks[number].end):
+        for index in self._cfg.indices([number]):
             instruction = self._cfg.instructions[index]
             memory = next((o for o in instruction.operands if isinstance(o, Mem)), None)
             if memory is not None:
@@ -211,8 +211,7 @@ class LoopSums:
         """Registers that one unguarded instruction sets, which every way to the loop passes. Others
         may set them where control never comes to the loop, as in a copy of the kernel."""
         cfg, header = self._cfg, self._loop.header
-        before = sorted(cfg.reaching([header]) & cfg.rank.keys())
-        among = [at for n in before for at in range(cfg.blocks[n].start, cfg.blocks[n].end)]
+        among = cfg.indices(sorted(cfg.reaching([header]) & cfg.rank.keys()))
         sole = {reg: ats[0] for reg, ats in writers(cfg.written, among).items() if len(ats) == 1}
         return {
             reg: at

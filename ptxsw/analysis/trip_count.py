@@ -46,9 +46,7 @@ def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:
     """The registers set in the loop that the branch depends on."""
     assert branch.guard is not None
     asked = (branch.guard.reg,)
-    blocks = (cfg.blocks[number] for number in loop.blocks)
-    inside = (at for block in blocks for at in range(block.start, block.end))
-    return closure(cfg, inside, lambda ins: asked if ins is branch else ())
+    return closure(cfg, cfg.indices(loop.blocks), lambda ins: asked if ins is branch else ())
 
 
 def _each_iteration(
@@ -120,4 +118,4 @@ def _leading(cfg: Cfg, loop: Loop) -> list[int]:
     while len(ahead) == 1 and len(chain) < _MOST_BLOCKS:
         chain.insert(0, ahead[0])
         ahead = list(cfg.predecessors[ahead[0]])
-    return [i for n in chain for i in range(cfg.blocks[n].start, cfg.blocks[n].end)]
+    return cfg.indices(chain)

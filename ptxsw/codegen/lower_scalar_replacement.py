@@ -261,8 +261,7 @@ class Lowering:
     def _lasts(self, reg: Reg, at: int, header: int) -> bool:
         """Does a register that a load writes, or a store reads, hold that until its iteration
         ends?"""
-        blocks = (self.cfg.blocks[n] for n in self.cfg.loops[header].blocks)
-        inside = (i for b in blocks for i in range(b.start, b.end))
+        inside = self.cfg.indices(self.cfg.loops[header].blocks)
         writers = [i for i in inside if reg in defs(self.cfg.instructions[i])]
         # A store reads a register that another instruction sets. Set before the store, once in
         # each iteration, it still holds the stored value at the iteration's end.

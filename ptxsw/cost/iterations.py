@@ -95,10 +95,10 @@ class _Reader:
         self, header: int | None, blocks: frozenset[int], always: frozenset[int]
     ) -> Iterator[Stretch]:
         cfg = self._trace.cfg
-        inside = [i for n in sorted(blocks) for i in range(cfg.blocks[n].start, cfg.blocks[n].end)]
+        inside = cfg.indices(sorted(blocks))
         if not inside:
             return
-        certain = {i for n in always for i in range(cfg.blocks[n].start, cfg.blocks[n].end)}
+        certain = set(cfg.indices(always))
         accesses = [a for a in self._trace.accesses if a.index in set(inside)]
         unknown: list[int] = []
         asked = [self._asked(a, a.index in certain, unknown) for a in accesses]

@@ -100,6 +100,11 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
             return sum(map(self.times, range(len(cfg.instructions))))
         return sum((b.end - b.start) * self._block_times(b.number) for b in cfg.blocks)
 
+    def executed_in(self, blocks: Iterable[int]) -> float:
+        """The instructions of some blocks that a warp executes."""
+        runs = (self.trace.cfg.blocks[number] for number in blocks)
+        return sum((b.end - b.start) * self.times(b.start) for b in runs if b.end > b.start)
+
     def _place(self, index: int) -> SourcePlace | None:
         """Of an instruction; of the first that has one, where it has none."""
         return self._places.get(index) or next(iter(self._places.values()), None)

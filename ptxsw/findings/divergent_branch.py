@@ -16,7 +16,7 @@ _SHARE = 0.05  # of the kernel's instructions
 
 def find(scene: Scene) -> Iterator[Finding]:
     for branch, (one, other) in arms(scene.trace).items():
-        work = sorted((_instructions(scene, one), _instructions(scene, other)))
+        work = sorted(round(scene.executed_in(side)) for side in (one, other))
         few = max(1, _FEW * scene.times(branch))
         if work[0] < few or not _splits_warps(scene, branch):
             continue
@@ -42,13 +42,6 @@ def _splits_warps(scene: Scene, branch: int) -> bool:
     """Do lanes of one warp part, not whole warps only?"""
     condition = predicate(scene, branch)
     return condition is None or not scene.warps.uniform(condition)
-
-
-def _instructions(scene: Scene, blocks: frozenset[int]) -> int:
-    cfg = scene.trace.cfg
-    sizes = ((cfg.blocks[n].start, cfg.blocks[n].end) for n in blocks)
-    counted = ((end - start) * scene.times(start) for start, end in sizes if end > start)
-    return round(sum(counted))
 
 
 RULE = Rule(NAME, "Lanes of one warp take different branches, and both are long.", find)

@@ -26,12 +26,7 @@ def find(scene: Scene) -> Iterator[Finding]:
 
 
 def _finding(scene: Scene, loop: Loop, branch: int, cause: Dependence) -> Finding:
-    cfg = scene.trace.cfg
-    body = sum(
-        (cfg.blocks[n].end - cfg.blocks[n].start) * scene.times(cfg.blocks[n].start)
-        for n in loop.blocks
-        if cfg.blocks[n].end > cfg.blocks[n].start
-    )
+    body = scene.executed_in(loop.blocks)
     return scene.finding(
         NAME, "warning", [branch, *(site.index for site in cause.loads)],
         measure="as many iterations as the longest lane",

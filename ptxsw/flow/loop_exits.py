@@ -23,10 +23,9 @@ def executes_every_iteration(cfg: Cfg, number: int, loop: Loop) -> bool:
 def memory_dependence(cfg: Cfg, loop: Loop) -> int | None:
     """An instruction of a loop that its exits depend on and that may give something else when
     another thread has gone on: an access of memory that is not read-only, an atomic."""
-    blocks = [cfg.blocks[number] for number in loop.blocks]
-    written_at = writers(cfg.written, (i for b in blocks for i in range(b.start, b.end)))
+    written_at = writers(cfg.written, cfg.indices(loop.blocks))
     choices: set[Reg] = set()
-    for block in blocks:
+    for block in (cfg.blocks[number] for number in loop.blocks):
         if len(block.successors) > 1:
             choices.update(uses(cfg.instructions[block.end - 1]))
     sources = [source for source, _ in loop.exits]

@@ -23,8 +23,8 @@ class IterationCost:
     block."""
 
     def __init__(self, cfg: Cfg, loop: Loop, live: Mapping[int, Facts]) -> None:
-        blocks = [cfg.blocks[n] for n in sorted(loop.blocks, key=lambda n: cfg.rank[n])]
-        self._code = {at: cfg.instructions[at] for b in blocks for at in range(b.start, b.end)}
+        inside = cfg.indices(sorted(loop.blocks, key=cfg.rank.__getitem__))
+        self._code = {at: cfg.instructions[at] for at in inside}
         self._uses = {at: frozenset(cfg.read[at]) for at in self._code}
         self._defs = {at: cfg.written[at] for at in self._code}
         self._computes = frozenset(at for at, i in self._code.items() if kind(i) is Kind.COMPUTE)

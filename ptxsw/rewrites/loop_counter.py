@@ -167,7 +167,7 @@ class Counting:
 
     def _until_equal(self, difference: Term) -> LoopCounter:
         """A loop that goes on until a difference is 0, which it comes to by equal steps."""
-        step = _number(self._sums.step(difference))
+        step = signed_number(self._sums.step(difference))
         # Only then does "a multiple of the step" mean the same modulo 2^32, and one `and` tests it.
         if not step or abs(step) & (abs(step) - 1):
             raise UncountedLoop("the step of the loop counter is not a power of two")
@@ -191,21 +191,21 @@ class Counting:
         # `a` and `b` are compared at the end of an iteration; `now` is the one that changes as
         # the iteration begins. The tests ask that it starts on the right side of its end, and that
         # there is room for one more step: so it cannot wrap past the end and go round forever.
-        if _number(falls) == 0:
+        if signed_number(falls) == 0:
             now, step = terms.sub(a, grows), grows
             left = terms.sub(b, now)
             tests: list[Condition] = [Compared(kind, self._plain(now), self._plain(b))]
             tests += self._at_most(b, signed)
-        elif _number(grows) == 0 and (_number(falls) or 0) < 0:
+        elif signed_number(grows) == 0 and (signed_number(falls) or 0) < 0:
             step = terms.neg(falls)
             now = terms.sub(b, falls)
             left = terms.sub(now, a)
             tests = [Compared(kind, self._plain(a), self._plain(now))]
-            least = -LIMIT if signed else _number(step) or 0
+            least = -LIMIT if signed else signed_number(step) or 0
             tests.append(Compared(f"ge.{letter}32", self._plain(a), AddressSum((), least)))
         else:
             raise UncountedLoop(_UNKNOWN)
-        size = _number(step)
+        size = signed_number(step)
         if size is not None and not 0 < size < LIMIT:
             raise UncountedLoop("the loop counter moves away from its bound")
         if size is None:
@@ -213,7 +213,7 @@ class Counting:
         return LoopCounter(left, step, int(strict), tuple(tests))
 
     def _at_most(self, end: Term, signed: bool) -> list[Condition]:
-        value = _number(end)
+        value = signed_number(end)
         if value is not None and 0 <= value <= LIMIT:
             return []
         return [Compared("le.s32" if signed else "le.u32", self._plain(end), AddressSum((), LIMIT))]
@@ -238,9 +238,9 @@ class Counting:
     def growth(self, carried: Term, counter: LoopCounter) -> Growth:
         """What a carried index grows by in an iteration. Raises UncountedLoop."""
         by = self._growth(self._sums.step(carried), counter.step)
-        size = _number(counter.step)
+        size = signed_number(counter.step)
         if size is not None:
-            step = _number(self._sums.step(carried))
+            step = signed_number(self._sums.step(carried))
             return Growth(size, by) if step is None else Growth(step, AddressSum((), 1))
         return Growth(by.constant, self.sum(counter.step))
 
@@ -260,7 +260,7 @@ class Counting:
         """What an index grows by, at most, while the counter falls by 1. Raises UncountedLoop."""
         if step is None:
             raise UncountedLoop("an index does not grow by the same amount in every iteration")
-        number, size = _number(step), _number(by)
+        number, size = signed_number(step), signed_number(by)
         if number is not None and size is not None:
             if number < 0:
                 raise UncountedLoop("an index decreases from one iteration to the next")
@@ -302,5 +302,6 @@ class Counting:
             yield NotNegative(self.register(carried), self.sum(stays), constant)
 
 
-def _number(term: Term | None) -> int | None:
+def signed_number(term: Term | None) -> int | None:
+    """The number that a term is, read as signed; None where it is none."""
     return wrapped(term.value, term.width) if term is not None and term.kind == "const" else None

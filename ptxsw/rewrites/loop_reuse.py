@@ -89,14 +89,12 @@ class LoopReuse(LoopStreams):
         """Why nothing is carried over the iterations of this loop."""
         if len(self.loop.latches) != 1:
             return "the loop has several back edges"
-        known = {access.index for access in self.accesses}
-        for number in self.loop.blocks:
-            block = self.cfg.blocks[number]
-            for index in range(block.start, block.end):
-                reason = hazard(self.cfg.instructions[index], index in known)
-                if reason is not None:
-                    named = self.cfg.instructions[index].name
-                    return f"{named} (line {self.kernel.line(index)}) {reason}"
+        accessing = {access.index for access in self.accesses}
+        for index in self.cfg.indices(self.loop.blocks):
+            reason = hazard(self.cfg.instructions[index], index in accessing)
+            if reason is not None:
+                named = self.cfg.instructions[index].name
+                return f"{named} (line {self.kernel.line(index)}) {reason}"
         return obstacle(self.kernel.function, self.cfg, self.loop)
 
     def _refuse(self, stream: Stream, writer: Access) -> None:
@@ -241,8 +239,7 @@ class LoopReuse(LoopStreams):
         """Why a store cannot be made where the loop is left."""
         base = isa.address(store.access.instruction).base
         instructions = self.cfg.instructions
-        blocks = [self.cfg.blocks[n] for n in self.loop.blocks]
-        inside = [i for b in blocks for i in range(b.start, b.end)]
+        inside = self.cfg.indices(self.loop.blocks)
         # Behind the loop the register must still hold what it held at the store. Its address
         # stays, so one writer, run in every iteration, always writes the same.
         if isinstance(base, Reg):

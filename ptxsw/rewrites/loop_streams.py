@@ -216,8 +216,7 @@ class LoopStreams:
     @cached_property
     def _iteration(self) -> list[int]:
         """The instructions that every iteration passes, in order."""
-        blocks = (self.cfg.blocks[n] for n in sorted(self.always, key=self.cfg.rank.__getitem__))
-        return [i for block in blocks for i in range(block.start, block.end)]
+        return self.cfg.indices(sorted(self.always, key=self.cfg.rank.__getitem__))
 
     @cached_property
     def _writers(self) -> dict[Reg, list[int]]:
@@ -233,8 +232,7 @@ class LoopStreams:
     @cached_property
     def _sometimes(self) -> list[tuple[Reg, ...]]:
         """What is written in blocks that not every iteration passes."""
-        blocks = [self.cfg.blocks[n] for n in self.loop.blocks - self.always]
-        return [defs(i) for b in blocks for i in self.cfg.instructions[b.start : b.end]]
+        return [self.cfg.written[at] for at in self.cfg.indices(self.loop.blocks - self.always)]
 
     # ------------------------------------------------------------ who may write
 

@@ -47,15 +47,10 @@ class LoopTest:
         """The test with one sum less; None where that saves nothing, or is not known to be the
         same."""
         for number in self._loop.latches:
-            block = self._cfg.blocks[number]
-            branch = self._cfg.instructions[block.end - 1]
-            if branch.guard is None:
-                continue
-            test = last_writer(self._cfg, block.start, block.end - 1, branch.guard.reg)
-            if test is None or not compares(self._cfg.instructions[test]):
-                continue
-            for operand in (1, 2):
-                test_above = self._without_sum(block.start, test, operand)
+            test = deciding_comparison(self._cfg, number)
+            for operand in (1, 2) if test is not None else ():
+                assert test is not None
+                test_above = self._without_sum(self._cfg.blocks[number].start, test, operand)
                 if test_above is not None:
                     return test_above
         return None
@@ -109,7 +104,16 @@ def last_writer(cfg: Cfg, start: int, end: int, register: Operand) -> int | None
     return next((i for i in range(end - 1, start - 1, -1) if register in defs(code[i])), None)
 
 
-def compares(instruction: Instruction) -> bool:
+def deciding_comparison(cfg: Cfg, number: int) -> int | None:
+    """The comparison in a block that decides where its branch goes; None where the branch is not
+    guarded, or something else sets its guard."""
+    block = cfg.blocks[number]
+    guard = cfg.instructions[block.end - 1].guard
+    at = None if guard is None else last_writer(cfg, block.start, block.end - 1, guard.reg)
+    return at if at is not None and _compares(cfg.instructions[at]) else None
+
+
+def _compares(instruction: Instruction) -> bool:
     """Is it a comparison of two numbers of 32 bits, and nothing else?"""
     return (
         instruction.opcode == "setp"

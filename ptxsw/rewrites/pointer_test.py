@@ -10,8 +10,8 @@
                                                       @%p bra LOOP;
 
 The pointer takes a fixed multiple of the counter's steps, a power of two, so both come to their
-ends in the same iteration, unless 32 bits of the pointer come there earlier: the whole way has to
-be shorter than 2^32 bytes, so start and end of the counter must be numbers. Nobody reads the
+ends in the same iteration, unless 32 bits of the pointer come there earlier: the whole distance
+has to be shorter than 2^32 bytes, so start and end of the counter must be numbers. Nobody reads the
 counter any more, and `ptxas` removes it. Behind the sum the comparison would keep two values of
 the pointer alive, which costs a move.
 """
@@ -27,13 +27,14 @@ from ptxsw.bits import wrapped
 from ptxsw.claim import Claim
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_pointer_test import PointerTest
-from ptxsw.emulator.node import Term, split
+from ptxsw.emulator.node import split
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction, Int, Reg
 from ptxsw.rewrites.iteration_cost import IterationCost
-from ptxsw.rewrites.loop_test import compares, last_writer
+from ptxsw.rewrites.loop_counter import signed_number
+from ptxsw.rewrites.loop_test import deciding_comparison, last_writer
 
 _EQUAL = frozenset({"eq", "ne"})
 _WIDE = (("s64",), ("u64",), ("b64",))
@@ -47,15 +48,11 @@ def ending_comparison(cfg: Cfg, loop: Loop, *, short: bool) -> int | None:
     number, and there is a pointer that might tell as well. With `short`, in short loops only."""
     if len(loop.latches) != 1:
         return None
-    code = [i for n in loop.blocks for i in range(cfg.blocks[n].start, cfg.blocks[n].end)]
+    code = cfg.indices(loop.blocks)
     if short and len(code) > _SHORT:
         return None
-    latch = cfg.blocks[loop.latches[0]]
-    branch = cfg.instructions[latch.end - 1]
-    if branch.guard is None:
-        return None
-    at = last_writer(cfg, latch.start, latch.end - 1, branch.guard.reg)
-    if at is None or not compares(cfg.instructions[at]):
+    at = deciding_comparison(cfg, loop.latches[0])
+    if at is None:
         return None
     comparison = cfg.instructions[at]
     _, counter, end = comparison.operands
@@ -102,8 +99,7 @@ class PointerTests:
     ) -> None:
         self._cfg, self._loop, self._place, self._at = cfg, loop, place, at
         self._sums, self._cost = sums, cost
-        inside = (i for n in loop.blocks for i in range(cfg.blocks[n].start, cfg.blocks[n].end))
-        self._writers = writers(cfg.written, inside)
+        self._writers = writers(cfg.written, cfg.indices(loop.blocks))
 
     def find(self, prefix: str, number: int) -> tuple[PointerTest, tuple[Claim, ...]] | None:
         """The kernel's `number`-th test on a pointer, and the claims about it; None if the counter
@@ -135,22 +131,15 @@ class PointerTests:
         if len(items) != 1 or items[0][1] != 1 or items[0][0] not in self._sums.registers:
             return None
         register = self._sums.registers[items[0][0]]
-        step, first = self._step(items[0][0]), self._first(register)
+        step, first = signed_number(self._sums.step(items[0][0])), self._first(register)
         if register.scope or not step or first is None or abs(step) & (abs(step) - 1):
             return None
         last = wrapped(end.value - more, 32)
-        way = (last - first if step > 0 else first - last) % (1 << 32)
+        distance = (last - first if step > 0 else first - last) % (1 << 32)
         # Else the counter would step over its end, and go round.
-        if way % abs(step) or not self._is_free():
+        if distance % abs(step) or not self._is_free():
             return None
-        return _Counter(register, last, step, way // abs(step) + 1)
-
-    def _step(self, atom: Term) -> int | None:
-        """The number by which a register grows in an iteration."""
-        step = self._sums.step(atom)
-        return (
-            wrapped(step.value, step.width) if step is not None and step.kind == "const" else None
-        )
+        return _Counter(register, last, step, distance // abs(step) + 1)
 
     def _first(self, register: Reg) -> int | None:
         """The number that a register holds as the loop begins, the same on all paths to it."""
@@ -189,8 +178,9 @@ class PointerTests:
         given = frozenset({self._at})
         without = self._cost.of(given=given)
         for atom, register in self._sums.registers.items():
-            step = self._step(atom) if atom.width == 64 and not register.scope else None
-            # On a longer way the low 32 bits would take the value of the end more than once.
+            fits = atom.width == 64 and not register.scope
+            step = signed_number(self._sums.step(atom)) if fits else None
+            # Over a longer distance the low 32 bits would take the value of the end more than once.
             if not step or step % counter.step or (counter.iterations - 1) * abs(step) >= 1 << 32:
                 continue
             ratio = abs(step // counter.step)

@@ -99,7 +99,7 @@ class StrengthReduction:
             loop = cfg.loops[header]
             if any(inner.parent == header for inner in cfg.loops.values()):
                 continue
-            body = _body(cfg, loop)
+            body = cfg.indices(sorted(loop.blocks))
             reason = _not_worth_a_look(cfg, loop, body)
             comparison = _comparison(kernel, loop) if reason != _TOO_LARGE else None
             if reason is not None and comparison is None:
@@ -123,11 +123,6 @@ class StrengthReduction:
         """The edits that make the changes."""
         builder = Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
         return lower(builder, kernel.text, changes)
-
-
-def _body(cfg: Cfg, loop: Loop) -> list[int]:
-    blocks = (cfg.blocks[n] for n in sorted(loop.blocks))
-    return [at for block in blocks for at in range(block.start, block.end)]
 
 
 def _not_worth_a_look(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:

@@ -156,10 +156,9 @@ class ExtraRegisters:
         registers = self._computed.get(header)
         if registers is None:
             cfg = self._new.cfg
-            blocks = (cfg.blocks[number] for number in cfg.loops[header].blocks)
-            body = (i for b in blocks for i in cfg.instructions[b.start : b.end])
-            computing = (i for i in body if i.opcode != "mov" or uses(i))
-            registers = frozenset(reg for i in computing for reg in defs(i))
+            body = cfg.indices(cfg.loops[header].blocks)
+            computing = (i for i in body if cfg.instructions[i].opcode != "mov" or cfg.read[i])
+            registers = frozenset(reg for i in computing for reg in cfg.written[i])
             self._computed[header] = registers
         return registers
 
