@@ -30,6 +30,7 @@ def comparisons(conditions: Iterable[Term], terms: Terms) -> Iterator[Inequality
             yield Inequality(a, b, term.kind[1:] == "lt", term.kind[0] == "s")
         elif term.kind == "eq" and term.args[0].width > 1:  # numbers, not predicates
             a, b = term.args
+            # Equal numbers are at most each other.
             yield Inequality(a, b, False, False)
             yield Inequality(b, a, False, False)
 

@@ -51,6 +51,7 @@ SPACE_WORDS = _SPACES
 def kind(instruction: Instruction) -> Kind:
     """The kind of an instruction."""
     told = _by_name(instruction.opcode, instruction.modifiers)
+    # An instruction that computes but writes nothing is there for an effect that is not known.
     if told is Kind.COMPUTE:
         return Kind.EVENT if _unstable(instruction) or not defs(instruction) else told
     if told is Kind.LOAD or told is Kind.STORE:
@@ -66,6 +67,8 @@ def _by_name(opcode: str, modifiers: tuple[str, ...]) -> Kind:
     effects = isa.effects(opcode, modifiers)
     if opcode in ("ld", "st"):
         plain = isa.Effect.READ if opcode == "ld" else isa.Effect.WRITE
+        # `.lu` says that the line is not needed again. Of local memory the bytes may then be
+        # dropped, so that a second load would find something else.
         last_use = ("lu",) if "global" in modifiers else ()
         more = ("nc", *last_use) if opcode == "ld" else ("wb",)
         if effects == plain and _is_plain(modifiers, more):

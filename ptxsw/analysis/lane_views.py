@@ -160,7 +160,8 @@ class SplitTid:
         return None
 
     def before(self, term: Term) -> Term:
-        """The term of which this one was made: an equal one, in any case."""
+        """The term that this one was made from, so that a register that holds it can be found. Both
+        are equal."""
         return next((old for old, new in self._memo.items() if new is term), term)
 
 

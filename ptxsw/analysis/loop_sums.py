@@ -47,6 +47,8 @@ class LoopSums:
         self.places: list[LoopAccess] = []
         self.values: dict[int, Term] = {}  # what one of these leaves in its only register
         self._cfg, self._loop = cfg, loop
+        # In reverse postorder every block but the header comes behind its predecessors: the loop
+        # is innermost, so only its own back edges go the other way.
         self._blocks = sorted(loop.blocks, key=lambda number: cfg.rank[number])
         self._machine = SymbolicMachine(module, function, self.terms)
         inside = cfg.indices(self._blocks)
@@ -148,6 +150,7 @@ class LoopSums:
                 state.env.pop(reg, None)
         for reg in written:
             value = state.env.get(reg)
+            # Terms stay sums of few atoms; the rest becomes an atom of this instruction.
             if value is None or not (value.width == 1 or self._is_sum(value)):
                 name = f"{reg.name} at {index}"
                 width = self._machine.width(reg)

@@ -25,7 +25,7 @@ def reciprocal(number: Number) -> Fraction:
     """1 / number. Few kernels need it, and to import fractions takes longer than to read most."""
     from fractions import Fraction
 
-    return Fraction(1) / number
+    return Fraction(1) / number  # a plain `/` of two ints would be a float
 
 
 class Polynomial(Struct, frozen=True, dict=True):

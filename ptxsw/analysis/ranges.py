@@ -219,7 +219,8 @@ class _Path:
         if self.grid.span(excess)[1] <= 0:
             return
         if self.grid.span(excess)[0] > 0:
-            raise Unbounded(MAY_WRAP)
+            raise Unbounded(MAY_WRAP)  # it never holds
+        # Tests compare whole numbers, and must not overflow themselves.
         excess *= lcm(*(factor.denominator for _, factor in excess))
         if self.grid.span(excess)[1] > FARTHEST:
             raise Unbounded("its index may be too large")
@@ -283,6 +284,8 @@ class _Path:
             ratio = quotient(parted[0], line.step)
             if ratio is None:
                 continue
+            # start + step · count as one atom: bounded by the loop's end for all threads, while
+            # separate bounds of start and count would add up to about twice that.
             name = self.terms.atom(f"line {atom.value}", 64, Variance.LANE, (1 << 63) - 1)
             along = line.start + line.step * Polynomial.atom(atom)
             changed = value + ratio * (Polynomial.atom(name) - along)

@@ -31,7 +31,7 @@ class _Block(Struct):
         """For each set of pointers one write of a stretch behind its last barrier; for `ORDER`
         what orders memory and writes nothing."""
         at = bisect_left(self.barriers, stop)
-        start = self.barriers[at - 1] if at else start
+        start = self.barriers[at - 1] if at else start  # behind the last barrier before `stop`
         stores = {}
         for named, places in self.writes.items():
             first = bisect_left(places, start)

@@ -107,6 +107,7 @@ class Warps(Struct, frozen=True, dict=True):
         names = self.places[0]
         places = {n: tuple(at for warp in self.places for at in warp[n]) for n in names}
         fixed = self.sizes
+        # Where rows are of any length, the conclusions have to hold for each warp of a row.
         if self.block is None:
             places["%tid.x"] = tuple(at + trial * LANES for at in places["%tid.x"])
             fixed = {"%ntid.x": LANES * (trial + 1)}

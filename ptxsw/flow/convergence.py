@@ -149,6 +149,7 @@ class _Question:
     def answer(self) -> Divergence | None:
         parting = [n for n in sorted(self._before) if self._comes_again(n) and self._parts(n)]
         meeting = self._meeting() if parting else {}
+        # A call, or a barrier for some, may keep lanes back even on straight code.
         for number in self._before:
             blocker = self._graph.kept_back(number)
             if blocker is not None:

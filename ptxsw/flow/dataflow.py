@@ -44,6 +44,8 @@ def forward(
     """What holds at the start of each reachable block: `start` at that of the first. From what
     holds there `through` tells what each successor gets, and `meet` joins what a block gets over
     several edges; of an edge from where nothing has come yet it is not asked (optimistic)."""
+    # A block without an entry yet is skipped by `meet`: so loops start from what comes in, and
+    # only lose what the way back contradicts.
     entry = {0: start}
     work = dict.fromkeys(cfg.order)
     while work:

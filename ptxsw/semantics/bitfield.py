@@ -36,6 +36,7 @@ def _leading_zeros(g: Algebra[V], a: V, width: int) -> V:
     """Zeros above the highest bit set, as 32 bits: halve the field looked at."""
     zero, count = g.const(0, width), g.const(0, 32)
     none = g.eq(a, zero)
+    # If the upper `step` bits are empty, count them and move the lower ones up.
     step = width // 2
     while step:
         empty = g.eq(g.lshr(a, g.const(width - step, width)), zero)
@@ -203,6 +204,7 @@ def szext(m: Modifiers) -> Meaning:
     def compute(g: Algebra[V], a: V, b: V) -> V:
         most = g.const(32, 32)
         count = g.and_(b, g.const(31, 32)) if wrap else g.ite(g.ult(most, b), most, b)
+        # Signed: up to the top of the register and back, which copies the field's highest bit.
         if not signed:
             return g.and_(a, ones_below(g, count))
         spare = g.sub(most, count)

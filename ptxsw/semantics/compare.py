@@ -125,6 +125,7 @@ _TRUE = {
 def set_(m: Modifiers) -> Meaning:
     """d = all ones (1.0 for floating point) where a compared with b holds, else 0."""
     operator, boolean, ftz = _head(m)
+    # In `set.lt.u32.f32` the first type is that of the result.
     to = m.type("u32", "s32", "f32", "u16", "s16", "f16", "bf16")
     type_ = m.type(*INTEGERS, *BITS, *FLOATS)
     if to.width == 16 and type_.name not in ("f16", "bf16"):

@@ -56,6 +56,7 @@ def cvt(m: Modifiers) -> Meaning:
 
 def _operands(target: Type, source: Type) -> int:
     """How many sources a conversion to or from floating point has."""
+    # `cvt.rn.f16x2.f32 d, a, b` packs two singles; from another packed type there is one source.
     packs = target.name.endswith("x2") and not source.name.endswith("x2")
     if packs and source.name != "f32":
         raise NoForm

@@ -19,6 +19,7 @@ def arithmetic(
     opcode: str, m: Modifiers, count: int, types: tuple[str, ...], flags: tuple[str, ...]
 ) -> Meaning:
     """`count` sources of one type to a result of that type, left to the algebra."""
+    # The full name tells the algebra rounding and flags apart; what is taken off is only checked.
     name = ".".join((opcode, *m.rest))
     for flag in flags:
         m.flag(flag)

@@ -79,7 +79,7 @@ def _table(table: int, inputs: int) -> Table | bool:
     upper, lower = table >> half, table & ones
     if table in (0, (1 << 2 * half) - 1):
         return table != 0
-    if upper == lower:
+    if upper == lower:  # the first operand makes no difference
         return _table(lower, inputs - 1)
     place = 3 - inputs
     if upper == ones ^ lower:  # a ^ lower

@@ -120,7 +120,7 @@ def prmt(m: Modifiers) -> Meaning:
             return bytes_for(c & 3)
         low, high = g.extract(c, 0, 1), g.extract(c, 1, 1)
         return g.ite(
-            high,
+            high,  # two bits of c choose among four
             g.ite(low, bytes_for(3), bytes_for(2)),
             g.ite(low, bytes_for(1), bytes_for(0)),
         )

@@ -45,6 +45,8 @@ class EditMap(Struct, frozen=True, dict=True):
 
 def infer(old: Body, new: Body, more: Iterable[Pair] = ()) -> EditMap:
     """The map that the two texts suggest, and `more` places that somebody knows."""
+    # Alignment maps the second text onto the first, since a place of the first may have several
+    # images and a place of the second has one origin.
     first, second = _skeleton(old), _skeleton(new)
     both = dict(_between_labels([k for k, _ in second], [k for k, _ in first]))
     pairs = list(both.items())

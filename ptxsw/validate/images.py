@@ -34,7 +34,7 @@ class Images:
         the image of the first block."""
         places = self.of(0)
         if places and 0 not in places:
-            return False
+            return False  # a test at entry, say
         self.places[0] = frozenset({0}) | places
         self.stops |= {0}
         return True

@@ -170,6 +170,7 @@ class SharedLayout:
         mask = terms.const(self.permutation.mask, _ADDRESS)
         if not self.permutation.dynamic:
             return mask
+        # The relation that the text has to establish, whichever way it computes its mask.
         size = evaluator.value(Special("%dynamic_smem_size"), _no_register, _ADDRESS)
         starts = [self._low(evaluator.symbol(name)) for name in self.permutation.dynamic]
         low = [terms.extract(t, 0, ROW.bit_length() - 1) for t in (size, *starts)]

@@ -96,6 +96,7 @@ class LowBits:
             low = self._lasting(value)
             if low is not None:
                 bits[reg] = low
+        # A guarded write may not happen: only what the old and the new value agree in is known.
         if instruction.guard is not None:
             bits = self._common(bits, state)
         for reg in defs(instruction):

@@ -31,6 +31,8 @@ def readings(
     none that can be read so. Narrow: what a 64-bit division gives is what the one of the halves
     gives, by zero, too. Usual: a narrow quotient by zero is all ones, and a wide remainder is
     the dividend less its quotient times the divisor, so by zero the dividend."""
+    # PTX leaves the quotient by zero open, so the proof may pick one machine's answer for the first
+    # text, as long as the same is picked on all its paths.
     for read in (_Narrow, _Usual):
         reading = read(terms, prover, given)
         result = _mapped(path, reading.term, terms)

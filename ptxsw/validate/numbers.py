@@ -58,7 +58,9 @@ class Numbers:
         self._own: frozenset[Term] = frozenset()
         self._facts: list[Polynomial] = []
         compared = list(comparisons((c for c in given if c.size <= _MAX_SIZE), terms))
-        for _ in range(2):  # what is at least a number counts where it is known not to be negative
+        # Twice, since an unsigned `a >= 8` bounds `a` as a signed number only once `a` is known not
+        # to be negative, which another condition may say.
+        for _ in range(2):
             for one in compared:
                 if one.a.width == 32:
                     self._bound(one.a, one.b, one.strict, one.signed)

@@ -98,6 +98,8 @@ def _set_first(body: Body, numbers: Numbers) -> bool:
     if not several:
         return True
     cfg = build(body)
+    # A register of the scope that is live where it opens may be read before it is set, and would
+    # then hold what the other copy has left.
     live = liveness(cfg)
     before = 0
     for statement in body.statements:

@@ -264,7 +264,9 @@ class SharedViews:
         """Does every store of the epoch that a path makes before a load of these bytes miss
         them?"""
         accesses = self._of(old, read.epoch)
-        left_out, shown = frozenset(read.stores), 0  # so many of the stores are known to miss
+        # `shown` counts the stores already known to miss: each store is looked at once, though it
+        # stands before many loads.
+        left_out, shown = frozenset(read.stores), 0
         for touch, count in self._candidates(accesses, read):
             if not touch.fresh and not read.stores:
                 continue  # what it gives is told from what memory held before the stores
@@ -320,6 +322,7 @@ class SharedViews:
         near = {
             number
             for trial, address in enumerate(self._tried(place))
+            # Evaluated for sample values, loads that may cover the bytes are found by address.
             for at in range(address - accesses.longest + 1, address + size)
             for number in accesses.by_address.get((trial, at % (1 << place.width)), ())
         }

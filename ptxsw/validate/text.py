@@ -73,6 +73,7 @@ class Text:
             return None
         first, last = self.block(start), self.block(end)
         successors = cfg.blocks[first].successors
+        # A block without an image is run through, so the path may have been in others after it.
         if any(cfg.blocks[number].start not in stops for number in successors):
             return None
         if last != first and last not in successors:

@@ -77,6 +77,7 @@ class WaitingLanes:
         gathered = self._find()
         if gathered is None:
             return False
+        # Predicates that both texts have are related already.
         live = self._new.live(pair[1]) - self._old.live(pair[0])
         truths = self._truths.setdefault(pair, {})
         less = False

@@ -213,6 +213,7 @@ class WarpView:
             raise GiveUp("the mask of a shuffle is not the mask of the active lanes")
         value = terms.atom(f"shuffled at {index}", 32, Variance.LANE)
         self._taken.add(value)
+        # Without a known set of lanes, nothing is known of what comes: the unknown stays.
         if path.mask is None or self._lane_waits:
             return dest, value
         for place in places:
@@ -226,6 +227,8 @@ class WarpView:
             sure = terms.and_(self.whole(path.mask), place.exists(terms))
             for test in sorted(other.tests, key=lambda t: t.id):
                 sure = terms.and_(sure, test)
+            # What the other lane's `%tid.x` is told by holds if rows do not wrap inside the warp;
+            # then the lane's number is also the low bits of its own `%tid.x`.
             if other.in_row:
                 rows = neighbours(terms)
                 sure = terms.and_(sure, rows)

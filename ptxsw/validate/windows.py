@@ -40,6 +40,7 @@ class Windows:
 
     def shows(self, address: Term, space: str) -> None:
         """The first kernel uses a number as an address in a space."""
+        # Only global addresses: those of the windows are other numbers in their own space.
         items = split(address)[1]
         if space == "global" and items:
             self._shown.setdefault(items, space)
