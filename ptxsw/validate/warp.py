@@ -42,6 +42,7 @@ from ptxsw.validate.path import Path
 from ptxsw.validate.shared_views import Read
 
 _MAX_SIZE = 200  # nodes of a condition
+_SHUFFLED = 32  # bits
 
 _DIRECTIONS: Mapping[str, tuple[int, int]] = {"down": (1, 31), "up": (-1, 0)}
 """Of each mode the sign of the distance, and the clamp that lets all 32 lanes take part."""
@@ -194,6 +195,8 @@ class WarpView:
 
     def _learn(self, path: Path, mask: Term | None, less: Term, more: Term) -> None:
         """From one condition follows another, in each lane of a mask."""
+        if less.width != 1 or more.width != 1:
+            raise GiveUp("a vote asks for no predicate")
         path.conditions = assumed(
             path.conditions, self._terms.or_(self._terms.not_(less), more), self._terms
         )
@@ -211,7 +214,9 @@ class WarpView:
         dest, register, places = source(terms, instruction, path.get)
         if not self._names(path, instruction.operands[4], index):
             raise GiveUp("the mask of a shuffle is not the mask of the active lanes")
-        value = terms.atom(f"shuffled at {index}", 32, Variance.LANE)
+        if path.get(register).width != _SHUFFLED:
+            raise GiveUp(f"{instruction.name} is not followed")
+        value = terms.atom(f"shuffled at {index}", _SHUFFLED, Variance.LANE)
         self._taken.add(value)
         # Without a known set of lanes, nothing is known of what comes: the unknown stays.
         if path.mask is None or self._lane_waits:

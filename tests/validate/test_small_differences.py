@@ -214,3 +214,17 @@ def test_events_are_the_same(before: str, after: str) -> None:
 @pytest.mark.parametrize(("before", "after"), SHAPES)
 def test_calls_tables_and_meetings_are_the_same(before: str, after: str) -> None:
     assert refused(before + KEEP, after + KEEP)
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        (f"@%r2 {KEEP}", "a guard is no predicate"),
+        ("activemask.b32 %r9; shfl.sync.down.b32 %r8, %rd6, 1, 31, %r9;", "is not followed"),
+        ("activemask.b32 %r9; vote.sync.any.pred %p8, %r2, %r9;", "asks for no predicate"),
+        ("ld.param.u64 %r8, [a];", "a load has a narrower register than element"),
+    ],
+)
+def test_ill_typed_texts_are_refused(after: str, reason: str) -> None:
+    """ptxas takes none of them, but somebody may ask whether they are equal to another one."""
+    assert reason in str(judged(f"{LOAD}\n{KEEP}", f"{LOAD}\n{after}\n{KEEP}"))
