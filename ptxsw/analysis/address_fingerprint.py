@@ -68,8 +68,8 @@ class Fingerprints:
         name = str(term.value) if term.kind == "atom" else ""
         if name in self._sides:
             return self._sides[name], self._sides[name]
-        # Sizes of the grid are numbered by name: `ranges` makes atoms of its own for them, whose
-        # ids differ from those of the trace.
+        # Sizes of the grid are numbered by name, not by id: `ranges` writes them by itself, and its
+        # atom need not be the one of the trace.
         sized = name.startswith(("%ntid.", "%nctaid."))
         exponent = int.from_bytes(name.encode(), "big") if sized else term.id + 1
         number = pow(_ROOT, exponent, _PRIME)

@@ -56,7 +56,7 @@ def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
             for source, _ in cfg.loops[header].exits
         ):
             continue
-        # Blocks that both sides reach before the join belong to neither.
+        # Blocks that both sides reach before the join belong to neither arm.
         one, other = (
             frozenset(cfg.reached_from([successor], {join})) for successor in block.successors
         )

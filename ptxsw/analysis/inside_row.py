@@ -54,7 +54,7 @@ def inside_row(
     tried = _Equations(terms, other)
     steps: list[tuple[Reg, int]] = []
     moved = other(source)
-    # `walk` gives arguments first: reversed, a quotient comes before the parts it is made of.
+    # `walk` yields arguments first. In reverse, a quotient comes before those it is made of.
     outer_first = [node for node in walk(source) if is_digit(node)][::-1]
     for digit in outer_first[:_LOOKED_AT]:
         there = tried(other(digit))

@@ -74,7 +74,7 @@ def _until_equal(path: Path, count: Term, a: Term, b: Term) -> Polynomial:
     distance = terms.neg(first) if step > 0 else first
     width = distance.width
     exact = terms.urem(distance, terms.const(abs(step), width))
-    # Else it would step over 0, or start behind it, and go round through 2^32 values.
+    # Otherwise it would step over 0, or start beyond it, and wrap through all values of its type.
     for claim in (
         terms.slt(terms.const(0, width), distance),
         terms.eq(exact, terms.const(0, width)),

@@ -124,7 +124,7 @@ def place(affine: Affine, access: Access) -> Place | None:
         polynomial = _split(affine.polynomial(variant.address))
         stride = 0
         for monomial, coefficient in polynomial.items():
-            # tid.x · n: the stride is no number.
+            # In a product such as tid.x · n the stride is not a constant.
             grown = sum(_growth(affine, term) for term in monomial)
             if grown and len(monomial) > 1:
                 return None

@@ -68,7 +68,7 @@ def _may_be_set(term: Term, rows: Collection[str]) -> int:
             continue
         low = factor & -factor
         bits = ones(item) * low
-        # Times 12, say, carries may set any bit above the lowest one.
+        # Multiplied by 12, for example, a carry may set any bit above the lowest one.
         if factor != low:
             bits = -(bits & -bits)
         total = _sum_bits(total, bits % ROW)
@@ -77,7 +77,7 @@ def _may_be_set(term: Term, rows: Collection[str]) -> int:
 
 def _sum_bits(a: int, b: int) -> int:
     """The bits that may be set in a sum of numbers whose bits may be set as in `a` and `b`."""
-    # Where both may have a bit, a carry begins: from the lowest such bit on all may be set.
+    # Where both may have a bit, a carry may begin: from the lowest such bit on, any may be set.
     both = a & b
     if not both:
         return a | b

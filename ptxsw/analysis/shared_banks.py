@@ -273,8 +273,8 @@ class _Scene:
             if spread.within and self._end is not None:
                 moved = (tuple([at for at in one if self._exists(at)]) for one in moved)
             addresses = [one for one in moved if one]
-            # Compared as they lie, without a permutation: if pointers and widths change how often
-            # the banks are asked, the access counts as unknown.
+            # Counted without a permutation. If run-time values such as array widths change the
+            # number of wavefronts, the access counts as unknown.
             if len(spread.trials) > 1:
                 counted.add(tuple(wavefronts(a, size) for a in addresses))
             first = first or addresses

@@ -61,7 +61,7 @@ def _each_iteration(
             instruction = cfg.instructions[index]
             if wanted.isdisjoint(defs(instruction)):
                 continue
-            # The exit may stand in the middle: in the last iteration only what is before it runs.
+            # The exit may be in the middle: the last iteration runs only what stands before it.
             before = cfg.dominates(number, leave)
             always = before or (
                 cfg.dominates(leave, number)

@@ -57,8 +57,7 @@ def in_two_ways(
         branch = builder.instructions[place.before]
         lines.append(text[branch.start : branch.end])
     lines += [copy + line_end(text), "}"]
-    # Behind an unguarded branch nothing is reached; else control that leaves the changed copy at
-    # its end must not fall into the old one.
+    # Unless it ends with an unguarded branch, the changed copy would fall through into the old one.
     last = builder.instructions[place.end]
     if last.opcode != "bra" or last.guard is not None:
         lines.append(f"bra.uni {done};")

@@ -55,7 +55,7 @@ def _loop(builder: Builder, text: str, test: PointerTest) -> Edit | None:
     else:
         builder.before(test.before, *lines)
         builder.replace(test.at)
-    # Modulo 2^32: the end may lie behind a multiple of 4 GiB, and equality does not mind.
+    # The sum may wrap modulo 2^32. That does no harm, since it is only compared for equality.
     ahead = [
         f"cvt.u32.u64 {start}, {test.pointer};",
         f"add.s32 {stop}, {start}, {test.distance};",

@@ -115,7 +115,7 @@ class Uniform(Struct, dict=True):
         """In place of the branch by which lanes leave the loop."""
         predicate = self._in[loop.header]
         assert branch.guard is not None, branch
-        # The guard says which lanes branch; wanted are those that stay in the loop.
+        # The guard selects the lanes that branch; wanted are those that stay in the loop.
         if branch.guard.negated == loop.stays:
             stay = self.names.new("stay", "pred")
             yield _taken(stay, branch.guard, loop.stays)

@@ -110,8 +110,7 @@ def _value(instruction: Instruction, state: State, parameters: frozenset[str], s
 
 
 def _sum(sources: list[Points], *, minus: bool) -> Points:
-    # In a sum of two parameters one is the offset. Nothing is said of differences: a pointer less
-    # a pointer is a number, a pointer less a number is none.
+    # In a sum of two parameters one is the offset. Differences of two pointers are not followed.
     a, b = sources[0], sources[1]
     if b is Points.NUMBER:
         return a

@@ -110,8 +110,9 @@ class Addresses:
         before = self._cost.of(bases.moved, kept=kept)
         given = frozenset(read)
         left = self._cost.of(bases.moved, given, kept)
-        # Start with a pointer for each and drop those that save no more than their own increment.
-        # Adding one by one would miss addresses that share a product: it goes only with the last.
+        # Start with a pointer for each, then drop those that save no more than their own increment.
+        # Adding them one by one would miss two addresses that share a product: the product is
+        # saved only if both become pointers.
         for at in sorted(read, reverse=True):
             more = self._cost.of(bases.moved, given - {at}, kept)
             if more - left <= _INCREMENT:
@@ -159,8 +160,8 @@ class Addresses:
         first = members[0]
         parts = self._counting.parts(first.base)
         if split(first.index.stays)[1]:
-            # Signed even where the index is not: the test allows -MORE to MORE - 1 here, and only
-            # the whole index has to be positive.
+            # Sign-extended even in an unsigned index: the test allows this part to be negative, as
+            # long as the whole index is not.
             more = Extended(self._counting.sum(first.index.stays), "s")
             parts.append(AddressPart(first.scale, (more,)))
         return Base(

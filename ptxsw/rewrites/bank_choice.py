@@ -35,7 +35,8 @@ SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 
 _WORD = 4  # bytes
 _SHIFTS = 6  # of each granule, from the first that reads above the row
-# Counted in what ptxas makes, always the most seen: auto must not take what might not pay.
+# Counted in code that ptxas generates, always the highest count seen: mode auto must not make a
+# change that might not pay.
 _ENTRY = 4  # instructions that ask once whether dynamic memory has whole rows; 2 for each array
 _PREDICATED = 12  # instructions of a block that ptxas may execute under a predicate
 _BRANCHES = 4  # instructions that enter and leave a block, where it does so no more
@@ -100,8 +101,8 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     known = dict[int, float]()
     before = _total(scene.before, stays, inf, known)
     shares = _shares(scene.before, stays, known)
-    # One winner for each granule and number of shifts, since these decide how many instructions
-    # an access takes more: wavefronts can be compared among equals only.
+    # One winner for each granule and number of shifts. These decide how many instructions an access
+    # costs in addition, so wavefronts alone compare only permutations that agree in both.
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
     for permutation in family(scene):
         banks, counted = Banks(permutation.bank_of()), dict[int, float]()
@@ -306,7 +307,7 @@ def _short(cfg: Cfg, number: int) -> bool:
     """May ptxas have put a predicate on every instruction of a block, in place of a branch?"""
     block = cfg.blocks[number]
     before = cfg.predecessors[number]
-    # Such an arm of an `if` may grow past the length up to which ptxas predicates it, and then
-    # costs the branches besides.
+    # Such an arm of an `if` may grow beyond the length up to which ptxas predicates it. Then it
+    # also costs its branches.
     under = len(before) == 1 and len(cfg.blocks[before[0]].successors) == 2
     return under and block.end - block.start <= _PREDICATED

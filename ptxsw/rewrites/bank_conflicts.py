@@ -50,7 +50,7 @@ from ptxsw.rewrites.bank_choice import (
 )
 from ptxsw.rewrites.base import Kernel, Outcome
 
-# Their results could depend on where an array lies: that changes, since arrays get whole rows.
+# Their results could depend on where an array lies, which changes when arrays get whole rows.
 _COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
 _STATIC = 48 * 1024  # bytes of arrays that a kernel may declare
@@ -197,8 +197,8 @@ def _escape(
     names = {(a.name, a.scope) for a in arrays}
     if instruction.opcode in SIMPLE:
         values = [o for o in instruction.operands if not isinstance(o, Mem)]
-        # `ld` and `atom` begin with their destination. `_holds` skips destinations: disguised as
-        # a `mov` with an empty one, the instruction shows it the stored values alone.
+        # The first operand of `ld` and `atom` is their destination. `_holds` skips destinations,
+        # so the stored values are handed to it as the sources of a `mov` without a destination.
         stored = values if instruction.opcode in ("st", "red") else values[1:]
         plain = instruction._replace(opcode="mov", modifiers=("b32",), operands=(None, *stored))  # type: ignore[arg-type]
         return "stores a shared address" if _holds(plain, set(tainted), names) else None

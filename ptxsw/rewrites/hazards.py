@@ -13,8 +13,8 @@ _PLAIN = frozenset({"weak", "ca", "cg", "cs", "nc", "v2", "v4"}) | SPACES
 def hazard(instruction: Instruction, followed: bool) -> str | None:
     """Why nothing may be carried past an instruction; `followed`: the trace has its address."""
     reason = _by_name(instruction.opcode, instruction.modifiers)
-    # Whoever carries a value compares its address with every followed access. Only what the trace
-    # could not follow has to be taken for an access to anything.
+    # The caller compares addresses with every followed access itself. Only an access that the trace
+    # could not follow has to be taken for one to any address.
     return None if followed and reason == _ANYTHING else reason
 
 

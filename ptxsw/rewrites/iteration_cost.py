@@ -81,9 +81,9 @@ class IterationCost:
     def _needed(
         self, moved: frozenset[int], given: frozenset[int], kept: frozenset[str]
     ) -> set[int]:
-        # Dead code elimination as ptxas does it: accesses and branches are needed, and so is what
-        # they read. Which of several writers reaches a reader does not matter here: counting all
-        # errs alike before and after the change.
+        # Dead code elimination as ptxas does it: accesses and branches are needed, and so is
+        # everything they read. All writers of a register count, whichever reaches the reader: that
+        # overestimates the loop before and after the change alike.
         work = [at for at in self._code if at not in self._computes]
         alive = self._live_out | {reg for reg in self._writers if reg.name in kept}
         work += [at for reg in alive for at in self._writers.get(reg, ())]

@@ -40,9 +40,9 @@ class LoadElimination:
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes, refusals, and the choice between schemes and forms."""
-        # Three searches may speak of one load, but it is reported once. A value kept over stores
-        # wins over the plan, and the plan over a join. A refusal gives way to whoever serves the
-        # load; among refusals those of joins come first, then those over stores.
+        # Three searches may have a result for one load, but it is reported once. A value kept over
+        # stores wins over the plan, and the plan over a join. A change always wins over a refusal;
+        # of several refusals that of a join comes first, then that of a value kept over stores.
         options, kept = kernel.options, list[Change | Refusal]()
         alone = (options.scheme, options.form) != ("auto", "auto")
         meeting = [] if alone else same_bytes(kernel.trace)

@@ -139,8 +139,8 @@ class Counting:
     def _ends_iterations(self, number: int) -> bool:
         """Does each iteration come to the end of a block, and go straight back to the header
         then?"""
-        # Nothing may be computed between: the condition speaks of registers as the next iteration
-        # begins.
+        # Nothing may be computed in between: the condition is then also one about the registers as
+        # the next iteration begins.
         cfg, header = self._cfg, self._loop.header
         if not all(cfg.dominates(number, latch) for latch in self._loop.latches):
             return False
@@ -172,7 +172,7 @@ class Counting:
         if not step or abs(step) & (abs(step) - 1):
             raise UncountedLoop("the step of the loop counter is not a power of two")
         terms = self._terms
-        # The loop asks at the end of an iteration; one step earlier is what it begins with.
+        # The loop compares at the end of an iteration; one step less is the value at its beginning.
         now = terms.sub(difference, terms.const(step, 32))
         left = terms.neg(now) if step > 0 else now
         size = abs(step)
@@ -188,9 +188,9 @@ class Counting:
         grows, falls = self._sums.step(a), self._sums.step(b)
         if grows is None or falls is None:
             raise UncountedLoop(_UNKNOWN)
-        # `a` and `b` are compared at the end of an iteration; `now` is the one that changes as
-        # the iteration begins. The tests ask that it starts on the right side of its end, and that
-        # there is room for one more step: so it cannot wrap past the end and go round forever.
+        # `a` and `b` are compared at the end of an iteration; `now` is the value of the changing
+        # one at its beginning. The tests make sure that it starts on the right side of its end and
+        # that one more step fits the type, so that it cannot wrap past its end.
         if signed_number(falls) == 0:
             now, step = terms.sub(a, grows), grows
             left = terms.sub(b, now)

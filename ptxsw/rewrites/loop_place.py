@@ -38,8 +38,8 @@ def loop_place(cfg: Cfg, loop: Loop) -> LoopPlace | str:
 def obstacle_to_loop_copy(kernel: Kernel, place: LoopPlace) -> str | None:
     """Why a loop may not stand twice, with threads that go either way; None where it may."""
     instructions = kernel.trace.cfg.instructions
-    # Threads of one warp may take different copies: `activemask` anywhere behind could then
-    # report other lanes than before, and a barrier would be reached by a part of the threads.
+    # Threads of one warp may take different copies. Any later `activemask` could then report other
+    # lanes than before, and a barrier in the loop would be reached by only some of the threads.
     if any(map(asks_convergence, instructions)):
         return "it would need a branch, and the kernel asks which lanes are active"
     body = instructions[place.start : place.end + 1]

@@ -126,7 +126,7 @@ class LoopRanges:
         at = wrapped(constant, 64)
         if abs(at) > _LARGEST:
             raise UncountedLoop("an offset is too large")
-        # The last byte of the store meets the first of the other access, or the other way round.
+        # From "the last byte of the store is the first of the other access" to the reverse.
         return _Meeting(distance, self._approach(grown), 1 - store.bytes - at, one.bytes - 1 - at)
 
     def _approach(self, grown: Term) -> _Approach:
@@ -150,9 +150,9 @@ class LoopRanges:
 
     def _tests(self, pair: _Meeting) -> Iterator[Condition]:
         """That a distance stays out of a range until the loop ends."""
-        # The distance is a place on a circle of 2^64 bytes. If it grows, it is measured backwards
-        # from the end of the forbidden interval: so it always approaches from behind, and one
-        # unsigned comparison of how far it may still go is exact (docs/soundness.md).
+        # The distance is a point on a circle of 2^64 bytes, and must stay out of an interval. If it
+        # grows, it is measured from the interval's other end, with its sign changed. So it always
+        # falls towards the interval, and one unsigned comparison is exact (docs/soundness.md).
         terms, times = self._sums.terms, pair.approach.times
         far = terms.sub(terms.const(pair.high, 64), pair.distance)
         if times <= 0:

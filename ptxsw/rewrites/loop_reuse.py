@@ -41,8 +41,8 @@ class LoopReuse(LoopStreams):
         """What can stay in registers, and why other reuse is left alone."""
         if not self.accesses or len(self.accesses) > _MOST_ACCESSES:
             return
-        # Exact sums and proofs are expensive: without a reader of the reasons they are skipped
-        # where fingerprints already show that no two accesses meet.
+        # Exact sums and proofs are expensive. If nobody reads the reasons, they are skipped where
+        # fingerprints already show that no two accesses meet.
         if not self.kernel.explains and (not self.meeting or self._obstacle() is not None):
             return
         # Stores first: a load of the same address is served by the register of the store.
@@ -112,7 +112,7 @@ class LoopReuse(LoopStreams):
         for at, load in enumerate(streams):
             if load.access.kind != "load":
                 continue
-            # Where this load goes in the next iteration, `before` goes in this one.
+            # `ahead`: accesses that go in this iteration where the load goes in the next one.
             here = by_place[load.shape, load.place]
             ahead = by_place.get((load.shape, load.place + load.growth), ())
             earlier = _latest([o for when, o in here if when < at and self._fits(o, load)])
@@ -204,8 +204,9 @@ class LoopReuse(LoopStreams):
         for stream in members:
             self.reasons.pop(stream.index, None)
         order = [s.index for s in self._in_order() if s.index in own]
-        # A load that comes first reads what memory held before the loop, so that has to be loaded
-        # in front. The load's address is computed there, the last store's where the loop is left.
+        # If a load comes first, it reads what memory held before the loop, so the register has to
+        # be loaded in front of the loop: from that load's address, which is computed again there.
+        # The store behind the loop uses the operand of the last store.
         loaded = bool(loads) and order[0] == loads[0].index
         computed = last.computed
         if loaded and loads[0].computed != last.computed:

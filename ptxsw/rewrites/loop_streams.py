@@ -243,8 +243,7 @@ class LoopStreams:
         the iteration up to another."""
         if "nc" in one.access.instruction.modifiers:
             return None
-        # A store in a block that is passed sometimes counts as if it were always made: its rank
-        # says between which blocks it stands.
+        # A store in a block that only some iterations run counts as if all ran it.
         for store in self.stores:
             when = self._when(store.index)
             early = behind is not None and when <= self._when(behind.index)
@@ -261,8 +260,8 @@ class LoopStreams:
         other = self._place(store)
         if other is not None and one.access.space == store.space:
             place, growth = other
-            # A register that stands for one address all the time must survive the stores of all
-            # iterations. Of a store that moves, only this iteration's is compared here.
+            # A register that stands for one address during the whole loop must survive the stores
+            # of all iterations. If the store moves, comparing one iteration is not enough.
             moves = one.stays and growth.items
             if not moves and self._misses(one, store, one.place - place):
                 return True
@@ -306,7 +305,7 @@ class LoopStreams:
 
 def _distance(difference: Polynomial, width: int) -> int | None:
     """A difference of two addresses in bytes, where it is one number."""
-    # Polynomials are exact, addresses modulo 2^width: a multiple of that is nothing.
+    # Polynomials are exact, but addresses count modulo 2^width, where multiples of that vanish.
     left = [(m, c) for m, c in difference if c % (1 << width)]
     if any(m for m, _ in left):
         return None

@@ -145,8 +145,8 @@ def _pairs(kernel: Kernel, narrow: set[int]) -> Iterator[tuple[int, int]]:
                 elif instruction.opcode != cfg.instructions[other].opcode:
                     pair = (index, other) if instruction.opcode == "rem" else (other, index)
                     yield pair
-            # Behind the entry of this instruction itself: `div.u64 %rd1, %rd1, %rd2` changes an
-            # operand, and a remainder further on is one of another dividend.
+            # After this instruction itself has been entered, since `div.u64 %rd1, %rd1, %rd2`
+            # overwrites its own dividend: a later `rem` of %rd1 has another one.
             for stale in [key for key in open_ if not written.isdisjoint(key)]:
                 del open_[stale]
 

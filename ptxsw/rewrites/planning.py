@@ -72,11 +72,11 @@ def decide(
     ways = _variants(options, arch, policy)
     if not uniform:
         ways = [way for way in ways if way[1] != UNIFORM]
-    # Without an order or a measurement a plan has to show that it pays.
+    # Unless the user forced it or `tune` measured it, a plan has to show that it pays.
     weighed = not (policy.force or policy.tuned)
     scale = None if policy.tuned or (policy.force and len(ways) < 2) else of_arch(arch)
     load_groups = find(trace, options.max_delta, judge.budget)
-    # Copies are always made: they need no other lane, and whatever else fails, they remain.
+    # Copies are always made: they need no other lane, and remain if nothing else is possible.
     copies = _draft(trace, judge, options, "keep", load_groups)
     if options.scheme == "keep" and not ways:
         return _of_one(copies, Choice((), ASKED, None, _COPIES_ONLY))

@@ -136,7 +136,7 @@ class PointerTests:
             return None
         last = wrapped(end.value - more, 32)
         distance = (last - first if step > 0 else first - last) % (1 << 32)
-        # Else the counter would step over its end, and go round.
+        # Otherwise the counter would step over its end.
         if distance % abs(step) or not self._is_free():
             return None
         return _Counter(register, last, step, distance // abs(step) + 1)
@@ -163,7 +163,8 @@ class PointerTests:
 
     def _is_free(self) -> bool:
         """Does an iteration need the counter for the comparison only?"""
-        # Then more than the comparison falls away with it: the counter's own sum, too.
+        # If so, removing the comparison also makes the counter's own sum dead: the cost falls by
+        # more than one instruction.
         without = self._cost.of(given=frozenset({self._at}))
         return without + 1 < self._cost.of()
 

@@ -275,8 +275,7 @@ class _Finder:
                 own = isinstance(sizes.of(load), str)
                 which = "the load" if own else "the store"
                 return f"{named} may write these bytes (of {which}: {pairs})"
-            # A test compares pointers, and between ranges on one pointer there is nothing to
-            # compare.
+            # A test compares two pointers. For ranges on the same pointer there are not two.
             if any(a.base is b.base for a, b in pairs):
                 return f"{named} may write these bytes"
         return None

@@ -68,8 +68,8 @@ class ScalarReplacement:
         if kernel.trace.statistics.timed_out:
             return
         # First without a test, then with one at entry for the whole grid, last with one before
-        # each loop. A later kind is taken only if it serves more accesses, since it costs more:
-        # the kernel or the loop twice, and with the last one a branch by which threads part.
+        # each loop. A later kind is taken only if it serves more accesses, since it costs more: the
+        # kernel or the loop exists twice, and the last kind adds a branch that may diverge.
         details, refusals = _in_loops(kernel)
         if refusals and self._may_test(kernel):
             details, refusals = _tested(kernel, details, refusals)

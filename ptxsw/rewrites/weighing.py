@@ -89,7 +89,7 @@ class Scales:
                 return Weighed(base, dict.fromkeys(rest, str(error)), decision)
             except (NotCounted, UnknownTarget) as error:
                 reason = str(error)
-        # Each text holds the rewrites of those before it: one that is not sure spoils the rest.
+        # Each text contains the rewrites of all earlier ones, so all of them have to be sure.
         kept = max(n for n in rest if n == base or all(texts[m].sure for m in range(base, n + 1)))
         said = f"by the rewrites' own counts; their cost in registers is not known: {reason}"
         why = f"its cost in registers is not known: {reason}"

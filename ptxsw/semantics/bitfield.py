@@ -77,7 +77,7 @@ def bfind(m: Modifiers) -> Meaning:
     width = type_.width
 
     def compute(g: Algebra[V], a: V) -> V:
-        # Of a negative number the highest zero is wanted: of its complement the highest one.
+        # In a negative number the highest 0 counts, which is the highest 1 of its complement.
         if type_.signed:
             a = g.ite(g.slt(a, g.const(0, width)), g.not_(a), a)
         zeros = _leading_zeros(g, a, width)

@@ -51,8 +51,8 @@ class Ahead:
             while not self._reached(path, touch, closely=closely):
                 steps += 1
                 at_end = path.position >= len(runner.cfg.instructions)
-                # A thread that waits or ends before the access never makes it: if it made the
-                # access now, that could fault.
+                # A thread that may wait or end first is not certain to make the access, so making
+                # it now could fault.
                 stays = any(not passes(event.instruction) for event in path.events)
                 if path.end is not None or stays or at_end:
                     return False

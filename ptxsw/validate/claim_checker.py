@@ -66,8 +66,8 @@ class ClaimChecker:
     def assume(self, cut: Cut, told: dict[Reg, Term], live: frozenset[Reg]) -> None:
         """Use the claims that apply at a cut. `told` gets the values of registers that are not live
         in the first text."""
-        # Claims about memory first: the loads in others' code must read behind the stores that
-        # the second text has put off.
+        # Claims about memory first: loads in the code of other claims must see the stores that the
+        # second text has deferred.
         for claim in sorted(self.at(cut.old_position), key=lambda c: not c.claim.about_memory):
             self._assume(cut, claim, told, live)
 

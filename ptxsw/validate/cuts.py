@@ -65,7 +65,7 @@ class Registers(Struct, dict=True):
             if writer is None:
                 self.values[top] = self._unknown(top) if told is None else told
                 continue
-            # A stack of our own: chains of equations are longer than Python's.
+            # An explicit stack: chains of equations are longer than Python's stack is deep.
             instruction = self.runner.cfg.instructions[writer]
             missing = [r for r in uses(instruction) if r not in self.values]
             if missing and self._evaluated < _MAX_EQUATIONS:

@@ -156,8 +156,8 @@ class Evaluator:
             return self._converted(instruction, get)
         if instruction.opcode == "isspacep":
             return self._located(instruction, get)
-        # By identity, since hashing an instruction takes longer than what is looked up. The form
-        # holds its instruction, and the comparison guards against a reused number.
+        # By identity, since hashing an instruction is slow. The comparison below guards against an
+        # identity that was reused for another instruction.
         form = self._forms.get(id(instruction))
         if form is None or form.instruction is not instruction:
             form = self._forms[id(instruction)] = self._form_of(instruction)
