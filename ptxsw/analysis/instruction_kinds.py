@@ -53,6 +53,10 @@ def kind(instruction: Instruction) -> Kind:
     told = _by_name(instruction.opcode, instruction.modifiers)
     # An instruction that computes but writes nothing is there for an effect that is not known.
     if told is Kind.COMPUTE:
+        operands = instruction.operands
+        simple = _SIMPLE.issuperset(map(type, operands)) and operands and type(operands[0]) is Reg
+        if simple and isa.destinations(instruction):  # nearly always
+            return told
         return Kind.EVENT if _unstable(instruction) or not defs(instruction) else told
     if told is Kind.LOAD or told is Kind.STORE:
         return told if _is_access(instruction) else Kind.EVENT

@@ -123,8 +123,9 @@ def _directives(module: Module, function: Function) -> list[str]:
 def _masked(module: Module, function: Function) -> list[object]:
     """All instructions of a body in which pragmas say that some bytes of the load behind them are
     not used, and so may be anything, or lie where nothing can be read; nothing of other bodies."""
+    if not any(_USED_BYTES in text for text in _directives(module, function)):
+        return []
     told: list[object] = []
-    masks = 0
     for statement in function.body.statements:
         if isinstance(statement, Instruction):
             told.append((statement.opcode, statement.modifiers, statement.operands))
@@ -132,8 +133,7 @@ def _masked(module: Module, function: Function) -> list[object]:
             text = module.source.slice(statement.span)
             if _USED_BYTES in text:
                 told.append(text)
-                masks += 1
-    return told if masks else []
+    return told
 
 
 def _same_directives(old: list[str], new: list[str]) -> bool:
