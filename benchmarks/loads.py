@@ -26,7 +26,7 @@ KINDS = ("rows", "stores", "blocks")
 BUDGET_EXPONENT = 1.1
 ROW = 5
 
-_HEAD = """.version 8.0
+HEAD = """.version 8.0
 .target sm_80
 .address_size 64
 .visible .entry k(.param .u64 u, .param .u64 v, .param .u32 n)
@@ -64,7 +64,7 @@ def kernel(loads: int, kind: str) -> str:
             lines.append(f"\tst.global.f32 [%rd5+{4 * row}], %f1;")
         if kind == "blocks":
             lines.append(f"SKIP{row}:")
-    return _HEAD + "\n".join(lines) + "\n\tst.global.f32 [%rd5], %f1;\n\tret;\n}\n"
+    return HEAD + "\n".join(lines) + "\n\tst.global.f32 [%rd5], %f1;\n\tret;\n}\n"
 
 
 def seconds(loads: int, kind: str, scheme: str = "paper") -> tuple[float, int]:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from ptxsw.claim import Claim
+from ptxsw.excerpt import Excerpts
+from ptxsw.parser import parse
+from ptxsw.passes import Passes
 from ptxsw.pipeline import Options, Result, optimize
+from ptxsw.validate import Outcome, Proved, validate
 from tests.heads import head
 
 KERNEL = (
@@ -56,3 +62,22 @@ def new_lines(before: str, result: Result) -> list[str]:
 def reasons(result: Result) -> list[str]:
     """Why what stays was left alone."""
     return [r.reason for each in result.report.kernels for r in each.refusals or ()]
+
+
+def claims_of(rewrite: str, text: str) -> list[Claim]:
+    """What a rewrite alone claims of its own registers, in the only kernel of a text."""
+    module = parse(text)
+    passes = Passes(Options(mode="force", rewrites=(rewrite,)), "sm_80")
+    (attempt,) = passes.run(Excerpts(module).of(module.kernels[0])).attempts
+    return [claim for change in attempt.changes for claim in change.claims]
+
+
+def outcome(before: str, after: str, claims: Sequence[Claim] = ()) -> Outcome:
+    """What `validate` says of the first kernels of two texts, whatever wrote them."""
+    old, new = parse(before), parse(after)
+    return validate((old, old.kernels[0]), (new, new.kernels[0]), claims=claims)
+
+
+def is_proved(before: str, after: str, claims: Sequence[Claim] = ()) -> bool:
+    """Are the first kernels of two texts proved equal?"""
+    return isinstance(outcome(before, after, claims), Proved)

@@ -6,16 +6,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from ptxsw.claim import Claim
-from ptxsw.excerpt import Excerpts
 from ptxsw.flow.cfg import build
 from ptxsw.parser import parse
-from ptxsw.passes import Passes
-from ptxsw.pipeline import Options
 from ptxsw.rewrites.pointer_test import ending_comparison
 from ptxsw.simt import RunError, launch
-from ptxsw.validate import Proved, validate
-from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
+from tests.rewrites.pair import claims_of, is_proved, kernel, new_lines, reasons, rewritten
 
 STRENGTH = "strength-reduction"
 NO_INDEX = "no index is extended or multiplied in the loop: its addresses are pointers already"
@@ -227,20 +222,6 @@ MUTANTS = {
 }
 
 
-def claims_of(text: str) -> list[Claim]:
-    """What the rewrite claims."""
-    module = parse(text)
-    passes = Passes(Options("force", rewrites=(STRENGTH,)), "sm_80")
-    (made,) = passes.run(Excerpts(module).of(module.kernels[0])).attempts
-    return [claim for change in made.changes for claim in change.claims]
-
-
-def proved(text: str, new: str, claims: list[Claim]) -> bool:
-    old, other = parse(text), parse(new)
-    outcome = validate((old, old.kernels[0]), (other, other.kernels[0]), claims=claims)
-    return isinstance(outcome, Proved)
-
-
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mutants(name: str) -> None:
     """Found by the check, given the same claims, and by running."""
@@ -248,34 +229,34 @@ def test_mutants(name: str) -> None:
     right, wrong = MUTANTS[name]
     mutant = new.replace(right, wrong)
     assert mutant != new
-    claims = claims_of(UP)
-    assert proved(UP, new, claims)
-    assert not proved(UP, mutant, claims)
+    claims = claims_of(STRENGTH, UP)
+    assert is_proved(UP, new, claims)
+    assert not is_proved(UP, mutant, claims)
     assert ran(mutant) != ran(UP)
 
 
 def test_claims_that_are_not_kept_prove_nothing() -> None:
     """A counter that is not on its way to its end: true as the loop begins, and not later."""
     new = rewritten(STRENGTH, UP).text
-    in_step, stops = claims_of(UP)
+    in_step, stops = claims_of(STRENGTH, UP)
     assert in_step.relation == "true"
     for wrong in (
         in_step.code.replace("left, 98;", "left, 96;"),
         in_step.code.replace("rest, %sw_claim_left, 1;", "rest, %sw_claim_left, 3;"),
     ):
         assert wrong != in_step.code
-        assert not proved(UP, new, [replace(in_step, code=wrong), stops])
-    assert not proved(UP, new, [stops])
+        assert not is_proved(UP, new, [replace(in_step, code=wrong), stops])
+    assert not is_proved(UP, new, [stops])
 
 
 def test_a_pointer_that_comes_there_earlier_is_refused_by_the_check() -> None:
     """2^30 iterations of 4 bytes: by then the low bits of the pointer have been the same before."""
     small = loop("add.s64 %rd4, %rd4, 4;", "add.s32 %r3, %r3, 1;")
-    new, claims = rewritten(STRENGTH, small).text, claims_of(small)
+    new, claims = rewritten(STRENGTH, small).text, claims_of(STRENGTH, small)
     far = "1073741825"
-    assert proved(small, new, claims)
+    assert is_proved(small, new, claims)
     long, mutant = small.replace("%r3, 100;", f"%r3, {far};"), new.replace("396;", "0;")
     wide = [replace(c, code=c.code.replace("100,", f"{far},").replace("99;", "1073741824;"))
             for c in claims]  # fmt: skip
     assert wide != claims and mutant != new
-    assert not proved(long, mutant, wide)
+    assert not is_proved(long, mutant, wide)

@@ -16,8 +16,8 @@ from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
 from ptxsw.simt import RunError, launch
 from ptxsw.toolchain.find import real_ptxas
-from ptxsw.validate import Mismatch, Proved, validate
-from tests.rewrites.pair import kernel, new_lines, reasons, rewritten
+from ptxsw.validate import Mismatch, Proved
+from tests.rewrites.pair import is_proved, kernel, new_lines, outcome, reasons, rewritten
 
 PROGRAMS = Path(__file__).parent / "programs" / "loads_over_stores.ptx"
 NAME = "read-only-loads"
@@ -164,24 +164,20 @@ def test_barriers_stand_in_both_copies_which_no_grid_mixes() -> None:
     result = rewritten(NAME, text)
     assert nc(result.text) == 1 and result.text.count("bar.sync") == 2
     for distance in (0, 4, -8, 512, -512):
-        assert outcome(text, distance) == outcome(result.text, distance)
+        assert memory_after(text, distance) == memory_after(result.text, distance)
     # A test that differs from thread to thread would part those that meet.
     plain = result.text.replace("global.nc", "global")
     test = re.search(r"@!(%sw_apart\d+) bra", plain)
     assert test is not None
     mixed = plain.replace(test[0], "setp.lt.u32 %p3, %tid.x, 3;\n@!%p3 bra")
     early = plain.replace(test[0], "@!%p3 bra")  # which nobody has set
-    old = parse(text)
-    answers = [
-        validate((old, old.kernels[0]), (new, new.kernels[0]))
-        for new in map(parse, (plain, mixed, early))
-    ]
+    answers = [outcome(text, new) for new in (plain, mixed, early)]
     assert isinstance(answers[0], Proved)
     for answer in answers[1:]:
         assert isinstance(answer, Mismatch) and "would meet at several" in answer.reason
 
 
-def outcome(text: str, distance: int) -> bytes:
+def memory_after(text: str, distance: int) -> bytes:
     memory = np.arange(1024, dtype="f4").view("u1")
     first = WHERE + 2048
     result = launch(parse(text), "k", 1, 64, [first, first + distance, 40], memory={WHERE: memory})
@@ -330,16 +326,14 @@ def test_more_programs(name: str, count: int) -> None:
 @pytest.mark.parametrize("mutant", list(MUTANTS))
 @pytest.mark.parametrize("name", ["spread", "column_scale", "z_march"])
 def test_validate_alone_refuses_mutants(name: str, mutant: str) -> None:
-    old, new = parse(program(name)), parse(read_only(name))
-    assert isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
+    assert is_proved(program(name), read_only(name))
     changed = MUTANTS[mutant](read_only(name))
     assert changed != read_only(name)
-    new = parse(changed)
-    outcome = validate((old, old.kernels[0]), (new, new.kernels[0]))
+    answer = outcome(program(name), changed)
     if mutant == "slow copy without test":  # which is right, if slow
-        assert isinstance(outcome, Proved)
+        assert isinstance(answer, Proved)
     else:
-        assert isinstance(outcome, Mismatch) and ".nc" in outcome.reason
+        assert isinstance(answer, Mismatch) and ".nc" in answer.reason
 
 
 @pytest.mark.parametrize("mutant", [name for name in MUTANTS if name not in NOT_IN_RUN])
@@ -360,7 +354,6 @@ def test_a_run_alone_catches_mutants(mutant: str) -> None:
 def test_validate_refuses_what_needs_a_limit_that_is_not_tested(name: str) -> None:
     """Without a test of the size of pointers, of numbers, or of an index that may wrap."""
     text = read_only(name)
-    old = parse(program(name))
     tests = re.findall(r"setp\.l[te]\.and\.[us]\d+ (%sw_apart\d+), .*?, (%sw_apart\d+);", text)
     assert len(tests) >= 4
     blocks = re.findall(r"mov\.u32 (%sw_shared\d+), %nctaid", text)
@@ -368,9 +361,8 @@ def test_validate_refuses_what_needs_a_limit_that_is_not_tested(name: str) -> No
         line = next(x for x in text.splitlines() if f" {result}, " in x and "setp" in x)
         if line.split()[2].strip(",") in blocks:
             continue  # of use only where a bound multiplies more
-        new = parse(text.replace(line, f"mov.pred {result}, {so_far};"))
-        outcome = validate((old, old.kernels[0]), (new, new.kernels[0]))
-        assert isinstance(outcome, Mismatch), line
+        mutant = text.replace(line, f"mov.pred {result}, {so_far};")
+        assert isinstance(outcome(program(name), mutant), Mismatch), line
 
 
 # ---------------------------------------------------------------- worth
@@ -405,10 +397,5 @@ END:
     new = rewritten(NAME, text).text
     line = next(x for x in new.splitlines() if re.search(r"setp\.le\.and\.s64 .*, 0, ", x))
     result, so_far = re.findall(r"%sw_apart\d+", line)
-    old = parse(text)
-    for changed, answer in (
-        (new, Proved),
-        (new.replace(line, f"mov.pred {result}, {so_far};"), Mismatch),
-    ):
-        other = parse(changed)
-        assert isinstance(validate((old, old.kernels[0]), (other, other.kernels[0])), answer)
+    assert is_proved(text, new)
+    assert isinstance(outcome(text, new.replace(line, f"mov.pred {result}, {so_far};")), Mismatch)

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from ptxsw.cost import nvdisasm
-from ptxsw.parser import parse
 from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.rewrites import named
 from ptxsw.rewrites.registers import candidate_steps
 from ptxsw.toolchain import ptxas
-from ptxsw.validate import Proved, validate
-from tests.rewrites.pair import new_lines, reasons
+from tests.rewrites.pair import is_proved, new_lines, reasons
 
 PTX = Path(__file__).parents[2] / "benchmarks" / "kernelgen" / "ptx"
 GOLDEN = Path(__file__).parent / "golden" / "registers.txt"
@@ -162,26 +160,21 @@ def test_steps(arch: str, threads: int, registers: int, steps: list[int]) -> Non
 # ---------------------------------------------------------------- the check of the text
 
 
-def valid(before: str, after: str) -> bool:
-    old, new = parse(before), parse(after)
-    return isinstance(validate((old, old.kernels[0]), (new, new.kernels[0])), Proved)
-
-
 def test_resources_may_change_and_nothing_else() -> None:
     text = operator("vecadd", BLOCK)
-    assert valid(text, operator("vecadd", BLOCK, ".maxnreg 32"))
-    assert valid(text, text.replace("\n{", '\n{\n.pragma "enable_smem_spilling";', 1))
-    assert not valid(text, text.replace("\n{", '\n{\n.pragma "used_bytes_mask 1";', 1))
-    assert not valid(text, operator("vecadd", ".reqntid 128, 1, 1"))
-    assert not valid(text, operator("vecadd", BLOCK, ".minnctapersm 4"))
+    assert is_proved(text, operator("vecadd", BLOCK, ".maxnreg 32"))
+    assert is_proved(text, text.replace("\n{", '\n{\n.pragma "enable_smem_spilling";', 1))
+    assert not is_proved(text, text.replace("\n{", '\n{\n.pragma "used_bytes_mask 1";', 1))
+    assert not is_proved(text, operator("vecadd", ".reqntid 128, 1, 1"))
+    assert not is_proved(text, operator("vecadd", BLOCK, ".minnctapersm 4"))
 
 
 def test_a_limit_must_leave_registers_for_the_block() -> None:
     """A launch of 1024 threads with 255 registers each fails."""
-    assert valid(operator("vecadd"), operator("vecadd", ".maxnreg 64"))
-    assert not valid(operator("vecadd"), operator("vecadd", ".maxnreg 255"))
-    assert valid(operator("vecadd", BLOCK), operator("vecadd", BLOCK, ".maxnreg 255"))
-    assert not valid(operator("vecadd", ".maxnreg 32"), operator("vecadd"))
+    assert is_proved(operator("vecadd"), operator("vecadd", ".maxnreg 64"))
+    assert not is_proved(operator("vecadd"), operator("vecadd", ".maxnreg 255"))
+    assert is_proved(operator("vecadd", BLOCK), operator("vecadd", BLOCK, ".maxnreg 255"))
+    assert not is_proved(operator("vecadd", ".maxnreg 32"), operator("vecadd"))
 
 
 # ---------------------------------------------------------------- twelve kernels

@@ -14,18 +14,24 @@ import numpy as np
 import pytest
 
 from ptxsw import checking
-from ptxsw.claim import Claim
 from ptxsw.cost import sass
-from ptxsw.excerpt import Excerpts
 from ptxsw.options import DEFAULT_ASSUME
 from ptxsw.parser import parse
-from ptxsw.passes import Passes
 from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.rewrites.base import Attempt
 from ptxsw.simt import RunError, launch
 from ptxsw.toolchain.find import real_ptxas
-from ptxsw.validate import Mismatch, Proved, Unproved, validate
-from tests.rewrites.pair import kernel, lines, new_lines, reasons, rewritten
+from ptxsw.validate import Proved
+from tests.rewrites.pair import (
+    claims_of,
+    is_proved,
+    kernel,
+    lines,
+    new_lines,
+    outcome,
+    reasons,
+    rewritten,
+)
 
 PROGRAMS = Path(__file__).parent / "programs" / "carried.ptx"
 NAME = "scalar-replacement"
@@ -432,13 +438,12 @@ TESTS: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("mutant", TESTS)
 def test_validate_and_a_run_each_refuse_a_wrong_test(mutant: str) -> None:
     text = kernel(BYTES)
-    good, old = made(text).text, parse(text)
+    good, claims = made(text).text, claims_of(NAME, text)
     changed = TESTS[mutant](good)
     assert changed != good
     for one, right in ((good, True), (changed, False)):
-        new = parse(one)
-        judged = validate((old, old.kernels[0]), (new, new.kernels[0]), claims=_claims(text))
-        assert isinstance(judged, Proved) is right, judged
+        answer = outcome(text, one, claims)
+        assert isinstance(answer, Proved) is right, answer
 
     def results(text: str) -> list[bytes]:
         found = []
@@ -565,28 +570,14 @@ MUTANTS = {
 }
 
 
-def _claims(text: str) -> list[Claim]:
-    """Those of the changes that the rewrite makes."""
-    module = parse(text)
-    passes = Passes(Options("force", rewrites=(NAME,)), "sm_80")
-    (each,) = passes.run(Excerpts(module).of(module.kernels[0])).attempts
-    return [claim for change in each.changes for claim in change.claims]
-
-
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_validate_alone_refuses_mutants(mutant: str) -> None:
     body, change = MUTANTS[mutant]
     text = kernel(body)
-    claims, good = _claims(text), made(text).text
-    old = parse(text)
-
-    def judged(second: str) -> object:
-        new = parse(second)
-        return validate((old, old.kernels[0]), (new, new.kernels[0]), claims=claims)
-
-    assert isinstance(judged(good), Proved)
+    claims, good = claims_of(NAME, text), made(text).text
+    assert is_proved(text, good, claims)
     assert change(good) != good
-    assert isinstance(judged(change(good)), (Mismatch, Unproved))
+    assert not is_proved(text, change(good), claims)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)

@@ -13,14 +13,12 @@ from benchmarks.programs.flat import FLAT
 from benchmarks.strength_reduction import operators
 from ptxsw.cost import sass
 from ptxsw.cost.sass import Sass
-from ptxsw.excerpt import Excerpts
 from ptxsw.parser import parse
-from ptxsw.passes import Passes
 from ptxsw.pipeline import Options, Result, optimize
 from ptxsw.simt import RunError, launch
 from ptxsw.validate import Claim, Outcome, Proved, validate
 from tests.cost.conftest import made, tools
-from tests.rewrites.pair import new_lines, reasons, rewritten
+from tests.rewrites.pair import claims_of, is_proved, new_lines, reasons, rewritten
 
 __all__ = ["made", "tools"]  # fixtures
 
@@ -83,14 +81,6 @@ def loop(
 
 PAIR = loop(access("%r5+-1", 1), access("%r5+1", 2), store("%r5"))
 THREE = loop(access("%r5+-1", 1), access("%r5+1", 2), access("%r5", 3), store("%r5"))
-
-
-def claims_of(text: str) -> list[Claim]:
-    """What the rewrite claims of its own registers."""
-    module = parse(text)
-    passes = Passes(Options(mode="force", rewrites=("strength-reduction",)), "sm_80")
-    (made,) = passes.run(Excerpts(module).of(module.kernels[0])).attempts
-    return [claim for change in made.changes for claim in change.claims]
 
 
 def made_of(text: str) -> str:
@@ -247,10 +237,7 @@ def test_mutants_of_pointers(right: str, wrong: str) -> None:
     new = made_of(COLUMN)
     mutant = new.replace(right, wrong)
     assert mutant != new
-    claims = claims_of(COLUMN)
-    old, other = parse(COLUMN), parse(mutant)
-    found = validate((old, old.kernels[0]), (other, other.kernels[0]), claims=claims)
-    assert not isinstance(found, Proved)
+    assert not is_proved(COLUMN, mutant, claims_of("strength-reduction", COLUMN))
     launches = [(3, 8, 0), (5, 9, 1), (1, -1, -9), (3, 8, -20)]
     assert any(run(mutant, *each) != run(COLUMN, *each) for each in launches)
 
@@ -371,9 +358,7 @@ def test_mutants_of_a_wide_index(right: str, wrong: str) -> None:
     new = made_of(text)
     assert right in new
     mutant = new.replace(right, wrong)
-    old, other = parse(text), parse(mutant)
-    found = validate((old, old.kernels[0]), (other, other.kernels[0]), claims=claims_of(text))
-    assert not isinstance(found, Proved)
+    assert not is_proved(text, mutant, claims_of("strength-reduction", text))
     assert run(mutant, 3, 100, 1) != run(text, 3, 100, 1)
 
 

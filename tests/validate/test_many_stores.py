@@ -10,6 +10,7 @@ from time import process_time
 
 import pytest
 
+from benchmarks.loads import HEAD
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
@@ -20,26 +21,6 @@ from ptxsw.validate.chain import Bytes, Link, Store, as_written
 from ptxsw.validate.history import joined
 from ptxsw.validate.memory import Memory
 
-HEAD = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 u, .param .u64 v, .param .u32 n)
-{
-	.reg .f32 %f<8>;
-	.reg .b32 %r<9>;
-	.reg .b64 %rd<9>;
-	ld.param.u64 %rd1, [u];
-	ld.param.u64 %rd2, [v];
-	ld.param.u32 %r4, [n];
-	mov.u32 %r1, %ctaid.x;
-	mov.u32 %r2, %ntid.x;
-	mov.u32 %r3, %tid.x;
-	mad.lo.s32 %r1, %r1, %r2, %r3;
-	mul.wide.s32 %rd3, %r1, 4;
-	add.s64 %rd4, %rd1, %rd3;
-	add.s64 %rd5, %rd2, %rd3;
-	mul.wide.s32 %rd6, %r4, 4;
-"""
 PAPER = Options(mode="force", scheme="paper", rewrites=("shuffle",), budget_s=1e6)
 
 
