@@ -45,6 +45,8 @@ def _hides(node: Term) -> bool:
 
 def _is_shared(node: Term) -> bool:
     """Is it loaded from one address by all lanes of a warp?"""
+    # A load from an address that is the same for the warp gives all lanes one value, though the
+    # trace, which does not know who writes there, calls it a value of each lane.
     leaves = [leaf for arg in node.args for leaf in unknowns(arg)] if _is_load(node) else [node]
     return all(
         leaf.variance < Variance.LANE or (_is_load(leaf) and _is_shared(leaf)) for leaf in leaves

@@ -93,6 +93,8 @@ class ReachingStores:
             if own.open_above(block.end):
                 after = {**before[number], **after}
             for successor in block.successors:
+                # The first store through some pointers stands for all others, so the sets only
+                # grow, and this ends.
                 size = len(before[successor])
                 for named, index in after.items():
                     before[successor].setdefault(named, index)

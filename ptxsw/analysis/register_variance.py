@@ -75,6 +75,7 @@ def _of(trace: Trace, index: int, access: Access | None, level: Mapping[Reg, Var
         if access is None or len(access.variants) != 1:
             return Variance.LANE
         # Parameters of a device function may differ from thread to thread.
+        # What a load gives is as uniform as its address only if no thread may write there.
         fixed = ("const", "param") if trace.function.kind == "entry" else ("const",)
         constant = access.space in fixed or "nc" in instruction.modifiers
         return access.variants[0].address.variance if constant else Variance.LANE

@@ -99,6 +99,7 @@ def _size(access: Access) -> int | None:
     instruction = access.instruction
     if instruction.opcode in _PLAIN:
         return access.bytes or None
+    # Each lane gives the address of one row of a matrix.
     if instruction.opcode in ("ldmatrix", "stmatrix") and "m8n8" in instruction.modifiers:
         return _MATRIX_ROW
     if instruction.opcode == "cp" and "bulk" not in instruction.modifiers:

@@ -56,9 +56,9 @@ class Emitter:
     def edits(self) -> tuple[Edit, ...]:
         """All edits of the body."""
         # Lines at one instruction keep the order in which they are added. Votes come first, since
-        # everything in a uniform loop stands under their predicate; then index tests and moved
-        # loads, on which the rewrites rest; stretches that stand twice last, since they copy what
-        # has been written into them.
+        # everything in a uniform loop is guarded by their predicate; then index tests and moved
+        # loads, which the rewrites use; duplicated stretches last, since they copy the lines that
+        # have been added so far.
         plan = self._plan
         self._uniform.write(self._common)
         self._wraps = OverflowChecks(self._names, self._common, self._guards())

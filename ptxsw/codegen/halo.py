@@ -106,6 +106,8 @@ class HaloWriter(Struct):
         """One member of a row."""
         ((register, width),) = self.values.registers(rewrite.dest)
         (part,) = rewrite.parts
+        # With a rotation by d, lanes 0 to d - 1 are asked by the last d lanes, which want what lies
+        # beyond the warp: so these lanes send their halo values.
         full = self.values.copy(home, part.source, 0)
         holder = self.lane.below(part.delta) if part.delta > 0 else self.lane.above(31 + part.delta)
         lines.replace(

@@ -53,6 +53,7 @@ class Insertions(Struct):
                 continue
             instruction = instructions[index]
             start = instruction.span.start
+            # An edit at `start` comes before the one that replaces the instruction (`splice`).
             if self.before.get(index):
                 yield insert_lines(text, start, self.before[index])
             if index in self.replaced:

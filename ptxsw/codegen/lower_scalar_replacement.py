@@ -92,9 +92,9 @@ def obstacle(function: Function, cfg: Cfg, loop: Loop) -> str | None:
         return "the loop has no label"
     if loop.header == 0:
         return "the kernel begins with the loop"
-    # Lines before the header's label are passed by whatever falls into it: that must not be an
-    # iteration of the loop. Branches that enter the loop are led to a label of their own, which
-    # cannot be done with a table of targets.
+    # Lines before the header's label are executed by code that falls through into it, so that must
+    # not be an iteration of the loop. Branches into the loop are redirected to a new label, which
+    # is not possible for a table of targets.
     before = cfg.blocks[loop.header - 1]
     last = cfg.instructions[before.end - 1]
     falls = not (last.guard is None and last.opcode in ("bra", "brx", "ret", "exit", "trap"))
@@ -263,8 +263,8 @@ class Lowering:
         ends?"""
         inside = self.cfg.indices(self.cfg.loops[header].blocks)
         writers = [i for i in inside if reg in defs(self.cfg.instructions[i])]
-        # A store reads a register that another instruction sets. Set before the store, once in
-        # each iteration, it still holds the stored value at the iteration's end.
+        # The register that a store reads is set by another instruction. If that is the only one and
+        # comes before the store, the register still holds the stored value at the iteration's end.
         if len(writers) != 1 or writers == [at]:
             return writers == [at]
         ours, other = self.cfg.block_of[at], self.cfg.block_of[writers[0]]
@@ -319,8 +319,8 @@ class Lowering:
         loop = self.cfg.loops[detail.header]
         for source, target in loop.exits:
             end = self.cfg.blocks[source].end - 1
-            # Where the branch leaves the loop, the store stands before it under its guard; where
-            # the branch stays, whoever is behind it has left.
+            # If the taken branch leaves the loop, the store goes before it, under its guard. If it
+            # stays in the loop, only threads that leave get past it.
             taken = self.cfg.blocks[source].successors[0] == target
             if taken:
                 lines.put_before(end, f"{self.builder.guard(end)}{store}")

@@ -69,6 +69,7 @@ class Names(Struct):
 
     def head(self, text: str, body: Body) -> Iterator[Edit]:
         """Declarations and what is computed once, behind the body's own declarations."""
+        # Behind the leading declarations, since lines of the entry may name the kernel's variables.
         at, indent = body.span.start + 1, "\t"
         for statement in body.statements:
             if not isinstance(statement, Variable):

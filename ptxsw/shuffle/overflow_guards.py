@@ -78,6 +78,7 @@ class OverflowGuards:
     ) -> Iterator[HeldValue]:
         for one in values_held:
             values = one.on_paths(given, self._trace.terms)
+            # With a second writer it might hold something else by the time of the load.
             stays = self._trace.cfg.sole_writers.get(one.reg) == one.index
             named = self._trace.function.body.means(one.reg, before)
             if len(values) == 1 and stays and named and self.in_time(one.index, before):

@@ -110,8 +110,8 @@ class AliasAnalysis:
             return distance >= b.size or -distance >= a.size
         if self.bounds is not None and self.bounds.apart(a, b, tuple(given)):
             return True
-        # Shared and local addresses count modulo 2^32, also in 64-bit registers: 2^32 bytes apart
-        # is the same place.
+        # Shared and local addresses count modulo 2^32, even in 64-bit registers: places 2^32 bytes
+        # apart are the same.
         apart = self._terms.sub(a.place, b.place)
         if a.space in NARROW and apart.width > ADDRESS:
             apart = self._terms.extract(apart, 0, ADDRESS)

@@ -142,8 +142,8 @@ class Link:
     def _taken(self) -> list[Layer]:
         """The layers that the stores make: those of an earlier link, which has no more use for
         them, and what was stored since."""
-        # Each link adds one store to the layers of the one before. They are handed on, not copied:
-        # a chain of n stores would otherwise take n² steps. The first link gets new ones.
+        # Each link adds one store to the layers of the link before. The layers are handed on, not
+        # copied: copying would make n² steps of a chain of n stores.
         link, since = self, list[Store]()
         while link._layers is None:
             assert link.parent is not None and link.store is not None

@@ -30,6 +30,8 @@ class ReadClaim(Struct, frozen=True):
 
 def read_claim(claim: Claim, module: Module, old: Function) -> ReadClaim:
     """Parse the code of a claim. Raises ValueError where it is no code a claim may have."""
+    # A kernel of its own with the first text's registers: so the parser checks a claim like any
+    # other code. Registers of inner scopes have no meaning at a label outside.
     declared = " ".join(_declaration(v) for v in old.body.variables if v.space == "reg")
     major, minor = module.version
     text = (

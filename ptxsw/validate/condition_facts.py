@@ -98,8 +98,8 @@ class ConditionFacts:
         self.impossible = before is not None and before.impossible
         choices = list(self._learn(given))
         undecided = before._open if before else []
-        # What is learned may decide a side of an older disjunction, which tells something new in
-        # turn. A disjunction is looked at again only if one of its grounds is among the news.
+        # A new fact may decide a side of an older disjunction, and so lead to further facts. A
+        # disjunction is looked at again only if one of its grounds is among the news.
         while choices or self._news:
             self._memo.clear()
             news, self._news = self._news, set()
@@ -146,8 +146,8 @@ class ConditionFacts:
         (value,) = extended.args
         constant, items = split(value)
         width = value.width
-        # Ranges are kept of sums whose first coefficient is positive, as `_compared` writes them,
-        # so that `n - i` and `i - n` share one.
+        # Ranges are kept for sums whose first coefficient is positive, the form that `_compared`
+        # gives them, so that `n - i` and `i - n` share one range.
         negative = bool(items) and items[0][1] >> (width - 1) == 1
         if negative:
             items = tuple((part, (1 << width) - factor) for part, factor in items)

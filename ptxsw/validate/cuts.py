@@ -109,6 +109,7 @@ class Registers(Struct, dict=True):
 
     def conditions(self, terms: Terms) -> Iterator[Term]:
         """What branches on the path here have decided."""
+        # The last branches in the text, which are nearest to this place as a rule.
         decided = list(self.equations.branches(self._held))
         for reg, value in decided[-_MAX_BRANCHES:]:
             term = self.get(reg)

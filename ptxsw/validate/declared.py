@@ -63,6 +63,7 @@ class Declared:
         if parameter.dims or type_width(parameter.type) != self.old.module.address_size:
             return
         size = type_width(parameter.type) // 8
+        # The term that every `ld.param` of it gives.
         value = self.memory.load((), CONSTANT, Bytes("param", address, size), ())
         self.parameters.add(value)
         if "ptr" in parameter.attributes:

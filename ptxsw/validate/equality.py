@@ -102,8 +102,8 @@ class Equality:
         a, b = self.simplifier.simplified(a, given), self.simplifier.simplified(b, given)
         if a is b:
             return True
-        # Cheap ways first, by normal form and by parts; then case distinctions, each of which
-        # doubles the work; then whole numbers; the solver only where nothing else tells.
+        # Cheap methods first: normal forms and parts. Then case distinctions, each of which doubles
+        # the work, then whole numbers, and the solver last.
         sums = a.width == 64 and "sum" in (a.kind, b.kind)
         if sums and self.by_bounds is not None and self.by_bounds(a, b, given):
             return True

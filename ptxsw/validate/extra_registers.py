@@ -119,8 +119,8 @@ class ExtraRegisters:
             if self.kept.arrive(pair, source, reg, old.get(reg) is new.get(reg)):
                 yield pair
         live = self._old.live(pair[0])
-        # Where stores are put off, the second text's memory is not the first's, and "what memory
-        # holds" would mean two things.
+        # If stores are deferred, the memories of the two texts differ, and a value expressed as a
+        # load would mean two things.
         steady = not cut.stores and not self._claims.puts_off(pair[0])
         loops = self._old.loops_gone_on(cut.old_position, pair[0], self._lanes.images)
         there = Handover(self._memory, self._old, old, live, joint, loops=loops, steady=steady)

@@ -163,7 +163,7 @@ class Gathered:
                 if isinstance(answer, Reg) and isinstance(asked, Reg) and answer != asked:
                     voted[answer] = asked
         if self._parts(number) and number not in self._closed:
-            now = set()  # the lane in which it is true may go its own way, and exit
+            now = set()  # the lane in which one is true may leave the others, and exit
         last = self._cfg.instructions[block.end - 1] if block.end > block.start else None
         guard = last.guard if last is not None and last.opcode == "bra" else None
         if guard is None or guard.reg not in voted or len(block.successors) != 2:

@@ -119,8 +119,8 @@ class Handover:
             return rebuild(self._terms, node, args)
         if not self._steady or epoch != self._last:
             return None
-        # Loaded again behind all stores of the path: if that gives the same term, none of them
-        # has hit the bytes, and memory still holds the value at the next place.
+        # Load again after all stores of the path: if that gives the same term, none of them has hit
+        # the bytes, and memory still holds the value at the next place.
         size = node.width // 8
         before = Bytes(space, node.args[0], size)
         if self._memory.load(self._old.stores[-1], epoch, before, self._given) is not node:

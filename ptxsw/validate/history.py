@@ -62,8 +62,8 @@ def add(layers: list[Layer], store: Written) -> None:
     """Let layers hold one more store."""
     new = _layer(store)
     place: Layer | None = None
-    # A store may move up past layers that it surely misses, to the earliest one of its own base.
-    # Past one that it may hit it must not go: the later store wins.
+    # A store may move up past layers that it certainly misses, to the earliest layer of its own
+    # base. It must not pass one that it may hit, since the later store wins.
     for layer in reversed(layers):
         if not layer.is_apart(new):
             break

@@ -19,7 +19,7 @@ def prove_identical(context: ProofContext, pair: Pair) -> bool:
     if not _same_block(old, new, p, q):
         return False
     run = old.cfg.instructions[p : old.cfg.blocks[old.block(p)].end]
-    # A comparison would end in the middle, and what is claimed there would not be proved.
+    # A comparison would end in the middle of the block, where something may be claimed.
     if any(q < stop < q + len(run) for stop in context.images.stops):
         return False
     if context.layout is not None and any(map(context.layout.touches, run)):

@@ -140,9 +140,9 @@ class Indices:
         yield place, given
         if count is not None and count in walk(place):
             terms = self._lanes.terms
-            # An iteration that comes for certain is within the bounds of the loop. Written with
-            # the count less 1, its place is that of an iteration that has been looked at; of the
-            # conditions only those remain that do not speak of the count.
+            # The next iteration is certain to come, so it is within the bounds of the loop. With
+            # the count less 1 its place is written as that of the iteration before. Conditions on
+            # the count do not hold there and are dropped.
             before = terms.sub(count, terms.const(1, count.width))
             earlier = substitute(terms, place, lambda node: before if node is count else None)
             yield earlier, tuple(c for c in given if count not in walk(c))

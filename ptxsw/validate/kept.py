@@ -42,7 +42,7 @@ class Kept:
         not. Returns whether the proof of the pair has to be repeated."""
         by_source = self._same.setdefault((pair, reg), {})
         by_source[source] = by_source.get(source, True) and same
-        # Nothing was proved with the register, or it was proved with what still holds.
+        # Either nothing was proved with the register, or what the proof used still holds.
         used, holds = self._used.get((pair, reg)), self._holds(pair, reg)
         if used is None or used is holds:
             return False

@@ -74,9 +74,9 @@ class Memory:
     ) -> Term:
         """The value of some bytes behind the stores of an epoch, where `given` holds: a term of
         8·size bits."""
-        # The short way: if each store either surely misses or may be anywhere, what is left of
-        # the list decides the unknown, and the chain has that ready. With bounds of indices more
-        # may be known of each store, so they are looked at one by one.
+        # The fast path: if each store either certainly misses or may be anywhere, the unknown is
+        # named by the list of those that may hit, which the chain has ready. With bounds of indices
+        # more may be known about a store, so each is looked at.
         link = self._begin.behind(stores)
         without = (
             None if self.aliases.bounds is not None else self._missed(link, source, tuple(given))
@@ -229,8 +229,8 @@ class Memory:
         pieces: list[Term] = []
         at, end = constant, constant + source.size
         while at < end:
-            # A wide load behind narrow ones is put together from their unknowns, a narrow one
-            # behind a wide one is a part of its: either way equal bytes are one term.
+            # A wide load after narrow ones is a concatenation of their unknowns, a narrow load
+            # after a wide one is a part of its unknown. So equal bytes are always one term.
             cell = cells.over(at)
             if cell is None:
                 until = cells.next_one(at, end)

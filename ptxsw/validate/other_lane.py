@@ -175,7 +175,7 @@ class OtherLane:
         pointer = _pointer(here.place) if here.space == "generic" else None
         if here.space == "generic" and pointer is None:
             return None
-        # Two lanes at one address: whether both find the same there is for the first text to tell.
+        # Whether two lanes find the same at one address depends on what the first text stores.
         targets = tuple(store.target for store in stores)
         own = Bytes(name[1], place, here.size)
         loaded = self._assumptions(Read(name[2], here, own, targets))

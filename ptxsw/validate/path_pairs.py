@@ -55,8 +55,8 @@ class PathPairs:
 
     def compare(self, cut: Cut, old: Path, new: Path, *, again: bool = True) -> None:
         """One path of each text: they do the same, or are never taken together. Raises Differ."""
-        # Most pairs of paths are never taken together: for them there is nothing to compare. Those
-        # that look alike are compared at once, and the solver is asked only if they differ.
+        # Most pairs of paths are never taken together, so there is nothing to compare. Paths that
+        # look alike are compared at once, and the solver is asked only if they differ.
         more = (*old.conditions, *new.conditions)
         ask: Ask = "none" if self._go_together(old, new) else "plain"
         if self._prover.contradictory(cut.conditions, more, ask=ask):
@@ -128,6 +128,7 @@ class PathPairs:
         """Compare the same paths again, run under the conditions of both: these may show that
         stores lie apart. Raises Differ."""
         assert old.end is not None and new.end is not None
+        # A path that stands still was not run, so there is nothing to run again.
         if old.position == cut.old_position and old.end.kind == "cut" and not old.touches:
             raise differ
         olds = cut.old.runner.paths(cut.start(cut.old_position, joint), self._context.images.places)

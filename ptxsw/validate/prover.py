@@ -92,7 +92,7 @@ class Prover:
         if claim.size > MAX_SIZE:
             return False
         self.check()  # here, too: one comparison may ask many questions
-        # Left out conditions are safe: what follows from fewer follows from all.
+        # Leaving conditions out is safe: what follows from fewer conditions follows from all.
         verdict = self._solver.prove(claim, [c for c in given if c.size <= MAX_SIZE])
         if isinstance(verdict, Refuted):
             self.example = verdict.example

@@ -81,7 +81,7 @@ class ReadByOthers:
         if source.space != target.space or source.size != target.size:
             return False
         read = self._simplifier.simplified(source.place, given)
-        # Which lane it could be is guessed from numbers, and then proved.
+        # The lane is guessed from sample values; that it is the right one is proved below.
         stride, distance = self._stride(read), self._distance(target.place, read)
         if (
             not stride

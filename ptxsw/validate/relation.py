@@ -105,7 +105,7 @@ class Relation:
             value = None if carried.get(reg) is not None else self.loads.value(cut, loaded)
             if value is not None:
                 told[reg] = value
-                new.values.pop(reg, None)
+                new.values.pop(reg, None)  # an unknown, if it was asked for before it was told
         for reg in self.extra.kept_at(pair):
             pointer = self._lanes.pointer(p, reg)
             if pointer is not None and self.extra.kept.use(pair, reg):

@@ -97,7 +97,7 @@ class Runner:
         done: list[Path] = []
         work, steps = [start], 0
         limit = MAX_STEPS + len(self.cfg.instructions)
-        begun = False
+        begun = False  # a path begins at a stop, and may end there after a loop
         while work:
             path = work.pop()
             while path.end is None:

@@ -67,6 +67,9 @@ def _numbers(first: Body, second: Body) -> Iterator[tuple[int, int]]:
                 yield scope, opened[begun] if begun < len(opened) else surplus
                 begun += 1
             case Instruction(opcode="bra", guard=Guard()):
+                # A guarded branch to a label that the first text does not have leads to a second
+                # copy of the code that it skips. The scopes of that copy are counted again from
+                # the branch on.
                 target = statement.operands[-1]
                 if isinstance(target, Symbol) and target.name not in labels:
                     counts.setdefault(target.name, begun)

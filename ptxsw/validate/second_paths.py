@@ -67,8 +67,8 @@ class SecondPaths:
                 return True
             return load.nc and self._has_nc and self._later(cut, path, load, given)
 
-        # On whichever path of the first text: a load of the second is run before it is known which
-        # of them is taken beside it.
+        # On all paths of the first text: when a load of the second is run, it is not yet known
+        # which of them it will be compared with.
         return lambda load, given: bool(olds) and all(read(path, load, given) for path in olds)
 
     @cached_property

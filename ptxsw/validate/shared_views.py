@@ -90,6 +90,8 @@ class SharedViews:
         at a position and goes along one of some paths; None where it may find others."""
         if self._trace.statistics.timed_out:
             return None
+        # Pointers among the parameters are named by declarations; a pointer that was loaded only
+        # has the name that the symbolic run gave it, where the first text loads there.
         declared = self._bases(read.own.place)
         bases = declared or self._by_loads(olds, read.own)
         if bases is None or (

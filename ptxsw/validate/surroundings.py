@@ -106,6 +106,7 @@ def _registers(first: Function, second: Function) -> str | None:
     for variable in first.body.variables:
         if variable.space != "reg":
             continue
+        # `.reg .b32 %r<8>;` declares %r0 to %r7. If %r7 means the same, so do the others.
         last = (variable.count or 1) - 1
         name = variable.name if variable.count is None else f"{variable.name}{last}"
         other = second.body.declaration(Reg(name, variable.scope))

@@ -78,8 +78,8 @@ class UniformDefinitions:
         while True:
             while lost := {index for index in uniform if not self._sources[index] <= uniform}:
                 uniform -= lost
-            # Which branches part lanes depends on what is uniform, and where lanes come together
-            # on that: both shrink in turn until they agree.
+            # Which branches diverge depends on which definitions are uniform, and these depend on
+            # where lanes come together: the set shrinks until both agree.
             parts = partial(self._may_part, uniform=frozenset(uniform))
             apart = {
                 number

@@ -166,8 +166,8 @@ class WaitingLanes:
             loop = counted.get(b[1])
             return loop is not None and self._new.block(a[1]) in loop.blocks
 
-        # Pairs from which nothing of the rest is reached are taken away. If that stops before all
-        # are gone, what is left has a cycle.
+        # Remove pairs that lead to no other remaining pair. If some are left in the end, there is a
+        # cycle among them.
         left = set(pairs)
         while left:
             ends = {

@@ -169,6 +169,7 @@ class WarpView:
         mask, own = terms.atom(f"lanes at {index}", 32, Variance.UNIFORM), path.get(asked)
         if self._lane_waits and decided(terms, own, path.conditions) is not False:
             raise GiveUp("a lane that waits for others is counted among them")
+        # A full ballot: the predicate is true in this lane, and in every other one.
         self._learn(path, mask, self.whole(mask), own)
         self._ballots.add(mask)
         path.mask = mask
@@ -188,7 +189,7 @@ class WarpView:
             raise GiveUp("the mask of a vote is not the mask of the active lanes")
         own, answer = path.get(asked), terms.atom(f"voted at {index}", 1, Variance.UNIFORM)
         # `any`: where a lane has it, the answer is true. `all`: where that is true, each lane has
-        # it. The other directions take a look at all lanes at once, and are not used.
+        # it. The converses are about all lanes at once, and are not used.
         less, more = (own, answer) if mode == "any" else (answer, own)
         self._learn(path, path.mask, less, more)
         return dest, answer
@@ -232,8 +233,8 @@ class WarpView:
             sure = terms.and_(self.whole(path.mask), place.exists(terms))
             for test in sorted(other.tests, key=lambda t: t.id):
                 sure = terms.and_(sure, test)
-            # What the other lane's `%tid.x` is told by holds if rows do not wrap inside the warp;
-            # then the lane's number is also the low bits of its own `%tid.x`.
+            # The other lane's `%tid.x` is known only if rows do not wrap inside the warp. In that
+            # case the low bits of this lane's `%tid.x` are its lane number, too.
             if other.in_row:
                 rows = neighbours(terms)
                 sure = terms.and_(sure, rows)
