@@ -25,8 +25,9 @@ _MAX_SIZE = 2000  # nodes of a value
 
 class ExactSums(Struct):
     """Polynomials of values where the conditions `given` hold. `ahead` is the count of a loop whose
-    next iteration is sure to come: an index that does not wrap there does not wrap. With
-    `supposed`, an index does not wrap if polynomials are at most 0, which are collected there."""
+    next iteration is certain to come: an index that does not wrap in that iteration is exact. With
+    `supposed`, an index is taken not to wrap if some polynomials are at most 0; these are collected
+    in `supposed`."""
 
     terms: Terms
     grid: Grid

@@ -1,9 +1,9 @@
 """What an innermost loop computes with: sums of registers as they are when an iteration begins.
 
-Its blocks are run once over an atom for each register that comes into it. What is set before the
-loop, once and by sums, is written out: `i + n - 1` and `i + n` are then seen to be 1 apart.
-Whatever is no sum of registers, of indices that are extended to 64 bits, or of products of two of
-these is an atom of its own; so is what differs by the way on which control comes to a block.
+Its blocks are run once, with an atom for each register that enters an iteration. A register that is
+set before the loop, once and by sums, is written out: `i + n - 1` and `i + n` are then seen to be 1
+apart. A value that is no sum of registers, of indices extended to 64 bits, or of products of two of
+these becomes an atom of its own, and so does one that depends on the path through the loop.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ def local_sectors(offsets: Offsets, size: int) -> int:
 
 
 def bank_ways(offsets: Offsets, size: int, *, apart: bool = False) -> int:
-    """How often shared memory must be asked: 1 where no two lanes want different words of one
-    bank. Accesses of 8 and 16 bytes are served by half and quarter warps. `apart`: lanes that want
-    the same word wait for each other, as in an atomic operation."""
+    """The number of ways of the bank conflict: 1 if no two lanes access different words of one
+    bank. Accesses of 8 and 16 bytes are served by half and quarter warps. `apart`: lanes that
+    access the same word wait for each other, too, as in an atomic operation."""
     together = LANES * 4 // max(4, size)
     worst = 1
     for first in range(0, len(offsets), together):

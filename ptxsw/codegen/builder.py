@@ -60,13 +60,13 @@ class Builder:
         self._tail.extend(lines)
 
     def also(self, edit: Edit) -> None:
-        """An edit that stands at no instruction."""
+        """Add an edit that belongs to no instruction."""
         self._more.append(edit)
 
     def in_two_ways(self, start: int, end: int, fast: Insertions, slow_if: str) -> None:
-        """Have the instructions from `start` to `end`, the last included, twice: with the lines of
-        `fast` besides, and, where a predicate holds, without them. Comes last: what else is
-        written into the stretch goes into both copies."""
+        """Write the instructions from `start` to `end` (inclusive) twice: with the lines of `fast`,
+        and without them for threads in which the predicate `slow_if` is true. Call it last: lines
+        added to the stretch before this call go into both copies."""
         slow, done = self.names.label("slow"), self.names.label("done")
         # Lines of `self.lines` before `start` serve both copies and stay before the branch; those
         # of `fast` go behind it. Neither may be in the copy a second time.
@@ -86,7 +86,7 @@ class Builder:
         self.lines.put_after(end, f"{done}:")
 
     def labels_before(self, index: int) -> int:
-        """Where in the text the labels of an instruction begin; where it does, if it has none."""
+        """The offset in the text of an instruction's first label, or its own if it has none."""
         # A jump to the label must not run what is inserted, so that goes before the first label,
         # and before a `.loc` between label and instruction.
         begin = self.instructions[index].start

@@ -84,7 +84,7 @@ class Emitter:
                     yield from self._plan.rows[rewrite.source].proof.guards
 
     def _steps(self) -> Iterator[tuple[tuple[int, int], Halo | ServedLoad]]:
-        """What is to be written, by the instruction before which it begins."""
+        """The rows and rewrites to be written, each with the position at which it begins."""
         for row in self._plan.halos:
             yield (self._made_at(row.lead), 0), row
         for rewrite in self._plan.rewrites:
@@ -139,7 +139,7 @@ class Emitter:
         self._rows.partial_load(self._lines(members[0]), row, whole)
 
     def _row_whole(self, row: Halo, member: ServedLoad) -> WarpState:
-        """What a row knows of the warp where its lead is made."""
+        """What is known of the warp where the row's lead is loaded."""
         at = self._made_at(row.lead)
         if id(member) in self._region_of:
             return WarpState("-1", None)  # the branch before the stretch has asked all of it
@@ -172,7 +172,8 @@ class Emitter:
             self._merge(lines, rewrite)
 
     def _merge(self, lines: Insertions, rewrite: ServedLoad) -> None:
-        """Lanes that take no part in a uniform loop keep what is read behind it."""
+        """In lanes that have left a uniform loop, registers that are read behind it keep their old
+        values."""
         # The shuffle itself must stand under no guard: lanes that have left the loop may be asked
         # for their values, and all 32 have to execute it. So the result is merged behind it.
         inside = self._uniform.lasting(rewrite.dest)
@@ -199,7 +200,7 @@ class Emitter:
         )
 
     def _before_branch(self, region: Region) -> WarpState:
-        """What the branch before a stretch that is written twice asks."""
+        """The test of the branch before a stretch that is written twice."""
         stretch = (self._plan.segments[region.start], region.start)
         ahead = Rematerializer(self._text, self._plan, self._names, self._common, region.start)
         wraps = OverflowChecks(self._names, self._common, region.guards, ahead).of(region.guards)

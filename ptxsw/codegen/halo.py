@@ -53,8 +53,8 @@ class HaloWriter(Struct):
         lines.put_before(at, f"@{guard} {load} {name}, [{base}{_added(offset)}];")
 
     def _opcode(self, row: Halo) -> str:
-        """The lead's opcode. Only if all members read by `.nc` does the text say that nobody writes
-        what lies beyond the warp."""
+        """The lead's opcode, without `.nc` unless all members have it: otherwise the original text
+        does not promise that the bytes beyond the warp are unwritten."""
         plan = self.values.plan
         lead = plan.instructions[row.lead]
         members = (r.dest for r in plan.rewrites if any(p.source == row.lead for p in r.parts))
@@ -63,7 +63,7 @@ class HaloWriter(Struct):
         return ".".join((lead.opcode, *(m for m in lead.modifiers if m != "nc")))
 
     def _address(self, lead: int) -> tuple[int, Reg, int]:
-        """Where the lead is loaded, and from which register and offset."""
+        """The position at which the lead is loaded, and its base register and offset."""
         hoist = self.values.plan.hoisted.get(lead)
         if hoist is not None:
             return hoist.at, hoist.base, hoist.offset

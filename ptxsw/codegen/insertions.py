@@ -32,7 +32,8 @@ class Insertions(Struct):
         self.replaced[index] = list(lines)
 
     def over(self, other: Insertions) -> Insertions:
-        """These lines on top of others: theirs come first, ours replace."""
+        """Both sets of lines: those of `other` come first, and where both replace an instruction,
+        `self` wins."""
         return Insertions(
             {i: [*other.before.get(i, ()), *self.before.get(i, ())]
              for i in {**other.before, **self.before}},

@@ -38,9 +38,9 @@ def in_two_ways(
     builder: Builder, text: str, place: LoopPlace, fast: Insertions, ahead: Sequence[str],
     fails: str,
 ) -> list[str]:  # fmt: skip
-    """What stands before a loop, without the test: the branch to the loop as it was where guard
-    `fails` holds, lines `ahead`, and the loop with the lines of `fast`, in braces so that its
-    labels are its own. Comes last: what else is written into the loop goes into both copies."""
+    """The lines before a loop, without the test: the branch to the unchanged loop under guard
+    `fails`, the lines `ahead`, and the loop with the lines of `fast`, in braces so that its labels
+    are its own. Call it last: lines added to the loop before this call go into both copies."""
     slow, done = builder.names.label("slow"), builder.names.label("done")
     begin = builder.labels_before(place.start)
     edits = fast.over(builder.lines).edits(
@@ -66,7 +66,7 @@ def in_two_ways(
 
 
 def put_before(builder: Builder, text: str, place: LoopPlace, lines: Sequence[str]) -> Edit | None:
-    """Lines where control comes to a loop: an edit, where they stand at no instruction."""
+    """Put lines where control enters a loop. Returns an edit if they belong to no instruction."""
     if place.before is not None:
         builder.before(place.before, *lines)
         return None

@@ -13,8 +13,8 @@ from ptxsw.plan import Plan
 
 
 class SavedValues(Struct):
-    """The values of loads that others take. Each is kept in the lines that need it: a source and
-    a taker in one duplicated stretch keep to that."""
+    """The values of loads that other loads take. A value is saved only in the copy of the code that
+    uses it: if source and users are in one duplicated stretch, only in its fast copy."""
 
     names: Names
     plan: Plan

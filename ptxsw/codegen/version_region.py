@@ -53,9 +53,9 @@ class Region(Struct):
 
 
 def regions(plan: Plan) -> list[Region]:
-    """The stretches to be written twice: in each segment from the first rewritten load to the
-    last. Not where lanes have to be compared, a test cannot be made before, a scope begins or ends
-    in between, or a value made there is taken elsewhere."""
+    """The stretches to be written twice: in each segment, from the first rewritten load to the
+    last. A stretch is left out if lanes have to be compared in it, if a test cannot be made before
+    it, if a scope begins or ends inside, or if a value loaded in it is used elsewhere."""
     by_start: dict[int, Region] = {}
     for rewrite in plan.rewrites:
         # Tests that compare lanes shuffle a register just before the load; the branch comes too
@@ -75,7 +75,8 @@ def regions(plan: Plan) -> list[Region]:
 
 
 def as_written(plan: Plan) -> Plan:
-    """The plan with the forms that are written: stretches that cannot be there twice stay."""
+    """The plan with the forms as they will be written: rewrites in stretches that cannot be written
+    twice get form `keep`."""
     twice = {id(rewrite) for region in regions(plan) for rewrite in region.rewrites}
     return replace(
         plan,
@@ -122,9 +123,9 @@ def _touched(plan: Plan, rewrite: ServedLoad) -> list[int]:
 
 
 def _is_whole(plan: Plan, region: Region) -> bool:
-    """May the text be written twice: are its scopes closed, does it name nothing but registers of
-    these scopes, and are those set before they are read? Else one copy would read what the other
-    has set."""
+    """May the text of a region be written twice? Its scopes must be closed, declare nothing but
+    registers, and set these before they read them; otherwise one copy could read what the other has
+    set."""
     depth = 0
     scopes: set[int] = set()
     for statement in _statements(plan.function.body, _span(plan, region)):

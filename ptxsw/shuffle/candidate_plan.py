@@ -165,8 +165,9 @@ class _Drafting(Struct):
     def _halo_member(
         self, row: LoadGroup, lead: Access, member: Access, delta: int, at: int
     ) -> Proof | None:
-        """Why a member may take the lead's value from lane i + delta, or from the halo. Not where
-        registers have to be asked of other lanes: the halo is made before that is known."""
+        """The proof that a member may take the lead's value from lane i + delta, or from the halo;
+        None if it may not. Registers of other lanes cannot be compared here, since the halo is
+        loaded before the result of such a comparison is known."""
         source_at = at if lead.index != at else None
         direct = Candidate(member, lead, delta)
         proof = self.judge.legal(direct, before=at, source_at=source_at)
@@ -188,9 +189,10 @@ class _Drafting(Struct):
     def others(
         self, loads: Iterable[tuple[Access, Elements]], shuffles: bool, why_not: str
     ) -> None:
-        """For each element of each load the nearest legal source, whose value comes from
-        memory: shuffles of shuffled values would queue up. A load stays where one element has
-        no source. Without `shuffles` only what all of them would serve stays for `why_not`."""
+        """Serve each element of each load by its nearest legal source. A source must itself come
+        from memory: a shuffle of a shuffled value would wait for the first one. A load stays as it
+        is if one element has no source. Without `shuffles`, loads that would need one are refused
+        with `why_not`."""
         for dest, elements in loads:
             if dest.index in self.done:
                 continue

@@ -176,7 +176,8 @@ class Legality:
         self.obligations[key] = list(dict.fromkeys([*self.obligations.get(key, []), *proved]))
 
     def _serves_nobody(self, proof: Proof) -> Refused | None:
-        """Is it known of the block that the tests of a shuffle fail in all its lanes (rule 6)?"""
+        """The refusal if the block's shape makes the tests of a shuffle fail in all lanes
+        (rule 6)."""
         if self._block is None:
             return None
         x, y, z = self._block

@@ -112,7 +112,7 @@ class MemoryBetween:
         return None
 
     def _bar(self, dest: Access, index: int, refused: Refused) -> Refused:
-        """Remember that an instruction stands between a load and whatever lies before both."""
+        """Remember an instruction that separates a load from all sources before it."""
         # In the load's own block it is on every path to the load: all sources before it fail for
         # the same reason, and need not be compared.
         if self._cfg.block_of[index] == self._cfg.block_of[dest.index]:
@@ -120,7 +120,7 @@ class MemoryBetween:
         return refused
 
     def _barred(self, dest: Access, at: int) -> Refused | None:
-        """What is known to stand between position `at` and a load, in the load's own block."""
+        """The refusal by an instruction that is known to stand between position `at` and a load."""
         index, refused = self._barring.get(dest.index, (-1, None))
         block_of = self._cfg.block_of
         before = at <= index or block_of[at] != block_of[dest.index]

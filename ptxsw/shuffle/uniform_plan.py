@@ -50,8 +50,8 @@ def nest_plans(code: NestCode, nest: LoopNest, in_step: InStep) -> Iterator[Unif
 
 
 def _cleared(code: NestCode, nest: LoopNest) -> tuple[Reg, ...]:
-    """Registers that only lanes in a loop set, but that branches and guards of the nest
-    depend on in every lane. Those that have a value before it keep that."""
+    """Registers to be cleared before the nest: only lanes inside a loop set them, but branches and
+    guards depend on them in every lane. Registers that already have a value keep it."""
     inside: list[int] = []
     under: set[Reg] = set()
     for index, _, live in code.reads_behind(nest):
@@ -79,7 +79,7 @@ def _outer(code: NestCode, shape: LoopShape, nest: LoopNest) -> int | None:
 
 
 def _gathered(code: NestCode, nest: LoopNest, in_step: InStep) -> frozenset[int]:
-    """The instructions of a nest that all lanes come to together, once in each iteration."""
+    """The instructions of a nest that all lanes reach together, once in each iteration."""
     leads = {n for shape in nest.shapes.values() for n in shape.lead}
     kept: dict[int, bool] = {}
     positions: set[int] = set()
