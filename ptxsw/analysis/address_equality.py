@@ -104,8 +104,8 @@ def assume_no_overflow(terms: Terms, source: Term, dest: Term) -> Same | Unequal
 
 
 class NoOverflowView:
-    """Terms whose extensions are taken inward, to atoms: signed ones as if nothing wrapped, the
-    others where that is known."""
+    """Terms with their extensions moved inward to the atoms: sign extensions as if nothing wrapped,
+    zero extensions only where that is known."""
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
@@ -194,8 +194,8 @@ def _read(value: int, *, width: int, signed: bool) -> int:
 
 
 def _pair_up(terms: Terms, difference: Term, address: Term, halves: SplitTid) -> Same | None:
-    """Read `difference == 0` as: extended indices that are a constant apart, and that constant
-    cancels what was added outside, provided that no index sum overflows.
+    """Prove `difference == 0` by pairs of extended indices that differ by a constant: if no index
+    sum overflows, these constants cancel what was added outside the extensions.
 
     The obligation is about each index as one unknown: how it is made up does not matter.
     """
@@ -244,9 +244,9 @@ def _pair_up(terms: Terms, difference: Term, address: Term, halves: SplitTid) ->
 
 
 class _Parted(Struct, frozen=True):
-    """An extended sum, and the extended parts of another that is a constant apart: the `items` of
-    the difference that these are, what they add up to if no sum overflows, and the same said of
-    unknowns in place of the parts."""
+    """An extended sum paired with the extended parts of a sum that differs by a constant: the
+    `items` of the difference that this uses up, their `total` if no sum overflows, and the same in
+    `general` form, with unknowns for the parts."""
 
     items: tuple[tuple[Term, int], ...]
     total: int

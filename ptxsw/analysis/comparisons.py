@@ -36,7 +36,7 @@ def comparisons(conditions: Iterable[Term], terms: Terms) -> Iterator[Inequality
 
 
 def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:
-    """Conditions taken apart, in an order that does not depend on how they came about."""
+    """The conjuncts of conditions, in an order that does not depend on how these were built."""
     work, operands = list(conditions), dict[Term, None]()
     while work:
         term = work.pop()

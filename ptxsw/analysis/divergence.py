@@ -32,7 +32,8 @@ def divergent_regions(trace: Trace) -> frozenset[int]:
 
 
 def divergent_blocks(trace: Trace) -> frozenset[int]:
-    """Those, and the blocks of loops that lanes may leave apart."""
+    """The divergent regions, and the blocks of loops that lanes may leave in different
+    iterations."""
     cfg = trace.cfg
     looping = {
         number

@@ -99,7 +99,8 @@ class _Equations:
         return step
 
     def _step(self, value: Term) -> int:
-        """What a remainder grows by inside a row: as much as what it is taken from."""
+        """By how much a remainder differs in the other lane of the same row: as much as its
+        dividend does."""
         digit = unextended(value)
         if not is_remainder(digit):
             return 0

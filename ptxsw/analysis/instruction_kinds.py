@@ -125,9 +125,9 @@ def meets(instruction: Instruction) -> bool:
 
 
 def may_part(instruction: Instruction) -> bool:
-    """May one of several lanes that come to an event together not come behind it, or wait there
-    for others than the rest of them? A call may end some; a barrier or member mask that is no
-    literal may be another in each."""
+    """May lanes that reach an event together be separated by it? A call may end some of them, and a
+    barrier number or member mask that is not a literal may differ between lanes, so that they wait
+    for different threads."""
     if not isa.known(instruction):
         return True
     if isa.effects(instruction.opcode, instruction.modifiers) & isa.Effect.CALL:
@@ -137,8 +137,8 @@ def may_part(instruction: Instruction) -> bool:
 
 
 def passes(instruction: Instruction) -> bool:
-    """Does a thread that comes to an event surely go on, whatever all others do? It does at fences
-    and atomics, which wait for nobody."""
+    """Is a thread certain to get past an event, whatever other threads do? It is at fences and
+    atomics, which wait for no other thread."""
     return not waits(instruction)
 
 

@@ -1,5 +1,5 @@
 """Which neighbouring accesses of shared memory ptxas makes one of: loads of 4 bytes at consecutive
-addresses become one of 16. Banks are asked for what is left."""
+addresses become one of 16. Bank conflicts are counted on the result."""
 
 from __future__ import annotations
 

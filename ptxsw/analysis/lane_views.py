@@ -173,8 +173,8 @@ _INDICES = frozenset({"%tid.x", "%tid.y", "%tid.z"})
 
 
 def needs_rows(mentioned: Mentioned, *addresses: Term) -> bool:
-    """Do the addresses say the same of another lane only where rows of the block do not wrap
-    inside a warp? Not where of all that tells threads apart only `%laneid` is in them."""
+    """Does the view of another lane hold for the addresses only if rows of the block do not wrap
+    inside a warp? Not if `%laneid` is the only thing in them that differs between threads."""
     return bool(mentioned.of(*addresses) & _ROWS)
 
 

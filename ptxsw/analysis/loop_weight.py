@@ -1,4 +1,4 @@
-"""How often code is taken to run where no launch says so."""
+"""How often code is assumed to run if no launch is known."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _MOST_NESTED = 3  # loops deeper inside count no more: the figures stay comparab
 
 
 def times_in_loops(depth: int) -> float:
-    """How often a warp is taken to run code that stands inside so many loops."""
+    """How often a warp is assumed to run code at this loop depth."""
     return float(TRIPS ** min(_MOST_NESTED, depth))

@@ -61,7 +61,7 @@ def _above(cfg: Cfg, above: int, below: int) -> bool:
 
 
 def _in_step(trace: Trace, index: int) -> bool:
-    """Is the instruction unguarded and in no cycle that lanes may leave apart?"""
+    """Is the instruction unguarded, and in no cycle that lanes may leave separately?"""
     cfg = trace.cfg
     around = cfg.loops_around(cfg.block_of[index])
     together = trace.uniform_loops.issuperset(around) and not cfg.irreducible

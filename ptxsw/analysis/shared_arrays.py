@@ -43,7 +43,7 @@ def places(arrays: Sequence[Variable]) -> tuple[dict[str, int], int | None]:
 
 
 def block_shapes(trace: Trace, asked: Block | None) -> tuple[Block, ...]:
-    """Shapes of the block: the one that is asked for, or usual ones."""
+    """The shapes of the block to count with: the one that was given, or common ones."""
     if asked is not None:
         return (asked,)
     plane = any(

@@ -88,7 +88,7 @@ class Banks(dict[int, int]):
         return _most_alike([*map(self.__getitem__, words)])
 
     def worst(self, addresses: Addresses, size: int) -> tuple[int, ...]:
-        """How many words are wanted of each bank at a time, where most are wanted of one."""
+        """The number of words accessed in each bank, in the pass with the most for one bank."""
         counts = max(
             map(self.counts, _served(addresses, size)),
             key=lambda each: max(each.values(), default=0),
@@ -178,7 +178,7 @@ _LAST: deque[tuple[Trace, object, tuple[BankTraffic, ...]]] = deque(maxlen=2)
 
 
 def times(cfg: Cfg, index: int) -> float:
-    """How often a warp is taken to execute an instruction."""
+    """How often a warp is assumed to execute an instruction."""
     return times_in_loops(len(cfg.loops_around(cfg.block_of[index])))
 
 

@@ -84,8 +84,8 @@ class Traffic(Struct, frozen=True):
         return 1 if separate and len(addresses) == 1 else None
 
     def contention(self) -> int | None:
-        """Lanes that wait for each other, since their atomic operations meet in one word of shared
-        memory; of the warp where most do."""
+        """The most lanes of a warp that wait for each other because their atomic operations go to
+        one word of shared memory."""
         if self.access.space != "shared" or self.access.kind != "atomic" or not self.size:
             return None
         if not self.requests or not all(r.exact for r in self.requests):
@@ -116,7 +116,8 @@ def _addressing_lanes(access: Access) -> int:
 
 
 def _worst(request: Request, size: int) -> tuple[int, int]:
-    """Of the warp that touches most: sectors, and bytes of them asked for, negative."""
+    """For the warp that touches most: its sectors, and the negated number of bytes that it uses of
+    them, so that of equal warps the one that uses fewest is the maximum."""
     return max((sectors(w, size), -used(w, size)) for w in request.warps)
 
 

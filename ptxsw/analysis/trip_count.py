@@ -87,7 +87,8 @@ def _count(
     inside: list[tuple[int, bool]],
     wanted: Facts,
 ) -> int | None:
-    """Run the wanted instructions from what is known before the loop."""
+    """Run the wanted instructions iteration by iteration, from the values before the loop, and
+    count until the branch leaves."""
     state = State({})
     steps = {i: machine.prepare(cfg.instructions[i], wanted) for i, _ in inside}
     for index in _leading(cfg, loop):

@@ -49,7 +49,7 @@ def computes(instruction: Instruction) -> bool:
 
 
 def waits(instruction: Instruction) -> bool:
-    """May a lane stay at this instruction until others have come to one?"""
+    """May a lane wait at this instruction until other lanes have reached it or another one?"""
     return (
         not isa.known(instruction)
         or bool(isa.effects(instruction.opcode, instruction.modifiers) & _WAITS)
@@ -130,8 +130,9 @@ class Convergence:
         return None
 
     def _same_for_all(self, instruction: Instruction) -> bool:
-        """Is it plain that lanes that come together to an instruction wait only for each other: by
-        a barrier or member mask that is a literal, or was asked for by those that are here?"""
+        """Do lanes that reach an instruction together certainly wait only for each other? They do
+        if its barrier or member mask is a literal, or the result of a query of the lanes that are
+        here."""
         whom = waits_for(instruction)
         if whom is None or isinstance(whom, Int):
             return True

@@ -96,12 +96,12 @@ class FlowGraph(Struct, frozen=True, dict=True):
         return dominators(order, successors)
 
     def reached_from(self, start: Iterable[int], barred: Container[int] = ()) -> set[int]:
-        """The blocks that control may come to from the heads of some, these included, on paths
+        """The blocks that control may reach from the heads of some, these included, on paths
         that enter none of the `barred`."""
         return _reached(start, lambda number: self.blocks[number].successors, barred)
 
     def reaching(self, end: Iterable[int], barred: Container[int] = ()) -> set[int]:
-        """The blocks from which control may come to the heads of some, these included, on paths
+        """The blocks from which control may reach the heads of some, these included, on paths
         that pass none of the `barred`."""
         return _reached(end, self.predecessors.__getitem__, barred)
 
