@@ -14,7 +14,7 @@ from itertools import combinations
 from ptxsw.emulator.node import Term, Variance, split, walk
 from ptxsw.emulator.run import emulate_blocks
 from ptxsw.emulator.solver import Solver
-from ptxsw.emulator.spaces import may_point
+from ptxsw.emulator.spaces import may_hold_pointer, may_point
 from ptxsw.emulator.state import State
 from ptxsw.emulator.substitution import rebuild, substitute
 from ptxsw.emulator.terms import Terms
@@ -296,11 +296,25 @@ class KernelLanes:
             return frozenset({None})
         return frozenset(self.base(v.address) for a in self.writers for v in a.variants)
 
+    def bases_of(self, index: int) -> frozenset[Term | None]:
+        """The parameters on which the addresses of an instruction of the first text are built, on
+        all paths to it; None stands for all else. Empty if nothing is known of it."""
+        if self.trace.statistics.timed_out:
+            return frozenset()
+        accesses = (access for access in self.trace.accesses if access.index == index)
+        return frozenset(self.base(v.address) for access in accesses for v in access.variants)
+
     def base(self, place: Term) -> Term | None:
         """The parameter that an address is built on, if nothing else in it may be a pointer."""
+        parameters = self.declared.parameters
         items = [
-            (t, c) for t, c in split(place)[1] if may_point(t) or t in self.declared.parameters
+            (term, factor)
+            for term, factor in split(place)[1]
+            if may_point(term)
+            or term in parameters
+            # What a loop has computed may be the distance from one array to another one.
+            or (factor in (1, (1 << place.width) - 1) and may_hold_pointer(term))
         ]
-        if len(items) != 1 or items[0][1] != 1 or items[0][0] not in self.declared.parameters:
+        if len(items) != 1 or items[0][1] != 1 or items[0][0] not in parameters:
             return None
         return items[0][0]

@@ -116,6 +116,19 @@ class Questions:
             self._assumptions[NO_FAULT_IN_STRUCT] = None
         return NO_FAULT_IN_STRUCT in self._allowed
 
+    def _bases(self, old: Path, touch: Touch) -> frozenset[Term | None]:
+        """The parameters on which an address may be built; None stands for all else. What a
+        register held where a loop begins tells none. But where the first text surely loads these
+        bytes, too, its symbolic run has followed the address from where the kernel begins."""
+        base = self._lanes.base(touch.target.place)
+        if base is not None:
+            return frozenset({base})
+        for other in old.touches:
+            sure = other.guard is touch.guard or other.guard.kind == "const"
+            if other.loads and sure and other.target == touch.target:
+                return self._lanes.bases_of(other.index)
+        return frozenset()
+
     def _read_only(self, old: Path, touch: Touch, given: Sequence[Term]) -> bool:
         """Does nobody write these bytes while the kernel runs?"""
         if NO_OUTSIDE_WRITER not in self._allowed or touch.target.space != "global":
@@ -125,10 +138,12 @@ class Questions:
             # assumption that other parameters lead elsewhere.
             twins = {t.index for t in old.touches if t.loads and t.target == touch.target}
             if not self._written.apart(twins, given):
-                base = self._lanes.base(touch.target.place)
-                if NO_ALIAS not in self._allowed or base is None:
+                if NO_ALIAS not in self._allowed:
                     return False
-                if not {None, base}.isdisjoint(self._lanes.written_bases):
+                bases = self._bases(old, touch)
+                if not bases or None in bases:
+                    return False
+                if not {None, *bases}.isdisjoint(self._lanes.written_bases):
                     return False
                 self._assumptions[NO_ALIAS] = None
         self._assumptions[NO_OUTSIDE_WRITER] = None

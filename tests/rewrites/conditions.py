@@ -377,23 +377,8 @@ _NO_LOOP = "it has no loop"
 _NO_WRAP = "its indices count threads and at most 100 particles"
 _WHOLE = "GCC writes for whole warps of 32 lanes"
 _WIDE = "GCC computes addresses in 64 bits, from sizes that are tested to be positive"
-_LOST = "the check does not follow what its pointers are made of from iteration to iteration"
 STAYS: Mapping[tuple[str, str], str] = {
     **{(GCC, condition): "its pointers are loaded from memory" for condition in CONDITIONS},
-    **{
-        ("gather", condition): _LOST
-        for condition in (
-            "no iteration",
-            "one iteration",
-            "two iterations",
-            "iterations of its own for each lane",
-            "unmapped behind a zero-trip test",
-        )
-    },
-    ("row-sums", "iterations of its own for each lane"): _LOST,
-    ("fdtd2d", "iterations of its own for each lane"): _LOST,
-    ("jacobi-nvcc", "iterations of its own for each lane"): _LOST,
-    ("fdtd2d", "negative steps"): _LOST,
     ("thomas", "negative steps"): "the trip count of a loop is not known",
 }
 """What is left as it is under some conditions, and why."""
