@@ -10,6 +10,7 @@ from ptxsw.validate.outcome import PARAMETERS_ARE_GLOBAL, Differ
 from ptxsw.validate.path_pairs import PathPairs
 from ptxsw.validate.proof_context import ProofContext
 from ptxsw.validate.second_paths import SecondPaths, no_steps
+from ptxsw.validate.windows import Windows
 
 
 class SegmentProof:
@@ -21,6 +22,7 @@ class SegmentProof:
         self._relation, self._lanes = context.relation, context.lanes
         self._second = SecondPaths(context)
         self._pairs = PathPairs(context, self._second)
+        self._windows: Windows | None = None  # of the last attempt, once it has begun
 
     def prove(self, pair: Pair) -> None:
         """Compare the texts from one pair of places to the next ones."""
@@ -29,7 +31,7 @@ class SegmentProof:
         # With the `whole` symbolic run of the first kernel or without it, each strictly first. For
         # claims about memory, which mostly take the run, that comes first.
         for whole, lenient in product((claimed, not claimed), (False, True)):
-            if lenient and PARAMETERS_ARE_GLOBAL not in self._context.allowed:
+            if lenient and not self._may_end_otherwise():
                 continue
             try:
                 cut = self._attempt(pair, lenient, whole)
@@ -43,10 +45,18 @@ class SegmentProof:
         assert first is not None
         raise first
 
+    def _may_end_otherwise(self) -> bool:
+        """May the last attempt end otherwise where parameters point to global memory?"""
+        if PARAMETERS_ARE_GLOBAL not in self._context.allowed:
+            return False
+        return self._windows is None or self._windows.met_generic
+
     def _attempt(self, pair: Pair, lenient: bool, whole: bool) -> Cut:
+        self._windows = None
         self._pairs.whole = whole
         self._pairs.compare_by_bounds(None)
         cut = self._relation.cut(pair, lenient=lenient, whole=whole)
+        self._windows = cut.old.runner.windows
         cut.view = self._lanes.view(pair)
         if cut.view is not None:
             cut.view.given = cut.conditions

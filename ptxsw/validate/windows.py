@@ -20,7 +20,8 @@ _Items = tuple[tuple[Term, int], ...]
 
 class Windows:
     """What is known in one segment. With `parameters`, pointers among the kernel's parameters
-    are taken to be global; `assumed` tells whether that was needed."""
+    are taken to be global; `assumed` tells whether that was needed, and `met_generic` whether any
+    address was left to be anywhere: if none was, nothing depends on where parameters point."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class Windows:
         self._lenient = bool(parameters)
         self._numbers: set[Term] = set()
         self._shown: dict[_Items, str] = {}
-        self.assumed = False
+        self.assumed = self.met_generic = False
 
     def shows(self, address: Term, space: str) -> None:
         """The first kernel uses a number as an address in a space."""
@@ -72,6 +73,7 @@ class Windows:
         if not windows and self._from_parameters(items, pointers):
             self.assumed = True
             return Bytes("global", address, size)
+        self.met_generic = True
         return Bytes("generic", address, size)
 
     def _from_parameters(self, items: _Items, pointers: list[Term]) -> bool:
