@@ -12,7 +12,7 @@ from ptxsw.emulator.budget import OUT_OF_TIME, OutOfTime
 from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
-from ptxsw.plan import ServedLoad
+from ptxsw.plan import Halo, ServedLoad
 from ptxsw.report.model import Kernel
 from ptxsw.rewrites import parts
 from ptxsw.rewrites.base import Attempt
@@ -111,11 +111,24 @@ def test_nothing_is_kept_without_any_time(monkeypatch: pytest.MonkeyPatch) -> No
     assert {refusal.reason for refusal in report.refusals or ()} == {OUT_OF_TIME}
 
 
-def test_where_a_halo_is_not_proved_no_halo_is_made() -> None:
-    """Behind stores through another pointer; unless the scheme was asked for."""
-    text = kernel(12 * ROW, "stores")
-    for scheme, shuffles in (("auto", 12 * (ROW - 1)), ("early", 12 * (ROW - 1))):
-        options = Options("force", scheme=scheme, rewrites=("shuffle",))
-        (report,) = optimize(text, options).report.kernels
-        assert report.shuffles == shuffles
-        assert {rewrite.scheme for rewrite in report.rewrites or ()} == {"early"}
+@pytest.mark.parametrize(("scheme", "shuffles"), [("auto", ROWS * (ROW - 1)), ("halo", 0)])
+def test_where_a_halo_is_not_proved_no_halo_is_made(
+    scheme: str, shuffles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the scheme was asked for."""
+    problem = checking.problem
+
+    def answer(made: Attempt, text: Module, share: float = 1.0) -> str | None:
+        halos = any(isinstance(change.detail, Halo) for change in made.changes)
+        return WRONG if halos else problem(made, text, share)
+
+    text = kernel(ROWS * ROW, "stores")
+    options = Options("force", scheme=scheme, rewrites=("shuffle",))
+    (report,) = optimize(text, options).report.kernels
+    assert {rewrite.scheme for rewrite in report.rewrites or ()} == {"halo"}
+    monkeypatch.setattr(checking, "problem", answer)
+    (report,) = optimize(text, options).report.kernels
+    assert report.shuffles == shuffles
+    assert {rewrite.scheme for rewrite in report.rewrites or ()} == (
+        {"early"} if shuffles else set()
+    )

@@ -5,11 +5,13 @@ taken from before a store that may hit it."""
 from __future__ import annotations
 
 import random
+import re
 from functools import cache
 from time import process_time
 
 import pytest
 
+from benchmarks import loads
 from benchmarks.loads import HEAD
 from ptxsw.emulator.node import Variance
 from ptxsw.emulator.solver import Solver
@@ -98,6 +100,37 @@ def test_the_time_grows_little_faster_than_the_block() -> None:
         assert isinstance(judged(*texts), Proved)
         times.append(process_time() - begin)
     assert times[1] < 9 * times[0]  # each load held against each store: more than 16 times
+
+
+HALO = Options(mode="force", scheme="halo", form="keep", rewrites=("shuffle",), budget_s=1e6)
+SUMS = loads.kernel(60, "stores")
+
+
+@cache
+def with_halos() -> str:
+    return optimize(SUMS, HALO).text
+
+
+def test_sums_that_are_stored_before_the_next_row_is_loaded() -> None:
+    """What a row has loaded is told by all sums before it, and a sum by what was loaded."""
+    assert with_halos().count("shfl.sync") == 4 * 12
+    assert isinstance(judged(SUMS, with_halos()), Proved)
+
+
+@pytest.mark.parametrize(
+    ("find", "replace"),
+    [
+        (r"(?s)(.*shfl.sync.idx.b32 %f\d, %sw_\w+, %sw_from)1", r"\g<1>2"),
+        (r"(?s)(.*?shfl.sync.idx.b32 %f\d, %sw_\w+, %sw_from)2", r"\g<1>1"),
+        (r"\[%rd5\+20\], %f1", "[%rd4+20], %f1"),
+        (r"\[%rd5\+20\], %f1", "[%rd5+24], %f1"),
+        (r"\[%rd5\+20\], %f1", "[%rd5+20], %f2"),
+    ],
+)
+def test_a_sum_that_is_wrong(find: str, replace: str) -> None:
+    mutant, changes = re.subn(find, replace, with_halos(), count=1)
+    assert changes == 1
+    assert not isinstance(judged(SUMS, mutant), Proved)
 
 
 # ---------------------------------------------------------------- the chain itself
