@@ -15,14 +15,16 @@ from ptxsw.permutation import ROW
 
 def shared_arrays(trace: Trace) -> tuple[Variable, ...]:
     """The variables in shared memory that the kernel names."""
-    named = {
-        (leaf.name, leaf.scope)
-        for instruction in trace.cfg.instructions
-        for leaf in leaves(instruction.operands)
-        if isinstance(leaf, Symbol)
-    }
     declared = (*trace.module.variables, *trace.function.body.variables)
-    return tuple(v for v in declared if v.space == "shared" and (v.name, v.scope) in named)
+    arrays = {(v.name, v.scope): v for v in declared if v.space == "shared"}
+    unnamed = set(arrays)
+    for instruction in trace.cfg.instructions:
+        if not unnamed:
+            break
+        for leaf in leaves(instruction.operands):
+            if isinstance(leaf, Symbol):
+                unnamed.discard((leaf.name, leaf.scope))
+    return tuple(array for key, array in arrays.items() if key not in unnamed)
 
 
 def atom(array: Variable) -> str:

@@ -11,6 +11,7 @@ each lane in global memory; in shared memory it counts as one without conflicts.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -48,8 +49,13 @@ class Wavefronts(Struct, frozen=True):
         stride = self.strides[index]
         if stride is None:
             return float(LANES)
-        lines = touched((lane * stride for lane in range(LANES)), width, _LINE)
-        return float(max(len(lines), LANES * width // _LINE if stride else 1))
+        return _of_lines(stride, width)
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_lines(stride: int, width: int) -> float:
+    lines = touched((lane * stride for lane in range(LANES)), width, _LINE)
+    return float(max(len(lines), LANES * width // _LINE if stride else 1))
 
 
 def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
