@@ -51,8 +51,8 @@ class _Product(Struct, frozen=True):
 
 
 class LoopBases(Struct, frozen=True):
-    """What is to be made of a loop: bases, pointers, the indices that both rest on, and how many
-    instructions of an iteration that saves."""
+    """The planned bases and pointers of a loop, the indices that must not wrap for them, and how
+    many instructions of an iteration they save."""
 
     bases: tuple[Base, ...]
     pointers: tuple[Pointer, ...]
@@ -71,7 +71,7 @@ class LoopBases(Struct, frozen=True):
 
 
 class Addresses:
-    """What can be made of the addresses of one loop."""
+    """Finds the bases and pointers for the addresses of one loop."""
 
     def __init__(self, sums: LoopSums, counting: Counting, cfg: Cfg, cost: IterationCost) -> None:
         self.sums, self._counting, self._cfg, self._cost = sums, counting, cfg, cost

@@ -1,4 +1,4 @@
-"""Scalar accesses of one thread that lie beside each other: what a vector can be made of."""
+"""Scalar accesses of one thread to adjacent addresses: the candidates for a vector access."""
 
 from __future__ import annotations
 

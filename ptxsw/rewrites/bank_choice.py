@@ -279,7 +279,8 @@ def _permuted(cfg: Cfg) -> list[int]:
 
 
 def _worst(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, tuple[int, ...]]:
-    """For each access the words that the banks are asked for where one is asked for most."""
+    """For each access, how many words it wants of each bank, in the request with the worst
+    conflict."""
     conflicts: dict[int, tuple[int, ...]] = {}
     for one in (one for one in traffic if one.requests):
         counts = max((banks.worst(request, one.size) for request in one.requests), key=max)

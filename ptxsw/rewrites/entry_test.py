@@ -1,4 +1,4 @@
-"""The test at the entry of a kernel that ranges of bytes lie apart, for all threads alike.
+"""The test at a kernel's entry that ranges of bytes do not overlap; all threads get one answer.
 
 Ranges on one pointer are first joined into few: the test compares each range that is written with
 each that is read, once, on the parameters and the size of the grid.
@@ -51,7 +51,7 @@ def grid_below(kernel: Kernel, accesses: Iterable[Access], bits: int | None) -> 
 
 
 def obstacle_to_versions(kernel: Kernel) -> str | None:
-    """Why a kernel cannot stand twice, behind a test; None where it can."""
+    """Why a kernel cannot be duplicated behind a test; None if it can."""
     reason = obstacle_to_copy(kernel.function.body) or _asking(kernel)
     return None if reason is None else f"{reason}, which cannot be duplicated"
 

@@ -29,7 +29,7 @@ from ptxsw.shuffle.legality import Legality
 
 
 def is_planned(attempt: Attempt) -> bool:
-    """Is what was made one plan, and nothing beside it?"""
+    """Do all changes of the attempt belong to the joint plan?"""
     alone = any(isinstance(change.detail, KeptValue | JoinedLoad) for change in attempt.changes)
     return attempt.rewrite in TOGETHER and not alone
 

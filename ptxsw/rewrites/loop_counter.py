@@ -74,7 +74,7 @@ class LoopCounter(Struct, frozen=True):
 
 
 class Counting:
-    """What can be said of one loop's counter, and of indices beside it."""
+    """The counter of one loop, and the indices that grow along with it."""
 
     def __init__(self, sums: LoopSums, cfg: Cfg, loop: Loop) -> None:
         self._sums, self._cfg, self._loop = sums, cfg, loop
@@ -137,8 +137,7 @@ class Counting:
         return taken if inside[0] else self._terms.not_(taken)
 
     def _ends_iterations(self, number: int) -> bool:
-        """Does each iteration come to the end of a block, and go straight back to the header
-        then?"""
+        """Does each iteration pass the end of a block and then go straight back to the header?"""
         # Nothing may be computed in between: the condition is then also one about the registers as
         # the next iteration begins.
         cfg, header = self._cfg, self._loop.header
@@ -166,7 +165,7 @@ class Counting:
         return self._while_less(one.a, one.b, one.strict, one.signed)
 
     def _until_equal(self, difference: Term) -> LoopCounter:
-        """A loop that goes on until a difference is 0, which it comes to by equal steps."""
+        """The counter of a loop that ends when a difference, which changes by equal steps, is 0."""
         step = signed_number(self._sums.step(difference))
         # Only then does "a multiple of the step" mean the same modulo 2^32, and one `and` tests it.
         if not step or abs(step) & (abs(step) - 1):
@@ -182,7 +181,8 @@ class Counting:
         return LoopCounter(left, terms.const(size, 32), size, tuple(conditions))
 
     def _while_less(self, a: Term, b: Term, strict: bool, signed: bool) -> LoopCounter:
-        """A loop that goes on while `a < b`, of which one changes by equal steps."""
+        """The counter of a loop that goes on while `a < b`, where one of the two changes by equal
+        steps."""
         terms, letter = self._terms, "s" if signed else "u"
         kind = f"{'lt' if strict else 'le'}.{letter}32"
         grows, falls = self._sums.step(a), self._sums.step(b)

@@ -1,4 +1,4 @@
-"""Where a loop stands in the text, how control comes to it, and whether it may stand twice."""
+"""Where a loop stands in the text, how control enters it, and whether it may be duplicated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def loop_place(cfg: Cfg, loop: Loop) -> LoopPlace | str:
 
 
 def obstacle_to_loop_copy(kernel: Kernel, place: LoopPlace) -> str | None:
-    """Why a loop may not stand twice, with threads that go either way; None where it may."""
+    """Why a loop may not be duplicated, with some threads in either copy; None if it may."""
     instructions = kernel.trace.cfg.instructions
     # Threads of one warp may take different copies. Any later `activemask` could then report other
     # lanes than before, and a barrier in the loop would be reached by only some of the threads.

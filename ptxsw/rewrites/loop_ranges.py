@@ -54,8 +54,8 @@ class _Meeting(Struct, frozen=True):
 
 
 class LoopRanges:
-    """What has to be found out before one innermost loop. Whatever is asked is taken for true, if a
-    test could tell, and noted; else `reason` tells why the first one cannot."""
+    """What a test before one innermost loop has to establish. Every question that a test could
+    answer is answered with yes and noted; for the first that none could, `reason` says why."""
 
     def __init__(self, kernel: Kernel, loop: Loop) -> None:
         self._kernel, self._loop = kernel, loop

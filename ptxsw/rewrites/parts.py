@@ -1,4 +1,4 @@
-"""What is made of a kernel where not all of it can be proved, or not in time: part of it.
+"""Applying a part of the changes to a kernel, if not all of them can be proved, or not in time.
 
 Changes that rest on tests of their own go first, then loops that become uniform, then halos. The
 rest of the plan is split into rows of loads that do not depend on one another. Half of the rows are

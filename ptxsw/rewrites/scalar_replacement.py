@@ -85,7 +85,7 @@ class ScalarReplacement:
         yield from self._changes(kernel, details)
 
     def _may_test(self, kernel: Kernel) -> bool:
-        """May the kernel stand twice, and does it not yet?"""
+        """May the kernel be duplicated, and has it not been duplicated yet?"""
         cfg = kernel.trace.cfg
         twice = any(_is_copy(cfg, header) for header in cfg.loops)
         return not twice and obstacle_to_versions(kernel) is None

@@ -234,7 +234,8 @@ class _Search:
         return self._change(self._detail(place, chosen), worth)
 
     def without_counter(self, comparison: int, number: int) -> Change | None:
-        """The kernel's loop of this number that goes on until a pointer has come to its end."""
+        """The change by which the loop ends when a pointer reaches its end, the kernel's
+        `number`-th of this kind; None if there is no such pointer."""
         place = loop_place(self.cfg, self.loop)
         if isinstance(place, str):
             return None

@@ -389,5 +389,5 @@ def _wavefronts(stride: int, size: int) -> int:
 
 
 def _added(elements: int, tested: bool, divergent: bool) -> int:
-    """The instructions beside a vector of some accesses."""
+    """The number of instructions that a vector adds besides itself."""
     return _QUESTION + elements if divergent else elements if tested else 0

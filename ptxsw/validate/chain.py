@@ -62,7 +62,7 @@ def bytes_behind(a: Bytes, b: Bytes) -> int | None:
 
 
 def in_space(space: str, distance: int) -> int:
-    """How far bytes of a space lie apart whose addresses do so."""
+    """The distance of two places in a space, from that of their addresses."""
     return wrapped(distance, ADDRESS) if space in NARROW else distance
 
 

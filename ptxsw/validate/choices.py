@@ -1,4 +1,4 @@
-"""Choices between values, brought to the outside of what is made of them."""
+"""Choices between values, moved outward: a sum of a choice becomes a choice of sums."""
 
 from __future__ import annotations
 

@@ -168,8 +168,8 @@ class KernelLanes:
         return choices
 
     def _same_state(self, states: Sequence[State]) -> bool:
-        """Are all lanes that come to a block in the same of its states, since what they decided on
-        the path is the same for all and tells the states apart?"""
+        """Are all lanes that come to a block in the same one of its states? They are if conditions
+        that are uniform in a warp tell each two states apart."""
         told = [{c for c in state.conditions if c.variance is Variance.UNIFORM} for state in states]
         return len(states) <= _MAX_STATES and all(
             any(self.terms.not_(condition) in other for condition in one)

@@ -59,7 +59,8 @@ class LowBits:
         return tuple(atoms)
 
     def _solved(self, multiples: Multiples) -> dict[int, _Low]:
-        """Optimistic: a block that no path has come to yet says nothing."""
+        """The low bits at the start of each block. Optimistic: where paths meet, a block that has
+        not been reached yet does not count."""
         self._multiples = dict(multiples)
         cfg = self._text.cfg
         entry: dict[int, _Low] = {0: {}}

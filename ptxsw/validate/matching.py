@@ -46,7 +46,7 @@ def unmatched(a: Term, b: Term) -> tuple[Items, Items] | None:
 
 
 def _flattened(term: Term) -> Iterator[Term]:
-    """What a chain of one operation is made of, in no order."""
+    """The operands of a chain of one operation, in no particular order."""
     work = [term]
     while work:
         node = work.pop()

@@ -53,8 +53,8 @@ class Validation:
         return self.context.relation.extra.expected
 
     def _begin(self) -> None:
-        """The entry: control of both texts comes to it, if nothing stands before the image of the
-        first block."""
+        """Begin at the entry of both texts. If the second text has code before the image of the
+        first block, that is run first while the first text stands still."""
         context = self.context
         if context.relation.needs_proof((0, 0)):
             raise GiveUp("a claim stands where the kernel begins")

@@ -111,7 +111,8 @@ class Questions:
         return search.find(old, touch, given)
 
     def _beside(self) -> bool:
-        """May bytes be read that lie beside those that the first text reads?"""
+        """May bytes next to those that the first text reads be read, too? If so, the proof rests on
+        that assumption."""
         if NO_FAULT_IN_STRUCT in self._allowed:
             self._assumptions[NO_FAULT_IN_STRUCT] = None
         return NO_FAULT_IN_STRUCT in self._allowed

@@ -34,7 +34,7 @@ class Worklist:
         return pair
 
     def come_to(self, pair: Pair) -> None:
-        """Control comes to a pair."""
+        """Control comes to a pair: it is open, unless it is proved."""
         if pair not in self._proved:
             self._open[pair] = None
 
