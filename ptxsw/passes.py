@@ -114,8 +114,8 @@ class Passes:
         from ptxsw.toolchain import tuned
 
         choice = tuned.find(excerpt.module.source.slice(excerpt.function.span), self._arch)
-        known = {one.name for one in every()}
-        return choice if choice is not None and known.issuperset(choice.rewrites) else None
+        names = {one.name for one in every()}
+        return choice if choice is not None and names.issuperset(choice.rewrites) else None
 
     def run_again(self, excerpt: Excerpt, trace: Trace) -> Steps:
         """The same of a kernel whose symbolic run is known, whatever was measured."""

@@ -208,9 +208,9 @@ def _run(
     def task(number: int) -> Generator[Question, Answered, KernelOutcome]:
         excerpt = excerpts.of(functions[number])
         line = module.source.line(functions[number].span.start)
-        known = keep.get(excerpt.source.text, line) if keep is not None else None
-        if known is not None:
-            outcome = msgpack.decode(known, type=KernelOutcome)
+        stored = keep.get(excerpt.source.text, line) if keep is not None else None
+        if stored is not None:
+            outcome = msgpack.decode(stored, type=KernelOutcome)
         else:
             each = yield from passes.steps(excerpt)
             if description is None:

@@ -28,38 +28,38 @@ class Fingerprints:
 
     def __init__(self, count: Term, shape: tuple[int, int, int] | None) -> None:
         now = pow(_ROOT, count.id + 1, _PRIME)
-        self._known: dict[Term, Fingerprint] = {count: (now, (now + 1) % _PRIME)}
+        self._memo: dict[Term, Fingerprint] = {count: (now, (now + 1) % _PRIME)}
         self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (), strict=False)}
 
     def of(self, address: Term) -> Fingerprint:
-        for term in bottom_up(self._known, _parts, address):
-            self._known[term] = self._found(term)
-        return self._known[address]
+        for term in bottom_up(self._memo, _parts, address):
+            self._memo[term] = self._computed(term)
+        return self._memo[address]
 
-    def _found(self, term: Term) -> Fingerprint:
+    def _computed(self, term: Term) -> Fingerprint:
         """The same from the fingerprints of the parts."""
         match term.kind:
             case "const" | "sum":
                 constant, items = split(term)
                 now = later = wrapped(constant, term.width)
                 for part, factor in items:
-                    one, other = self._known[part]
+                    one, other = self._memo[part]
                     number = wrapped(factor, term.width)
                     now, later = now + number * one, later + number * other
                 return now % _PRIME, later % _PRIME
             case "mul":
                 now = later = 1
                 for part in term.args:
-                    one, other = self._known[part]
+                    one, other = self._memo[part]
                     now, later = now * one % _PRIME, later * other % _PRIME
                 return now, later
             case "zext" | "sext":
-                return self._known[term.args[0]]
+                return self._memo[term.args[0]]
             case "extract":  # high bits are the whole without low ones, which count as the whole
-                return (0, 0) if term.value else self._known[term.args[0]]
+                return (0, 0) if term.value else self._memo[term.args[0]]
             case "concat" if term.args[1].kind == "const":
                 high, low = term.args
-                one, other = self._known[high]
+                one, other = self._memo[high]
                 factor, constant = 1 << low.width, int(low.value)
                 return (one * factor + constant) % _PRIME, (other * factor + constant) % _PRIME
         return self._atom(term)

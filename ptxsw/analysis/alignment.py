@@ -68,7 +68,7 @@ class Alignment:
         """Is an address a multiple of a power of two exactly if one of its summands is: a pointer
         about which nothing is known? Then each thread can test the address itself."""
         constant, items = split(address)
-        rest = [(t, f) for t, f in items if f * self.known(t) % size]
+        rest = [(t, f) for t, f in items if f * self.factor(t) % size]
         return (
             constant % size == 0
             and len(rest) == 1
@@ -81,7 +81,7 @@ class Alignment:
 
     def _needs(self, term: Term, size: int, depth: int = 0) -> _Needs | None:
         """What parameters have to be multiples of, so that a term is one of `size`."""
-        if self.known(term) % size == 0:
+        if self.factor(term) % size == 0:
             return {}
         if depth > _DEEPEST:
             return None
@@ -114,7 +114,7 @@ class Alignment:
 
     def _needs_of_product(self, term: Term, size: int, depth: int) -> _Needs | None:
         """One factor has to make up for what the others lack."""
-        factors_known = [self.known(factor) for factor in term.args]
+        factors_known = [self.factor(factor) for factor in term.args]
         # The first factor that can be tested is taken; it may be asked for more than necessary.
         for at, factor in enumerate(term.args):
             others = 1
@@ -146,7 +146,7 @@ class Alignment:
 
     # ------------------------------------------------------------ proved
 
-    def known(self, term: Term, depth: int = 0) -> int:
+    def factor(self, term: Term, depth: int = 0) -> int:
         """A power of two that divides the value of a term."""
         divisor = self._divisors.get((term, depth))
         if divisor is None:
@@ -159,14 +159,14 @@ class Alignment:
             case "const" | "sum":
                 constant, items = split(term)
                 bits = [lowest(constant)] if constant else []
-                bits += [lowest(f) * self.known(t, depth + 1) for t, f in items]
+                bits += [lowest(f) * self.factor(t, depth + 1) for t, f in items]
                 return min(bits, default=_MOST)
             case "zext" | "sext":
-                return min(self.known(term.args[0], depth + 1), 1 << term.args[0].width)
+                return min(self.factor(term.args[0], depth + 1), 1 << term.args[0].width)
             case "mul":
                 product = 1
                 for factor in term.args:
-                    product *= self.known(factor, depth + 1)
+                    product *= self.factor(factor, depth + 1)
                 return min(product, _MOST)
             case "atom" if term.origin is Origin.SYMBOL:
                 return self._variable(term.of[0])

@@ -105,12 +105,12 @@ def apart(a: Range, b: Range, given: Facts, grid: Grid) -> bool:
         return False
     if a.base is not b.base and any(grid.limits(r.base)[1] >= FARTHEST for r in (a, b)):
         return False
-    ways = orders(a, b)
-    if any(proved(way, given, grid) for way in ways):
+    both_orders = orders(a, b)
+    if any(proved(order, given, grid) for order in both_orders):
         return True
     # An `or` of our test says "this range ends before that one, or the other way round" without
     # saying which: either case has to keep these ranges apart.
     return any(
-        all(any(proved(way, Facts((fact,)), grid) for way in ways) for fact in group)
+        all(any(proved(order, Facts((fact,)), grid) for order in both_orders) for fact in group)
         for group in given.one_of
     )

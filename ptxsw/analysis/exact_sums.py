@@ -31,7 +31,7 @@ class ExactSums(Struct):
 
     terms: Terms
     grid: Grid
-    known: Facts
+    facts: Facts
     given: tuple[Term, ...]
     ahead: Term | None = None
     supposed: dict[Polynomial, None] | None = None
@@ -93,7 +93,7 @@ class ExactSums(Struct):
 
     def holds(self, need: Polynomial) -> bool:
         """Is a polynomial at most 0, as far as is known or supposed?"""
-        if proved(need, self.known, self.grid):
+        if proved(need, self.facts, self.grid):
             return True
         if self.supposed is not None:
             self.supposed[need] = None

@@ -79,10 +79,10 @@ class _Equations:
 
     def __init__(self, terms: Terms, other: ShiftedLane) -> None:
         self._terms, self._other = terms, other
-        self._known: list[Solved] = []
+        self._equations: list[Solved] = []
 
     def __call__(self, term: Term) -> Term:
-        for equation in self._known:
+        for equation in self._equations:
             term = equation(term)
         return term
 
@@ -95,7 +95,7 @@ class _Equations:
         solution = solved(terms, self(self._other(value)), here)
         if solution is None:
             return None
-        self._known.append(solution)
+        self._equations.append(solution)
         return step
 
     def _step(self, value: Term) -> int:

@@ -154,10 +154,10 @@ def uniform_registers(body: Sequence[Instruction], parameters: frozenset[str]) -
     parameters of the kernel, given by name, its size, and numbers alone."""
     written_at = writers([defs(one) for one in body])
     single = {reg: body[at[0]] for reg, at in written_at.items() if len(at) == 1}
-    alike = {reg for reg, writer in single.items() if _of_parameters(writer, parameters)}
-    while lost := {reg for reg in alike if not uses(single[reg]) <= alike}:
-        alike -= lost
-    return alike
+    uniform = {reg for reg, writer in single.items() if _of_parameters(writer, parameters)}
+    while lost := {reg for reg in uniform if not uses(single[reg]) <= uniform}:
+        uniform -= lost
+    return uniform
 
 
 def _of_parameters(instruction: Instruction, parameters: frozenset[str]) -> bool:

@@ -177,21 +177,21 @@ class _Earlier:
 
     def __init__(self, max_delta: int) -> None:
         self._max_delta = max_delta
-        self._known: dict[tuple[Class, int], dict[int, list[_Element]]] = {}
+        self._elements: dict[tuple[Class, int], dict[int, list[_Element]]] = {}
         self._mirrored: dict[Class, Class] = {}
 
     def candidates(self, dest: Access, element: int, where: Place) -> list[Candidate]:
         """Where one element may come from: nearest lanes first, newest sources first."""
         reuses: list[Candidate] = []
         offset = where.offset + element * dest.bits // 8
-        same = self._known.get((where.key, where.stride), {})
+        same = self._elements.get((where.key, where.stride), {})
         for delta in _nearest_first(self._max_delta if where.stride and same else 0):
             for source, number in reversed(same.get(offset - delta * where.stride, [])):
                 reuses.append(Candidate(dest, source, delta, number, element))
         # A mirrored lane may be up to 31 lanes away: with a smaller limit mirrors are not wanted.
         if not where.stride or self._max_delta < 31:
             return reuses
-        other = self._known.get((self._flipped(where), -where.stride), {})
+        other = self._elements.get((self._flipped(where), -where.stride), {})
         if not other:
             return reuses
         for total in sorted(_MIRRORS, key=lambda k: abs(k - 31)):
@@ -205,7 +205,7 @@ class _Earlier:
         return self._mirrored[where.key]
 
     def add(self, access: Access, where: Place) -> None:
-        here = self._known.setdefault((where.key, where.stride), {})
+        here = self._elements.setdefault((where.key, where.stride), {})
         for element in range(access.elements):
             loads = here.setdefault(where.offset + element * access.bits // 8, [])
             loads.append((access, element))

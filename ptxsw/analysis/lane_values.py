@@ -38,14 +38,14 @@ class LaneValues:
         `fixed`: those that do not differ, where they are known. `chosen` are values of terms that
         are not evaluated."""
         self._places, self._fixed, self._choice = places, fixed, choice
-        self._known: dict[Term, Values] = {**chosen}
+        self._memo: dict[Term, Values] = {**chosen}
 
     def of(self, term: Term) -> Values:
         """The unsigned values of a term. Everything in it that is not a special register is taken
         to be the same for all lanes."""
-        for node in bottom_up(self._known, _parts, term):
-            self._known[node] = self._value(node)
-        return self._known[term]
+        for node in bottom_up(self._memo, _parts, term):
+            self._memo[node] = self._value(node)
+        return self._memo[term]
 
     def _value(self, node: Term) -> Values:
         if node.kind in OPAQUE:
@@ -55,7 +55,7 @@ class LaneValues:
             if node.kind == "atom" and node.value in self._fixed:
                 return self._fixed[node.value] & mask
             return self._choice(node) & mask
-        args = [self._known[arg] for arg in node.args]
+        args = [self._memo[arg] for arg in node.args]
         lanes = next((len(a) for a in args if isinstance(a, tuple)), 0)
         if not lanes:
             return value_of(node, [a for a in args if isinstance(a, int)])

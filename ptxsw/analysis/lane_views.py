@@ -23,11 +23,11 @@ class Mentioned:
     """What terms have somewhere in them, as a sum of these numbers, remembered by term."""
 
     def __init__(self) -> None:
-        self._known: dict[Term, int] = {}
+        self._memo: dict[Term, int] = {}
 
     def of(self, *terms: Term) -> int:
         """All that is mentioned in some terms."""
-        flags_of, together = self._known, 0
+        flags_of, together = self._memo, 0
         for term in terms:
             for node in bottom_up(flags_of, arguments, term):
                 flags = _own_mentions(node)
@@ -183,7 +183,7 @@ class ArbitraryThread:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._known: dict[Term, Term] = {}
+        self._memo: dict[Term, Term] = {}
 
     def __call__(self, node: Term) -> Term | None:
         if node.variance == Variance.UNIFORM:
@@ -191,9 +191,7 @@ class ArbitraryThread:
         varies = node.kind == "atom" or (node.kind == "apply" and node.value[1] > 0)
         if not varies:
             return None
-        if node not in self._known:
+        if node not in self._memo:
             fresh = self._terms.fresh("any thread", node.width)
-            self._known[node] = self._terms.atom(
-                fresh.value, node.width, fresh.variance, ones(node)
-            )
-        return self._known[node]
+            self._memo[node] = self._terms.atom(fresh.value, node.width, fresh.variance, ones(node))
+        return self._memo[node]

@@ -54,7 +54,7 @@ class LoopSums:
         inside = cfg.indices(self._blocks)
         self._set_inside = {reg for at in inside for reg in cfg.written[at]}
         self._needed = closure(cfg, inside, _roots)
-        self._known: dict[Reg, Term] = {}
+        self._memo: dict[Reg, Term] = {}
         self._ends: dict[int, State] = {}
         for number in self._blocks:
             self._run(number)
@@ -178,14 +178,14 @@ class LoopSums:
 
     def _entering(self, reg: Reg, depth: int = 0) -> Term:
         """What a register holds as an iteration begins: an atom, or what it was set to before."""
-        value = self._known.get(reg)
+        value = self._memo.get(reg)
         if value is None:
             value = None if reg in self._set_inside else self._written_out(reg, depth)
             if value is None:
                 name = f"{reg.name}@{reg.scope}" if reg.scope else reg.name
                 value = self.terms.atom(name, self._machine.width(reg), Variance.LANE)
                 self.registers[value] = reg
-            self._known[reg] = value
+            self._memo[reg] = value
         return value
 
     def _written_out(self, reg: Reg, depth: int) -> Term | None:

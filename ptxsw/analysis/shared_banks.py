@@ -238,7 +238,7 @@ class _Scene:
     ) -> None:
         self._blocks, self._places, self._by_two = blocks, places, by_two
         self._end, self._warps = end, warps
-        self._known: dict[object, tuple[Addresses, ...]] = {}
+        self._memo: dict[object, tuple[Addresses, ...]] = {}
         self._spreads: dict[object, tuple[int, _Spread | None]] = {}
         self._warps_known: dict[object, dict[Term, Column]] = {}
 
@@ -248,11 +248,11 @@ class _Scene:
         for variant in access.variants:
             conditions = frozenset({variant.guard, *variant.conditions})
             key = (variant.address, conditions)
-            if key not in self._known:
-                self._known[key] = tuple(self._variant(variant.address, conditions, access.bytes))
-            if not self._known[key]:
+            if key not in self._memo:
+                self._memo[key] = tuple(self._variant(variant.address, conditions, access.bytes))
+            if not self._memo[key]:
                 return
-            addresses += self._known[key]
+            addresses += self._memo[key]
         yield from addresses
 
     def _variant(

@@ -50,7 +50,7 @@ class LaneSteps(Struct):
             yield from self._test_pointer(step, name, mask)
             return
         there, here = self.names.new("there", "b32"), step.reg.name
-        yield from shuffles([there], [here], f"{way(step.delta)}, {mask}")
+        yield from shuffles([there], [here], f"{shuffle_mode(step.delta)}, {mask}")
         if step.step:
             here = self.names.new("next", "b32")
             yield f"add.s32 {here}, {step.reg.name}, {step.step};"
@@ -62,14 +62,14 @@ class LaneSteps(Struct):
         there = [self.names.new("there", "b32") for _ in halves]
         local = self.names.new("local", "pred")
         yield f"mov.b64 {{{', '.join(halves)}}}, {here};"
-        yield from shuffles(there, halves, f"{way(step.delta)}, {mask}")
+        yield from shuffles(there, halves, f"{shuffle_mode(step.delta)}, {mask}")
         yield f"mov.b64 {other}, {{{', '.join(there)}}};"
         # In the local window equal addresses are different bytes, one for each thread.
         yield f"isspacep.local {local}, {here};"
         yield f"setp.ne.or.b64 {name}, {other}, {here}, {local};"
 
 
-def way(delta: int) -> str:
+def shuffle_mode(delta: int) -> str:
     """The mode and distance of a shuffle from lane i + `delta`, and its clamp: the first lane that
     `up` may read, the last that `down` may read."""
     return f"up${-delta}, 0" if delta < 0 else f"down${delta}, {_LAST}"

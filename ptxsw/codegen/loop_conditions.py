@@ -206,11 +206,11 @@ class Apart(Struct, frozen=True):
             more = self.bytes - self.nearer * self.last
             lines.append(f"mad.lo.s64 {least}, {wide}, {self.nearer}, {more};")
         else:
-            way = new("reach", "b64")
+            reach = new("reach", "b64")
             left = AddressSum(self.left.items, self.left.constant - self.last)
             iterations, of = (each.written(new, lines) for each in (left, self.of))
-            lines.append(f"mul.wide.u32 {way}, {iterations}, {of};")
-            lines.append(f"mad.lo.s64 {least}, {way}, {self.nearer}, {self.bytes};")
+            lines.append(f"mul.wide.u32 {reach}, {iterations}, {of};")
+            lines.append(f"mad.lo.s64 {least}, {reach}, {self.nearer}, {self.bytes};")
         return least
 
 

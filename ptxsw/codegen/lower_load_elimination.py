@@ -39,11 +39,12 @@ class JoinedLoad(Struct, frozen=True):
 
     at: int
     sources: tuple[int, ...]
-    ways: tuple[tuple[int, str], ...]
+    predecessors: tuple[tuple[int, str], ...]
 
     def facts(self, line: Line) -> Mapping[str, Any]:
         """What a report says of it."""
-        return {"source_line": line(self.sources[0]), "ways": [line(end) for end, _ in self.ways]}
+        ways = [line(end) for end, _ in self.predecessors]
+        return {"source_line": line(self.sources[0]), "ways": ways}
 
 
 def lower_joins(builder: Builder, text: str, details: Iterable[JoinedLoad]) -> None:
@@ -53,7 +54,7 @@ def lower_joins(builder: Builder, text: str, details: Iterable[JoinedLoad]) -> N
         for source in detail.sources:
             _keep(builder, source, held)
         line = _load_into(builder, text, detail.at, held)
-        for end, guard in detail.ways:
+        for end, guard in detail.predecessors:
             if builder.instructions[end].opcode == "bra":
                 builder.before(end, guard + line)
             else:

@@ -97,8 +97,8 @@ class SavedValues(Struct):
         return into, [f"mov.b32 {{{register}, {self.names.new('high', 'b16')}}}, {into[0]};"]
 
 
-def shuffles(into: Iterable[str], words: Iterable[str], way: str) -> Iterator[str]:
+def shuffles(into: Iterable[str], words: Iterable[str], mode_and_lane: str) -> Iterator[str]:
     """One shuffle for each word; `way` holds its mode and, behind `$`, its other operands."""
-    mode, _, rest = way.partition("$")
+    mode, _, rest = mode_and_lane.partition("$")
     for got, word in zip(into, words, strict=True):
         yield f"shfl.sync.{mode}.b32 {got}, {word}, {rest};"

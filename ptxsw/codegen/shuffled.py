@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct, field
 
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.lane_steps import way
+from ptxsw.codegen.lane_steps import shuffle_mode
 from ptxsw.codegen.names import Names
 from ptxsw.codegen.saved_values import SavedValues, shuffles
 from ptxsw.codegen.warp_state import Lane, WarpState, edge_test
@@ -127,13 +127,13 @@ class Shuffled(Struct):
             return
         words = self.values.words(home(part.source), part.source, part.element)
         into, last = self.values.received(register, width, words)
-        yield from shuffles(into, words, f"{self._way(part)}, {mask}")
+        yield from shuffles(into, words, f"{self._mode_and_lane(part)}, {mask}")
         yield from last
 
-    def _way(self, part: ElementSource) -> str:
+    def _mode_and_lane(self, part: ElementSource) -> str:
         if part.mirror:
             return f"idx${self.lane.mirrored(part.delta)}, 31"
-        return way(part.delta)
+        return shuffle_mode(part.delta)
 
     # ------------------------------------------------------------ the load's text
 

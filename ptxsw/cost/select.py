@@ -37,7 +37,7 @@ class GroupVariants(Struct, frozen=True):
     """The ways of a row. Those picked in rows of one `unit` have one form."""
 
     unit: int
-    ways: tuple[Variant, ...]
+    variants: tuple[Variant, ...]
 
 
 class Tuned(Struct, frozen=True):
@@ -113,13 +113,14 @@ def _as_tuned(rows: Sequence[GroupVariants], tuned: Tuned, min_gain: float | Non
     if not tuned.form:
         said = f"{place}: {tuned.speedup:.3f} times as fast with {tuned.scheme}"
         return Choice(nothing, TUNED, 0.0, said)
-    way = _named(tuned)
-    faster = f"{place}: {tuned.speedup:.3f} times as fast with {way}"
+    variant = _named(tuned)
+    faster = f"{place}: {tuned.speedup:.3f} times as fast with {variant}"
     if min_gain is not None and gain * 100 < min_gain:
         return Choice(nothing, TUNED, 0.0, f"{faster}, less than the {min_gain:g}% asked for")
+    measured = tuned.scheme, tuned.form
     picks = tuple(
         next(
-            (n for n, w in enumerate(r.ways) if (w.scheme, w.form) == (tuned.scheme, tuned.form)),
+            (n for n, v in enumerate(r.variants) if (v.scheme, v.form) == measured),
             None,
         )
         for r in rows
@@ -129,8 +130,8 @@ def _as_tuned(rows: Sequence[GroupVariants], tuned: Tuned, min_gain: float | Non
     return Choice(picks, TUNED, gain, faster)
 
 
-def _named(way: Variant | Tuned) -> str:
-    return f"scheme {way.scheme}, form {way.form}"
+def _named(variant: Variant | Tuned) -> str:
+    return f"scheme {variant.scheme}, form {variant.form}"
 
 
 def _percent(gain: float) -> str:
@@ -147,7 +148,7 @@ def _forced(
     scale: Scale | None,
     gain: float | None,
 ) -> str:
-    if scale is None or gain is None or all(len(row.ways) < 2 for row in rows):
+    if scale is None or gain is None or all(len(row.variants) < 2 for row in rows):
         return "asked for by mode force"
     return f"rated best for {scale.name}, by counts: {_percent(gain)}"
 
@@ -165,7 +166,7 @@ def _rated(
     if gain is not None and gain > 0 and any(p is not None for p in picks):
         return Choice(picks, MODEL, gain, f"{source}: {_percent(gain)}")
     forced, loss = _best(rows, original, scale, all_of_them=True)
-    best = next((rows[n].ways[p] for n, p in enumerate(forced) if p is not None), None)
+    best = next((rows[n].variants[p] for n, p in enumerate(forced) if p is not None), None)
     at_best = "no gain"
     if best is not None and loss is not None:
         at_best = f"{_percent(loss)} at best ({_named(best)})"
@@ -195,14 +196,14 @@ class _Kernel:
     def cycles(self) -> float:
         return self._scale.total(self._bounds, self._waiting)
 
-    def add(self, way: Variant) -> _State:
+    def add(self, variant: Variant) -> _State:
         """Adds a way; `back` with the result takes it out again."""
         before: dict[int, tuple[float, Wait]] = {}
         state = (self._bounds, self._waiting, before)
         a, b, c, d = self._bounds
-        e, f, g, h = self._scale.bounds(way.added)
+        e, f, g, h = self._scale.bounds(variant.added)
         self._bounds = (a + e, b + f, c + g, d + h)
-        for stretch, (times, wait) in way.added.waits.items():
+        for stretch, (times, wait) in variant.added.waits.items():
             now = before[stretch] = self._waits.get(stretch, (times, Wait()))
             self._waits[stretch] = (times, now[1] | wait)
             self._waiting += self._scale.waiting(*self._waits[stretch])
@@ -230,7 +231,7 @@ def _best(
         for number, pick in zip(numbers, unit, strict=True):
             picks[number] = pick
             if kernel is not None and pick is not None:
-                kernel.add(rows[number].ways[pick])
+                kernel.add(rows[number].variants[pick])
     return tuple(picks), None if kernel is None else _gain(before, kernel.cycles())
 
 
@@ -241,9 +242,9 @@ def _unit(
     after the other, or one scheme for all."""
     best: tuple[int | None, ...] = (None,) * len(rows)
     best_rank = _rank_of_nothing(kernel, all_of_them)
-    for form in dict.fromkeys(way.form for row in rows for way in row.ways):
-        ways = [way for row in rows for way in row.ways if way.form == form]
-        for scheme in (None, *dict.fromkeys(way.scheme for way in ways)):
+    for form in dict.fromkeys(variant.form for row in rows for variant in row.variants):
+        variants = [variant for row in rows for variant in row.variants if variant.form == form]
+        for scheme in (None, *dict.fromkeys(variant.scheme for variant in variants)):
             picked, rank = _picked(rows, form, scheme, kernel, all_of_them=all_of_them)
             if rank < best_rank:
                 best, best_rank = picked, rank
@@ -271,13 +272,13 @@ def _picked(
         if scheme is None:
             pick = _row(row, form, kernel, all_of_them=all_of_them)
         else:
-            wanted = (w.form == form and w.scheme == scheme for w in row.ways)
+            wanted = (w.form == form and w.scheme == scheme for w in row.variants)
             pick = next((n for n, this in enumerate(wanted) if this), None)
         picked.append(pick)
         if pick is not None:
-            loads += row.ways[pick].loads
+            loads += row.variants[pick].loads
             if kernel is not None:
-                added.append(kernel.add(row.ways[pick]))
+                added.append(kernel.add(row.variants[pick]))
     rank = (-loads if all_of_them else 0, 0.0 if kernel is None else kernel.cycles())
     for state in reversed(added):
         assert kernel is not None
@@ -289,15 +290,15 @@ def _row(row: GroupVariants, form: str, kernel: _Kernel | None, *, all_of_them: 
     """The best way of one row in a form, beside those that are in the kernel already."""
     best: int | None = None
     best_rank = _rank_of_nothing(kernel, all_of_them)
-    for number, way in enumerate(row.ways):
-        if way.form != form:
+    for number, variant in enumerate(row.variants):
+        if variant.form != form:
             continue
         cycles = 0.0
         if kernel is not None:
-            state = kernel.add(way)
+            state = kernel.add(variant)
             cycles = kernel.cycles()
             kernel.back(state)
-        rank = (-way.loads if all_of_them else 0, cycles)
+        rank = (-variant.loads if all_of_them else 0, cycles)
         if rank < best_rank:
             best, best_rank = number, rank
     return best

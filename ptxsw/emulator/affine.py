@@ -24,15 +24,15 @@ class Affine:
     """Polynomials of terms, remembered by term."""
 
     def __init__(self) -> None:
-        self._known: dict[Term, Polynomial] = {}
+        self._memo: dict[Term, Polynomial] = {}
 
     def polynomial(self, term: Term) -> Polynomial:
         """The integer polynomial of a term over its atoms; coefficients are read as signed."""
-        polynomial = self._known.get(term)
+        polynomial = self._memo.get(term)
         if polynomial is None:
-            for node in bottom_up(self._known, _read_parts, term):
-                self._known[node] = MappingProxyType(self._read(node))
-            polynomial = self._known[term]
+            for node in bottom_up(self._memo, _read_parts, term):
+                self._memo[node] = MappingProxyType(self._read(node))
+            polynomial = self._memo[term]
         return polynomial
 
     def _read(self, term: Term) -> dict[Monomial, int]:
@@ -44,12 +44,12 @@ class Affine:
                 total: dict[Monomial, int] = {}
                 _accumulate(total, {(): 1}, wrapped(constant, term.width))
                 for atom, coefficient in items:
-                    _accumulate(total, self._known[atom], wrapped(coefficient, term.width))
+                    _accumulate(total, self._memo[atom], wrapped(coefficient, term.width))
                 return total if len(total) <= _MAX_MONOMIALS else {(term,): 1}
             case "mul":
                 product: dict[Monomial, int] = {(): 1}
                 for factor in term.args:
-                    other = self._known[factor]
+                    other = self._memo[factor]
                     if len(product) * len(other) > _MAX_PRODUCTS:
                         return {(term,): 1}
                     product = _multiply(product, other)
@@ -57,7 +57,7 @@ class Affine:
                         return {(term,): 1}
                 return product
             case _ if _read_parts(term):
-                return dict(self._known[term.args[0]])
+                return dict(self._memo[term.args[0]])
             case _:
                 return {(term,): 1}
 

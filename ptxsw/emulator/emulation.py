@@ -87,7 +87,7 @@ class Emulation:
         self.live = live_registers(self.cfg, self.tracked)
         self.facts: dict[int, LoopFacts] = {}
         self.joins = Joins(self.cfg, self.machine, self.live)
-        self.record = Record(self.cfg, self.machine, self.tracked, self.joins.ways)
+        self.record = Record(self.cfg, self.machine, self.tracked, self.joins.path_variance)
         self.recording = False
         self.hook: Hook | None = None
         self.apart: frozenset[int] | None = None  # where paths are told apart, none left out
@@ -130,18 +130,18 @@ class Emulation:
                 len(self.cfg.instructions), self.executed, self.visits, self.joins.merged,
                 self.joins.widened, self.solver.questions, self.budget.used, timed_out,
             ),
-            self.ways,
+            self.paths_around,
             self.record.operands(),
             {a: t for entered in self.joins.entered.values() for a, t in
             entered.iterations.items()}, {entered.count: entered.again for entered in
             self.joins.entered.values()},
         )  # fmt: skip
 
-    def ways(
+    def paths_around(
         self, fork: int, below: int, without: int, between: frozenset[int]
     ) -> tuple[tuple[Term, ...], ...] | None:
-        """As `trace.Ways` says. What these paths alone show of how values vary says nothing of
-        lanes on other paths: conditions on such values are left out."""
+        """As `trace.PathsAround` says. What these paths alone show of how values vary says nothing
+        of lanes on other paths: conditions on such values are left out."""
         if self.visits > self.enough:
             return None
         order = sorted({fork, *between} - {below, without}, key=self.cfg.rank.__getitem__)
@@ -253,7 +253,10 @@ class Emulation:
                 states = [self._blunt(number, merged[0])]
             elif states and number in self.facts and (loop is None or number != loop.header):
                 self.joins.entered[number] = enter(
-                    self.facts[number], states, self.terms, partial(self.joins.ways, number)
+                    self.facts[number],
+                    states,
+                    self.terms,
+                    partial(self.joins.path_variance, number),
                 )
                 states = self.joins.merge(number, states, limit)
             self.joins.states[number] = len(states)

@@ -128,7 +128,7 @@ class Joins:
 
     # ------------------------------------------------------------ which way
 
-    def ways(self, number: int) -> Variance:
+    def path_variance(self, number: int) -> Variance:
         """How much it varies over lanes which of several states reaches a block."""
         return max(
             (p.variance for p in self.controlling_predicates(number)), default=Variance.UNIFORM

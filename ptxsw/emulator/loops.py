@@ -130,7 +130,7 @@ def invariant(term: Term, changing: set[Term]) -> bool:
 
 
 def enter(
-    facts: LoopFacts, states: Sequence[State], terms: Terms, ways: Callable[[], Variance]
+    facts: LoopFacts, states: Sequence[State], terms: Terms, path_variance: Callable[[], Variance]
 ) -> Entered:
     """Put the values of any one iteration into `states`, which come from outside the loop. `ways`
     tells how much it varies over the lanes which of several states a lane is in."""
@@ -138,7 +138,7 @@ def enter(
         for reg, atom in facts.entry.items():
             if reg not in state.env:
                 state.env[reg] = undefined(terms, reg, atom.width)
-    apart = ways() if len(states) > 1 else Variance.UNIFORM
+    apart = path_variance() if len(states) > 1 else Variance.UNIFORM
     level: dict[Reg, Variance] = dict.fromkeys(facts.modified, apart)
     for state in states:
         for reg, most in _variances(facts, state.env).items():

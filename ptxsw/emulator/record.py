@@ -42,9 +42,10 @@ class Record:
         cfg: Cfg,
         machine: SymbolicMachine,
         tracked: frozenset[Reg],
-        ways: Callable[[int], Variance],
+        path_variance: Callable[[int], Variance],
     ) -> None:
-        self._cfg, self._machine, self._tracked, self._ways = cfg, machine, tracked, ways
+        self._cfg, self._machine, self._tracked = cfg, machine, tracked
+        self._path_variance = path_variance
         self._touches: dict[int, dict[MemoryAccess, frozenset[Term]]] = {}
         self._held: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
         self._digits: dict[tuple[int, Reg], dict[Term, frozenset[Term]]] = {}
@@ -86,7 +87,7 @@ class Record:
         first = self._first.setdefault((index, reg), value)
         most = max(self.registers.get(reg, Variance.UNIFORM), value.variance)
         if first is not value and most < Variance.LANE:
-            most = max(most, self._ways(self._cfg.block_of[index]))
+            most = max(most, self._path_variance(self._cfg.block_of[index]))
         self.registers[reg] = most
 
     def branch(self, index: int, values: tuple[Term, ...]) -> None:
@@ -95,7 +96,7 @@ class Record:
         decided.add(values)
         seen = max(self.branches.get(index, Variance.UNIFORM), *(v.variance for v in values))
         if len(decided) > 1 and seen < Variance.LANE:
-            seen = max(seen, self._ways(self._cfg.block_of[index]))
+            seen = max(seen, self._path_variance(self._cfg.block_of[index]))
         self.branches[index] = seen
 
     def left(self, state: State) -> None:
@@ -149,7 +150,7 @@ class Record:
         conditions are given."""
         if len(variants) < 2 or self._machine.mutually_exclusive(variants):
             return Variance.UNIFORM
-        return self._ways(self._cfg.block_of[index])
+        return self._path_variance(self._cfg.block_of[index])
 
 
 def _values(

@@ -27,7 +27,7 @@ class Spaces:
         self._terms = terms
         self._windows: dict[Term, str] = {}
         self._pointers: dict[Term, str] = {}
-        self._known: dict[Term, tuple[str, Term]] = {}
+        self._memo: dict[Term, tuple[str, Term]] = {}
 
     def window(self, modifiers: tuple[str, ...], width: int) -> Term | None:
         """Where the space that a `cvta` names begins in the generic one; None where it does
@@ -49,9 +49,9 @@ class Spaces:
     def resolve(self, address: Term) -> tuple[str, Term]:
         """The space of a generic address and the address in that space; ("generic", address)
         where it is not known."""
-        place = self._known.get(address)
+        place = self._memo.get(address)
         if place is None:
-            place = self._known[address] = self._resolve(address)
+            place = self._memo[address] = self._resolve(address)
         return place
 
     def _resolve(self, address: Term) -> tuple[str, Term]:

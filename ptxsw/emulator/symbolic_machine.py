@@ -287,13 +287,13 @@ class SymbolicMachine:
 
     # ------------------------------------------------------------ operands
 
-    def mutually_exclusive(self, ways: Sequence[frozenset[Term]]) -> bool:
+    def mutually_exclusive(self, paths: Sequence[frozenset[Term]]) -> bool:
         """Do all lanes of a warp go the same one of several ways? So it is where of each two there
         is a condition that all lanes share, and that holds on one and not on the other."""
-        shared = [frozenset(c for c in way if c.variance is Variance.UNIFORM) for way in ways]
-        contrary = [frozenset(map(self.terms.not_, way)) for way in shared]
+        shared = [frozenset(c for c in path if c.variance is Variance.UNIFORM) for path in paths]
+        contrary = [frozenset(map(self.terms.not_, path)) for path in shared]
         return not any(
-            shared[a].isdisjoint(contrary[b]) for a, b in combinations(range(len(ways)), 2)
+            shared[a].isdisjoint(contrary[b]) for a, b in combinations(range(len(paths)), 2)
         )
 
     def guard(self, state: State, instruction: Instruction) -> Term:

@@ -109,7 +109,9 @@ class Statistics(Struct, frozen=True):
     timed_out: bool
 
 
-Ways: TypeAlias = Callable[[int, int, int, frozenset[int]], tuple[tuple[Term, ...], ...] | None]
+PathsAround: TypeAlias = Callable[
+    [int, int, int, frozenset[int]], tuple[tuple[Term, ...], ...] | None
+]
 """`ways(fork, below, without, between)`: the conditions of each way by which a thread may come to
 block `below` in an iteration of the loops around it without passing block `without`. All ways pass
 block `fork` and then blocks `between`, where paths are told apart as long as they are few. None
@@ -131,7 +133,7 @@ class Trace(Struct, frozen=True):
     registers: Mapping[Reg, Variance]  # of each tracked register, wherever it is defined or used
     uniform_loops: frozenset[int]  # headers of loops that all lanes leave together
     statistics: Statistics
-    ways: Ways
+    paths_around: PathsAround
     operands: Mapping[int, tuple[OperandValues, ...]]  # of instructions that were to be followed
     iterations: Mapping[Term, Iterations] = field(default_factory=dict)
     """Of registers such as `s *= 2`."""

@@ -47,7 +47,7 @@ def describe(
     accesses = tuple(
         _access(scene, access, rows) for access in trace.accesses if access.space != "param"
     )
-    return accesses, tuple(_finished(row, scene.writer) for row in rows.found.values())
+    return accesses, tuple(_finished(row, scene.writer) for row in rows.rows.values())
 
 
 class _Scene(Struct, frozen=True):

@@ -145,14 +145,14 @@ def _read_only(access: Access) -> bool:
 class Rows(Struct):
     """Rows by their key, in the order of their first access."""
 
-    found: dict[Hashable, OpenRow] = field(default_factory=dict)
+    rows: dict[Hashable, OpenRow] = field(default_factory=dict)
 
     def row(self, space: str, polynomial: Polynomial, size: int) -> tuple[OpenRow, int]:
         """The row of an address, and the bytes from its start."""
         key = (space, size, without_constant(polynomial))
-        row = self.found.get(key)
+        row = self.rows.get(key)
         if row is None:
-            row = self.found[key] = OpenRow(_letters(len(self.found)), polynomial, size)
+            row = self.rows[key] = OpenRow(_letters(len(self.rows)), polynomial, size)
         return row, polynomial.get((), 0) - row.start.get((), 0)
 
 
@@ -319,14 +319,14 @@ class Stable(Struct, frozen=True):
 
     trace: Trace
     header: int
-    _known: dict[Term, bool] = field(default_factory=dict)
+    _memo: dict[Term, bool] = field(default_factory=dict)
 
     def holds(self, term: Term) -> bool:
         if term.origin is Origin.ITERATION:
             return True
-        answer = self._known.get(term)
+        answer = self._memo.get(term)
         if answer is None:
-            answer = self._known[term] = all(self._keeps(node) for node in walk(term))
+            answer = self._memo[term] = all(self._keeps(node) for node in walk(term))
         return answer
 
     def _keeps(self, node: Term) -> bool:

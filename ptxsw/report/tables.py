@@ -295,12 +295,12 @@ def told_once(table: Table) -> Table:
     the first places and counts the others: "76, 78, 87 +3". Equal rows, of code that stands twice,
     are one: "76 (twice)"."""
     is_place = [name in _PLACES for name in table.header]
-    alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    by_text: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for row in table.rows:
         said = tuple(cell for cell, place in zip(row, is_place, strict=True) if not place)
-        alike.setdefault(said, []).append(row)
+        by_text.setdefault(said, []).append(row)
     rows: list[tuple[str, ...]] = []
-    for same in alike.values():
+    for same in by_text.values():
         if len(set(same)) > _FEW:
             rows.append(tuple(map(_first_few, zip(*same, strict=True))))
             continue

@@ -73,12 +73,12 @@ def named(names: Iterable[str]) -> tuple[str, ...]:
     """The names of rewrites, checked; "all" stands for each but `registers`, which can make a
     launch fail. Raises ValueError for a name nobody knows."""
     wanted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
-    known = tuple(one.name for one in every())
+    names = tuple(one.name for one in every())
     if wanted == ("all",):
-        return tuple(name for name in known if name not in _NAMED_ALONE)
-    unknown = next((name for name in wanted if name not in known), None)
+        return tuple(name for name in names if name not in _NAMED_ALONE)
+    unknown = next((name for name in wanted if name not in names), None)
     if unknown is not None:
-        raise ValueError(f"unknown rewrite {unknown!r}; known are all, {', '.join(known)}")
+        raise ValueError(f"unknown rewrite {unknown!r}; known are all, {', '.join(names)}")
     if not wanted:
-        raise ValueError(f"no rewrite is named; known are all, {', '.join(known)}")
+        raise ValueError(f"no rewrite is named; known are all, {', '.join(names)}")
     return wanted

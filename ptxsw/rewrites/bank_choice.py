@@ -98,9 +98,9 @@ class PermutationChoice(Struct, frozen=True):
 
 def best(scene: PermutationCosts) -> PermutationChoice | str:
     """The permutation that gains most by count, or why none does."""
-    known = dict[int, float]()
-    before = _total(scene.before, stays, inf, known)
-    shares = _shares(scene.before, stays, known)
+    totals = dict[int, float]()
+    before = _total(scene.before, stays, inf, totals)
+    shares = _shares(scene.before, stays, totals)
     # One winner for each granule and number of shifts. These decide how many instructions an access
     # costs in addition, so wavefronts alone compare only permutations that agree in both.
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}

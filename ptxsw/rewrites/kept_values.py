@@ -59,7 +59,7 @@ def kept_values(
     if not pairs:
         return
     always = Stores(kernel, None)
-    waiting: dict[KeptValue, Access] = {}
+    open_pairs: dict[KeptValue, Access] = {}
     details: list[KeptValue] = []
     for pair in pairs:
         if kernel.budget.spent(PLANNING):
@@ -68,12 +68,12 @@ def kept_values(
         if store is None:
             details.append(pair)
         else:
-            waiting[pair] = store
+            open_pairs[pair] = store
     test: EntryTest | str | None = None
-    if waiting:
+    if open_pairs:
         test = _obstacle(kernel)
         if test is None:
-            waiting, more, test = _tested(kernel, waiting)
+            open_pairs, more, test = _tested(kernel, open_pairs)
             details += more
     for detail in sorted(details, key=lambda d: d.at):
         tests = () if detail.test is None else (_TOLD,)
@@ -81,7 +81,7 @@ def kept_values(
             NAME, detail.at, frozenset({detail.at}), Proof(tests=tests), detail,
             frozenset({detail.source}), detail.source,
         )  # fmt: skip
-    for pair, store in waiting.items():
+    for pair, store in open_pairs.items():
         named = f"{store.instruction.name} at line {kernel.line(store.index)}"
         why = f"; {test}" if isinstance(test, str) else ""
         yield Refusal(NAME, pair.at, f"{named} may write these bytes{why}")
@@ -97,22 +97,22 @@ def _obstacle(kernel: Kernel) -> str | None:
 
 
 def _tested(
-    kernel: Kernel, waiting: dict[KeptValue, Access]
+    kernel: Kernel, open_pairs: dict[KeptValue, Access]
 ) -> tuple[dict[KeptValue, Access], list[KeptValue], EntryTest | str | None]:
     """Those that still wait, those that a test serves, and the test: the one that serves most,
     and of such the one that supposes least."""
-    best: tuple[dict[KeptValue, Access], EntryTest | str | None] = waiting, None
+    best: tuple[dict[KeptValue, Access], EntryTest | str | None] = open_pairs, None
     for bits in LIMITS:
         supposed = Supposed(kernel, bits)
         stores = Stores(kernel, supposed)
-        left = {p: w for p in waiting if (w := stores.between(p)) is not None}
+        left = {p: w for p in open_pairs if (w := stores.between(p)) is not None}
         test = supposed.test() if len(left) < len(best[0]) else best[1]
         if isinstance(test, EntryTest) and len(left) < len(best[0]):
             best = left, test
         elif isinstance(test, str) and best[1] is None:
-            best = waiting, test
+            best = open_pairs, test
     left, test = best
-    served = [p for p in waiting if p not in left]
+    served = [p for p in open_pairs if p not in left]
     return left, [replace(p, test=test) for p in served if isinstance(test, EntryTest)], test
 
 
@@ -277,7 +277,7 @@ class Stores:
         return all(self._are_apart(sums, a, b) for a in mine for b in theirs)
 
     def _are_apart(self, sums: ExactSums, a: Range, b: Range) -> bool:
-        if apart(a, b, sums.known, sums.grid):
+        if apart(a, b, sums.facts, sums.grid):
             return True
         return self.supposed is not None and self.supposed.apart(a, b)
 

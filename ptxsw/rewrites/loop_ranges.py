@@ -189,14 +189,14 @@ class LoopRanges:
                 raise UncountedLoop("an offset is too large")
             groups.setdefault((rest, pair.approach), []).append((steps, pair))
         for (_, approach), members in groups.items():
-            ways = [number for number, _ in members]
-            far = ways.index(min(ways) if approach.times > 0 else max(ways))
+            step_counts = [number for number, _ in members]
+            far = step_counts.index(min(step_counts) if approach.times > 0 else max(step_counts))
             low, high = min(p.low for _, p in members), max(p.high for _, p in members)
-            if min(ways) == max(ways) or high - low > _LARGEST:
+            if min(step_counts) == max(step_counts) or high - low > _LARGEST:
                 yield from (pair for _, pair in members)
             else:
                 distance = members[far][1].distance
-                yield _Meeting(distance, approach, low, high, max(ways) - min(ways))
+                yield _Meeting(distance, approach, low, high, max(step_counts) - min(step_counts))
 
 
 def _joined(pairs: Iterable[_Meeting]) -> Iterator[_Meeting]:

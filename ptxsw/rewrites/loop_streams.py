@@ -292,7 +292,7 @@ class LoopStreams:
         return bool(mine and theirs) and all(self._are_apart(x, y) for x, y in pairs)
 
     def _are_apart(self, a: Range, b: Range) -> bool:
-        if apart(a, b, self.sums.known, self.sums.grid):
+        if apart(a, b, self.sums.facts, self.sums.grid):
             return True
         return self.supposed is not None and self.supposed.apart(a, b)
 

@@ -30,7 +30,7 @@ from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.kept_values import NAME, Pairs, Stores
 
-_MOST_WAYS = 8
+_MOST_PREDECESSORS = 8
 _MOST_ALIKE = 32  # accesses to the same bytes
 MOVED = "on other ways it would be loaded as before: no load is certainly saved; force moves it"
 
@@ -47,7 +47,7 @@ def joined_loads(
         return
     builder = Builder(kernel.text, kernel.function, cfg.instructions)
     for detail in sorted(_Joins(kernel, same_bytes).find(served), key=lambda each: each.at):
-        if detail.ways and kernel.options.mode != "force":
+        if detail.predecessors and kernel.options.mode != "force":
             yield Refusal(NAME, detail.at, MOVED)
             continue
         label = cfg.name(cfg.block_of[detail.at])
@@ -77,23 +77,24 @@ class _Joins:
 
     def _joined(self, load: Access, alike: Sequence[Access]) -> JoinedLoad | None:
         join = self.cfg.block_of[load.index]
-        ways = [n for n in self.cfg.predecessors[join] if n in self.cfg.rank]
-        if not 2 <= len(ways) <= _MOST_WAYS or not self._stands_at_join(load, ways):
+        predecessors = [n for n in self.cfg.predecessors[join] if n in self.cfg.rank]
+        few = 2 <= len(predecessors) <= _MOST_PREDECESSORS
+        if not few or not self._stands_at_join(load, predecessors):
             return None
-        sources = {way: self._source(load, way, alike) for way in ways}
+        sources = {n: self._source(load, n, alike) for n in predecessors}
         held = {source for source in sources.values() if source is not None}
-        left = [way for way, source in sources.items() if source is None]
+        left = [predecessor for predecessor, source in sources.items() if source is None]
         # One source on all paths dominates the join: that is a plain repeat, found elsewhere.
         if not held or not (left or len(held) > 1):
             return None
-        guards = [self._guard(way, join) for way in left]
-        ends = [self.cfg.blocks[way].end - 1 for way in left]
+        guards = [self._guard(predecessor, join) for predecessor in left]
+        ends = [self.cfg.blocks[predecessor].end - 1 for predecessor in left]
         if None in guards:
             return None
         made = tuple((end, guard or "") for end, guard in zip(ends, guards, strict=True))
         return JoinedLoad(load.index, tuple(sorted(held)), made)
 
-    def _stands_at_join(self, load: Access, ways: Sequence[int]) -> bool:
+    def _stands_at_join(self, load: Access, predecessors: Sequence[int]) -> bool:
         """Is the load executed whenever control arrives on these paths, in the same iteration, and
         is its address already set where they end?"""
         # At a loop header, the path over the back edge belongs to the previous iteration.
@@ -104,20 +105,20 @@ class _Joins:
         return (
             join not in self.cfg.loops
             and join not in self.cfg.irreducible
-            and all(self.cfg.loops_around(way) == loops for way in ways)
+            and all(self.cfg.loops_around(predecessor) == loops for predecessor in predecessors)
             and not any(base in defs(instruction) for instruction in before)
             and not (isinstance(base, Reg) and base.scope)
         )
 
-    def _source(self, load: Access, way: int, alike: Sequence[Access]) -> int | None:
+    def _source(self, load: Access, predecessor: int, alike: Sequence[Access]) -> int | None:
         """The last access to the bytes on a path, if nothing after it can change them."""
-        end = self.cfg.blocks[way].end - 1
+        end = self.cfg.blocks[predecessor].end - 1
         start = self.cfg.blocks[self.cfg.block_of[load.index]].start
         passed = range(end, end + 1), range(start, load.index)
         if self.pairs.is_cut(passed):
             return None
-        on_way = [a for a in alike if a is not load and self._is_on(a, way, end)]
-        last = [a for a in on_way if all(self._before(other, a) for other in on_way)]
+        on_path = [a for a in alike if a is not load and self._is_on(a, predecessor, end)]
+        last = [a for a in on_path if all(self._before(other, a) for other in on_path)]
         if not last or not self.pairs.fits(last[0], load):
             return None
         source = last[0].index
@@ -126,14 +127,14 @@ class _Joins:
             return None
         return source
 
-    def _is_on(self, access: Access, way: int, end: int) -> bool:
+    def _is_on(self, access: Access, predecessor: int, end: int) -> bool:
         """Is an access made on each path that ends with a block, in the same iteration?"""
         above = self.cfg.block_of[access.index]
-        if above == way:
+        if above == predecessor:
             return True
         return (
-            self.cfg.dominates(above, way)
-            and self.cfg.loops_around(above) == self.cfg.loops_around(way)
+            self.cfg.dominates(above, predecessor)
+            and self.cfg.loops_around(above) == self.cfg.loops_around(predecessor)
             and self.pairs.paths.same_instance(access.index, end) is None
         )
 
@@ -141,10 +142,10 @@ class _Joins:
         above, below = (self.cfg.block_of[a.index] for a in (one, other))
         return one.index <= other.index if above == below else self.cfg.dominates(above, below)
 
-    def _guard(self, way: int, join: int) -> str | None:
+    def _guard(self, predecessor: int, join: int) -> str | None:
         """The guard under which control goes on from a block to the join; None where no
         instruction can stand there that is executed only then."""
-        block = self.cfg.blocks[way]
+        block = self.cfg.blocks[predecessor]
         last = self.cfg.instructions[block.end - 1]
         if block.successors == (join,) and last.guard is None and last.opcode != "brx":
             return ""

@@ -181,7 +181,8 @@ def _with_rows(attempt: Attempt, rows: Sequence[Row], reasons: Mapping[Row, str]
     plan = as_plan(kernel.function, kernel.trace.cfg, attempt.changes)
     whole = CandidatePlan("", "", plan, ())
     left, refused = without(kernel.trace, whole, lambda served: why.get(served.dest))
-    known = {change.at: change.obligations for change in attempt.changes}
-    changes = tuple(replace(c, obligations=known[c.at]) for c in joint.changes(left.plan, None))
+    obligations = {change.at: change.obligations for change in attempt.changes}
+    new = joint.changes(left.plan, None)
+    changes = tuple(replace(c, obligations=obligations[c.at]) for c in new)
     refusals = (*attempt.refusals, *map(joint.refusal, refused))
     return replace(attempt, changes=changes, refusals=refusals)

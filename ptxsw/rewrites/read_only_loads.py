@@ -94,21 +94,21 @@ class _Sizes(Struct, dict=True):
         return grid_below(self.kernel, self.accesses, self.bits)
 
     @cached_property
-    def _found(self) -> dict[int, tuple[Range, ...] | str]:
+    def _ranges_or_reason(self) -> dict[int, tuple[Range, ...] | str]:
         return {}
 
     def of(self, access: Access) -> tuple[Range, ...] | str:
         """The ranges of an access, or why it has none."""
-        if access.index not in self._found:
+        if access.index not in self._ranges_or_reason:
             try:
-                self._found[access.index] = touched_ranges(self.grid, access)
+                self._ranges_or_reason[access.index] = touched_ranges(self.grid, access)
             except Unbounded as reason:
-                self._found[access.index] = str(reason)
-        return self._found[access.index]
+                self._ranges_or_reason[access.index] = str(reason)
+        return self._ranges_or_reason[access.index]
 
     def may_wrap(self, access: Access) -> bool:
         """Was the access found to have no ranges because its index may wrap?"""
-        return self._found.get(access.index) == MAY_WRAP
+        return self._ranges_or_reason.get(access.index) == MAY_WRAP
 
     @cached_property
     def _apart(self) -> dict[tuple[Range, Range], bool]:
@@ -242,13 +242,13 @@ class _Finder:
                 break
             if not free:
                 continue
-            made = self._not_worth(free) or self._test(narrower, free)
-            if (isinstance(made, EntryTest), len(free)) > (
+            test_or_reason = self._not_worth(free) or self._test(narrower, free)
+            if (isinstance(test_or_reason, EntryTest), len(free)) > (
                 isinstance(test, EntryTest),
                 len(served),
             ):
-                sizes, served, test = narrower, free, made
-            if isinstance(made, EntryTest) and len(free) == len(loads):
+                sizes, served, test = narrower, free, test_or_reason
+            if isinstance(test_or_reason, EntryTest) and len(free) == len(loads):
                 break
         for load in loads:
             if load in served and isinstance(test, EntryTest):

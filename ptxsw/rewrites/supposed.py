@@ -30,9 +30,9 @@ class Supposed:
     def sums(self, given: Iterable[Term]) -> ExactSums:
         """Polynomials of values where some conditions hold, and what is supposed."""
         conditions = tuple(given)
-        known = facts(conditions, self._grid)
+        proven = facts(conditions, self._grid)
         return ExactSums(
-            self._kernel.trace.terms, self._grid, known, conditions, supposed=self._needs
+            self._kernel.trace.terms, self._grid, proven, conditions, supposed=self._needs
         )
 
     def apart(self, a: Range, b: Range) -> bool:

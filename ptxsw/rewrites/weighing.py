@@ -71,7 +71,7 @@ class Scales:
         self, name: str, arch: str | None, block: Block | None, falls: float = FALLS
     ) -> None:
         self._name, self._arch, self._block, self._falls = name, arch, block, falls
-        self._known: dict[int, ResourceUse] = {}
+        self._uses: dict[int, ResourceUse] = {}
 
     def choose(self, texts: Sequence[WeighedText], base: int) -> Asking:
         """Which of the texts behind number `base`, which is kept already, to keep. The first is
@@ -97,7 +97,7 @@ class Scales:
 
     def forget(self, kept: int) -> None:
         """Forget what is known of texts behind number `kept`."""
-        self._known = {number: use for number, use in self._known.items() if number <= kept}
+        self._uses = {number: use for number, use in self._uses.items() if number <= kept}
 
     def _counted(self, texts: Sequence[WeighedText], base: int) -> Asking:
         """The same by what ptxas makes of them: each that dominates the one kept before it. Raises
@@ -105,13 +105,13 @@ class Scales:
         yield from self._ask(texts, base)
         kept, reasons = base, dict[int, str]()
         for number in range(base + 1, len(texts)):
-            if number in self._known:
-                decision = decide(self._known[kept], self._known[number], self._falls)
+            if number in self._uses:
+                decision = decide(self._uses[kept], self._uses[number], self._falls)
                 reasons[number] = decision.reason
                 kept = number if decision.kept else kept
         last = len(texts) - 1
         why = {n: reasons.get(n, reasons[last]) for n in range(base + 1, len(texts))}
-        decision = decide(self._known[0], self._known[kept or last], self._falls)
+        decision = decide(self._uses[0], self._uses[kept or last], self._falls)
         self.forget(kept)
         return Weighed(kept, why, decision)
 
@@ -124,7 +124,7 @@ class Scales:
         arch = self._arch or ""
         asked = arch if arch.startswith("sm_") else str(plain_name(arch))
         wanted = dict.fromkeys((0, *range(base, len(texts))))
-        numbers = [number for number in wanted if number not in self._known]
+        numbers = [number for number in wanted if number not in self._uses]
         if not numbers:
             return
         if differ_in_one_kernel([texts[n].module for n in numbers], self._name):
@@ -137,7 +137,7 @@ class Scales:
             if isinstance(answer, NotCounted):
                 raise answer
             for number, counted in zip(group, answer, strict=True):
-                self._known[number] = self._figures(texts[number], counted)
+                self._uses[number] = self._figures(texts[number], counted)
 
     def _figures(self, text: WeighedText, counted: Counted) -> ResourceUse:
         from ptxsw.cost.counted import NotCounted

@@ -28,7 +28,7 @@ Conditions = tuple[Term, ...]
 _LARGEST = 200  # nodes of a condition that is looked at
 _NEWEST = 24  # conditions of a way that are looked at
 _FAILURES = 8  # so often Z3 may fail before it is asked no more
-_MOST_WAYS = 32
+_MOST_PATHS = 32
 
 
 class Fork(Struct, frozen=True):
@@ -88,20 +88,20 @@ class Bypasses:
         self._failures = 0
         self._usable: dict[Term, bool] = {}
         self._loaded: dict[Term, bool] = {}
-        self._ways: dict[tuple[int, int], tuple[Conditions, ...] | None] = {}
+        self._paths: dict[tuple[int, int], tuple[Conditions, ...] | None] = {}
 
     def closed(
         self, source: Access, dest: Access, fork: Fork, other: ShiftedLane | None
     ) -> Closed | None:
         """The proof that in the other lane (this one, where there is no other) `source` was made
         if both lanes are at `dest`; None where there is none."""
-        ways = self._around(source, dest, fork)
-        if ways is None or len(ways) > _MOST_WAYS:
+        paths = self._around(source, dest, fork)
+        if paths is None or len(paths) > _MOST_PATHS:
             return None
         # For a copy there is one lane only: the way has to contradict itself, so that no thread
         # takes it.
         views = [v.conditions for v in dest.variants] if other is not None else [frozenset[Term]()]
-        answers = [self._contradicted(way, given, other) for way in ways for given in views]
+        answers = [self._contradicted(path, given, other) for path in paths for given in views]
         proofs = [one for one in answers if one is not None]
         if len(proofs) < len(answers):
             return None
@@ -114,17 +114,17 @@ class Bypasses:
     def _around(self, source: Access, dest: Access, fork: Fork) -> tuple[Conditions, ...] | None:
         block_of = self._trace.cfg.block_of
         key = (block_of[source.index], block_of[dest.index])
-        if key not in self._ways:
+        if key not in self._paths:
             start = block_of[fork.start]
-            self._ways[key] = self._trace.ways(start, key[1], key[0], fork.blocks)
-        return self._ways[key]
+            self._paths[key] = self._trace.paths_around(start, key[1], key[0], fork.blocks)
+        return self._paths[key]
 
     def _contradicted(
-        self, way: Conditions, given: frozenset[Term], other: ShiftedLane | None
+        self, path: Conditions, given: frozenset[Term], other: ShiftedLane | None
     ) -> Closed | None:
         """The proof that no lane comes this way while `given` holds in the lane that asks: first
         without what was read from memory, which other threads may change meanwhile."""
-        usable = [c for c in way[-_NEWEST:] if self._is_usable(c)]
+        usable = [c for c in path[-_NEWEST:] if self._is_usable(c)]
         own = frozenset(filter(self._is_usable, given))
         firm = [c for c in usable if not self._is_loaded(c)]
         rows = other is not None and needs_rows(other.mentioned, *usable, *own)
@@ -152,14 +152,14 @@ class Bypasses:
         return answer
 
     def _contrary(
-        self, way: list[Term], given: frozenset[Term], other: ShiftedLane | None
+        self, path: list[Term], given: frozenset[Term], other: ShiftedLane | None
     ) -> Obligation | None:
         """Do the conditions of a way, as the lane that asks sees the other one, contradict what
         it knows, or each other?"""
-        terms, moved = self._terms, way
+        terms, moved = self._terms, path
         if other is not None:
-            moved = [other(c) for c in way]
-            given |= other.exists(*way, *given)
+            moved = [other(c) for c in path]
+            given |= other.exists(*path, *given)
         facts = given.union(moved)
         for fact in moved:
             contrary = terms.not_(fact)

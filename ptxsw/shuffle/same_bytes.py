@@ -56,7 +56,7 @@ class SameBytes:
         self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
         self._guards = OverflowGuards(trace)
         self._unproved = 0  # addresses that Z3 could not tell to be equal
-        self._known: dict[tuple[int, ...], EqualBytes | Refused] = {}
+        self._memo: dict[tuple[int, ...], EqualBytes | Refused] = {}
         self._mentioned = Mentioned()
 
     def compared(self, candidate: Candidate, at: int, before: int) -> EqualBytes | Refused:
@@ -68,9 +68,9 @@ class SameBytes:
             *(candidate.mirror, candidate.displacement),
             *(at, before),
         )
-        if key not in self._known:
-            self._known[key] = self._compared_all(candidate, before)
-        return self._known[key]
+        if key not in self._memo:
+            self._memo[key] = self._compared_all(candidate, before)
+        return self._memo[key]
 
     def _compared_all(self, candidate: Candidate, before: int) -> EqualBytes | Refused:
         """The same for any scheme, and whichever loops are uniform."""

@@ -91,7 +91,7 @@ class Indices:
         )
         return any(
             # Each of `firsts` is a set of ranges that holds the bytes: any one of them will do.
-            all(apart(x, y, sums.known, sums.grid) for x in one for y in other)
+            all(apart(x, y, sums.facts, sums.grid) for x in one for y in other)
             for one in firsts
             for other in seconds
         )

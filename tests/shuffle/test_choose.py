@@ -76,9 +76,9 @@ TIMED = Tuned("halo", "keep", 1.25, "a GPU", "2026-01-02")
             [ROW], KEPLER, replace(AUTO, tuned=TIMED), (2,), TUNED,
             "measured on a GPU (2026-01-02): 1.250 times as fast with scheme halo, form keep",
         ),
-        ([ROW, Row(0, ROW.ways[:2])], AMPERE, replace(AUTO, tuned=TIMED), (2, None), TUNED, ""),
+        ([ROW, Row(0, ROW.variants[:2])], AMPERE, replace(AUTO, tuned=TIMED), (2, None), TUNED, ""),
         (
-            [Row(0, ROW.ways[:2])], PASCAL, replace(AUTO, tuned=TIMED), (None,), TUNED,
+            [Row(0, ROW.variants[:2])], PASCAL, replace(AUTO, tuned=TIMED), (None,), TUNED,
             "which cannot be made here",
         ),
         (
@@ -119,17 +119,19 @@ def test_one_scheme_for_all_may_be_better_than_the_best_for_the_first() -> None:
     rows = [Row(0, (way("paper", issued=i), way("halo", issued=j))) for i, j in ((9, 8), (9, 60))]
     choice = choose(rows, KERNEL, PASCAL, FORCE)
     best = min(
-        PASCAL.cycles(KERNEL.plus(rows[0].ways[a].added, rows[1].ways[b].added))
+        PASCAL.cycles(KERNEL.plus(rows[0].variants[a].added, rows[1].variants[b].added))
         for a in (0, 1)
         for b in (0, 1)
     )
-    chosen = [row.ways[p].added for row, p in zip(rows, choice.picks, strict=True) if p is not None]
+    chosen = [
+        row.variants[p].added for row, p in zip(rows, choice.picks, strict=True) if p is not None
+    ]
     assert PASCAL.cycles(KERNEL.plus(*chosen)) == pytest.approx(best)
 
 
 def test_the_gain_is_that_of_the_picks() -> None:
     choice = choose([ROW], KERNEL, PASCAL, AUTO)
-    expected = PASCAL.cycles(KERNEL) / PASCAL.cycles(KERNEL.plus(ROW.ways[0].added)) - 1
+    expected = PASCAL.cycles(KERNEL) / PASCAL.cycles(KERNEL.plus(ROW.variants[0].added)) - 1
     assert choice.gain == pytest.approx(expected) and expected > 0.1
 
 
@@ -142,7 +144,7 @@ def test_choosing_is_linear_in_the_rows() -> None:
             nonlocal counted
             counted += event == "call"
 
-        one = [Row(0, ROW.ways) for _ in range(rows)]
+        one = [Row(0, ROW.variants) for _ in range(rows)]
         kernel = KERNEL.plus(*[KERNEL] * 9)
         sys.setprofile(count)
         try:
