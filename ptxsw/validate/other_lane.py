@@ -21,10 +21,10 @@ from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.chain import Bytes, Store
+from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import BY_ZERO, IN_SPACE, lies_in
 from ptxsw.validate.loaded_values import CONSTANT
 from ptxsw.validate.memory import Memory
-from ptxsw.validate.shared_views import Read
 
 LANES = 32
 _SHARED = ("global", "generic")

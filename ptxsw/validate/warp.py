@@ -25,6 +25,7 @@ from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Int, Operand, Reg
 from ptxsw.validate.conditions import assumed, decided
+from ptxsw.validate.epoch_accesses import Read
 from ptxsw.validate.evaluate import Get
 from ptxsw.validate.gathered import ALL, Gathered, names_all
 from ptxsw.validate.memory import Memory
@@ -39,7 +40,6 @@ from ptxsw.validate.other_lane import (
 )
 from ptxsw.validate.outcome import LOCKSTEP, GiveUp
 from ptxsw.validate.path import Path
-from ptxsw.validate.shared_views import Read
 
 _MAX_SIZE = 200  # nodes of a condition
 _SHUFFLED = 32  # bits
