@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.kernelgen.cases import Run
 from ptxsw import isa
-from ptxsw.analysis.shared_banks import wavefronts as shared_wavefronts
+from ptxsw.analysis.bank_passes import wavefronts as shared_wavefronts
 from ptxsw.cost import sass
 from ptxsw.ir import Module
 from ptxsw.simt.chunk import Chunk, Geometry

@@ -8,13 +8,14 @@ doubles or halves.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from random import Random
 
 from msgspec import Struct
 
+from ptxsw.analysis.bank_passes import Addresses, Banks, Passes, passes, wavefronts
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.emulator.evaluate import Column, columns
@@ -25,13 +26,7 @@ from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Int, Reg
 
 Block = tuple[int, int, int]
-Addresses = tuple[int, ...]
-"""Of the lanes of a warp that take part."""
-Words = tuple[int, ...]
-Passes = frozenset[tuple[frozenset[int], int]]
 
-_BANKS = 32
-_WORD = 4  # bytes
 _WARPS = 4  # looked at in each block
 _FEW = 300  # accesses; of kernels with more one warp is looked at
 _ITERATIONS = 10  # of a loop
@@ -61,93 +56,8 @@ class BankTraffic(Struct, frozen=True, dict=True):
 
     @cached_property
     def passes(self) -> Passes:
-        """The words that are wanted at a time, each without those bits that it has in common with
-        all of them by exclusive or, and how often that occurs in the requests; the same object for
-        all who want the same. The bank of a word is a sum of its bits by exclusive or, so that such
-        bits exchange banks and no more."""
-        return _shared(frozenset(_passes(self.requests, self.size).items()))
-
-
-class Banks(dict[int, int]):
-    """The bank of each word, as `bank_of` tells; without it, words lie where they are."""
-
-    def __init__(self, bank_of: Callable[[int], int] | None = None) -> None:
-        super().__init__()
-        self._bank_of = bank_of or _BANKS.__rmod__
-
-    def __missing__(self, word: int) -> int:
-        bank = self[word] = self._bank_of(word)
-        return bank
-
-    def wavefronts(self, addresses: Addresses, size: int) -> int:
-        """The wavefronts for `size` bytes at each address."""
-        return sum(map(self.most, _served(addresses, size)))
-
-    def most(self, words: Iterable[int]) -> int:
-        """How many of some words lie in the bank that has most of them."""
-        return _most_alike([*map(self.__getitem__, words)])
-
-    def worst(self, addresses: Addresses, size: int) -> tuple[int, ...]:
-        """The number of words accessed in each bank, in the pass with the most for one bank."""
-        counts = max(
-            map(self.counts, _served(addresses, size)),
-            key=lambda each: max(each.values(), default=0),
-        )
-        return tuple(counts[bank] for bank in range(_BANKS))
-
-    def counts(self, words: Iterable[int]) -> Counter[int]:
-        """How many of some words lie in each bank."""
-        return Counter(map(self.__getitem__, words))
-
-
-@lru_cache(maxsize=1 << 14)
-def wavefronts(addresses: Addresses, size: int) -> int:
-    """The wavefronts for `size` bytes at each address, without a permutation."""
-    return sum(_most_alike([word % _BANKS for word in words]) for words in _served(addresses, size))
-
-
-def _most_alike(banks: list[int]) -> int:
-    """How often the most frequent bank occurs."""
-    different = set(banks)
-    if len(different) == len(banks):
-        return min(1, len(banks))
-    return max(map(banks.count, different))
-
-
-@lru_cache(maxsize=1 << 14)
-def _served(addresses: Addresses, size: int) -> tuple[Words, ...]:
-    """The words that are wanted by all lanes that are served at a time: those that want the same
-    word together, 8 and 16 bytes by half and quarter warps."""
-    # The banks give 128 bytes at a time, so 32 lanes of 4 bytes, 16 of 8, or 8 of 16.
-    together = LANES * _WORD // max(_WORD, size)
-    return tuple(
-        tuple({
-            word
-            for at in addresses[first : first + together]
-            for word in range(at // _WORD, (at + size - 1) // _WORD + 1)
-        })
-        for first in range(0, len(addresses), together)
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=1 << 10)
-def _passes(requests: tuple[Addresses, ...], size: int) -> Counter[frozenset[int]]:
-    return Counter(
-        _from_first(words, addresses[0] // _WORD)
-        for addresses in requests
-        for words in _served(addresses, size)
-    )
-
-
-@lru_cache(maxsize=1 << 14)
-def _from_first(words: Words, first: int) -> frozenset[int]:
-    return frozenset([word ^ first for word in words])
-
-
-@lru_cache(maxsize=1 << 12)
-def _shared(passes: Passes) -> Passes:
-    """The first of all that are equal."""
-    return passes
+        """The words that are wanted at a time (`bank_passes.passes`)."""
+        return passes(self.requests, self.size)
 
 
 def bank_traffic(

@@ -16,9 +16,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from ptxsw.analysis.bank_passes import Addresses, wavefronts
 from ptxsw.analysis.coalescing import LANES, is_uniform, lane_stride, touched
 from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
-from ptxsw.analysis.shared_banks import Addresses, Block, bank_traffic, wavefronts
+from ptxsw.analysis.shared_banks import Block, bank_traffic
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 

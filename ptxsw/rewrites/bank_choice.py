@@ -12,8 +12,9 @@ from math import inf
 from msgspec import Struct
 
 from ptxsw import isa
+from ptxsw.analysis.bank_passes import Banks
 from ptxsw.analysis.joined_accesses import joined
-from ptxsw.analysis.shared_banks import Banks, BankTraffic, times
+from ptxsw.analysis.shared_banks import BankTraffic, times
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import (
     PermutedAddresses,

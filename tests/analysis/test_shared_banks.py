@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from ptxsw.analysis.shared_banks import Banks, bank_traffic, times
+from ptxsw.analysis.bank_passes import Banks
+from ptxsw.analysis.shared_banks import bank_traffic, times
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from ptxsw.analysis.shared_banks import wavefronts
+from ptxsw.analysis.bank_passes import wavefronts
 from ptxsw.parser import parse
 from ptxsw.permutation import Permutation
 from ptxsw.pipeline import Options, Result, optimize
