@@ -48,7 +48,7 @@ def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
     before the join, and those that only its other side does. Branches that leave loops, or have one
     successor, are left out."""
     cfg = trace.cfg
-    ways: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
+    regions: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
     for number, join in _divergent(trace):
         block = cfg.blocks[number]
         if len(block.successors) != 2 or any(
@@ -61,8 +61,8 @@ def arms(trace: Trace) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
         one, other = (
             frozenset(cfg.reached_from([successor], {join})) for successor in block.successors
         )
-        ways[block.end - 1] = one - other, other - one
-    return ways
+        regions[block.end - 1] = one - other, other - one
+    return regions
 
 
 def _arms(trace: Trace) -> dict[int, list[int]]:

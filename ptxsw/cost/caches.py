@@ -91,8 +91,8 @@ def traffic(touches: Touches, setting: Setting) -> CacheTraffic:
     dram, at_random = 0.0, np.zeros(len(behind.sector))
     for _ in range(draws):
         offsets = random.normal(0.0, 1.0, touches.blocks) * setting.drift
-        found, misses = _dram(behind, offsets, setting, span)
-        dram += found / draws
+        fetched, misses = _dram(behind, offsets, setting, span)
+        dram += fetched / draws
         at_random += misses / draws
     return CacheTraffic(
         l2, dram,

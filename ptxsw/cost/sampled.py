@@ -199,7 +199,7 @@ class _Counting:
 
     def asked(self) -> dict[int, Asked]:
         """What each instruction asked for; what was looked at stands for all."""
-        return {number: self._scaled(number, found) for number, found in self._asked.items()}
+        return {number: self._scaled(number, counted) for number, counted in self._asked.items()}
 
     def _scaled(self, number: int, asked: Asked) -> Asked:
         times = self._visits[number] / self._looked[number]

@@ -94,7 +94,7 @@ class Emulation:
         self.coming: dict[int, list[State]] | None = None  # states at the head of each block
         self.noting = False
         self.enough = 0  # visits after which ways are no longer asked for
-        self.known = 0  # the first number of a term that is not of the trace
+        self.first_later = 0  # the first number of a term that is not of the trace
         self.entries: dict[int, list[State]] | None = None
         self.executed = self.visits = 0
 
@@ -112,7 +112,7 @@ class Emulation:
             self._flow(self.cfg.order, {0: [State({})]}, None)
         except OutOfTime:
             timed_out = True
-        self.known = self.terms.fresh("known", 1).id
+        self.first_later = self.terms.fresh("known", 1).id
         self.enough = self.visits + MAX_VISITS + len(self.cfg.blocks) * MAX_STATES
         return Trace(
             self.module,
@@ -174,7 +174,7 @@ class Emulation:
     def _is_known(self, condition: Term) -> bool:
         """Was each value of which it says that lanes share it found on all paths?"""
         return all(
-            n.id < self.known or n.variance is Variance.LANE
+            n.id < self.first_later or n.variance is Variance.LANE
             for n in walk(condition)
             if n.kind == "atom"
         )

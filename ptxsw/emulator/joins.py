@@ -105,8 +105,12 @@ class Joins:
         terms = self._terms
         for condition in sorted(next(iter(facts.values())), key=lambda c: c.id):
             contrary = terms.not_(condition)
-            yes = {value: known for value, known in facts.items() if condition in known}
-            no = {value: known for value, known in facts.items() if contrary in known}
+            yes = {
+                value: conditions for value, conditions in facts.items() if condition in conditions
+            }
+            no = {
+                value: conditions for value, conditions in facts.items() if contrary in conditions
+            }
             if no and len(yes) + len(no) == len(facts):
                 sides = self._choice(yes), self._choice(no)
                 if sides[0] is not None and sides[1] is not None:

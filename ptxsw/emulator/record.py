@@ -129,16 +129,16 @@ class Record:
             kind = "atomic" if effects & isa.Effect.ATOMIC else "other"
         touches = self._touches[index]
         spaces = {touch.space for touch in touches}
-        known = len(spaces) == 1
+        one_space = len(spaces) == 1
         variants: dict[tuple[Term, Term], frozenset[Term]] = {}
         for touch, conditions in touches.items():
-            key = (touch.place if known else touch.address, touch.guard)
+            key = (touch.place if one_space else touch.address, touch.guard)
             variants[key] = conditions & variants.get(key, conditions)
         return Access(
             index,
             instruction,
             kind,
-            (spaces.pop() if known else "generic") or "generic",
+            (spaces.pop() if one_space else "generic") or "generic",
             type_width(isa.access_type(instruction) or ""),
             elements(instruction),
             tuple(AccessView(*key, conditions) for key, conditions in variants.items()),

@@ -187,9 +187,9 @@ class Pairs:
     def fits(self, source: Access, load: Access) -> bool:
         """Do the registers of the source hold what the load's would?"""
         width = self.kernel.function.body.width
-        mine, theirs = (elements(a.instruction) for a in (load, source))
+        first, second = (elements(a.instruction) for a in (load, source))
         whole = type_width(isa.access_type(source.instruction) or "")
-        for a, b in zip(mine, theirs, strict=True):
+        for a, b in zip(first, second, strict=True):
             if not isinstance(a, Reg) or not isinstance(b, Reg) or a.scope or b.scope:
                 return False
             if width(a) != width(b) or (source.kind == "store" and width(b) != whole):
@@ -271,10 +271,10 @@ class Stores:
 
     def _apart_in_grid(self, load: Access, store: Access) -> bool:
         sums = self._sums_of(load, store)
-        mine, theirs = (self._ranges(sums, access) for access in (load, store))
-        if not mine or not theirs:
+        first, second = (self._ranges(sums, access) for access in (load, store))
+        if not first or not second:
             return False
-        return all(self._are_apart(sums, a, b) for a in mine for b in theirs)
+        return all(self._are_apart(sums, a, b) for a in first for b in second)
 
     def _are_apart(self, sums: ExactSums, a: Range, b: Range) -> bool:
         if apart(a, b, sums.facts, sums.grid):

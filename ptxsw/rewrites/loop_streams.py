@@ -287,9 +287,9 @@ class LoopStreams:
         return self.sums.holds(needed)
 
     def _apart_in_grid(self, a: Access, b: Access) -> bool:
-        mine, theirs = self._ranges(a), self._ranges(b)
-        pairs = ((x, y) for x in mine for y in theirs)
-        return bool(mine and theirs) and all(self._are_apart(x, y) for x, y in pairs)
+        first, second = self._ranges(a), self._ranges(b)
+        pairs = ((x, y) for x in first for y in second)
+        return bool(first and second) and all(self._are_apart(x, y) for x, y in pairs)
 
     def _are_apart(self, a: Range, b: Range) -> bool:
         if apart(a, b, self.sums.facts, self.sums.grid):

@@ -91,8 +91,8 @@ class _Joins:
         ends = [self.cfg.blocks[predecessor].end - 1 for predecessor in left]
         if None in guards:
             return None
-        made = tuple((end, guard or "") for end, guard in zip(ends, guards, strict=True))
-        return JoinedLoad(load.index, tuple(sorted(held)), made)
+        loaded_ends = tuple((end, guard or "") for end, guard in zip(ends, guards, strict=True))
+        return JoinedLoad(load.index, tuple(sorted(held)), loaded_ends)
 
     def _stands_at_join(self, load: Access, predecessors: Sequence[int]) -> bool:
         """Is the load executed whenever control arrives on these paths, in the same iteration, and

@@ -123,10 +123,10 @@ class _Sizes(Struct, dict=True):
 
     def overlapping(self, load: Access, writer: Access) -> list[tuple[Range, Range]] | str:
         """The pairs of ranges that may meet; a text where that is not known."""
-        mine, theirs = self.of(load), self.of(writer)
-        if isinstance(mine, str) or isinstance(theirs, str):
-            return mine if isinstance(mine, str) else str(theirs)
-        return [(a, b) for a in mine for b in theirs if not self.are_apart(a, b)]
+        read, written = self.of(load), self.of(writer)
+        if isinstance(read, str) or isinstance(written, str):
+            return read if isinstance(read, str) else str(written)
+        return [(a, b) for a in read for b in written if not self.are_apart(a, b)]
 
 
 class _Finder:
@@ -183,12 +183,12 @@ class _Finder:
 
     def _unrelated(self, load: Access, writer: Access) -> bool:
         """Are the two built on different parameters?"""
-        mine, theirs = pointers(load), pointers(writer)
+        read, written = pointers(load), pointers(writer)
         return (
-            mine is not None
-            and theirs is not None
-            and len(mine) == len(theirs) == 1
-            and mine.isdisjoint(theirs)
+            read is not None
+            and written is not None
+            and len(read) == len(written) == 1
+            and read.isdisjoint(written)
         )
 
     # ------------------------------------------------------------ what nobody has to compute

@@ -36,8 +36,8 @@ class Equations:
             block = next((b for b in self._cfg.blocks if b.start == position), None)
             return self._entry.get(block.number, 0) if block is not None else 0
         number = self._cfg.block_of[position]
-        left, made = self._through(number, position)
-        return self._entry.get(number, 0) & left | made
+        left, added = self._through(number, position)
+        return self._entry.get(number, 0) & left | added
 
     def writer(self, held: int, reg: Reg) -> int | None:
         """The instruction whose equation in the set `held` tells a register's value, or the first
@@ -101,7 +101,7 @@ class Equations:
         """From the start of a block to a position in it: the equations that are left, and those
         that are made. Sets of single instructions would take the square of a long block."""
         cfg, size = self._cfg, 3 * self._count // 8 + 1
-        left, made = bytearray(b"\xff" * size), bytearray(size)
+        left, added = bytearray(b"\xff" * size), bytearray(size)
         later: set[Reg] = set()  # written behind
         for index in range(end - 1, cfg.blocks[number].start - 1, -1):
             written, equation = cfg.written[index], self._equation[index]
@@ -110,12 +110,12 @@ class Equations:
                 and later.isdisjoint(written)
                 and later.isdisjoint(cfg.read[index])
             ):
-                made[equation >> 3] |= 1 << (equation & 7)
+                added[equation >> 3] |= 1 << (equation & 7)
             later.update(written)
         for reg in later:
             for equation in self._occurrences.get(reg, ()):
                 left[equation >> 3] &= ~(1 << (equation & 7))
-        return int.from_bytes(left, "little"), int.from_bytes(made, "little")
+        return int.from_bytes(left, "little"), int.from_bytes(added, "little")
 
     def _whole(self, number: int) -> tuple[int, int]:
         """The same to the end of a block."""
@@ -131,8 +131,8 @@ class Equations:
     def _behind(self, number: int, held: int) -> Iterator[tuple[int, int]]:
         """The equations that hold on the edges behind a block, from those at its start."""
         block = self._cfg.blocks[number]
-        left, made = self._whole(number)
-        held = held & left | made
+        left, added = self._whole(number)
+        held = held & left | added
         return ((after, held | self._decided(number, after)) for after in block.successors)
 
     def _decided(self, number: int, successor: int) -> int:
