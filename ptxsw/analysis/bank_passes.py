@@ -17,7 +17,8 @@ Words = tuple[int, ...]
 Passes = frozenset[tuple[frozenset[int], int]]
 """Words that are wanted at a time, and how often that occurs."""
 
-_BANKS = 32
+BANKS = 32
+_FEW = 3  # different banks are counted one by one
 _WORD = 4  # bytes
 
 
@@ -26,7 +27,7 @@ class Banks(dict[int, int]):
 
     def __init__(self, bank_of: Callable[[int], int] | None = None) -> None:
         super().__init__()
-        self._bank_of = bank_of or _BANKS.__rmod__
+        self._bank_of = bank_of or BANKS.__rmod__
 
     def __missing__(self, word: int) -> int:
         bank = self[word] = self._bank_of(word)
@@ -46,7 +47,7 @@ class Banks(dict[int, int]):
             map(self.counts, _served(addresses, size)),
             key=lambda each: max(each.values(), default=0),
         )
-        return tuple(counts[bank] for bank in range(_BANKS))
+        return tuple(counts[bank] for bank in range(BANKS))
 
     def counts(self, words: Iterable[int]) -> Counter[int]:
         """How many of some words lie in each bank."""
@@ -56,7 +57,7 @@ class Banks(dict[int, int]):
 @lru_cache(maxsize=1 << 14)
 def wavefronts(addresses: Addresses, size: int) -> int:
     """The wavefronts for `size` bytes at each address, without a permutation."""
-    return sum(_most_alike([word % _BANKS for word in words]) for words in _served(addresses, size))
+    return sum(_most_alike([word % BANKS for word in words]) for words in _served(addresses, size))
 
 
 def _most_alike(banks: list[int]) -> int:
@@ -64,7 +65,9 @@ def _most_alike(banks: list[int]) -> int:
     different = set(banks)
     if len(different) == len(banks):
         return min(1, len(banks))
-    return max(map(banks.count, different))
+    if len(different) <= _FEW:
+        return max(map(banks.count, different))
+    return max(Counter(banks).values())
 
 
 @lru_cache(maxsize=1 << 14)

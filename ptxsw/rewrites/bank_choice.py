@@ -35,6 +35,7 @@ SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 """Accesses whose address can be permuted."""
 
 _WORD = 4  # bytes
+_ROUNDED = 1 + 1e-9  # sums in another order may differ by less
 _SHIFTS = 6  # of each granule, from the first that reads above the row
 # Counted in code that ptxas generates, always the highest count seen: mode auto must not make a
 # change that might not pay.
@@ -109,6 +110,8 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
         banks, counted = Banks(permutation.bank_of()), dict[int, float]()
         kind = (permutation.granule, len(permutation.shifts))
         best_yet = shortlist.get(kind, (before, None))[0]
+        if _surpasses(scene.after(permutation), banks, best_yet, counted):
+            continue
         after = _total(scene.after(permutation), banks, best_yet, counted)
         if after < best_yet:
             now = _shares(scene.after(permutation), banks, counted)
@@ -209,6 +212,19 @@ def _wavefronts(one: BankTraffic, banks: Banks, counted: dict[int, float]) -> fl
     if number not in counted:
         counted[number] = one.wavefronts(banks)
     return counted[number]
+
+
+def _surpasses(
+    traffic: Sequence[BankTraffic], banks: Banks, most: float, counted: dict[int, float]
+) -> bool:
+    """Are there surely more wavefronts than so many? Accesses that are not counted yet take the
+    fewest that they may: most permutations fall out with the first few."""
+    bound = sum(one.weight * one.least for one in traffic)
+    for one in traffic:
+        bound += one.weight * (_wavefronts(one, banks, counted) - one.least)
+        if bound > most * _ROUNDED:
+            return True
+    return False
 
 
 def _total(

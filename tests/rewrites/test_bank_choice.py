@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from math import inf
 
 import pytest
 from msgspec.structs import replace
 
 from benchmarks.programs.memory import MEMORY
+from ptxsw.analysis.bank_passes import Banks
 from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
 from ptxsw.analysis.shared_banks import bank_traffic
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
@@ -217,6 +219,26 @@ def test_the_block_decides(threads: str, block: object, before: float) -> None:
 )
 def test_what_dominates(before: WarpWork, after: WarpWork, pays: bool) -> None:
     assert dominates(after.ends, before.ends) == pays
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_permutations_that_are_left_out_early_take_more(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is told from the fewest wavefronts that accesses may take holds of all of them."""
+    scene = scene_of(of_program(name).attempts[-1].kernel)
+    before = bank_choice._total(scene.before, bank_choice.stays, inf, {})
+    early = 0
+    for permutation in bank_choice.family(scene):
+        traffic, banks = scene.after(permutation), Banks(permutation.bank_of())
+        assert all(one.least <= one.wavefronts(banks) for one in traffic)
+        if bank_choice._surpasses(traffic, banks, before, {}):
+            early += 1
+            assert bank_choice._total(traffic, banks, inf, {}) > before
+    assert early or name in CONFLICTING
+    choice = bank_choice.best(scene)
+    monkeypatch.setattr(bank_choice, "_surpasses", lambda *_: False)
+    assert bank_choice.best(scene) == choice
 
 
 def test_the_family_keeps_the_widest_access_together() -> None:
