@@ -44,7 +44,10 @@ class TermTable:
         term.variance = variance
         term.origin = Origin.COMPUTED
         term.of = ()
-        term.size = min(1 + sum(a.size for a in args), 1 << 30)
+        size = 1
+        for arg in args:
+            size += arg.size
+        term.size = min(size, 1 << 30)
         term._ones = term._items = None
         self._table[key] = term
         return term

@@ -26,8 +26,6 @@ from ptxsw.cost.select import Choice
 from ptxsw.rewrites import joint
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.jointly_planned import LOAD_ELIMINATION, leads
-from ptxsw.rewrites.kept_values import kept_values, same_bytes
-from ptxsw.rewrites.partial_loads import joined_loads
 
 
 class LoadElimination:
@@ -43,17 +41,20 @@ class LoadElimination:
         # Three searches may have a result for one load, but it is reported once. A value kept over
         # stores wins over the plan, and the plan over a join. A change always wins over a refusal;
         # of several refusals that of a join comes first, then that of a value kept over stores.
-        options, kept = kernel.options, list[Change | Refusal]()
-        alone = (options.scheme, options.form) != ("auto", "auto")
-        meeting = [] if alone else same_bytes(kernel.trace)
-        if not alone:
-            kept = list(kept_values(kernel, meeting))
+        options = kernel.options
+        if (options.scheme, options.form) != ("auto", "auto"):
+            yield from joint.find(kernel) if leads(self.name, kernel) else ()
+            return
+        from ptxsw.rewrites.kept_values import kept_values, same_bytes
+        from ptxsw.rewrites.partial_loads import joined_loads
+
+        meeting = same_bytes(kernel.trace)
+        kept: list[Change | Refusal] = list(kept_values(kernel, meeting))
         planned = list(joint.find(kernel)) if leads(self.name, kernel) else []
         served = {one.at for one in (*kept, *planned) if isinstance(one, Change)}
-        if not alone:
-            joined = list(joined_loads(kernel, meeting, frozenset(served)))
-            at_joins = {one.at for one in joined}
-            kept = [*(one for one in kept if one.at not in at_joins), *joined]
+        joined = list(joined_loads(kernel, meeting, frozenset(served)))
+        at_joins = {one.at for one in joined}
+        kept = [*(one for one in kept if one.at not in at_joins), *joined]
         served = {one.at for one in kept if isinstance(one, Change)}
         copied = {one.at for one in planned if isinstance(one, Change)} - served
         told = {one.at for one in kept} - copied

@@ -7,7 +7,6 @@ proof, or why not. It says nothing about whether the rewrite pays.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 
 from ptxsw.analysis.lane_reuse import Candidate, Place, place
 from ptxsw.analysis.overflow import Obligation
@@ -73,6 +72,8 @@ class Legality:
     def in_step(self, loops: Iterable[UniformLoop]) -> Legality:
         """The same rules once these loops are uniform: by their votes the lanes that come
         together to an instruction of them are in the same iteration."""
+        from copy import copy  # seldom needed
+
         other = copy(self)
         other._in_step = frozenset().union(*(loop.together for loop in loops))
         other._paths = self._paths.with_uniform(frozenset().union(*(loop.inside for loop in loops)))

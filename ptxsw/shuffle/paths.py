@@ -8,7 +8,6 @@ have been made, which `bypass` proves from the conditions of the paths.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 
 from ptxsw.flow.cfg import Cfg
 from ptxsw.shuffle.assumptions import Refused
@@ -31,6 +30,8 @@ class Paths:
     def with_uniform(self, instructions: frozenset[int]) -> Paths:
         """The paths once loops with these instructions are uniform: lanes then run through what
         they would have gone around."""
+        from copy import copy  # seldom needed
+
         other = copy(self)
         other._uniform, other._forks, other._tried = instructions, {}, {}
         return other

@@ -9,7 +9,6 @@ inside a granule touches the images of the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from random import Random
 
 from ptxsw import isa
 from ptxsw.emulator.evaluate import evaluate
@@ -127,6 +126,8 @@ class SharedLayout:
         return value
 
     def _evaluated(self, term: Term, trial: int) -> int:
+        from random import Random  # seldom needed
+
         leaves = [t for t in walk(term) if t.kind in ("atom", "apply", "float")]
         values = {}
         for leaf in leaves:

@@ -16,7 +16,6 @@ another by, known to be at most 0, is at most 0 whatever its atoms are in their 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from fractions import Fraction
 from math import gcd
 
 from ptxsw.analysis.comparisons import Inequality, comparisons
@@ -338,6 +337,8 @@ class Numbers:
         `4 - left`, or `step - left`, or a multiple of that?"""
         if not value.is_whole or not value.items:
             return False
+        from fractions import Fraction  # seldom needed
+
         # Divided by what all factors share, so that `8·n - 4·left` is asked as `2·n - left`. A
         # negative constant is left out: what remains is larger, and still has to be at most 0.
         value *= Fraction(1, gcd(*(int(factor) for _, factor in value)))

@@ -26,7 +26,7 @@ class Simplifier:
         self._facts: dict[tuple[Term, ...], ConditionFacts] = {}
         self._choices: dict[Term, frozenset[Term]] = {}
         self._settled: dict[tuple[Term, ...], tuple[Term, ...]] = {}
-        self._memos: dict[tuple[Term, ...], dict[Term, Term]] = {}
+        self._memos: dict[ConditionFacts, dict[Term, Term]] = {}
         self._looked_at: set[Term] = set()  # for conditions in them,
         self._deciding: set[Term] = set()  # which these have
         self._equations: dict[tuple[Term, ...], tuple[Solved, ...]] = {}
@@ -50,8 +50,19 @@ class Simplifier:
         """A term in which conditions that are known to be true or false are replaced by that."""
         if not given or term.kind == "const" or term.size > 20 * MAX_SIZE:
             return term
-        memo = self._memos.setdefault(given, {})
         facts = self.facts(given)
+        memo = self._memos.setdefault(facts, {})
+        done = memo.get(term)
+        if done is not None:
+            return done
+        decides = self._deciding
+        for node in walk_until(self._looked_at, term):
+            self._looked_at.add(node)
+            own = node.width == 1 and node.kind != "const"
+            if own or not decides.isdisjoint(node.args):
+                decides.add(node)
+        if term not in decides:
+            return term
 
         def leaf(node: Term) -> Term | None:
             if node not in decides:
@@ -61,12 +72,6 @@ class Simplifier:
             truth = facts.truth(node)
             return None if truth is None else self.terms.const(int(truth), 1)
 
-        decides = self._deciding
-        for node in walk_until(self._looked_at, term):
-            self._looked_at.add(node)
-            own = node.width == 1 and node.kind != "const"
-            if own or not decides.isdisjoint(node.args):
-                decides.add(node)
         return substitute(self.terms, term, leaf, memo)
 
     def by_equations(self, term: Term, given: tuple[Term, ...]) -> Term:
