@@ -1,7 +1,7 @@
 """What a kernel makes a warp do, and what a rewrite adds to it: figures to rank variants by.
 
-Counted is the way of a whole warp through the text: every block once, each loop around it
-16 times, of added code the way that a whole warp takes. Of the text's instructions those
+Counted is the path of a whole warp through the text: every block once, each loop around it
+16 times, of added code the path that a whole warp takes. Of the text's instructions those
 that ptxas usually makes nothing of (moves, parameter loads) count nothing. Lane 0's address is
 taken to be what the constant part of its sum says, everything else aligned to 128 bytes.
 """
@@ -161,14 +161,14 @@ class Counter:
         )
 
     def lines(self, edits: Iterable[Added]) -> list[float]:
-        """For each edit, in order of place, the instructions that it adds to the way of a whole
+        """For each edit, in order of place, the instructions that it adds to the path of a whole
         warp, less those that it replaces or leads past."""
         counts: list[float] = []
-        past: str | None = None  # the label that the way has branched to
+        past: str | None = None  # the label that the path has branched to
         here = 0
         for edit in edits:
             skipped = slots(self.text[here : edit.start]) if past is not None else 0
-            added, past = _way(edit.text, past)
+            added, past = _path(edit.text, past)
             replaced = slots(self.text[edit.start : edit.end])
             counts.append(self.times(self.index(edit.start)) * (added - replaced - skipped))
             here = edit.end
@@ -227,13 +227,13 @@ def issue_slots(name: str) -> int:
 
 @lru_cache(maxsize=4096)
 def slots(text: str) -> int:
-    """Warp instructions of a piece of text on the way that a whole warp takes: branches under a
+    """Warp instructions of a piece of text on the path that a whole warp takes: branches under a
     predicate are not taken, others are."""
-    return _way(text, None)[0]
+    return _path(text, None)[0]
 
 
-def _way(text: str, past: str | None) -> tuple[int, str | None]:
-    """The same where the way comes from a branch to the label `past`, if that is not None; and the
+def _path(text: str, past: str | None) -> tuple[int, str | None]:
+    """The same where the path comes from a branch to the label `past`, if that is not None; and the
     label that it has still to come to at the end."""
     count = 0
     for statement in _SPLIT.split(text):

@@ -179,8 +179,8 @@ def _attributes(section: Section | None) -> Iterator[tuple[int, bytes]]:
 
 
 def _of_symbol(attributes: list[tuple[int, bytes]], kind: int, symbol: int) -> int:
-    for found, data in attributes:
-        if found == kind:
+    for its_kind, data in attributes:
+        if its_kind == kind:
             number, value = struct.unpack("<II", data)
             if number == symbol:
                 return int(value)
@@ -257,8 +257,8 @@ def _line_rows(elf: _Elf) -> dict[int, list[tuple[int, int | None]]]:
         for owner, offset, line in _run(reader, program, places):
             rows.setdefault(owner, []).append((offset, line))
         reader.at = max(reader.at, program.end)
-    for found in rows.values():
-        found.sort(key=lambda row: row[0])
+    for lines in rows.values():
+        lines.sort(key=lambda row: row[0])
     return rows
 
 

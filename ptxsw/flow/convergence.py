@@ -198,25 +198,27 @@ class _Question:
     def _meeting(self) -> Mapping[int, int]:
         """For each block, where lanes that part at its end meet again: the next block on all paths
         from there to the block in question. Paths that end at once are left out."""
-        after = {number: self._ways(number) for number in self._before}
+        after = {number: self._onward(number) for number in self._before}
         after[self._block].append(_END)
         return self._met(after)
 
     def _next_meeting(self) -> int:
         """The same for lanes that part at the block in question itself and come back to it."""
         # That block is both start and end of the paths: edges back to it are led to the end.
-        after = {number: self._ways(number) for number in self._before}
-        after = {n: [_END if s == self._block else s for s in ways] for n, ways in after.items()}
+        after = {number: self._onward(number) for number in self._before}
+        after = {
+            n: [_END if s == self._block else s for s in onward] for n, onward in after.items()
+        }
         meet = self._met(after).get(self._block, _END)
         return self._block if meet == _END else meet
 
-    def _ways(self, number: int) -> list[int]:
+    def _onward(self, number: int) -> list[int]:
         """The successors of a block on paths to the block in question; `_END` stands for the
         others, unless they end at once."""
         successors = self._cfg.blocks[number].successors
-        ways = [s for s in successors if s in self._before]
+        onward = [s for s in successors if s in self._before]
         lost = [s for s in successors if s not in self._before]
-        return ways if self._graph.ends.issuperset(lost) else [*ways, _END]
+        return onward if self._graph.ends.issuperset(lost) else [*onward, _END]
 
     def _met(self, after: Mapping[int, list[int]]) -> Mapping[int, int]:
         """Immediate post-dominators, as dominators of the reversed graph."""

@@ -69,30 +69,30 @@ def decide(
     """The plan for one kernel; without `uniform` no loop becomes uniform. Raises BadGpu where the
     file of the target's GPU is wrong."""
     policy = _policy(trace, options, arch)
-    ways = _variants(options, arch, policy)
+    variants = _variants(options, arch, policy)
     if not uniform:
-        ways = [way for way in ways if way[1] != UNIFORM]
+        variants = [(scheme, form) for scheme, form in variants if form != UNIFORM]
     # Unless the user forced it or `tune` measured it, a plan has to show that it pays.
     weighed = not (policy.force or policy.tuned)
-    scale = None if policy.tuned or (policy.force and len(ways) < 2) else of_arch(arch)
+    scale = None if policy.tuned or (policy.force and len(variants) < 2) else of_arch(arch)
     load_groups = find(trace, options.max_delta, judge.budget)
     # Copies are always made: they need no other lane, and remain if nothing else is possible.
     copies = _draft(trace, judge, options, "keep", load_groups)
-    if options.scheme == "keep" and not ways:
+    if options.scheme == "keep" and not variants:
         return _of_one(copies, Choice((), ASKED, None, _COPIES_ONLY))
-    if not ways:
+    if not variants:
         return _of_one(copies, choose((), Figures(), scale, policy))
     hopeless = _hopeless(trace, load_groups, arch) if weighed else None
     if hopeless is not None:
         return _of_one(copies, hopeless)
-    loops = _loops(trace, judge, ways)
+    loops = _loops(trace, judge, variants)
     drafts: list[CandidatePlan] = []
     alone: dict[int, RefusedLoad] = {}
     # No load has a source: all schemes would draft the same empty plan.
-    needless = len(ways) > 1 and not any(any(elements) for _, elements in load_groups)
+    needless = len(variants) > 1 and not any(any(elements) for _, elements in load_groups)
     if not needless:
         drafts, alone = _drafts(
-            trace, judge, options, arch, ways, loops, load_groups, weighed=weighed
+            trace, judge, options, arch, variants, loops, load_groups, weighed=weighed
         )
     if not (drafts or needless) or (weighed and judge.budget.spent(PLANNING)):
         return _of_one(copies, Choice((), MODEL, None, OUT_OF_TIME))
@@ -123,15 +123,15 @@ def _hopeless(trace: Trace, sources: LoadSources, arch: str | None) -> Choice | 
     return None if wide else left_alone(_NO_WAVEFRONT_LESS)
 
 
-def _loops(trace: Trace, judge: Legality, ways: Sequence[tuple[str, str]]) -> LoopChoices:
-    wanted = any(form == UNIFORM for _, form in ways) and not judge.budget.spent(PLANNING)
+def _loops(trace: Trace, judge: Legality, variants: Sequence[tuple[str, str]]) -> LoopChoices:
+    wanted = any(form == UNIFORM for _, form in variants) and not judge.budget.spent(PLANNING)
     return uniform_loops(trace) if wanted else LoopChoices((), ())
 
 
 def _only(copies: CandidatePlan, candidate: CandidatePlan, policy: Policy) -> PlanDecision:
     """The decision where there is a single draft: all of it, or copies alone."""
-    way = Variant(candidate.scheme, candidate.form, len(candidate.plan.rewrites))
-    choice = choose((GroupVariants(0, (way,)),), Figures(), None, policy)
+    variant = Variant(candidate.scheme, candidate.form, len(candidate.plan.rewrites))
+    choice = choose((GroupVariants(0, (variant,)),), Figures(), None, policy)
     if choice.picks[0] is None:
         return _of_one(copies, choice)
     if candidate.scheme == "keep":
@@ -166,10 +166,10 @@ def _variants(options: Options, arch: str | None, policy: Policy) -> list[tuple[
     None where only copies are to be made."""
     forms = [f for f in FORMS if f != "auto" and (f != UNIFORM or _number(arch) >= _VOLTA)]
     if policy.tuned is not None:
-        way = (policy.tuned.scheme, policy.tuned.form)
-        asked = options.scheme in ("auto", way[0]) and options.form in ("auto", way[1])
-        there = way[0] in SCHEMES and way[1] in forms and way != ("keep", "keep")
-        return [way] if asked and there else []
+        variant = (policy.tuned.scheme, policy.tuned.form)
+        asked = options.scheme in ("auto", variant[0]) and options.form in ("auto", variant[1])
+        there = variant[0] in SCHEMES and variant[1] in forms and variant != ("keep", "keep")
+        return [variant] if asked and there else []
     schemes = [s for s in SCHEMES if s not in ("auto", "keep")]
     if options.scheme != "auto":
         schemes = [options.scheme]
@@ -247,7 +247,7 @@ def _drafts(
     judge: Legality,
     options: Options,
     arch: str | None,
-    ways: Sequence[tuple[str, str]],
+    variants: Sequence[tuple[str, str]],
     loops: LoopChoices,
     sources: LoadSources,
     *,
@@ -260,7 +260,7 @@ def _drafts(
     drafted: dict[tuple[str, bool], CandidatePlan] = {}
     alone: dict[int, RefusedLoad] = {}
     plans = []
-    for scheme, form in ways:
+    for scheme, form in variants:
         # Legality is the expensive part. It depends on where a scheme tests and on whether loops
         # are uniform, so variants that agree in both share a draft and only differ in style.
         kind = "paper" if scheme in _AS_PAPER else scheme
@@ -313,21 +313,25 @@ def _chosen(
     """Counts the cost of each variant of each row, has the best picked, and combines them."""
     components = groups([copies, *drafts])
     rows: list[GroupVariants] = []
-    homes: list[list[CandidatePlan]] = []  # the draft of each way of each row
+    homes: list[list[CandidatePlan]] = []  # the draft of each variant of each row
     original = Figures()
     if components:
         counter = Counter(trace, copies.plan.segments)
         original = counter.original()
-        ways = [_ways_of(counter, drafts[0], components)]
+        variants = [_variants_of(counter, drafts[0], components)]
         for each in drafts[1:]:
             if budget.spent(PLANNING):
                 break
-            ways.append(_ways_of(counter, each, components))
-        drafts = drafts[: len(ways)]
+            variants.append(_variants_of(counter, each, components))
+        drafts = drafts[: len(variants)]
         for number, group in enumerate(components):
-            own = [(each[number], candidate) for each, candidate in zip(ways, drafts, strict=True)]
-            rows.append(GroupVariants(group.unit, tuple(way for way, _ in own if way is not None)))
-            homes.append([candidate for way, candidate in own if way is not None])
+            pairs = [
+                (variant, candidate)
+                for variant, candidate in zip((v[number] for v in variants), drafts, strict=True)
+                if variant is not None
+            ]
+            rows.append(GroupVariants(group.unit, tuple(variant for variant, _ in pairs)))
+            homes.append([candidate for _, candidate in pairs])
     choice = choose(rows, original, scale, policy)
     plan, kept = combine(copies, _parts(components, homes, choice))
     # A load of no row is one that no draft rewrites: what these have against it is the reason.
@@ -355,7 +359,7 @@ def _parts(
     ]
 
 
-def _ways_of(
+def _variants_of(
     counter: Counter, candidate: CandidatePlan, rows: Sequence[Component]
 ) -> list[Variant | None]:
     """What a draft makes of each row. Lines that serve one row alone are counted there, all

@@ -80,21 +80,23 @@ class SameBytes:
         assumptions: list[str] = []
         steps: list[LaneStep] = []
         rows = False
-        for mine, theirs in self._pairs(candidate):
+        for dest_view, source_view in self._pairs(candidate):
             other = self._shared_lane(candidate)
-            source, dest = self._addresses(candidate, theirs, mine)
-            inside = self._inside_row(candidate, source, dest, mine.conditions, before)
-            outcome = self._compared(source, dest, other, mine.conditions, assumptions, inside)
+            source, dest = self._addresses(candidate, source_view, dest_view)
+            inside = self._inside_row(candidate, source, dest, dest_view.conditions, before)
+            outcome = self._compared(source, dest, other, dest_view.conditions, assumptions, inside)
             if isinstance(outcome, Refused):
                 return outcome
-            if candidate.crosses and not self._one_memory(candidate.dest, mine.address, inside):
+            if candidate.crosses and not self._one_memory(
+                candidate.dest, dest_view.address, inside
+            ):
                 return Refused(NOT_GLOBAL)
             if inside is not None:
                 steps += [LaneStep(reg, candidate.delta, step) for reg, step in inside.steps]
                 steps += [LaneStep(p.reg, candidate.delta, 0, True) for p in inside.pointers]
             rows = rows or (other is not None and needs_rows(self._mentioned, source, dest))
             obligations.append(outcome.proved)
-            given = mine.conditions | (other.exists(source, dest) if other else frozenset())
+            given = dest_view.conditions | (other.exists(source, dest) if other else frozenset())
             for need in outcome.needs:
                 match self._discharge(need, given, candidate, before):
                     case Refused() as refused:
@@ -190,15 +192,15 @@ class SameBytes:
         return lane
 
     def _addresses(
-        self, candidate: Candidate, theirs: AccessView, mine: AccessView
+        self, candidate: Candidate, source_view: AccessView, dest_view: AccessView
     ) -> tuple[Term, Term]:
         """Of the two elements, each as its own lane computes it."""
         ahead = candidate.displacement + candidate.element * candidate.source.bits // 8
         behind = candidate.dest_element * candidate.dest.bits // 8
-        terms, width = self._terms, mine.address.width
+        terms, width = self._terms, dest_view.address.width
         return (
-            terms.add(theirs.address, terms.const(ahead, theirs.address.width)),
-            terms.add(mine.address, terms.const(behind, width)),
+            terms.add(source_view.address, terms.const(ahead, source_view.address.width)),
+            terms.add(dest_view.address, terms.const(behind, width)),
         )
 
     def _pairs(self, candidate: Candidate) -> Iterator[tuple[AccessView, AccessView]]:
@@ -206,11 +208,11 @@ class SameBytes:
         warp-uniform conditions tell the paths apart; for a copy, those of one path."""
         # Different lanes may come by different paths. Only where all that tells two paths apart is
         # the same for the whole warp can no pair of lanes be split between them.
-        for mine in candidate.dest.variants:
-            for theirs in candidate.source.variants:
-                together = not candidate.crosses or self._uniformly_apart(mine, theirs)
-                if not (together and self._contradict(mine, theirs)):
-                    yield mine, theirs
+        for dest_view in candidate.dest.variants:
+            for source_view in candidate.source.variants:
+                together = not candidate.crosses or self._uniformly_apart(dest_view, source_view)
+                if not (together and self._contradict(dest_view, source_view)):
+                    yield dest_view, source_view
 
     def _uniformly_apart(self, a: AccessView, b: AccessView) -> bool:
         apart = a.conditions ^ b.conditions

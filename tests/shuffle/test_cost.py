@@ -154,7 +154,7 @@ def _ratios(name: str) -> dict[tuple[str, str], dict[str, float]]:
     found = groups(drafts)
     result = {}
     for draft in drafts:
-        rows = planning._ways_of(counter, draft, found)
+        rows = planning._variants_of(counter, draft, found)
         new = original.plus(*[way.added for way in rows if way is not None])
         result[draft.scheme, draft.form] = {
             arch: _scale(arch).cycles(original) / _scale(arch).cycles(new)
