@@ -43,6 +43,8 @@ PRINTED = {
     "interpreter": ("benchmarks.simt", "--operator", "jacobi", "gaussblur", "whispering"),
     "emulator": ("benchmarks.emulate", "--growth"),
     "parser": ("benchmarks.parse",),
+    "scale": ("benchmarks.scale",),
+    "builds": ("benchmarks.builds", "--rounds", "2"),
     "rewrites": ("benchmarks.rewrites",),
     "loads-over-stores": ("benchmarks.rewrites", *LOADS, "--rewrite", *_OVER_STORES),
     "auto-programs": ("benchmarks.auto",),
