@@ -325,13 +325,10 @@ def _chosen(
             variants.append(_variants_of(counter, each, components))
         drafts = drafts[: len(variants)]
         for number, group in enumerate(components):
-            pairs = [
-                (variant, candidate)
-                for variant, candidate in zip((v[number] for v in variants), drafts, strict=True)
-                if variant is not None
-            ]
+            each_draft = [(v[number], draft) for v, draft in zip(variants, drafts, strict=True)]
+            pairs = [(variant, draft) for variant, draft in each_draft if variant is not None]
             rows.append(GroupVariants(group.unit, tuple(variant for variant, _ in pairs)))
-            homes.append([candidate for _, candidate in pairs])
+            homes.append([draft for _, draft in pairs])
     choice = choose(rows, original, scale, policy)
     plan, kept = combine(copies, _parts(components, homes, choice))
     # A load of no row is one that no draft rewrites: what these have against it is the reason.
