@@ -178,9 +178,14 @@ class _Teller:
 
 
 def optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
-    """What ptxsw makes of a text under these settings; `tell` is told of it on the way."""
+    """What ptxsw makes of a text under these settings; `tell` is told of it on the way. To be
+    called in a process of its own, in which garbage is seldom collected from now on."""
     import json
 
+    from ptxsw import lean_start
+
+    lean_start.collect_seldom()
+    lean_start.import_msgspec()
     from ptxsw.report import Report, to_json
     from ptxsw.toolchain.cache import Answer
 
