@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-_OFTEN_ENOUGH = 500_000
+_OFTEN_ENOUGH = 150_000
 """Objects that may become garbage before the collector looks for it: more than the work on a usual
 kernel makes."""
 
