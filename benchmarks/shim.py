@@ -2,7 +2,7 @@
 
     python -m benchmarks.shim [--rounds 15]
 
-Elapsed milliseconds of `wrappers/ptxas` less those of the real ptxas, run in iterations, for a file
+Elapsed milliseconds of `wrappers/ptxas` less those of the real ptxas, run in turn, for a file
 with nothing to rewrite, for cached answers, and for a file met for the first time. The yardstick
 is `python -I -c pass`; the budget of the first three is 2 of it, that of the last what
 `ptxsw optimize` costs. Where the text is rewritten, ptxas alone gets the rewritten text too:

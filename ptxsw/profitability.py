@@ -15,7 +15,7 @@ from ptxsw import other_targets
 from ptxsw.kernel_progress import Progress, RewrittenState
 from ptxsw.rewrites import REGISTERS
 from ptxsw.rewrites.jointly_planned import SHUFFLE, TOGETHER, UNIFORM_LOOPS
-from ptxsw.target import plain_name
+from ptxsw.target import assembled_for
 
 # Of most kernels nothing is written: what weighs is imported by the functions that do.
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Profitability:
             return None
         registers = self._registers.get(excerpt.name)
         if registers is None:
-            asked = arch if arch.startswith("sm_") else str(plain_name(arch))
+            asked = assembled_for(arch)
             with each.budget.paused():
                 answer = yield Question((excerpt.module,), excerpt.name, asked)
             if isinstance(answer, NotCounted):
@@ -146,7 +146,7 @@ class Profitability:
         if not each.states or each.states[-1].number != number or cannot_count(self._arch):
             return
         before = each.states[-2].module if len(each.states) > 1 else each.excerpt.module
-        asked = str(plain_name(self._arch or ""))
+        asked = assembled_for(self._arch or "")
         each.rest()
         with each.budget.paused():
             answer = yield Question((before, each.module), each.function.name, asked)

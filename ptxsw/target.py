@@ -7,3 +7,9 @@ def plain_name(arch: str | None) -> str | None:
     """ "sm_90" for sm_90a, compute_90 and the like; None for what is no such name."""
     number = arch.partition("_")[2].rstrip("abcdefghijklmnopqrstuvwxyz") if arch else ""
     return f"sm_{number}" if number.isdigit() else None
+
+
+def assembled_for(arch: str) -> str:
+    """What ptxas is asked for where a kernel is to be assembled for `arch`: sm_90a as it is,
+    compute_90 as sm_90."""
+    return arch if arch.startswith("sm_") else str(plain_name(arch))

@@ -37,8 +37,8 @@ Test = EntryTest | TestedLoop
 class Carried(Struct, frozen=True):
     """Load `at` takes what a register holds since the iteration before, in which `source` read or
     wrote the same bytes (None: it reads the same in every iteration). `computed` are the
-    instructions of a iteration that make its address. `test`, here and below: without it nothing of
-    this is right."""
+    instructions of an iteration that make its address. `test`, here and below: without it nothing
+    of this is right."""
 
     header: int
     at: int

@@ -1,6 +1,6 @@
 """What one warp does in one iteration of a loop, from the trace alone.
 
-Without a launch nobody knows how often a loop iterations, what the caches hold, or which way a
+Without a launch nobody knows how often a loop runs, what the caches hold, or which way a
 branch goes. So each innermost loop is looked at by itself, one iteration of it; of a kernel without
 loops, one pass. What is executed in some iterations only counts from not at all to always, what may
 be in a cache from all to nothing.

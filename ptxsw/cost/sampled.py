@@ -60,7 +60,7 @@ class Asked(Struct):
 
 class Sample(Struct, frozen=True):
     """What was seen. Of one block: `executed` is how often warps execute each instruction, `steps`
-    how often each thread iterations its innermost loop. `asked` is by the number of the
+    how often each thread goes through its innermost loop. `asked` is by the number of the
     instruction."""
 
     instructions: tuple[Instruction, ...]

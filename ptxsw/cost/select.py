@@ -1,10 +1,10 @@
-"""Which way each row of loads is to go: a pure function of the ways there are and their figures.
+"""Which variant each row of loads gets: a pure function of the variants and their figures.
 
-A row is a group of loads that no way of rewriting connects with others; a way is what one scheme
-in one form makes of it. Rows of one unit (a straight stretch of code, or a loop) share a form. What
+A row is a group of loads that no rewriting connects with others; a variant is what one scheme in
+one form makes of it. Rows of one unit (a straight stretch of code, or a loop) share a form. What
 decides, in this order:
 
-1. mode force: every row is rewritten, the way that is rated best of those that rewrite most
+1. mode force: every row is rewritten, by the variant that is rated best of those that rewrite most
 2. a result of `ptxsw tune` for this kernel and architecture
 3. the rating alone (`ranking`): rows are taken one by one while the kernel as a whole gets faster.
    What comes of it is weighed like all that is rewritten (`decide`)
@@ -34,7 +34,7 @@ class Variant(Struct, frozen=True):
 
 
 class GroupVariants(Struct, frozen=True):
-    """The ways of a row. Those picked in rows of one `unit` have one form."""
+    """The variants of a row. Those picked in rows of one `unit` have one form."""
 
     unit: int
     variants: tuple[Variant, ...]
@@ -61,7 +61,7 @@ class Policy(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """For each row the number of the way it goes, or None where it stays as it is.
+    """For each row the number of the variant it gets, or None where it stays as it is.
 
     `by` says what decided, `gain` what is expected of it (0.04: 4% faster; None: nothing is
     known), `reason` why, in words: of rows that stay as they are why they do.
@@ -184,8 +184,8 @@ _State = tuple[Bounds, float, dict[int, tuple[float, Wait]]]
 
 
 class _Kernel:
-    """The cost of a kernel while rows are being picked. Adding a way and taking it back cost as
-    much as the way is long, however long the kernel is."""
+    """The cost of a kernel while rows are being picked. Adding a variant and taking it back cost as
+    much as the variant is long, however long the kernel is."""
 
     def __init__(self, original: Figures, scale: Scale) -> None:
         self._scale = scale
@@ -197,7 +197,7 @@ class _Kernel:
         return self._scale.total(self._bounds, self._waiting)
 
     def add(self, variant: Variant) -> _State:
-        """Adds a way; `back` with the result takes it out again."""
+        """Adds a variant; `back` with the result takes it out again."""
         before: dict[int, tuple[float, Wait]] = {}
         state = (self._bounds, self._waiting, before)
         a, b, c, d = self._bounds
@@ -219,7 +219,8 @@ def _best(
     rows: Sequence[GroupVariants], original: Figures, scale: Scale | None, *, all_of_them: bool
 ) -> tuple[tuple[int | None, ...], float | None]:
     """The picks that are rated best, and the gain they promise; without a scale the first
-    way of each row that rewrites most. With `all_of_them` no row stays as it is that has a way."""
+    variant of each row that rewrites most. With `all_of_them` no row that has a variant stays as
+    it is."""
     units: dict[int, list[int]] = {}
     for number, row in enumerate(rows):
         units.setdefault(row.unit, []).append(number)
@@ -238,8 +239,8 @@ def _best(
 def _unit(
     rows: Sequence[GroupVariants], kernel: _Kernel | None, *, all_of_them: bool
 ) -> tuple[int | None, ...]:
-    """The best picks for rows that have to share a form: in each form the best way of one row
-    after the other, or one scheme for all."""
+    """The best picks for rows that have to share a form: in each form the best variant of one
+    row after the other, or one scheme for all."""
     best: tuple[int | None, ...] = (None,) * len(rows)
     best_rank = _rank_of_nothing(kernel, all_of_them)
     for form in dict.fromkeys(variant.form for row in rows for variant in row.variants):
@@ -252,7 +253,7 @@ def _unit(
 
 
 def _rank_of_nothing(kernel: _Kernel | None, all_of_them: bool) -> tuple[int, float]:
-    """The rank that a way has to be below: of none at all, or what everything is below."""
+    """The rank that a variant has to be below: of none at all, or what everything is below."""
     return (1, 0.0) if all_of_them else (0, 0.0 if kernel is None else kernel.cycles())
 
 
@@ -287,7 +288,7 @@ def _picked(
 
 
 def _row(row: GroupVariants, form: str, kernel: _Kernel | None, *, all_of_them: bool) -> int | None:
-    """The best way of one row in a form, beside those that are in the kernel already."""
+    """The best variant of one row in a form, beside those that are in the kernel already."""
     best: int | None = None
     best_rank = _rank_of_nothing(kernel, all_of_them)
     for number, variant in enumerate(row.variants):

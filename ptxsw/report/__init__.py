@@ -21,23 +21,7 @@ from ptxsw.report.serial import from_json, schema, to_json
 from ptxsw.report.shown import Report
 
 __all__ = [
-    "Access",
-    "Carried",
-    "Choice",
-    "Finding",
-    "Iteration",
-    "Kernel",
-    "Loop",
-    "Outlook",
-    "Part",
-    "Proof",
-    "Refusal",
-    "Report",
-    "Reuse",
-    "Rewrite",
-    "Row",
-    "Totals",
-    "from_json",
-    "schema",
+    "Access", "Carried", "Choice", "Finding", "Iteration", "Kernel", "Loop", "Outlook", "Part",
+    "Proof", "Refusal", "Report", "Reuse", "Rewrite", "Row", "Totals", "from_json", "schema",
     "to_json",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from ptxsw.flow.cfg import build
 from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.rewrites.base import Kernel
-from ptxsw.target import plain_name
+from ptxsw.target import assembled_for, plain_name
 from ptxsw.toolchain.ptxas import AssemblyError, assemble
 
 
@@ -39,7 +39,7 @@ class Trials:
         self.name = kernel.function.name
         self._module = kernel.module
         self.arch = kernel.arch or ""
-        self._asked = self.arch if self.arch.startswith("sm_") else str(plain_name(self.arch))
+        self._asked = assembled_for(self.arch)
         self.threads = kernel.function.most_threads or 0
 
     def needs(self) -> tuple[int, int]:

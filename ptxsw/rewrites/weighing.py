@@ -18,7 +18,7 @@ from ptxsw.cost.decide import COUNTS, Decision, ResourceUse, decide, figures
 from ptxsw.cost.dominance import FALLS
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Module
-from ptxsw.target import plain_name
+from ptxsw.target import assembled_for
 
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
@@ -122,7 +122,7 @@ class Scales:
         from ptxsw.cost.counted import NotCounted
 
         arch = self._arch or ""
-        asked = arch if arch.startswith("sm_") else str(plain_name(arch))
+        asked = assembled_for(arch)
         wanted = dict.fromkeys((0, *range(base, len(texts))))
         numbers = [number for number in wanted if number not in self._uses]
         if not numbers:
