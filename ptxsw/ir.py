@@ -38,38 +38,11 @@ from ptxsw.operand import (
 from ptxsw.source import Source, Span
 
 __all__ = [
-    "Args",
-    "Body",
-    "Close",
-    "Directive",
-    "Float",
-    "Function",
-    "Guard",
-    "Instruction",
-    "Int",
-    "Label",
-    "Loc",
-    "Mem",
-    "Module",
-    "Not",
-    "Open",
-    "Operand",
-    "Pair",
-    "Reg",
-    "RegisterPart",
-    "Signature",
-    "Sink",
-    "Special",
-    "Statement",
-    "Sum",
-    "Symbol",
-    "Variable",
-    "Vec",
-    "components",
-    "flatten",
-    "leaves",
-    "type_width",
-]
+    "Args", "Body", "Close", "Directive", "Float", "Function", "Guard", "Instruction", "Int",
+    "Label", "Loc", "Mem", "Module", "Not", "Open", "Operand", "Pair", "Reg", "RegisterPart",
+    "Signature", "Sink", "Special", "Statement", "Sum", "Symbol", "Variable", "Vec", "components",
+    "flatten", "leaves", "type_width",
+]  # fmt: skip
 
 # ---------------------------------------------------------------- statements
 
