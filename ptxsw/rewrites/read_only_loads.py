@@ -28,6 +28,7 @@ from ptxsw.analysis.disjoint import Facts, apart
 from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.pointers import pointers
 from ptxsw.analysis.ranges import MAY_WRAP, Range, touched_ranges
+from ptxsw.analysis.repeated_loads import may_repeat
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest
@@ -42,6 +43,7 @@ from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_test import LIMITS, entry_test, grid_below, obstacle_to_versions
 from ptxsw.rewrites.other_writers import obstacle
 
+_NOTHING_AGAIN = "nothing is loaded a second time, so ptxas could save nothing; force rewrites it"
 _MOST_COMPARED = 1 << 14  # pairs of a load and a store
 
 
@@ -58,6 +60,8 @@ class ReadOnlyLoads:
         if not loads:
             return
         reason = obstacle(kernel)
+        if reason is None and kernel.options.mode == "auto" and not may_repeat(kernel.trace, loads):
+            reason = _NOTHING_AGAIN
         if reason is not None:
             yield from (Refusal(self.name, load.index, reason) for load in loads)
             return

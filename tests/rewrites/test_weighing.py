@@ -66,12 +66,25 @@ def text_of(program: str) -> str:
     return (PROGRAMS / f"{program}.ptx").read_text()
 
 
-def auto(text: str, **more: object) -> tuple[str, Kernel, Decision]:
-    """What mode auto makes of a text of one kernel, and what it decided."""
+def twice_loaded() -> str:
+    """A product of matrices that loads an element of one again behind the barrier."""
+    again = "\tld.global.f32 \t%f6, [%rd7];\n\tst.shared.f32 \t[%r5], %f6;\n"
+    barrier = "\tbar.sync \t0;\n"
+    return text_of("matmul-float").replace(barrier, f"{barrier}{again}{barrier}", 1)
+
+
+def optimized(text: str, **more: object) -> tuple[str, Kernel, Decision | None]:
+    """What is made of a text of one kernel, and what was decided."""
     result = optimize(text, Options(**{"arch": "sm_80", **more}))  # type: ignore[arg-type]
     (kernel,) = result.report.kernels
-    assert kernel.decision is not None
     return result.text, kernel, kernel.decision
+
+
+def auto(text: str, **more: object) -> tuple[str, Kernel, Decision]:
+    """The same of mode auto, where there is something to decide."""
+    made, kernel, decision = optimized(text, **more)
+    assert decision is not None
+    return made, kernel, decision
 
 
 def names(kernel: Kernel) -> set[str]:
@@ -106,11 +119,26 @@ def test_a_step_of_occupancy_has_to_be_worth_it(programs: None) -> None:
 
 
 def test_what_does_not_pay_is_no_obstacle_to_what_does(programs: None) -> None:
-    """Loads by `.nc` gain nothing in this product of matrices, whose banks conflict."""
-    _, kernel, decision = auto(text_of("matmul-float"))
+    """One load less by `.nc` is no gain in this product of matrices, whose banks conflict."""
+    _, kernel, decision = auto(twice_loaded())
     assert names(kernel) == {"bank-conflicts"} and decision.kept
     refused = [r.reason for r in kernel.refusals or () if r.rewrite == "read-only-loads"]
     assert any("not certainly pay" in reason for reason in refused)
+
+
+def test_nobody_is_asked_about_loads_of_what_is_loaded_once(
+    programs: None, runs: Counter[str]
+) -> None:
+    text = text_of("matmul-float-padded")
+    made, kernel, _ = optimized(text)
+    assert made == text and not kernel.refusals and runs == {}
+    made, kernel, _ = optimized(text, rewrites=("read-only-loads",))
+    assert made == text and runs == {}
+    assert {r.reason for r in kernel.refusals or ()} == {
+        "nothing is loaded a second time, so ptxas could save nothing; force rewrites it"
+    }
+    made, _, _ = optimized(text, rewrites=("read-only-loads",), mode="force")
+    assert made.count("ld.global.nc") == 2
 
 
 LOOP = (
@@ -208,7 +236,7 @@ def test_loads_over_stores_are_made_where_they_pay(programs: None, runs: Counter
 
 
 def test_two_runs_are_the_most(programs: None, runs: Counter[str]) -> None:
-    auto(text_of("matmul-float"))
+    auto(twice_loaded())
     assert runs == {"ptxas": 2}
 
 
@@ -441,7 +469,9 @@ def questions(text: str) -> list[Question]:
 
 def test_many_kernels_are_asked_about_at_once(programs: None, runs: Counter[str]) -> None:
     """What is decided about each is what is decided about it alone."""
-    text = module_of(LOOP, SLOWER, LOADS)
+    again = "st.global.u32 [%rd1+8], %r1;"
+    more = f"{again}\n\tld.global.u32 %r3, [%rd1];\n\tst.global.u32 [%rd1+12], %r3;"
+    text = module_of(LOOP, SLOWER, LOADS.replace(again, more))
     whole = optimize(text, Options())
     assert runs == {"ptxas": 2}  # the last kernel is weighed twice
     for kernel in whole.report.kernels:
