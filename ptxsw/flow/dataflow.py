@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Generic, TypeVar
 
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.def_use import CARRY, defs, uses
 from ptxsw.ir import Instruction, Reg
 
 __all__ = [
-    "CARRY", "Facts", "closure", "defs", "forward", "in_order", "liveness", "read_first",
-    "slice_registers", "uses", "writers",
+    "CARRY", "Facts", "ForwardAnalysis", "closure", "defs", "forward", "in_order", "liveness",
+    "read_first", "slice_registers", "uses", "writers",
 ]  # fmt: skip
 
 Facts = frozenset[Reg]
@@ -40,24 +40,60 @@ def forward(
     start: _Held,
     through: Callable[[int, _Held], Iterable[tuple[int, _Held]]],
     meet: Callable[[_Held, _Held], _Held],
-) -> dict[int, _Held]:
+) -> Mapping[int, _Held]:
     """What holds at the start of each reachable block: `start` at that of the first. From what
     holds there `through` tells what each successor gets, and `meet` joins what a block gets over
     several edges; of an edge from where nothing has come yet it is not asked (optimistic)."""
-    # A block without an entry yet is skipped by `meet`: so loops start from what comes in, and
-    # only lose what the way back contradicts.
-    entry = {0: start}
-    work = dict.fromkeys(cfg.order)
-    while work:
-        number = next(iter(work))
-        del work[number]
-        for successor, held in through(number, entry[number]):
-            before = entry.get(successor)
-            now = held if before is None else meet(before, held)
-            if now != before:
-                entry[successor] = now
-                work[successor] = None
-    return entry
+    return ForwardAnalysis(cfg, start, through, meet).everywhere()
+
+
+class ForwardAnalysis(Generic[_Held]):
+    """The same, worked out for blocks that are asked for and for those on the way to them."""
+
+    def __init__(
+        self,
+        cfg: Cfg,
+        start: _Held,
+        through: Callable[[int, _Held], Iterable[tuple[int, _Held]]],
+        meet: Callable[[_Held, _Held], _Held],
+    ) -> None:
+        self._cfg, self._through, self._meet = cfg, through, meet
+        # A block without an entry yet is skipped by `meet`: so loops start from what comes in, and
+        # only lose what the way back contradicts.
+        self._entry = {0: start}
+        self._solved: set[int] = set()
+
+    def at(self, number: int) -> _Held | None:
+        """What holds at the start of a block; None where control never comes."""
+        if number not in self._solved and number in self._cfg.rank:
+            ways = self._cfg.reaching(self._cfg.predecessors[number], barred=self._solved)
+            self._solve(ways, ways | {number})
+        return self._entry.get(number)
+
+    def everywhere(self) -> Mapping[int, _Held]:
+        """What holds at the start of each reachable block."""
+        rest = self._cfg.rank.keys() - self._solved
+        self._solve(rest, rest)
+        return self._entry
+
+    def _solve(self, ways: Set[int], blocks: Set[int]) -> None:
+        """Work out some more blocks, to which control comes from solved ones and over `ways`, which
+        are such blocks themselves."""
+        cfg, entry, rank = self._cfg, self._entry, self._cfg.rank
+        before = {p for number in blocks for p in cfg.predecessors[number]}
+        work = dict.fromkeys(sorted((before & self._solved) | ways, key=rank.__getitem__))
+        while work:
+            number = next(iter(work))
+            del work[number]
+            for successor, held in self._through(number, entry[number]):
+                if successor in blocks:
+                    so_far = entry.get(successor)
+                    now = held if so_far is None else self._meet(so_far, held)
+                    if now != so_far:
+                        entry[successor] = now
+                        if successor in ways:
+                            work[successor] = None
+        self._solved |= blocks
 
 
 def liveness(cfg: Cfg, wanted: Callable[[int], bool] | None = None) -> Mapping[int, Facts]:
@@ -76,16 +112,7 @@ _LIVE = "liveness"
 
 
 def _liveness(cfg: Cfg, wanted: Callable[[int], bool] | None) -> Mapping[int, Facts]:
-    kills = cfg.surely_written
-    steps = {
-        number: [
-            (kills[at], cfg.read[at])
-            for at in range(block.end - 1, block.start - 1, -1)
-            if wanted is None or wanted(at)
-        ]
-        for number, block in enumerate(cfg.blocks)
-    }
-
+    kills, read = cfg.surely_written, cfg.read
     live: dict[int, Facts] = {}
     work = dict.fromkeys(reversed(cfg.order))  # an ordered set: last blocks first
     while work:
@@ -93,9 +120,10 @@ def _liveness(cfg: Cfg, wanted: Callable[[int], bool] | None) -> Mapping[int, Fa
         del work[number]
         nothing: Facts = frozenset()
         now = set(nothing.union(*(live.get(n, nothing) for n in cfg.blocks[number].successors)))
-        for killed, read in steps[number]:
-            now.difference_update(killed)
-            now.update(read)
+        for at in range(cfg.blocks[number].end - 1, cfg.blocks[number].start - 1, -1):
+            if wanted is None or wanted(at):
+                now.difference_update(kills[at])
+                now.update(read[at])
         if number not in live or now != live[number]:
             live[number] = frozenset(now)
             work.update(dict.fromkeys(n for n in cfg.predecessors[number] if n in cfg.rank))

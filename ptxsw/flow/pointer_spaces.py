@@ -7,12 +7,12 @@ object it began in (manual 6.4.1.1); what is loaded from memory may be anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import Enum, auto
 
 from ptxsw import isa
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import forward
+from ptxsw.flow.dataflow import ForwardAnalysis
 from ptxsw.ir import Instruction, Int, Mem, Operand, Reg, Special, Symbol
 
 
@@ -43,7 +43,7 @@ State = dict[Reg, Points]
 _WIDE = 64
 
 
-def pointer_spaces(cfg: Cfg, parameters: frozenset[str], size: int = 64) -> Mapping[int, State]:
+def pointer_spaces(cfg: Cfg, parameters: frozenset[str], size: int = 64) -> ForwardAnalysis[State]:
     """For each block what registers hold where it begins. `parameters` are the names of the
     kernel's; `size` is that of a pointer in bits. Registers that are missing hold anything."""
 
@@ -53,7 +53,7 @@ def pointer_spaces(cfg: Cfg, parameters: frozenset[str], size: int = 64) -> Mapp
             _step(cfg.instructions[index], cfg.written[index], state, parameters, size)
         return ((successor, state) for successor in block.successors)
 
-    return forward(cfg, {}, through, _joined)
+    return ForwardAnalysis(cfg, {}, through, _joined)
 
 
 def _joined(a: State, b: State) -> State:

@@ -15,7 +15,7 @@ from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.dataflow import uses
 from ptxsw.flow.pointer_spaces import Points
 from ptxsw.ir import Instruction, Reg
 from ptxsw.validate.chain import Store
@@ -140,10 +140,9 @@ def live_at(cfg: Cfg, live: Callable[[int], frozenset[Reg]], position: int) -> f
     now: set[Reg] = set()
     for successor in block.successors:
         now |= live(successor)
-    for instruction in reversed(cfg.instructions[position : block.end]):
-        if instruction.guard is None:
-            now.difference_update(defs(instruction))
-        now |= uses(instruction)
+    for at in range(block.end - 1, position - 1, -1):
+        now.difference_update(cfg.surely_written[at])
+        now.update(cfg.read[at])
     return frozenset(now)
 
 

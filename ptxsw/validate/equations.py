@@ -9,40 +9,49 @@ twice do, is one equation, and holds where they meet.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from operator import and_
 
 from ptxsw.analysis.instruction_kinds import is_equation
 from ptxsw.flow.cfg import Cfg, ends_block
-from ptxsw.flow.dataflow import forward, writers
+from ptxsw.flow.dataflow import ForwardAnalysis
 from ptxsw.ir import Reg
 
 
 class Equations:
     """The equations of one body. They are numbered: that of instruction i is the first place with
     the same instruction; those of the branch i on its taken and fallen edge are n + 2i and
-    n + 2i + 1."""
+    n + 2i + 1. Blocks are looked at when it is asked what holds behind them."""
 
     def __init__(self, cfg: Cfg) -> None:
         self._cfg = cfg
         self._count = len(cfg.instructions)
         self._wholes: dict[int, tuple[int, int]] = {}
+        self._numbered: set[int] = set()  # blocks
+        self._first: dict[tuple[object, ...], int] = {}
+        self._equation: dict[int, int] = {}  # that each instruction makes, if it makes one
+        self._occurrences: dict[Reg, list[int]] = {}  # equations in which a register occurs
+        self._writers: dict[Reg, list[int]] = {}
+        self._conversions: list[int] = []
 
     def at(self, position: int) -> int:
         """The set of equations that hold before the instruction at a position."""
         if position >= self._count:
             block = next((b for b in self._cfg.blocks if b.start == position), None)
-            return self._entry.get(block.number, 0) if block is not None else 0
+            return self._begins_with(block.number) if block is not None else 0
         number = self._cfg.block_of[position]
+        held = self._begins_with(number)
+        if position == self._cfg.blocks[number].start:
+            return held
+        self._number([number])
         left, added = self._through(number, position)
-        return self._entry.get(number, 0) & left | added
+        return held & left | added
 
     def writer(self, held: int, reg: Reg) -> int | None:
         """The instruction whose equation in the set `held` tells a register's value, or the first
         of several that are the same."""
-        return next((i for i in self._writers.get(reg, ()) if held >> i & 1), None)
+        return min((i for i in self._writers.get(reg, ()) if held >> i & 1), default=None)
 
     def branches(self, held: int) -> Iterator[tuple[Reg, bool]]:
         """Predicates whose value is known from branches, each with that value."""
@@ -56,46 +65,34 @@ class Equations:
 
     def conversions(self, held: int) -> Iterator[int]:
         """The instructions `cvta.to` whose equations hold."""
-        return (i for i in self._conversions if held >> i & 1)
+        return (i for i in sorted(self._conversions) if held >> i & 1)
 
-    @cached_property
-    def _conversions(self) -> tuple[int, ...]:
-        return tuple(
-            i
-            for i, ins in enumerate(self._cfg.instructions)
-            if ins.opcode == "cvta" and "to" in ins.modifiers and self._equation[i] == i
-        )
+    def _number(self, blocks: Iterable[int]) -> None:
+        """Number the equations of some blocks. What comes from one block may end in another, so all
+        that one comes from are numbered before what holds there is worked out."""
+        for number in sorted(set(blocks) - self._numbered):
+            self._numbered.add(number)
+            block = self._cfg.blocks[number]
+            for index in range(block.start, block.end):
+                self._number_instruction(index)
 
-    @cached_property
-    def _writers(self) -> Mapping[Reg, list[int]]:
-        firsts = (index for index, number in enumerate(self._equation) if number == index)
-        return writers(self._cfg.written, firsts)
-
-    @cached_property
-    def _occurrences(self) -> Mapping[Reg, list[int]]:
-        """The equations in which a register occurs."""
-        cfg, numbers = self._cfg, defaultdict[Reg, list[int]](list)
-        for index, instruction in enumerate(cfg.instructions):
-            if self._equation[index] == index:
-                for reg in {*cfg.written[index], *cfg.read[index]}:
-                    numbers[reg].append(index)
-            elif ends_block(instruction) and instruction.guard is not None:
-                taken = self._count + 2 * index
-                numbers[instruction.guard.reg] += (taken, taken + 1)
-        return numbers
-
-    @cached_property
-    def _equation(self) -> Sequence[int | None]:
-        """The number of the equation that each instruction makes. None: it makes none."""
-        first: dict[tuple[object, ...], int] = {}
-        cfg = self._cfg
-        each = zip(cfg.instructions, cfg.written, cfg.read, strict=True)
-        return [
-            first.setdefault((ins.opcode, ins.modifiers, ins.operands), index)
-            if is_equation(ins, written, read)
-            else None
-            for index, (ins, written, read) in enumerate(each)
-        ]
+    def _number_instruction(self, index: int) -> None:
+        ins, written = self._cfg.instructions[index], self._cfg.written[index]
+        read, occurrences = self._cfg.read[index], self._occurrences
+        if is_equation(ins, written, read):
+            name = ins.opcode, ins.modifiers, ins.operands
+            equation = self._equation[index] = self._first.setdefault(name, index)
+            if equation != index:
+                return
+            for reg in {*written, *read}:
+                occurrences.setdefault(reg, []).append(index)
+            for reg in written:
+                self._writers.setdefault(reg, []).append(index)
+            if ins.opcode == "cvta" and "to" in ins.modifiers:
+                self._conversions.append(index)
+        elif ins.guard is not None and ends_block(ins):
+            taken = self._count + 2 * index
+            occurrences.setdefault(ins.guard.reg, []).extend((taken, taken + 1))
 
     def _through(self, number: int, end: int) -> tuple[int, int]:
         """From the start of a block to a position in it: the equations that are left, and those
@@ -104,7 +101,7 @@ class Equations:
         left, added = bytearray(b"\xff" * size), bytearray(size)
         later: set[Reg] = set()  # written behind
         for index in range(end - 1, cfg.blocks[number].start - 1, -1):
-            written, equation = cfg.written[index], self._equation[index]
+            written, equation = cfg.written[index], self._equation.get(index)
             if (
                 equation is not None
                 and later.isdisjoint(written)
@@ -123,10 +120,17 @@ class Equations:
             self._wholes[number] = self._through(number, self._cfg.blocks[number].end)
         return self._wholes[number]
 
+    def _begins_with(self, number: int) -> int:
+        """The equations at the start of a block, if it is reached: none where the body begins."""
+        if not number:
+            return 0
+        before = self._cfg.predecessors[number]
+        self._number(self._cfg.reaching(before, barred=self._numbered))
+        return self._entry.at(number) or 0
+
     @cached_property
-    def _entry(self) -> Mapping[int, int]:
-        """The equations at the start of each block that is reached."""
-        return forward(self._cfg, 0, self._behind, and_)
+    def _entry(self) -> ForwardAnalysis[int]:
+        return ForwardAnalysis(self._cfg, 0, self._behind, and_)
 
     def _behind(self, number: int, held: int) -> Iterator[tuple[int, int]]:
         """The equations that hold on the edges behind a block, from those at its start."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ptxsw.analysis.instruction_kinds import Kind, kind, meets
-from ptxsw.flow.dataflow import defs, uses
+from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.images import Images
@@ -12,37 +14,17 @@ from ptxsw.validate.text import Text
 
 
 def prove_identical(context: ProofContext, pair: Pair) -> bool:
-    """Is the block the same in both texts, and does it go to places that correspond? Then
-    equal registers and equal memory make equal registers and memory."""
-    (p, q), old, new = pair, context.old, context.new
-    relation, lanes = context.relation, context.waiting_lanes
-    if not _same_block(old, new, p, q):
-        return False
-    run = old.cfg.instructions[p : old.cfg.blocks[old.block(p)].end]
-    # A comparison would end in the middle of the block, where something may be claimed.
-    if any(q < stop < q + len(run) for stop in context.images.stops):
-        return False
-    if context.layout is not None and any(map(context.layout.touches, run)):
-        return False
-    if relation.claims.puts_off(p):
-        return False
-    ends = _successors(old, new, context.images, p, q)
+    """Are both texts the same to the end of the block, and do they go to places that correspond?
+    Then equal registers and equal memory make equal registers and memory."""
+    ends = ends_alike(context, pair)
     if ends is None:
         return False
-    # A claim that speaks only where a predicate is true says nothing where a branch has found it
-    # false, unless the block sets the predicate anew.
-    false = relation.claims.false_at(q)
-    if false:
-        false = false.difference(r.name for i in run for r in defs(i))
-    if any(relation.needs_proof(end, false) for end in ends):
-        return False
-    if any(relation.extra.at(end) for end in ends):
-        return False  # what they hold there has to be said anew
-    told = relation.cut(pair) if context.lanes.gathered is not None else None
+    (p, q), lanes = pair, context.waiting_lanes
+    told = context.relation.cut(pair) if context.lanes.gathered is not None else None
     for end in ends:
         if told is not None and lanes.arrive(end, told.new.get, told.conditions):
             context.worklist.reopen(end)
-    for at, instruction in enumerate(run):
+    for at, instruction in enumerate(_rest(context.old, p)):
         if meets(instruction):
             context.meetings.meet(p + at, q + at, whole=False)
     for end in ends:
@@ -50,30 +32,67 @@ def prove_identical(context: ProofContext, pair: Pair) -> bool:
     return True
 
 
-def _same_block(old: Text, new: Text, p: int, q: int) -> bool:
-    """Does the block of the first text at `p` stand at `q` of the second, word for word?"""
-    block = old.cfg.blocks[old.block(p)]
-    first = old.cfg.instructions[p : block.end]
-    second = new.cfg.instructions[q : q + len(first)]
-    return (
-        bool(first)
-        and len(first) == len(second)
-        and all(_same_instruction(old, new, a, b) for a, b in zip(first, second, strict=True))
-    )
+def ends_alike(context: ProofContext, pair: Pair) -> list[Pair] | None:
+    """Where both texts go from a pair of places, the first of which may be in the middle of a
+    block, if they are the same to the end of the block; None where something would have to be
+    shown. Of a pair this is true at all times if it is once."""
+    (p, q), old, new = pair, context.old, context.new
+    relation = context.relation
+    run = _rest(old, p)
+    if not _same_code(old, new, p, q, len(run)):
+        return None
+    # A comparison would end in the middle of the block, where something may be claimed.
+    if any(q < stop < q + len(run) for stop in context.images.stops):
+        return None
+    if context.layout is not None and any(map(context.layout.touches, run)):
+        return None
+    if relation.claims.puts_off(p):
+        return None
+    ends = _successors(old, new, context.images, p, q)
+    if ends is None:
+        return None
+    # A claim that speaks only where a predicate is true says nothing where a branch has found it
+    # false, unless the block sets the predicate anew.
+    false = relation.claims.false_at(q)
+    if false:
+        false = false.difference(r.name for i in run for r in defs(i))
+    if any(relation.needs_proof(end, false) for end in ends):
+        return None
+    if any(relation.extra.at(end) for end in ends):
+        return None  # what they hold there has to be said anew
+    return ends
 
 
-def _same_instruction(old: Text, new: Text, a: Instruction, b: Instruction) -> bool:
+def _rest(text: Text, position: int) -> Sequence[Instruction]:
+    """A block's instructions from a position on; none of an empty block at the very end."""
+    if position >= len(text.cfg.instructions):
+        return ()
+    block = text.cfg.blocks[text.cfg.block_of[position]]
+    return text.cfg.instructions[position : block.end]
+
+
+def _same_code(old: Text, new: Text, p: int, q: int, count: int) -> bool:
+    """Do some instructions of the first text, from `p` on, stand at `q` of the second, word for
+    word?"""
+    first = old.cfg.instructions[p : p + count]
+    second = new.cfg.instructions[q : q + count]
+    if not count or len(second) != count or not all(map(_same_instruction, first, second)):
+        return False
+    parts = (*old.cfg.read[p : p + count], *old.cfg.written[p : p + count])
+    registers = frozenset(reg for part in parts for reg in part)
+    return all(old.evaluator.width(r) == new.evaluator.width(r) for r in registers)
+
+
+def _same_instruction(a: Instruction, b: Instruction) -> bool:
     if a.opcode != b.opcode or a.modifiers != b.modifiers or a.guard != b.guard:
         return False
-    if a.operands != b.operands and a.opcode != "bra":
-        return False
-    return all(old.evaluator.width(r) == new.evaluator.width(r) for r in (*uses(a), *defs(a)))
+    return a.operands == b.operands or a.opcode == "bra"
 
 
 def _successors(old: Text, new: Text, images: Images, p: int, q: int) -> list[Pair] | None:
     """The pairs of places that equal blocks go to; None where they do not correspond."""
-    block = old.cfg.blocks[old.block(p)]
-    last = q + block.end - block.start - 1
+    block = old.cfg.blocks[old.cfg.block_of[p]]
+    last = q + block.end - p - 1
     if kind(old.cfg.instructions[block.end - 1]) is Kind.CONTROL:
         other = new.cfg.blocks[new.cfg.block_of[last]]
         olds = [old.cfg.blocks[n].start for n in (*block.successors, *block.table)]

@@ -10,7 +10,8 @@ from ptxsw.validate.text import Text
 
 class Images:
     """For each cut, a place where a block of the first text begins, its images: the places in the
-    second text that correspond to it. Blocks without one are run through."""
+    second text that correspond to it. Blocks without one are run through. `copies` has those of
+    places in the middle of blocks, at which only some comparisons end (`copies.py`)."""
 
     def __init__(
         self,
@@ -19,6 +20,7 @@ class Images:
         claims: Sequence[ReadClaim],
     ) -> None:
         self._old, self._new = texts
+        self.copies: dict[int, frozenset[int]] = {}
         starts = {block.start for block in self._old.cfg.blocks}
         self.places = {old: new for old, new in positions.items() if old in starts}
         self._claim_labels(claims)
@@ -26,8 +28,9 @@ class Images:
         self.stops = frozenset(p for places in self.places.values() for p in places)
 
     def of(self, position: int) -> frozenset[int]:
-        """The images of a position of the first text; none where no block is cut there."""
-        return self.places.get(position, frozenset())
+        """The images of a position of the first text; none where no comparison ends there."""
+        images = self.places.get(position)
+        return self.copies.get(position, frozenset()) if images is None else images
 
     def begin_together(self) -> bool:
         """May the comparison begin where both texts do? Not where the second runs something before

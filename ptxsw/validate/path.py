@@ -62,10 +62,15 @@ class Path(Struct):
 
     def fork(self, condition: Term, terms: Terms) -> Path:
         """The same path where a condition holds as well."""
-        conditions = assumed(self.conditions, condition, terms)
+        other = self.copy()
+        other.conditions = assumed(self.conditions, condition, terms)
+        return other
+
+    def copy(self) -> Path:
+        """The same path, which may go on in another way."""
         stores = [list(epoch) for epoch in self.stores]
         return Path(
-            self.base, conditions, self.position, dict(self.written), stores,
+            self.base, self.conditions, self.position, dict(self.written), stores,
             list(self.touches), list(self.events), self.end, self.forked, self.parted, self.mask,
             self.ahead,
         )  # fmt: skip

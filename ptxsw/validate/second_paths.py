@@ -6,7 +6,7 @@ text's shared memory is laid out anew, its accesses are those of the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import cached_property
 
 from ptxsw.emulator.node import Term
@@ -33,8 +33,10 @@ class SecondPaths:
         olds: Sequence[Path],
         given: tuple[Term, ...],
         constant: Constant | None = None,
+        copies: Set[int] = frozenset(),
     ) -> list[Path]:
-        """The paths of the second text."""
+        """The paths of the second text; those that come to some copies of the first text's code end
+        there, too."""
         runner = cut.new.runner
         if cut.view is not None:
             cut.view.follow(olds)
@@ -43,7 +45,8 @@ class SecondPaths:
             witness=False, constant=constant or self._constant(cut, olds), warp=cut.view,
             origin=self._origin(olds), written=runner.written,
         )  # fmt: skip
-        return informed.paths(Path(cut.new.get, given, cut.new_position), self._images.stops)
+        start = Path(cut.new.get, given, cut.new_position)
+        return informed.paths(start, self._images.stops | copies)
 
     def _constant(self, cut: Cut, olds: Sequence[Path]) -> Constant:
         """Which bytes does the first text read by `.nc` whichever path it takes, in this lane or

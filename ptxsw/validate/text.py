@@ -10,8 +10,8 @@ from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
-from ptxsw.flow.dataflow import liveness
-from ptxsw.flow.pointer_spaces import Points, pointer_spaces
+from ptxsw.flow.dataflow import ForwardAnalysis, liveness
+from ptxsw.flow.pointer_spaces import Points, State, pointer_spaces
 from ptxsw.ir import Function, Module, Reg
 from ptxsw.validate.cuts import live_at
 from ptxsw.validate.equations import Equations
@@ -29,6 +29,7 @@ class Text:
         self.module, self.function = module, function
         self.cfg = build(function.body)
         self.evaluator = Evaluator(terms, module, function)
+        self._live_at: dict[int, frozenset[Reg]] = {}
 
     @cached_property
     def equations(self) -> Equations:
@@ -40,7 +41,12 @@ class Text:
 
     def live(self, position: int) -> frozenset[Reg]:
         """The registers that live on before an instruction."""
-        return live_at(self.cfg, lambda number: self._live.get(number, frozenset()), position)
+        live = self._live_at.get(position)
+        if live is None:
+            nothing: frozenset[Reg] = frozenset()
+            live = live_at(self.cfg, lambda number: self._live.get(number, nothing), position)
+            self._live_at[position] = live
+        return live
 
     def is_lasting(self, value: Term) -> bool:
         """Does a value mean the same at all times: is it made of parameters and of what a thread
@@ -99,12 +105,11 @@ class Text:
 
     def points(self, position: int) -> Mapping[Reg, Points]:
         """Where registers point at the start of a block; nothing is told of other positions."""
-        return self._points.get(position, {})
+        return self._points.at(self.block(position)) or {} if self.begins(position) else {}
 
     @cached_property
-    def _points(self) -> Mapping[int, Mapping[Reg, Points]]:
-        states = pointer_spaces(self.cfg, self._parameters, self.module.address_size)
-        return {self.cfg.blocks[number].start: state for number, state in states.items()}
+    def _points(self) -> ForwardAnalysis[State]:
+        return pointer_spaces(self.cfg, self._parameters, self.module.address_size)
 
     def block(self, position: int) -> int:
         """The block that begins at a position."""

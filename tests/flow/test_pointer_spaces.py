@@ -20,8 +20,9 @@ def at_the_end(body: str, register: str) -> Points:
     """What a register holds where the last block of a kernel begins."""
     (function,) = parse(kernel(f"{body}\nbra END;\nEND:")).kernels
     cfg = build(function.body)
-    found = pointer_spaces(cfg, frozenset({"in", "out", "n"}))
-    return found[len(cfg.blocks) - 1].get(Reg(register), Points.ANYTHING)
+    state = pointer_spaces(cfg, frozenset({"in", "out", "n"})).at(len(cfg.blocks) - 1)
+    assert state is not None
+    return state.get(Reg(register), Points.ANYTHING)
 
 
 @pytest.mark.parametrize(
