@@ -10,6 +10,7 @@ behind many stores need not look at all of them again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from weakref import ref
 
 from msgspec import Struct
 
@@ -76,11 +77,13 @@ class Link:
     """Memory behind a store, and behind all those before it."""
 
     __slots__ = (
-        "_behind", "_by_object", "_joined", "_layers", "bases", "parent", "store", "widest",
+        "__weakref__", "_behind", "_by_object", "_joined", "_layers", "_parent", "bases", "store",
+        "widest",
     )  # fmt: skip
 
     def __init__(self, parent: Link | None = None, store: Store | None = None) -> None:
-        self.parent, self.store = parent, store
+        # The first link is held by whose memory it is, and holds the others.
+        self._parent, self.store = None if parent is None else ref(parent), store
         self.bases: dict[Base, None] = {}
         self.widest = 0
         if parent is not None and store is not None:
@@ -91,6 +94,11 @@ class Link:
         self._behind: dict[Written, Link] = {}
         self._layers: list[Layer] | None = [] if parent is None else None
         self._joined: dict[tuple[int, frozenset[Base]], tuple[Written, ...]] = {}
+
+    @property
+    def parent(self) -> Link | None:
+        """Memory before the store."""
+        return None if self._parent is None else self._parent()
 
     def behind(self, stores: Iterable[Store]) -> Link:
         """Memory behind more stores."""

@@ -10,7 +10,6 @@ twice do, is one equation, and holds where they meet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from operator import and_
 
 from ptxsw.analysis.instruction_kinds import is_equation
@@ -27,13 +26,8 @@ class Equations:
     def __init__(self, cfg: Cfg) -> None:
         self._cfg = cfg
         self._count = len(cfg.instructions)
-        self._wholes: dict[int, tuple[int, int]] = {}
-        self._numbered: set[int] = set()  # blocks
-        self._first: dict[tuple[object, ...], int] = {}
-        self._equation: dict[int, int] = {}  # that each instruction makes, if it makes one
-        self._occurrences: dict[Reg, list[int]] = {}  # equations in which a register occurs
-        self._writers: dict[Reg, list[int]] = {}
-        self._conversions: list[int] = []
+        self._blocks = _Blocks(cfg)
+        self._entry = ForwardAnalysis(cfg, 0, self._blocks.behind, and_)
 
     def at(self, position: int) -> int:
         """The set of equations that hold before the instruction at a position."""
@@ -44,14 +38,22 @@ class Equations:
         held = self._begins_with(number)
         if position == self._cfg.blocks[number].start:
             return held
-        self._number([number])
-        left, added = self._through(number, position)
+        self._blocks.number([number])
+        left, added = self._blocks.through(number, position)
         return held & left | added
+
+    def _begins_with(self, number: int) -> int:
+        """The equations at the start of a block, if it is reached. What comes from one block may
+        end in another, so all that control may come from are numbered first."""
+        before = self._cfg.predecessors[number]
+        self._blocks.number(self._cfg.reaching(before, barred=self._blocks.numbered))
+        return self._entry.at(number) or 0
 
     def writer(self, held: int, reg: Reg) -> int | None:
         """The instruction whose equation in the set `held` tells a register's value, or the first
         of several that are the same."""
-        return min((i for i in self._writers.get(reg, ()) if held >> i & 1), default=None)
+        writers = self._blocks.writers.get(reg, ())
+        return min((i for i in writers if held >> i & 1), default=None)
 
     def branches(self, held: int) -> Iterator[tuple[Reg, bool]]:
         """Predicates whose value is known from branches, each with that value."""
@@ -65,13 +67,29 @@ class Equations:
 
     def conversions(self, held: int) -> Iterator[int]:
         """The instructions `cvta.to` whose equations hold."""
-        return (i for i in sorted(self._conversions) if held >> i & 1)
+        return (i for i in sorted(self._blocks.conversions) if held >> i & 1)
 
-    def _number(self, blocks: Iterable[int]) -> None:
-        """Number the equations of some blocks. What comes from one block may end in another, so all
-        that one comes from are numbered before what holds there is worked out."""
-        for number in sorted(set(blocks) - self._numbered):
-            self._numbered.add(number)
+
+class _Blocks:
+    """What blocks do to the sets of equations that control brings: those that are `numbered`, with
+    all that they come from. `writers` and `conversions` are the first of instructions that are the
+    same."""
+
+    def __init__(self, cfg: Cfg) -> None:
+        self._cfg = cfg
+        self._count = len(cfg.instructions)
+        self._wholes: dict[int, tuple[int, int]] = {}
+        self.numbered: set[int] = set()
+        self.writers: dict[Reg, list[int]] = {}
+        self.conversions: list[int] = []
+        self._first: dict[tuple[object, ...], int] = {}
+        self._equation: dict[int, int] = {}  # that each instruction makes, if it makes one
+        self._occurrences: dict[Reg, list[int]] = {}  # equations in which a register occurs
+
+    def number(self, blocks: Iterable[int]) -> None:
+        """Number the equations of some blocks."""
+        for number in sorted(set(blocks) - self.numbered):
+            self.numbered.add(number)
             block = self._cfg.blocks[number]
             for index in range(block.start, block.end):
                 self._number_instruction(index)
@@ -87,14 +105,14 @@ class Equations:
             for reg in {*written, *read}:
                 occurrences.setdefault(reg, []).append(index)
             for reg in written:
-                self._writers.setdefault(reg, []).append(index)
+                self.writers.setdefault(reg, []).append(index)
             if ins.opcode == "cvta" and "to" in ins.modifiers:
-                self._conversions.append(index)
+                self.conversions.append(index)
         elif ins.guard is not None and ends_block(ins):
             taken = self._count + 2 * index
             occurrences.setdefault(ins.guard.reg, []).extend((taken, taken + 1))
 
-    def _through(self, number: int, end: int) -> tuple[int, int]:
+    def through(self, number: int, end: int) -> tuple[int, int]:
         """From the start of a block to a position in it: the equations that are left, and those
         that are made. Sets of single instructions would take the square of a long block."""
         cfg, size = self._cfg, 3 * self._count // 8 + 1
@@ -117,22 +135,10 @@ class Equations:
     def _whole(self, number: int) -> tuple[int, int]:
         """The same to the end of a block."""
         if number not in self._wholes:
-            self._wholes[number] = self._through(number, self._cfg.blocks[number].end)
+            self._wholes[number] = self.through(number, self._cfg.blocks[number].end)
         return self._wholes[number]
 
-    def _begins_with(self, number: int) -> int:
-        """The equations at the start of a block, if it is reached: none where the body begins."""
-        if not number:
-            return 0
-        before = self._cfg.predecessors[number]
-        self._number(self._cfg.reaching(before, barred=self._numbered))
-        return self._entry.at(number) or 0
-
-    @cached_property
-    def _entry(self) -> ForwardAnalysis[int]:
-        return ForwardAnalysis(self._cfg, 0, self._behind, and_)
-
-    def _behind(self, number: int, held: int) -> Iterator[tuple[int, int]]:
+    def behind(self, number: int, held: int) -> Iterator[tuple[int, int]]:
         """The equations that hold on the edges behind a block, from those at its start."""
         block = self._cfg.blocks[number]
         left, added = self._whole(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 
 from ptxsw.emulator.budget import Budget
@@ -61,7 +62,9 @@ class ProofContext:
             Simplifier(terms), self.solver, exact=any(map(is_inequality, claims)),
             check=budget.check,
         )  # fmt: skip
-        self.equality = Equality(self.prover, self._unwraps if NO_WRAP in assume else None)
+        # Nothing here may hold what holds it: a proof's terms are freed when it ends.
+        noted = partial(self.assumptions.setdefault, NO_WRAP, None)
+        self.equality = Equality(self.prover, noted if NO_WRAP in assume else None)
         self.memory = Memory(terms, self.solver, self.prover.ordered, budget.check)
         self.old, self.new = texts = Text(terms, *old), Text(terms, *new)
         self.images = images = Images(texts, edits.images, claims)
@@ -69,7 +72,7 @@ class ProofContext:
         self.meetings = Meetings(self.versions)
         self.layout = self._layout(permutation, *new)
         declared = Declared(terms, self.memory, self.old)
-        self.lanes = KernelLanes(
+        self.lanes = lanes = KernelLanes(
             terms, texts, declared, images.places, assume, self.solver, thorough=thorough
         )
         self.relation = Relation(
@@ -77,16 +80,13 @@ class ProofContext:
             self.assumptions, bold=bold,
         )  # fmt: skip
         self.waiting_lanes = WaitingLanes(
-            self.prover.simplifier, texts, lambda: self.lanes.gathered, images.of
+            self.prover.simplifier, texts, lambda: lanes.gathered, images.of
         )
         self.relation.predicates = self.waiting_lanes.told
         self.indices = Indices(self.lanes, self.prover, self.memory.aliases)
         self.questions = Questions(
             self.equality, self.memory, self.old, declared, self.lanes, assume, self.assumptions
         )
-
-    def _unwraps(self) -> None:
-        self.assumptions[NO_WRAP] = None
 
     def _layout(
         self, permutation: Permutation | None, module: Module, function: Function

@@ -8,11 +8,10 @@ claim says (`claim_checker.py`), what a load gave (`held_loads.py`), or what con
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ir import Reg
 from ptxsw.validate.claim_checker import ClaimChecker
 from ptxsw.validate.claims import ReadClaim, is_inequality
 from ptxsw.validate.cuts import Cut, Registers
@@ -56,9 +55,8 @@ class Relation:
         self._declared, self._lanes = declared, lanes
         self.claims = ClaimChecker(claims, texts, equality, memory, allowed, assumptions)
         self.loads = HeldLoads(texts, self.claims, layout, equality)
-        self.extra = ExtraRegisters(
-            texts, equality, memory, lanes, self.claims, self._tells, bold=bold
-        )
+        tells = self._runners(lenient=False)[1].tells
+        self.extra = ExtraRegisters(texts, equality, memory, lanes, self.claims, tells, bold=bold)
         self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
     def _runners(self, lenient: bool) -> tuple[Runner, Runner]:
@@ -120,13 +118,6 @@ class Relation:
         `false` predicates is true."""
         claims = self.claims.at(pair[0])
         return any(c.claim.where not in false for c in claims) or bool(self.loads.at(pair))
-
-    @cached_property
-    def _runner(self) -> Runner:
-        return self._runners(lenient=False)[1]
-
-    def _tells(self, instruction: Instruction) -> bool:
-        return self._runner.tells(instruction)
 
     def check(self, cut: Cut, old: Path, new: Path, joint: tuple[Term, ...]) -> Iterator[Pair]:
         """Prove what is claimed where two paths end. Raises Differ. Yields the pairs about which
