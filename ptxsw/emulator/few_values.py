@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import OPAQUE, Term, ones, split, unknowns
+from ptxsw.emulator.node import OPAQUE, Term, ones, split, unknowns, walk
 
 _MOST = 16  # values
 _MOST_NODES = 60  # of a condition
@@ -28,27 +28,48 @@ def contradict(conditions: Iterable[Term]) -> bool:
     return any(_contradict(unknown, about) for unknown, about in alone.items())
 
 
-def _contradict(unknown: Term, conditions: list[Term]) -> bool:
-    about = conditions[:_MOST_CONDITIONS]
-    values = next((few for each in about if (few := _values(unknown, each)) is not None), None)
-    if values is None:
+def _contradict(unknown: Term, about: list[Term]) -> bool:
+    few = [few for each in about if (few := _values(unknown, each)) is not None]
+    if not few:
         return False
+    # Of more bits than others leave open more conditions can be told.
+    bits, values = max(few, key=lambda each: (each[0], -len(each[1])))
+    if bits < unknown.width:  # of the bits above these nothing is known
+        about = [each for each in about if _reads_low(unknown, bits, each)]
     possible = (value for value in values if value & ~ones(unknown) == 0)
-    return not any(all(evaluate(each, {unknown: v}) for each in about) for v in possible)
+    conditions = about[:_MOST_CONDITIONS]
+    return not any(all(evaluate(each, {unknown: v}) for each in conditions) for v in possible)
 
 
-def _values(unknown: Term, condition: Term) -> list[int] | None:
-    """The values that an unknown may have where a condition holds, if they are few."""
+def _values(unknown: Term, condition: Term) -> tuple[int, list[int]] | None:
+    """The values that the low bits of an unknown may have where a condition holds, if they are few,
+    and the number of these bits."""
     if condition.kind not in ("ult", "ule", "eq"):
         return None
     value, bound = condition.args
     if condition.kind == "eq" and value.kind == "const":
         value, bound = bound, value
     constant, items = split(value)
-    if bound.kind != "const" or items != ((unknown, 1),) or unknown.kind not in OPAQUE:
+    if bound.kind != "const" or len(items) != 1 or unknown.kind not in OPAQUE:
+        return None
+    part, factor = items[0]
+    if factor != 1 or not (part is unknown or _is_low(unknown, part)):
         return None
     least = int(bound.value) if condition.kind == "eq" else 0
     end = int(bound.value) + (condition.kind != "ult")
     if end - least > _MOST:
         return None
-    return [(each - constant) % (1 << unknown.width) for each in range(least, end)]
+    return part.width, [(each - constant) % (1 << part.width) for each in range(least, end)]
+
+
+def _is_low(unknown: Term, part: Term) -> bool:
+    """Are these the lowest bits of an unknown?"""
+    return part.kind == "extract" and part.value == 0 and part.args[0] is unknown
+
+
+def _reads_low(unknown: Term, bits: int, condition: Term) -> bool:
+    """Does a condition depend on no more than so many of the lowest bits of an unknown?"""
+    return not any(
+        unknown in node.args and not (node.kind == "extract" and node.value + node.width <= bits)
+        for node in walk(condition)
+    )

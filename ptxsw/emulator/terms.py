@@ -33,6 +33,8 @@ class Terms(BitVectors):
             if a.kind == "zext":
                 inner = a.args[0]
                 return self.eq(inner, self.const(b.value, inner.width))
+            if a.kind == "or" and not b.value and all(arg.kind != "or" for arg in a.args):
+                return self.and_(*(self.eq(arg, b) for arg in a.args))
         return self._node("eq", 1, (a, b) if a.id < b.id else (b, a))
 
     def ult(self, a: Term, b: Term) -> Term:

@@ -62,3 +62,36 @@ def test_conditions_about_two_unknowns_are_left_out() -> None:
     few, other = terms.ult(n, terms.const(3, WIDTH)), terms.ult(n, m)
     assert not contradict([few, other, terms.eq(m, terms.const(0, WIDTH))])
     assert contradict([few, terms.eq(n, terms.const(5, WIDTH)), other])
+
+
+def test_of_low_bits_nothing_is_concluded_about_others() -> None:
+    """As of a loop's count, which has 64 bits and steps an index of 32."""
+    terms = Terms()
+    n = terms.atom("n", 2 * WIDTH, Variance.UNIFORM)
+    low, lowest = terms.extract(n, 0, WIDTH), terms.extract(n, 0, 2)
+    few = terms.ult(terms.sub(low, terms.const(1, WIDTH)), terms.const(3, WIDTH))  # 1, 2 or 3
+    none = terms.eq(lowest, terms.const(0, 2))
+    assert contradict([none, few]) and contradict([few, none])
+    assert contradict([few, none, terms.ult(n, terms.const(300, 2 * WIDTH))])
+    assert not contradict([terms.eq(lowest, terms.const(1, 2)), few])
+    # 257, whose low bits are 1, is below none of these; what is read of all bits is left out.
+    assert not contradict([few, terms.ult(terms.const(255, 2 * WIDTH), n)])
+    assert not contradict([few, terms.eq(terms.extract(n, 1, WIDTH), terms.const(200, WIDTH))])
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_is_told_of_low_bits_is_true(wide: bool) -> None:
+    """As above, where the conditions speak of the low bits of a wider unknown."""
+    terms = Terms()
+    n = terms.atom("n", 10, Variance.UNIFORM)
+    pool = conditions(terms, terms.extract(n, 0, WIDTH))
+    if wide:
+        pool[5] = terms.ult(n, terms.const(600, 10))
+    told = 0
+    for chosen in range(1, 1 << len(pool)):
+        some = [each for at, each in enumerate(pool) if chosen >> at & 1]
+        answer = contradict(some)
+        if answer:
+            assert not any(all(evaluate(c, {n: v}) for c in some) for v in range(1 << 10))
+        told += answer
+    assert told > 50

@@ -378,3 +378,16 @@ def test_show() -> None:
     assert show(address, extensions=True) == "0xc + w0 + sext64(iter(L) + %tid.x) << 0x2"
     assert show(terms.const(-4, 32)) == "-0x4"
     assert show(terms.not_(terms.eq(index, terms.const(3, 32)))) == "!((iter(L) + %tid.x) == 0x3)"
+
+
+def test_bits_that_are_all_zero_are_told_by_parts() -> None:
+    """As PTX may test the start and the size of an array together."""
+    terms = Terms()
+    x, y = (terms.atom(n, 32, Variance.LANE) for n in "xy")
+    zero = terms.const(0, 32)
+    apart = terms.and_(terms.eq(x, zero), terms.eq(y, zero))
+    assert terms.eq(terms.or_(x, y), zero) is apart
+    assert terms.eq(terms.or_(x, y), terms.const(1, 32)).kind == "eq"
+    prover, expression = Prover(), Z3Terms().expression
+    whole = expression(terms.or_(x, y), exact=True) == 0
+    prover.equal(whole, expression(apart, exact=True), "a | b = 0")
