@@ -22,7 +22,8 @@ def main() -> None:
 
     lean_start.collect_seldom()
     atexit.register(gc.freeze)  # else it walks all that dies at the end once more
-    lean_start.import_msgspec()
+    if sys.argv[1:3] != ["exec", "--"]:  # a build does without, and waits for it
+        lean_start.import_msgspec()
     from ptxsw.cli import run
 
     run()

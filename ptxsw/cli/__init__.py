@@ -65,13 +65,13 @@ def run() -> None:
 
 def _plain(arguments: Sequence[str]) -> Callable[[], None] | None:
     """The call that a plain line of a command with a table of options asks for."""
+    if arguments[:2] == ["exec", "--"] and arguments[2:]:
+        from ptxsw.cli import exec_run
+
+        return partial(exec_run.run, list(arguments[2:]))
     from ptxsw.cli.rows import read
 
     match arguments[:1]:
-        case ["exec"] if arguments[1:2] == ["--"] and arguments[2:]:
-            from ptxsw.cli import exec_run
-
-            return partial(exec_run.run, list(arguments[2:]))
         case ["optimize"]:
             from ptxsw.cli import optimize_run
 

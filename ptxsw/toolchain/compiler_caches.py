@@ -17,11 +17,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 
 from ptxsw import __version__
-from ptxsw.toolchain.cache import fingerprint, key
+from ptxsw.toolchain.cache import blake2b, fingerprint, key
 from ptxsw.toolchain.settings import Settings, tuned_file
 
 EXTRA_FILES = "CCACHE_EXTRAFILES"

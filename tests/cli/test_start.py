@@ -88,6 +88,17 @@ def test_the_pipeline_imports_no_rewrite_and_no_check() -> None:
     assert not {m for m in modules if m.startswith(("ptxsw.codegen.lower", "ptxsw.shuffle.l"))}
 
 
+def test_a_build_waits_for_nothing_that_it_does_without() -> None:
+    program = (
+        "import os; os.execvpe = lambda *_: sys.exit(); from ptxsw.__main__ import main; main()"
+    )
+    modules = imported(program, "exec", "--", "true")
+    assert "ptxsw.toolchain.standin" in modules
+    assert not among(
+        modules, "z3", "lark", "numpy", "msgspec", "typer", "hashlib", "ptxsw.cli.rows"
+    )
+
+
 @pytest.mark.parametrize("name", ["memory-spaces", "narrowing", "vectorize", "read-only-loads"])
 def test_a_rewrite_that_changes_nothing_brings_no_other(name: str, tmp_path: Path) -> None:
     kernel = tmp_path / "k.ptx"
