@@ -17,6 +17,7 @@ import signal
 import site
 import sys
 
+from ptxsw import lean_start
 from ptxsw.toolchain import cache, server_client
 
 TYPE_CHECKING = False
@@ -208,7 +209,9 @@ class Server:
         """Imports what every process needs, and what earlier ones have needed besides."""
         if not self._state:
             self._state = cache.fingerprint(_PACKAGE)
+            lean_start.collect_seldom()
             site.main()  # it was started without installed packages
+            lean_start.import_msgspec()
         names, self._names[:] = tuple(self._names), []
         for name in names:
             with contextlib.suppress(Exception):  # it is tried again where it is needed

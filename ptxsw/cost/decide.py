@@ -24,7 +24,7 @@ from msgspec import Struct
 from ptxsw.cost.dominance import FALLS, Ends, dominates, gains
 from ptxsw.cost.gpu import Gpu, UnknownGpu, of_target
 from ptxsw.cost.interval import Interval
-from ptxsw.cost.occupancy import WARP, UnknownTarget, limits, occupancy
+from ptxsw.cost.occupancy import WARP, UnknownTarget, limits, resident_share
 
 if TYPE_CHECKING:
     from ptxsw.cost.counted import Counted
@@ -99,7 +99,7 @@ def figures(
     waves = sum(use.executions * asked.of(use.index, use.width) for use in counted.uses)
     waves += counted.spilled
     resident = {
-        threads: occupancy(arch, threads, counted.registers, counted.shared).fraction
+        threads: resident_share(arch, threads, counted.registers, counted.shared)
         for threads in _threads(arch, block)
     }
     near, far = counted.waits

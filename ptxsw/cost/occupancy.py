@@ -162,6 +162,16 @@ def occupancy(
     )
 
 
+def resident_share(target: str, block_threads: int, registers: int, shared: int = 0) -> float:
+    """The share of the warps of a multiprocessor that are resident, as `occupancy` has it, which
+    tells the next steps, too. Raises UnknownTarget."""
+    machine = limits(target)
+    if block_threads > machine.block_threads:
+        return 0.0
+    need = _Need(-(-block_threads // WARP), registers, shared, 1, None)
+    return _least(_allowed(machine, need)) * need.warps / machine.warps
+
+
 def register_steps(
     target: str, block_threads: int, shared: int = 0, *, barriers: int = 1
 ) -> tuple[OccupancyStep, ...]:

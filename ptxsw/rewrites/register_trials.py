@@ -10,7 +10,7 @@ from ptxsw.codegen.splice import apply
 from ptxsw.cost import cubin, sass, variants
 from ptxsw.cost.executions import executions
 from ptxsw.cost.nvdisasm import NoNvdisasm
-from ptxsw.cost.occupancy import occupancy
+from ptxsw.cost.occupancy import resident_share
 from ptxsw.cost.stalls import LOOP_FACTOR, pace
 from ptxsw.flow.cfg import build
 from ptxsw.ir import Module
@@ -88,7 +88,7 @@ class Trials:
         return parse(apply(text, edits))
 
     def _outcome(self, trial: Trial, text: Module, kernel: sass.MachineKernel) -> RegisterTrial:
-        resident = occupancy(self.arch, self.threads, kernel.registers, kernel.shared).fraction
+        resident = resident_share(self.arch, self.threads, kernel.registers, kernel.shared)
         executed = executions(kernel, build(text.kernel(self.name).body), LOOP_FACTOR)
         arch = int(str(plain_name(self.arch)).removeprefix("sm_"))
         stalls = pace(kernel, arch, resident, executed) if resident else float("inf")

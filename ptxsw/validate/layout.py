@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ptxsw import isa
-from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.node import Term, ones, walk
+from ptxsw.emulator.evaluate import value_of
+from ptxsw.emulator.node import OPAQUE, Term, ones, walk_until
 from ptxsw.ir import (
     Function,
     Instruction,
@@ -66,7 +66,8 @@ class SharedLayout:
         self._sums = BitSums(self._terms, self._aligned(arrays))
         self._mask = self._masked()
         self._answers: dict[tuple[Term, Term], bool] = {}
-        self._values: dict[tuple[Term, int], int] = {}
+        self._values: tuple[dict[Term, int], ...] = tuple({} for _ in range(_TRIALS))
+        self._images: dict[Term, Term] = {}
         self._looks: dict[tuple[Term, Term], bool] = {}
 
     def check(self, instructions: Iterable[Instruction]) -> None:
@@ -99,7 +100,7 @@ class SharedLayout:
         # π is one to one. So it does not matter which of the first text's accesses this one was
         # made from: if its address is the image of one, it touches the image of the same bytes.
         place = self._low(target.place)
-        images = [(old, self._image(self._low(old))) for old in dict.fromkeys(olds)]
+        images = [(old, self._image(old)) for old in dict.fromkeys(olds)]
         for old, image in images:
             if image is place:
                 return Bytes("shared", old, target.size)
@@ -114,27 +115,18 @@ class SharedLayout:
         questions to the solver."""
         same = self._looks.get((image, place))
         if same is None:
-            same = self._looks[image, place] = all(
-                self._value(image, trial) == self._value(place, trial) for trial in range(_TRIALS)
-            )
+            pairs = ((self._value(t, image), self._value(t, place)) for t in range(_TRIALS))
+            same = self._looks[image, place] = all(one == other for one, other in pairs)
         return same
 
-    def _value(self, term: Term, trial: int) -> int:
-        value = self._values.get((term, trial))
-        if value is None:
-            value = self._values[term, trial] = self._evaluated(term, trial)
-        return value
-
-    def _evaluated(self, term: Term, trial: int) -> int:
-        from random import Random  # seldom needed
-
-        leaves = [t for t in walk(term) if t.kind in ("atom", "apply", "float")]
-        values = {}
-        for leaf in leaves:
-            chosen = Random(f"{trial} {leaf.id}").getrandbits(leaf.width) & ones(leaf)
-            # Arrays (`&tile`) begin with a row, as `_facts` says.
-            values[leaf] = chosen - chosen % ROW if str(leaf.value)[:1] == "&" else chosen
-        return evaluate(term, values)
+    def _value(self, trial: int, term: Term) -> int:
+        values = self._values[trial]
+        for node in walk_until(values, term):
+            if node.kind in OPAQUE:
+                values[node] = _chosen(trial, node)
+            else:
+                values[node] = value_of(node, [values[part] for part in node.args])
+        return values[term]
 
     def _same(self, image: Term, place: Term, facts: Sequence[Term]) -> bool:
         same = self._answers.get((image, place))
@@ -157,6 +149,13 @@ class SharedLayout:
         return self._terms.extract(place, 0, _ADDRESS) if place.width > _ADDRESS else place
 
     def _image(self, place: Term) -> Term:
+        """The image of an address in shared memory."""
+        image = self._images.get(place)
+        if image is None:
+            image = self._images[place] = self._permuted(self._low(place))
+        return image
+
+    def _permuted(self, place: Term) -> Term:
         terms = self._terms
         field: Term | None = None
         for shift in self.permutation.shifts:
@@ -180,6 +179,15 @@ class SharedLayout:
         for condition in whole[1:]:
             both = terms.and_(both, condition)
         return terms.ite(both, mask, terms.const(0, _ADDRESS))
+
+
+def _chosen(trial: int, unknown: Term) -> int:
+    """A value that an unknown may have."""
+    from random import Random  # seldom needed
+
+    chosen = Random(f"{trial} {unknown.id}").getrandbits(unknown.width) & ones(unknown)
+    # Arrays (`&tile`) begin with a row, as `_facts` says.
+    return chosen - chosen % ROW if str(unknown.value)[:1] == "&" else chosen
 
 
 def _near(instruction: Instruction) -> bool:
