@@ -187,10 +187,12 @@ class _Scene:
         counted: set[tuple[int, ...]] = set()
         first: list[Addresses] = []
         for trial in spread.trials:
-            moved = (tuple([at + shift & mask for at in one]) for one in trial)
-            if spread.within and self._end is not None:
-                moved = (tuple([at for at in one if self._exists(at)]) for one in moved)
+            moved: Iterable[Addresses] = trial
+            if shift:
+                moved = (tuple([at + shift & mask for at in one]) for one in trial)
             addresses = [one for one in moved if one]
+            if spread.within and self._end is not None:
+                addresses = _below(self._end, addresses)
             # Counted without a permutation. If run-time values such as array widths change the
             # number of wavefronts, the access counts as unknown.
             if len(spread.trials) > 1:
@@ -280,9 +282,6 @@ class _Scene:
 
     # ------------------------------------------------------------ what is known
 
-    def _exists(self, address: int) -> bool:
-        return self._end is None or address < self._end
-
     def _fixed(self, leaf: Term) -> bool:
         return leaf.kind == "atom" and (leaf.value in _REGISTERS or leaf.value in self._places)
 
@@ -308,6 +307,15 @@ class _Scene:
 _REGISTERS = frozenset({
     "%tid.x", "%tid.y", "%tid.z", "%laneid", "%ntid.x", "%ntid.y", "%ntid.z",
 })  # fmt: skip
+
+
+def _below(end: int, requests: Iterable[Addresses]) -> list[Addresses]:
+    """The addresses that lie before an end."""
+    inside = (
+        one if max(one) < end else tuple([address for address in one if address < end])
+        for one in requests
+    )
+    return [one for one in inside if one]
 
 
 def _is_uniform(term: Term, block: Block) -> bool:

@@ -43,14 +43,19 @@ class Wavefronts(Struct, frozen=True):
             asked = self.requests[index]
             if not asked:
                 return float(max(1, LANES * width // _LINE))
-            wide = [tuple(at // width * width for at in one) for one in asked]
-            return sum(wavefronts(one, width) for one in wide) / len(wide)
+            return _of_banks(asked, width)
         if index not in self.strides:
             return 0.0
         stride = self.strides[index]
         if stride is None:
             return float(LANES)
         return _of_lines(stride, width)
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_banks(asked: tuple[Addresses, ...], width: int) -> float:
+    wide = (tuple([at // width * width for at in one]) for one in asked)
+    return sum(wavefronts(one, width) for one in wide) / len(asked)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -6,8 +6,11 @@ to dominate what is added: of instructions that is the most that ptxas makes of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -56,6 +59,35 @@ class JoinedTraffic(dict[int, tuple[BankTraffic, ...]]):
         together = self[size] = joined(self._cfg, self._traffic, self._in_row, size)
         return together
 
+    @cached_property
+    def demands(self) -> _Demands:
+        return _Demands(self)
+
+
+class _Demand(NamedTuple):
+    """What accesses ask for that ask for the same: one of them, and how often a warp makes any."""
+
+    one: BankTraffic
+    weight: float
+
+
+class _Demands(dict[int, tuple[_Demand, ...]]):
+    """By the size of a granule: different requests, those with the most wavefronts first."""
+
+    def __init__(self, traffic: JoinedTraffic) -> None:
+        super().__init__()
+        self._traffic = traffic
+
+    def __missing__(self, size: int) -> tuple[_Demand, ...]:
+        ones, weights = dict[int, BankTraffic](), Counter[int]()
+        for one in self._traffic[size]:
+            ones.setdefault(id(one.passes), one)
+            weights[id(one.passes)] += one.weight  # type: ignore[assignment]
+        each = (_Demand(one, weights[number]) for number, one in ones.items())
+        most = sorted(each, key=lambda d: d.weight * d.one.wavefronts(stays), reverse=True)
+        demands = self[size] = tuple(most)
+        return demands
+
 
 class PermutationCosts(Struct, frozen=True):
     """What all permutations are judged by. `dynamic` names the arrays of dynamic size, `narrow`
@@ -73,6 +105,9 @@ class PermutationCosts(Struct, frozen=True):
 
     def after(self, permutation: Permutation) -> Sequence[BankTraffic]:
         return self.traffic[permutation.granule]
+
+    def demands(self, permutation: Permutation) -> Sequence[_Demand]:
+        return self.traffic.demands[permutation.granule]
 
 
 stays = Banks()
@@ -110,7 +145,7 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
         banks, counted = Banks(permutation.bank_of()), dict[int, float]()
         kind = (permutation.granule, len(permutation.shifts))
         best_yet = shortlist.get(kind, (before, None))[0]
-        if _surpasses(scene.after(permutation), banks, best_yet, counted):
+        if _surpasses(scene.demands(permutation), banks, best_yet, counted):
             continue
         after = _total(scene.after(permutation), banks, best_yet, counted)
         if after < best_yet:
@@ -215,13 +250,13 @@ def _wavefronts(one: BankTraffic, banks: Banks, counted: dict[int, float]) -> fl
 
 
 def _surpasses(
-    traffic: Sequence[BankTraffic], banks: Banks, most: float, counted: dict[int, float]
+    demands: Sequence[_Demand], banks: Banks, most: float, counted: dict[int, float]
 ) -> bool:
     """Are there surely more wavefronts than so many? Accesses that are not counted yet take the
     fewest that they may: most permutations fall out with the first few."""
-    bound = sum(one.weight * one.least for one in traffic)
-    for one in traffic:
-        bound += one.weight * (_wavefronts(one, banks, counted) - one.least)
+    bound = sum(weight * one.least for one, weight in demands)
+    for one, weight in demands:
+        bound += weight * (_wavefronts(one, banks, counted) - one.least)
         if bound > most * _ROUNDED:
             return True
     return False
@@ -262,7 +297,8 @@ def _no_worse(
 def _detail(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
     old, new, moved = scene.before, scene.after(permutation), Banks(permutation.bank_of())
     before, after = _shares(old, stays, {}), _shares(new, moved, {})
-    banks, banks_after = _worst(old, stays), _worst(new, moved)
+    changed = {at for at, count in before.items() if count != after.get(at)}
+    banks, banks_after = _worst(old, stays, changed), _worst(new, moved, changed)
     accesses = [
         SharedAccess(
             at,
@@ -295,11 +331,13 @@ def _permuted(cfg: Cfg) -> list[int]:
     ]
 
 
-def _worst(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, tuple[int, ...]]:
-    """For each access, how many words it wants of each bank, in the request with the worst
-    conflict."""
+def _worst(
+    traffic: Sequence[BankTraffic], banks: Banks, wanted: Set[int]
+) -> dict[int, tuple[int, ...]]:
+    """For each of these accesses, how many words it wants of each bank, in the request with the
+    worst conflict."""
     conflicts: dict[int, tuple[int, ...]] = {}
-    for one in (one for one in traffic if one.requests):
+    for one in (one for one in traffic if one.requests and not wanted.isdisjoint(one.members)):
         counts = max((banks.worst(request, one.size) for request in one.requests), key=max)
         conflicts |= dict.fromkeys(one.members, counts)
     return conflicts

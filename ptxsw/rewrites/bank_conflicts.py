@@ -18,7 +18,7 @@ Which permutation is best is counted on the addresses of some warps: `bank_choic
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import ClassVar
 
 from ptxsw import isa
@@ -32,7 +32,6 @@ from ptxsw.codegen.lower_bank_conflicts import (
     lower,
 )
 from ptxsw.codegen.splice import Edit
-from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
 from ptxsw.isa import Effect
 from ptxsw.patterns import pattern
@@ -54,10 +53,12 @@ from ptxsw.rewrites.base import Kernel, Outcome
 _COMPARES = frozenset({"setp", "set", "isspacep", "slct", "min", "max"})
 _TOUCHES = Effect.READ | Effect.WRITE | Effect.CALL
 _STATIC = 48 * 1024  # bytes of arrays that a kernel may declare
+_ALL_SIZE = "%total_smem_size"
 _ASKS_SIZE = (4, 1)  # the version of PTX that has %dynamic_smem_size
 # A padded tile, such as `tile[32][33]`, may still have 2-way conflicts if the block has another
 # shape than the one it was padded for. That is not worth a line in the report.
 _MILD = 2
+_Names = Set[tuple[str, int]]  # of arrays, with their scopes
 
 
 class BankConflicts:
@@ -118,13 +119,15 @@ def _obstacle(
     kernel: Kernel, arrays: Sequence[Variable], traffic: Sequence[BankTraffic]
 ) -> str | None:
     """Why the shared memory of a kernel cannot be permuted."""
-    tainted = _addresses(kernel, arrays)
+    names = {(array.name, array.scope) for array in arrays}
+    tainted = _addresses(kernel, names)
+    asks_size = _ALL_SIZE in kernel.text
     for index, instruction in enumerate(kernel.trace.cfg.instructions):
         reason = _unseen(instruction, tainted)
-        reason = reason or _escape(instruction, tainted, arrays)
+        reason = reason or _escape(instruction, tainted, names)
         if reason is not None:
             return f"{instruction.name} (line {kernel.line(index)}) {reason}"
-        if Special("%total_smem_size") in isa.uses(instruction):
+        if asks_size and Special(_ALL_SIZE) in isa.uses(instruction):
             return "the kernel asks how much shared memory it has"
     for array in arrays:
         reason = _kept(kernel, array)
@@ -165,23 +168,27 @@ def _bytes(instruction: Instruction) -> int:
     return type_width(isa.access_type(instruction) or "") * count // 8
 
 
-def _addresses(kernel: Kernel, arrays: Sequence[Variable]) -> frozenset[Reg]:
+def _addresses(kernel: Kernel, names: _Names) -> frozenset[Reg]:
     """The registers that may hold an address of shared memory, or part of one."""
-    names = {(a.name, a.scope) for a in arrays}
+    cfg = kernel.trace.cfg
+    # What an access returns is no shared address: storing one is refused (`_escape`).
+    computing = [
+        (instruction, written)
+        for instruction, written in zip(cfg.instructions, cfg.written, strict=True)
+        if written and instruction.opcode not in SIMPLE
+    ]
     registers: set[Reg] = set()
     grows = True
     while grows:
         grows = False
-        for instruction in kernel.trace.cfg.instructions:
-            new = set(defs(instruction)) - registers
-            # What an access returns is no shared address: storing one is refused (`_escape`).
-            if new and instruction.opcode not in SIMPLE and _holds(instruction, registers, names):
-                registers |= new
+        for instruction, written in computing:
+            if not registers.issuperset(written) and _holds(instruction, registers, names):
+                registers.update(written)
                 grows = True
     return frozenset(registers)
 
 
-def _holds(instruction: Instruction, tainted: set[Reg], names: set[tuple[str, int]]) -> bool:
+def _holds(instruction: Instruction, tainted: Set[Reg], names: _Names) -> bool:
     sources = instruction.operands[isa.destinations(instruction) :]
     return any(
         leaf in tainted if isinstance(leaf, Reg)
@@ -190,19 +197,16 @@ def _holds(instruction: Instruction, tainted: set[Reg], names: set[tuple[str, in
     )  # fmt: skip
 
 
-def _escape(
-    instruction: Instruction, tainted: frozenset[Reg], arrays: Sequence[Variable]
-) -> str | None:
+def _escape(instruction: Instruction, tainted: frozenset[Reg], names: _Names) -> str | None:
     """What an instruction does with an address of shared memory, other than compute or access."""
-    names = {(a.name, a.scope) for a in arrays}
     if instruction.opcode in SIMPLE:
         values = [o for o in instruction.operands if not isinstance(o, Mem)]
         # The first operand of `ld` and `atom` is their destination. `_holds` skips destinations,
         # so the stored values are handed to it as the sources of a `mov` without a destination.
         stored = values if instruction.opcode in ("st", "red") else values[1:]
         plain = instruction._replace(opcode="mov", modifiers=("b32",), operands=(None, *stored))  # type: ignore[arg-type]
-        return "stores a shared address" if _holds(plain, set(tainted), names) else None
-    if not _holds(instruction, set(tainted), names):
+        return "stores a shared address" if _holds(plain, tainted, names) else None
+    if not _holds(instruction, tainted, names):
         return None
     if instruction.opcode in _COMPARES:
         return "compares a shared address"

@@ -13,7 +13,7 @@ import stat
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from hashlib import blake2b
+    from hashlib import blake2b as blake2b
     from typing import Final
 else:
     try:

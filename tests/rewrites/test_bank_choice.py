@@ -232,7 +232,7 @@ def test_permutations_that_are_left_out_early_take_more(
     for permutation in bank_choice.family(scene):
         traffic, banks = scene.after(permutation), Banks(permutation.bank_of())
         assert all(one.least <= one.wavefronts(banks) for one in traffic)
-        if bank_choice._surpasses(traffic, banks, before, {}):
+        if bank_choice._surpasses(scene.demands(permutation), banks, before, {}):
             early += 1
             assert bank_choice._total(traffic, banks, inf, {}) > before
     assert early or name in CONFLICTING
