@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from ptxsw.ir import Module
+from ptxsw.ir import Function, Module
 from ptxsw.patterns import pattern
 
 _LONGEST: Final = 120_000  # characters of kernels in one file
@@ -32,11 +32,26 @@ class Question(Struct, frozen=True):
     arch: str
 
 
+class PlacedFunction(NamedTuple):
+    """A function in another text than its own: its name there, and by how much its instructions
+    stand further on. `asked`: it is what somebody asks about, and no function beside it."""
+
+    name: str
+    function: Function
+    offset: int = 0
+    asked: bool = True
+
+
 class Combined(Struct, frozen=True):
-    """One text, and the names that the kernels of each question have in it."""
+    """One text; the kernels of each question in it; and what else stands there."""
 
     text: str
-    names: tuple[tuple[str, ...], ...]
+    kernels: tuple[tuple[PlacedFunction, ...], ...]
+    others: tuple[PlacedFunction, ...]
+
+    @property
+    def functions(self) -> tuple[PlacedFunction, ...]:
+        return (*(kernel for each in self.kernels for kernel in each), *self.others)
 
 
 def around(module: Module, name: str) -> tuple[str, str]:
@@ -52,15 +67,29 @@ def differ_in_one_kernel(texts: Sequence[Module], name: str) -> bool:
 
 def combined(questions: Sequence[Question]) -> Combined:
     """One text for questions that may be asked together. It begins as the first one's."""
-    before, after = around(questions[0].texts[0], questions[0].name)
+    first, name = questions[0].texts[0], questions[0].name
+    before, after = around(first, name)
     bodies: list[str] = []
-    names = []
+    kernels: list[tuple[PlacedFunction, ...]] = []
+    at = len(before)
     for question in questions:
-        own = [f"{question.name}$sw{n}" if n else question.name for n in range(len(question.texts))]
-        pairs = zip(question.texts, own, strict=True)
-        bodies += (_renamed(text, question.name, new) for text, new in pairs)
-        names.append(tuple(own))
-    return Combined(before + "\n".join(bodies) + after, tuple(names))
+        placed = []
+        for number, module in enumerate(question.texts):
+            function = module.kernel(question.name)
+            own = f"{question.name}$sw{number}" if number else question.name
+            bodies.append(_renamed(module, question.name, own))
+            offset = at - function.span.start + len(own) - len(question.name)
+            placed.append(PlacedFunction(own, function, offset))
+            at += len(bodies[-1]) + 1
+        kernels.append(tuple(placed))
+    replaced = first.kernel(name).span
+    further_on = at - 1 - replaced.end
+    others = tuple(
+        PlacedFunction(f.name, f, further_on if f.span.start > replaced.start else 0, asked=False)
+        for f in first.functions
+        if f.span != replaced
+    )
+    return Combined(before + "\n".join(bodies) + after, tuple(kernels), others)
 
 
 def _renamed(module: Module, name: str, own: str) -> str:

@@ -30,7 +30,6 @@ from ptxsw.cost.pipes import UNKNOWN
 from ptxsw.cost.stalls import waits
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ir import Function
-from ptxsw.parser import parse
 from ptxsw.target import plain_name
 from ptxsw.toolchain import ptxas
 from ptxsw.toolchain.cache import COUNTED, Answer, Cache, fingerprint, key
@@ -157,9 +156,8 @@ def _asked(questions: Sequence[Question], programs: Tools) -> list[Answered]:
 def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Counted, ...]]:
     whole = combined(questions)
     try:
-        module = parse(whole.text)
         machine_code = sass.read(
-            whole.text, questions[0].arch, module=module, compared=False, briefly=True,
+            whole.text, questions[0].arch, functions=whole.functions, compared=False, briefly=True,
             ptxas=programs.ptxas, disassembler=programs.nvdisasm, timeout=_PATIENCE,
         )  # fmt: skip
     except ptxas.NoCodeForTarget as error:
@@ -175,13 +173,12 @@ def _made(questions: Sequence[Question], programs: Tools) -> Iterator[tuple[Coun
         if programs.nvdisasm is None:
             raise NotCounted(_NEEDED)
         raise RefusedByPtxas(machine_code.note)
-    functions = {function.name: function for function in module.kernels}
-    for names in whole.names:
-        yield tuple(_counted(machine_code, functions[name]) for name in names)
+    for kernels in whole.kernels:
+        yield tuple(_counted(machine_code, each.name, each.function) for each in kernels)
 
 
-def _counted(machine_code: sass.Sass, function: Function) -> Counted:
-    kernel = machine_code.kernel(function.name)
+def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
+    kernel = machine_code.kernel(name)
     cfg = build(function.body)
     times = executions(kernel, cfg, TRIPS)
     at = {instruction.start: number for number, instruction in enumerate(cfg.instructions)}

@@ -29,10 +29,10 @@ from msgspec.structs import replace
 from ptxsw.codegen.splice import apply, insert
 from ptxsw.cost import cubin, nvdisasm
 from ptxsw.cost.blocks import BYTES, Routine, routines, without_padding
+from ptxsw.cost.combined import PlacedFunction
 from ptxsw.cost.decode import decoded
 from ptxsw.cost.pipes import pipe
 from ptxsw.flow.flow_graph import Block, Loop
-from ptxsw.ir import Module
 from ptxsw.parser import parse
 from ptxsw.patterns import pattern
 from ptxsw.toolchain.ptxas import Resources, assemble
@@ -175,7 +175,7 @@ def read(
     ptx: str,
     arch: str,
     *,
-    module: Module | None = None,
+    functions: Sequence[PlacedFunction] | None = None,
     lines: bool = True,
     compared: bool = True,
     briefly: bool = False,
@@ -185,8 +185,8 @@ def read(
     name: str = "input.ptx",
     timeout: float | None = None,
 ) -> Sass:
-    """The kernels of a text as ptxas makes them for an architecture such as "sm_80". `module` is
-    what was read of the text, where it was.
+    """The kernels of a text as ptxas makes them for an architecture such as "sm_80".
+    `functions` are those of the text, where they were read: places are those of their own texts.
 
     With `lines` a second ptxas run finds the PTX lines; without `compared` it is the only one, and
     its code is not held against that of a plain run. `briefly`: of opcodes the root and the width
@@ -195,8 +195,9 @@ def read(
     program run. Raises ParseError, NoPtxas, AssemblyError, BadCubin, or subprocess.TimeoutExpired;
     a missing nvdisasm is no error, see `Sass.note`.
     """
-    module = module or parse(ptx, name)
-    places, problem = _Places(module), ""
+    if functions is None:
+        functions = [PlacedFunction(each.name, each) for each in parse(ptx, name).functions]
+    places, problem = _Places(ptx, functions), ""
     if _LINKED_LATER.search(ptx):
         options = (*options, "-c")
     marking = (*options, "-lineinfo") if "-lineinfo" not in options else options
@@ -212,7 +213,11 @@ def read(
         else:
             problem = "ptxas makes other code with -lineinfo: PTX lines are not known"
     resources = {r.kernel: r for r in result.resources}
-    counts = {f.name: Counter(i.name for i in f.body.instructions) for f in module.kernels}
+    counts = {
+        each.name: Counter(i.name for i in each.function.body.instructions)
+        for each in functions
+        if each.asked and each.function.kind == "entry"
+    }
     listing, note = (_decoded(plain) if briefly else None), ""
     if listing is None:
         listing, note = _disassembled(plain, result.cubin, disassembler, timeout)
@@ -364,22 +369,29 @@ def _lines(code: cubin.FunctionCode, count: int) -> list[int | None]:
 class _Places:
     """A copy of a text in which no two instructions share a line, and where its lines are from."""
 
-    def __init__(self, module: Module) -> None:
-        text, edits = module.source.text, []
-        self._at: dict[int, tuple[int, int]] = {}  # by line of the copy: offset and line here
+    def __init__(self, text: str, functions: Iterable[PlacedFunction]) -> None:
+        edits = []
+        self._at: dict[int, tuple[int, int]] = {}  # by line of the copy: offset and line
         at, line, added, before = 0, 1, 0, -1
-        for function in sorted(module.functions, key=lambda f: f.span.start):
+        for _, function, offset, asked in sorted(functions, key=_start):
             for instruction in function.body.instructions:
-                line += text.count("\n", at, instruction.start)
-                at = instruction.start
+                start = instruction.start + offset
+                line += text.count("\n", at, start)
+                at = start
                 if line == before:
                     edits.append(insert(at, "\n"))
                     added += 1
-                before = line + text.count("\n", at, instruction.end - 1)
-                for own in range(line + added, before + added + 1):
-                    self._at[own] = at, line
+                before = line + text.count("\n", at, instruction.end + offset - 1)
+                if asked:
+                    here = instruction.start, line
+                    self._at.update((own + added, here) for own in range(line, before + 1))
         self.copy: Final = apply(text, edits)
 
     def instruction(self, line: int) -> tuple[int, int] | None:
-        """Of the PTX instruction on a line of the copy its offset, and its line, from 1."""
+        """Of the PTX instruction on a line of the copy its offset in the text of its function, and
+        its line, from 1."""
         return self._at.get(line)
+
+
+def _start(placed: PlacedFunction) -> int:
+    return placed.function.span.start + placed.offset

@@ -7,14 +7,13 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from ptxsw.cost import sass
 from ptxsw.cost.combined import Question, combined, differ_in_one_kernel
 from ptxsw.ir import Module
-from ptxsw.parser import parse
 from ptxsw.toolchain.ptxas import AssemblyError
 
 Assembled = sass.MachineKernel | AssemblyError
@@ -50,35 +49,26 @@ def _read(
     texts: Sequence[Module], name: str, arch: str, timeout: float | None
 ) -> tuple[list[Assembled], str]:
     whole = combined([Question(tuple(texts), name, arch)])
-    module = parse(whole.text)
     machine_code = sass.read(
-        whole.text, arch, module=module, compared=False, briefly=True, timeout=timeout
+        whole.text, arch, functions=whole.functions, compared=False, briefly=True, timeout=timeout
     )
-    (names,) = whole.names
-    kernels: list[Assembled] = []
-    for text, own in zip(texts, names, strict=True):
-        pairs = zip(
-            module.kernel(own).body.instructions, text.kernel(name).body.instructions, strict=True
-        )
-        places = {new.start: old.start for new, old in pairs}
-        kernels.append(_placed(machine_code.kernel(own), text, name, places))
+    (placed,) = whole.kernels
+    kernels: list[Assembled] = [
+        _named(machine_code.kernel(one.name), text, name)
+        for text, one in zip(texts, placed, strict=True)
+    ]
     return kernels, machine_code.note
 
 
-def _placed(
-    kernel: sass.MachineKernel, text: Module, name: str, places: Mapping[int, int]
-) -> sass.MachineKernel:
-    """The kernel under its name, with places of its own text in place of those of the file."""
-    instructions = []
-    for instruction in kernel.instructions:
-        at = None if instruction.ptx is None else places[instruction.ptx]
-        instructions.append(
-            instruction._replace(
-                operands=instruction.operands.replace(kernel.name, name),
-                line=None if at is None else text.source.line(at),
-                ptx=at,
-            )
+def _named(kernel: sass.MachineKernel, text: Module, name: str) -> sass.MachineKernel:
+    """The kernel under its name, with lines of its own text in place of those of the file."""
+    instructions = [
+        instruction._replace(
+            operands=instruction.operands.replace(kernel.name, name),
+            line=None if instruction.ptx is None else text.source.line(instruction.ptx),
         )
+        for instruction in kernel.instructions
+    ]
     routines = (
         replace(each, name=each.name.replace(kernel.name, name)) for each in kernel.routines
     )

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.scale import many_kernels
 from ptxsw.cost import counted, nvdisasm, sass
-from ptxsw.cost.combined import Question, differ_in_one_kernel, together
+from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, together
 from ptxsw.cost.counted import Counted, NotCounted, Use
 from ptxsw.cost.decide import Case, ResourceUse, decide, figures
 from ptxsw.cost.dominance import Ends, gains
@@ -465,6 +465,37 @@ def questions(text: str) -> list[Question]:
     excerpts, kernels = Excerpts(parse(text)), parse(text).kernels
     modules = [(excerpts.of(kernel).module, kernel.name) for kernel in kernels]
     return [Question((module,), name, "sm_80") for module, name in modules]
+
+
+DEVICE = """.func (.reg .b32 %out) NAME(.reg .b32 %in)
+{
+	add.s32 %out, %in, 1; mul.lo.s32 %out, %out, %in;
+	ret;
+}
+"""
+
+
+def test_functions_stand_where_they_are_said_to() -> None:
+    """Those of several texts in one, the kernel under longer names, and what stands around it."""
+    start = LOOP.index(".visible")
+    device = [DEVICE.replace("NAME", name) for name in ("before", "behind")]
+    text = LOOP[:start] + device[0] + LOOP[start:] + device[1]
+    changed = text.replace("ld.global.f32", "ld.global.nc.f32")
+    asked = Question((parse(text), parse(changed)), "k", "sm_80")
+    whole = combined([asked, *questions(module_of(SLOWER, LOADS))])
+    assert [f.name for f in whole.functions if not f.asked] == ["before", "behind"]
+    assert [f.name for f in whole.functions if f.asked][:2] == ["k", "k$sw1"]
+    sources = [
+        text,
+        changed,
+        *(q.texts[0].source.text for q in questions(module_of(SLOWER, LOADS))),
+    ]
+    sources += [text, text]
+    for placed, source in zip(whole.functions, sources, strict=True):
+        assert whole.text.count(f"{placed.name}(") == 1
+        for one in placed.function.body.instructions:
+            there = whole.text[one.start + placed.offset : one.end + placed.offset]
+            assert there == source[one.start : one.end] and there.endswith(";")
 
 
 def test_many_kernels_are_asked_about_at_once(programs: None, runs: Counter[str]) -> None:
