@@ -191,13 +191,15 @@ class Body(Struct, frozen=True, dict=True):
 
     def declaration(self, reg: Reg) -> Variable | None:
         """The `.reg` that declares a register, or None for an undeclared one."""
-        name = reg.name.partition(".")[0]  # of a component: the vector's
-        plain = self._registers.get((name, reg.scope))
+        name, scope = reg
+        if "." in name:
+            name = name.partition(".")[0]  # of a component: the vector's
+        plain = self._registers.get((name, scope))
         if plain is not None:
             return plain
         stem = max(len(name.rstrip("0123456789")), len(name) - 19)  # no count has more digits
         for cut in range(stem, len(name)):  # `t1<3>` declares t10, so every split is tried
-            family = self._families.get((name[:cut], reg.scope))
+            family = self._families.get((name[:cut], scope))
             if family is not None and int(name[cut:]) < (family.count or 0):
                 return family
         return None

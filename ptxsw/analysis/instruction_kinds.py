@@ -54,8 +54,8 @@ def kind(instruction: Instruction) -> Kind:
     # An instruction that computes but writes nothing is there for an effect that is not known.
     if told is Kind.COMPUTE:
         operands = instruction.operands
-        simple = _SIMPLE.issuperset(map(type, operands)) and operands and type(operands[0]) is Reg
-        if simple and isa.destinations(instruction):  # nearly always
+        plain = operands and type(operands[0]) is Reg and _SIMPLE.issuperset(map(type, operands))
+        if plain and isa.destinations(instruction):  # nearly always
             return told
         return Kind.EVENT if _unstable(instruction) or not defs(instruction) else told
     if told is Kind.LOAD or told is Kind.STORE:

@@ -9,6 +9,7 @@ from ptxsw.codegen.insertions import Insertions
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit, insert_lines
 from ptxsw.codegen.splice import apply as splice
+from ptxsw.flow.cfg import build
 from ptxsw.ir import (
     Directive,
     Float,
@@ -42,6 +43,11 @@ class Builder:
     def register(self, stem: str, kind: str) -> str:
         """A register of type `.kind` that nothing else uses."""
         return self.names.new(stem, kind)
+
+    def is_named(self, register: Reg, start: int, end: int) -> bool:
+        """Is a register read or written from one instruction to before another?"""
+        cfg = build(self._function.body)
+        return any(register in cfg.read[i] or register in cfg.written[i] for i in range(start, end))
 
     def before(self, index: int, *lines: str) -> None:
         """Lines before an instruction, under no guard."""

@@ -132,8 +132,7 @@ class _Writer(Struct):
         others = [m for m in wide.members if m not in (None, member)]
         if any(register in defs(instructions[m]) for m in others if m is not None):
             return False
-        between = instructions[wide.at + 1 : member]
-        return not any(register in uses(i) or register in defs(i) for i in between)
+        return not self.builder.is_named(register, wide.at + 1, member)
 
     def _accesses(self, wide: WideAccess, names: list[str]) -> tuple[str, list[str]]:
         """The vector access, and one for each element."""

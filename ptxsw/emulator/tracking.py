@@ -43,7 +43,7 @@ def live_registers(cfg: Cfg, tracked: frozenset[Reg]) -> Mapping[int, tuple[Reg,
 def _roots(follow: frozenset[str], instruction: Instruction) -> tuple[Reg, ...]:
     """Registers a trace needs: bases of addresses, what decides branches, guards of accesses, all
     that an instruction of a name in `follow` has to do with."""
-    if instruction.name in follow:
+    if follow and instruction.name in follow:
         return (*defs(instruction), *uses(instruction))
     roots = [o.base for o in instruction.operands if isinstance(o, Mem) and isinstance(o.base, Reg)]
     if instruction.opcode == "brx":

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from ptxsw import isa
-from ptxsw.flow.def_use import defs, read
+from ptxsw.flow.def_use import written_and_read
 from ptxsw.flow.flow_graph import Block, FlowGraph, reverse_postorder
 from ptxsw.ir import Body, Directive, Instruction, Label, Reg, Symbol
 from ptxsw.isa import Trait
@@ -37,9 +37,13 @@ class Cfg(FlowGraph, frozen=True, dict=True):
         return [at for block in runs for at in range(block.start, block.end)]
 
     @cached_property
+    def _registers(self) -> tuple[tuple[tuple[Reg, ...], ...], tuple[tuple[Reg, ...], ...]]:
+        return written_and_read(self.instructions)
+
+    @cached_property
     def written(self) -> tuple[tuple[Reg, ...], ...]:
         """The registers that each instruction writes, or may write."""
-        return tuple(map(defs, self.instructions))
+        return self._registers[0]
 
     @cached_property
     def sole_writers(self) -> Mapping[Reg, int]:
@@ -67,7 +71,7 @@ class Cfg(FlowGraph, frozen=True, dict=True):
     @cached_property
     def read(self) -> tuple[tuple[Reg, ...], ...]:
         """The registers that each instruction reads."""
-        return tuple(map(read, self.instructions))
+        return self._registers[1]
 
 
 def build(body: Body) -> Cfg:

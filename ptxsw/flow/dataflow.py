@@ -154,16 +154,17 @@ def closure(
     cfg: Cfg, positions: Iterable[int], roots: Callable[[Instruction], tuple[Reg, ...]]
 ) -> Facts:
     """The same of some instructions alone."""
-    feeds: dict[Reg, set[Reg]] = {}
+    feeds: dict[Reg, list[tuple[Reg, ...]]] = {}
     work: list[Reg] = []
     for at in positions:
         work.extend(roots(cfg.instructions[at]))
         for reg in cfg.written[at]:
-            feeds.setdefault(reg, set()).update(cfg.read[at])
+            feeds.setdefault(reg, []).append(cfg.read[at])
     needed: set[Reg] = set()
     while work:
         reg = work.pop()
         if reg not in needed:
             needed.add(reg)
-            work.extend(feeds.get(reg, ()))
+            for read in feeds.get(reg, ()):
+                work.extend(read)
     return frozenset(needed)

@@ -7,7 +7,7 @@ that writes, or waits for what others write, forbids every assumption about unwr
 from __future__ import annotations
 
 from ptxsw import isa
-from ptxsw.ir import Instruction
+from ptxsw.ir import type_width
 from ptxsw.isa import Effect
 from ptxsw.options import NO_OUTSIDE_WRITER
 from ptxsw.rewrites.base import Kernel
@@ -24,34 +24,34 @@ def obstacle(kernel: Kernel) -> str | None:
         return "the symbolic run of the kernel did not finish"
     reached = {access.index for access in kernel.trace.accesses}
     for index, instruction in enumerate(kernel.trace.cfg.instructions):
-        named = f"{instruction.name} (line {kernel.line(index)})"
-        reason = _hazard(instruction)
+        reason = _hazard(instruction.opcode, instruction.modifiers)
         if reason is None and isa.may_write_global(instruction):
             block = kernel.trace.cfg.block_of[index]
             if index not in reached and block in kernel.trace.cfg.rank:
                 reason = "may write anywhere"
         if reason is not None:
-            return f"{named} {reason}"
+            return f"{instruction.name} (line {kernel.line(index)}) {reason}"
     return None
 
 
-def _hazard(instruction: Instruction) -> str | None:
+@isa.by_name
+def _hazard(opcode: str, modifiers: tuple[str, ...]) -> str | None:
     """What an instruction does, if others than this kernel's plain accesses may write, or wait
     for what is written."""
-    if not isa.known(instruction):
+    if isa.row(opcode, modifiers) is None:
         return "is unknown and may do anything"
-    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    effects = isa.effects(opcode, modifiers)
     if effects & Effect.CALL:
         return "may call code that writes these bytes"
-    if instruction.opcode == "griddepcontrol":
+    if opcode == "griddepcontrol":
         return "waits for another kernel, which may write these bytes"
-    if not _ORDERING.isdisjoint(instruction.modifiers) and effects & (Effect.READ | Effect.WRITE):
+    if not _ORDERING.isdisjoint(modifiers) and effects & (Effect.READ | Effect.WRITE):
         return "is volatile or ordered: others may write what is read after it"
     # A fence or barrier of the block only orders what this kernel's own threads write, and their
     # stores are compared with the load one by one.
-    if instruction.opcode in _FENCES and "cta" not in instruction.modifiers:
+    if opcode in _FENCES and "cta" not in modifiers:
         return "is a device-wide fence: others may write what is read after it"
-    single = instruction.opcode in ("st", "atom", "red") and isa.access_type(instruction)
+    single = opcode in ("st", "atom", "red") and any(map(type_width, modifiers))
     if effects & Effect.WRITE and (not single or effects & Effect.ASYNC):
         return "may write these bytes by itself"
     return None

@@ -26,8 +26,10 @@ assumption `no-fault-in-struct` a load may cover some that nobody reads.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
+from operator import itemgetter
 from typing import ClassVar
 
 from ptxsw import isa
@@ -129,7 +131,9 @@ class _Search:
         self.alignment = Alignment(kernel.module, kernel.function)
         self.aligned: dict[tuple[object, int], tuple[tuple[Test, ...] | None, bool]] = {}
         self.affine = Affine()
+        self.strides: dict[object, int | None] = {}  # by the sum in an address
         self.moved: dict[int, int] = {}
+        self.arrivals: list[tuple[int, int, int]] = []  # place, number and index of what was moved
         self.loops: dict[int, LoopPlace | None] = {}  # by header, if they may stand twice
         self.holes = NO_FAULT_IN_STRUCT in kernel.options.assume
 
@@ -190,13 +194,26 @@ class _Search:
             single = (float(self._wavefronts(lead, lead.bytes)), 1.0)
             chosen = [c.what for c in best_cover(list(at), single, vectors.__getitem__)]
         for change in chosen:
-            self.moved.update(dict.fromkeys(change.replaces, change.at))
+            self._move(change)
             yield change
         told = {index for change in chosen for index in change.replaces}
         for members, refusal in sorted(refused, key=lambda each: -len(each[0])):
             if told.isdisjoint(m.index for m in members):
                 told.update(m.index for m in members)
                 yield refusal
+
+    def _move(self, change: Change) -> None:
+        """Note where what a vector stands for will be done."""
+        for index in change.replaces:
+            insort(self.arrivals, (change.at, len(self.moved), index))
+            self.moved[index] = change.at
+
+    def _moved_between(self, first: int, last: int) -> list[int]:
+        """What was moved to a place behind the first and before the last, by when it was found."""
+        places = itemgetter(0)
+        start = bisect_right(self.arrivals, first, key=places)
+        end = bisect_left(self.arrivals, last, key=places)
+        return [index for _, _, index in sorted(self.arrivals[start:end], key=itemgetter(1))]
 
     def _ranges(
         self, lead: Access, at: dict[int, AdjacentAccess], place: int
@@ -302,19 +319,42 @@ class _Search:
         held = {r for r in (*cache_policy(self.instructions[at]),) if isinstance(r, Reg)}
         guard = self.instructions[at].guard
         held |= {guard.reg} if guard is not None else set()
-        for index in range(first, last):
+        for index in self._between(self.ordering, first, last) if not held else range(first, last):
             ins = self.instructions[index]
             if index > first and isa.effects(ins.opcode, ins.modifiers) & _ORDERS:
                 return f"{self._named(index)} orders memory in between"
             changed = held.intersection(isa.defs(ins))
             if changed:
                 return f"{self._named(index)} changes {changed.pop().name} in between"
-        inside = [i for i, p in self.moved.items() if first < p < last]
-        for index in dict.fromkeys((*range(first + 1, last), *inside)):
+        crossed = self._between(self.accessing, first + 1, last)
+        for index in dict.fromkeys((*crossed, *self._moved_between(first, last))):
             reason = self._in_the_way(index, members, at)
             if reason is not None:
                 return reason
         return None
+
+    @cached_property
+    def ordering(self) -> list[int]:
+        """The instructions that order memory."""
+        return self._with_effects(_ORDERS)
+
+    @cached_property
+    def accessing(self) -> list[int]:
+        """The instructions that read or write memory."""
+        return self._with_effects(Effect.READ | Effect.WRITE)
+
+    def _with_effects(self, some: Effect) -> list[int]:
+        names = {(ins.opcode, ins.modifiers) for ins in self.instructions}
+        having = {name for name in names if isa.effects(*name) & some}
+        return [
+            index
+            for index, ins in enumerate(self.instructions)
+            if (ins.opcode, ins.modifiers) in having
+        ]
+
+    def _between(self, indices: Sequence[int], start: int, end: int) -> Sequence[int]:
+        """Those of some instructions, in their order, from one to before another."""
+        return indices[bisect_left(indices, start) : bisect_left(indices, end)]
 
     def _in_the_way(self, index: int, members: Sequence[AdjacentAccess], at: int) -> str | None:
         """Why the members cannot change places with another access, where they would."""
@@ -376,7 +416,11 @@ class _Search:
 
     def _wavefronts(self, access: Access, size: int) -> int:
         """The lines of 128 bytes that a warp touches, and no fewer than its bytes fill."""
-        stride = lane_stride(self.affine, access)
+        # A constant in the address changes nothing: members of a group have one stride.
+        key = split(access.variants[0].address)[1]
+        if key not in self.strides:
+            self.strides[key] = lane_stride(self.affine, access)
+        stride = self.strides[key]
         if stride is None:
             return LANES
         return _wavefronts(stride, size)

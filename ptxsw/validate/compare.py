@@ -72,6 +72,7 @@ class PathComparison:
         self._given = tuple(given)
         self._by_sum = TouchesBySum(old.touches)
         self._multiples: dict[tuple[Term, int], Term] = {}
+        self._facts: dict[tuple[int, tuple[Term, ...]], tuple[Term, ...]] = {}
 
     def compare(self) -> Sequence[tuple[Event, Event]]:
         """The events of the two paths, one of each. Raises Differ."""
@@ -255,21 +256,25 @@ class PathComparison:
             return True
         if any(self._is_sure(other, given) for other in self._by_sum.aligning(touch)):
             return True
-        # Misaligned accesses trap. So wherever the first text goes on, all its accesses so far
-        # were aligned: each is a fact about its address.
-        wide = (t for t in self._before(touch) if t.target.size > 1 and self._is_sure(t, given))
-        facts = [
-            self._multiple(other.target.place, other.target.size)
-            for other in islice(wide, _MAX_FACTS)
-        ]
-        claim = self._multiple(touch.target.place, size)
-        if self._simplifier.facts((*given, *facts)).truth(claim):
+        claim, before = self._multiple(touch.target.place, size), self._aligned_before(touch, given)
+        if self._simplifier.facts((*given, *before)).truth(claim):
             return True
-        facts = [*given, *facts, *self._rules.aligned(touch.target.place, given)]
+        facts = [*given, *before, *self._rules.aligned(touch.target.place, given)]
         whatever = self._without_quotients(claim)
         if whatever is not claim and self._prover.holds(whatever, facts):
             return True
         return self._prover.holds(claim, facts)
+
+    def _aligned_before(self, touch: Touch, given: Sequence[Term]) -> Sequence[Term]:
+        """Misaligned accesses trap. So wherever the first text goes on, all its accesses so far
+        were aligned: each is a fact about its address."""
+        key = touch.before, tuple(given)
+        facts = self._facts.get(key)
+        if facts is None:
+            wide = (t for t in self._before(touch) if t.target.size > 1 and self._is_sure(t, given))
+            targets = (other.target for other in islice(wide, _MAX_FACTS))
+            facts = self._facts[key] = tuple(self._multiple(t.place, t.size) for t in targets)
+        return facts
 
     def _without_quotients(self, claim: Term) -> Term:
         """A stronger claim: for all values that quotients may have. The solver gives up products

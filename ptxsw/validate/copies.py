@@ -58,13 +58,12 @@ class Copies:
     def _length(self, copy: int) -> int:
         """How many instructions of the second text are run from a place to the next one where a
         comparison ends, or control goes elsewhere."""
-        instructions, stops = self._context.new.cfg.instructions, self._context.images.stops
-        at = copy
-        while at < len(instructions):
-            at += 1
-            if ends_block(instructions[at - 1]) or at in stops:
-                break
-        return at - copy
+        cfg, stops = self._context.new.cfg, self._context.images.stops
+        end = min((at for at in stops if at > copy), default=len(cfg.instructions))
+        for block in cfg.blocks[cfg.block_of[copy] :] if copy < len(cfg.instructions) else ():
+            if block.end >= end or ends_block(cfg.instructions[block.end - 1]):
+                return min(block.end, end) - copy
+        return 0
 
     def _is_copied(self, place: int, copy: int) -> bool:
         """Does the first text's block go on from a place as the second does from another one? Code

@@ -50,6 +50,7 @@ _SIMPLE = frozenset({Reg, Int, Float})
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "fma", "mad", "div", "neg", "abs", "min", "max"})
 
+_IN_SPACES = frozenset({"cvta", "isspacep"})
 _WINDOWS = ("shared", "local", "const")
 
 BY_ZERO = "by zero"
@@ -59,11 +60,13 @@ IN_SPACE = "isspacep"
 
 
 class _Kind(NamedTuple):
-    """What an opcode and its modifiers tell of an instruction that computes."""
+    """What an opcode and its modifiers tell of an instruction that computes. `plain`: it sets one
+    register, without a carry, and divides nothing."""
 
     sense: Meaning | None
     stays_small: bool
     divides: bool
+    plain: bool
 
 
 class _Form(Struct, frozen=True):
@@ -91,7 +94,6 @@ class Evaluator:
         self._widths: dict[Reg, int] = {CARRY: 1}
         self._sizes: dict[Term, int] = {}
         self._forms: dict[int, _Form] = {}  # by the instruction's identity
-        self._kinds: dict[tuple[str, tuple[str, ...]], _Kind] = {}
         self._params = {p.name for p in function.params}
 
     def width(self, reg: Reg) -> int:
@@ -139,9 +141,12 @@ class Evaluator:
         return self.terms.add(base, self.terms.const(offset, base.width))
 
     def address(self, operand: Mem, get: Get) -> Term:
-        base = self.read(operand.base, get)
+        register = operand.base
+        base = get(register) if type(register) is Reg else self.read(register, get)
         if isinstance(base, int):
             base = self.terms.const(base, self._address_size)
+        if not operand.offset:
+            return base
         return self.terms.add(base, self.terms.const(operand.offset, base.width))
 
     def value(self, operand: Operand, get: Get, width: int) -> Term:
@@ -152,6 +157,9 @@ class Evaluator:
 
     def compute(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
         """What an instruction that computes writes, its guard left out of account."""
+        told, operands = _kind_of(instruction.opcode, instruction.modifiers), instruction.operands
+        if told.plain and type(operands[0]) is Reg and _SIMPLE.issuperset(map(type, operands)):
+            return self._plain(instruction, told, get)  # nearly always
         if instruction.opcode == "cvta":
             return self._converted(instruction, get)
         if instruction.opcode == "isspacep":
@@ -185,8 +193,25 @@ class Evaluator:
             return self._divided(instruction, written, sources)
         return [*written, (CARRY, values[-1])] if sense.writes_carry else written
 
+    def _plain(self, instruction: Instruction, told: _Kind, get: Get) -> list[tuple[Reg, Term]]:
+        """What an instruction writes that sets one register from registers and numbers."""
+        dest, sense = instruction.operands[0], told.sense
+        assert type(dest) is Reg and sense is not None
+        sources = [
+            get(o) if type(o) is Reg else self.read(o, get) for o in instruction.operands[1:]
+        ]
+        if told.stays_small or not any(map(self._is_large, sources)):
+            width = self.width(dest)
+            try:
+                values = sense.run(self.terms, sources, (width,))
+            except ValueError:
+                values = ()
+            if values and values[0].width == width:
+                return [(dest, values[0])]
+        return self._uninterpreted(instruction, get)
+
     def _form_of(self, instruction: Instruction) -> _Form:
-        sense, stays_small, divides = self._kind_of(instruction)
+        sense, stays_small, divides, _ = _kind_of(instruction.opcode, instruction.modifiers)
         count, operands = isa.destinations(instruction), instruction.operands
         dests, sources = operands[:count], operands[count:]
         if not _SIMPLE.issuperset(map(type, operands)):  # seldom
@@ -198,14 +223,6 @@ class Evaluator:
         return _Form(
             instruction, sense, dests, widths, registers, sources, stays_small, divides
         )  # fmt: skip
-
-    def _kind_of(self, instruction: Instruction) -> _Kind:
-        name = instruction.opcode, instruction.modifiers
-        kind = self._kinds.get(name)
-        if kind is None:
-            small, divides = _stays_small(instruction), is_integer_division(instruction)
-            kind = self._kinds[name] = _Kind(meaning(*name), small, divides)
-        return kind
 
     def _divided(
         self, instruction: Instruction, written: list[tuple[Reg, Term]], sources: list[Term | int]
@@ -327,6 +344,16 @@ def shape(operand: Operand) -> Any:
         case Sum(base, offset):
             return "sum", shape(base), offset
     return operand
+
+
+@isa.by_name
+def _kind_of(opcode: str, modifiers: tuple[str, ...]) -> _Kind:
+    named, row = Instruction(opcode, modifiers, (), None, 0, 0), isa.row(opcode, modifiers)
+    sense, divides = meaning(opcode, modifiers), is_integer_division(named)
+    one = sense is not None and len(sense.results) == 1 and not sense.reads_carry
+    plain = one and row is not None and row.defs == 1 and not divides
+    plain = plain and not (sense is not None and sense.writes_carry) and opcode not in _IN_SPACES
+    return _Kind(sense, _stays_small(named), divides, plain)
 
 
 def _stays_small(instruction: Instruction) -> bool:

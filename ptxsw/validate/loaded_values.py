@@ -38,14 +38,20 @@ def _is_first(node: Term, epoch: int) -> bool:
 
 def holds_first(value: Term) -> bool:
     """Is some of a loaded value what memory held before any store of an epoch?"""
+    if value.kind in OPAQUE:  # nearly always
+        return _may_be_first(value)
     seen: set[Term] = set()
     for node in bottom_up(seen, lambda n: () if n.kind in OPAQUE else n.args, value):
         seen.add(node)
-        name: Any = node.value[0] if node.kind == "apply" else ()
-        behind = node.kind == "float" or (len(name) == 4 and name[0] == "load" and name[3])
-        if node.kind in OPAQUE and not behind:
+        if node.kind in OPAQUE and _may_be_first(node):
             return True
     return False
+
+
+def _may_be_first(node: Term) -> bool:
+    """May what is not taken apart be what memory held before any store?"""
+    name: Any = node.value[0] if node.kind == "apply" else ()
+    return node.kind != "float" and not (len(name) == 4 and name[0] == "load" and name[3])
 
 
 def stores_before(value: Term) -> frozenset[Bytes]:

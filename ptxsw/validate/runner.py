@@ -40,6 +40,15 @@ MAX_STEPS = 20_000
 # Events whose space may be told by the address instead of a modifier.
 _SPACE_MAY_DIFFER = isa.opcodes(isa.Trait.SCALAR_ACCESS)
 
+
+@isa.by_name
+def _moved(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, int, int]:
+    """The type of what an access moves, its size in bytes, and how many of it."""
+    named = Instruction(opcode, modifiers, (), None, 0, 0)
+    type_name = isa.access_type(named) or ""
+    return type_name, type_width(type_name) // 8, elements(named)
+
+
 WARP_QUESTIONS = frozenset({"activemask", "shfl", "vote"})
 """What a view of the warp understands, where only the second text has it."""
 
@@ -208,29 +217,32 @@ class Runner:
         self._run(path, instruction, index, kind(instruction))
 
     def _run(self, path: Path, instruction: Instruction, index: int, is_a: Kind) -> None:
-        guard = self.guard(path, instruction)
-        if decided(self._terms, guard, path.conditions) is False:
-            return
-        if guard in path.conditions:
-            guard = self._true
-        match is_a:
-            case Kind.COMPUTE:
-                self._note_conversion(path, instruction, guard)
-                written = self.evaluator.compute(instruction, path.get)
-            case Kind.LOAD:
-                written = self._load(path, instruction, index, guard)
-            case Kind.STORE:
-                self._store(path, instruction, index, guard)
+        guard = self._true
+        if instruction.guard is not None:
+            guard = self.guard(path, instruction)
+            if decided(self._terms, guard, path.conditions) is False:
                 return
-            case _:
-                written = self._event(path, instruction, index, guard)
+            if guard in path.conditions:
+                guard = self._true
+        if is_a is Kind.COMPUTE:
+            if instruction.opcode == "cvta":
+                self._note_conversion(path, instruction, guard)
+            written = self.evaluator.compute(instruction, path.get)
+        elif is_a is Kind.LOAD:
+            written = self._load(path, instruction, index, guard)
+        elif is_a is Kind.STORE:
+            self._store(path, instruction, index, guard)
+            return
+        else:
+            written = self._event(path, instruction, index, guard)
+        if guard is self._true:
+            path.written.update(written)
+            return
         for reg, value in written:
-            if guard is not self._true:
-                value = self._terms.ite(guard, value, path.get(reg))
-            path.written[reg] = value
+            path.written[reg] = self._terms.ite(guard, value, path.get(reg))
 
     def _note_conversion(self, path: Path, instruction: Instruction, guard: Term) -> None:
-        if instruction.opcode != "cvta" or "to" not in instruction.modifiers:
+        if "to" not in instruction.modifiers:
             return
         # Behind a branch a conversion may be made by some threads only: it tells nothing of the
         # same pointer elsewhere.
@@ -258,12 +270,12 @@ class Runner:
     def _load(
         self, path: Path, instruction: Instruction, index: int, guard: Term
     ) -> list[tuple[Reg, Term]]:
-        type_name = isa.access_type(instruction) or ""
-        dests = list(flatten(instruction.operands[:1]))
-        size = type_width(type_name) // 8
-        if elements(instruction) != len(dests):
+        type_name, size, count = _moved(instruction.opcode, instruction.modifiers)
+        first = instruction.operands[0]
+        dests = [first] if type(first) is Reg else list(flatten((first,)))
+        if count != len(dests):
             raise GiveUp("a load has another number of registers than of elements")
-        whole = self._target(path, instruction, size * len(dests))
+        whole = self._target(path, instruction, size * count)
         given = (
             path.conditions if guard is self._true else assumed(path.conditions, guard, self._terms)
         )
@@ -271,14 +283,17 @@ class Runner:
             self.memory.aliases.note_access(index, whole, given)
         nc = "nc" in instruction.modifiers
         touch = Touch(whole, guard, index, len(path.events), True, nc, path.parted, path.mask)
-        parts = [self.memory.part(whole, at * size, size) for at in range(len(dests))]
-        epochs = self._epochs(path, [replace(touch, target=part) for part in parts], given)
+        touches = [touch]
+        if count > 1:
+            parts = (self.memory.part(whole, at * size, size) for at in range(count))
+            touches = [replace(touch, target=part) for part in parts]
+        epochs = self._epochs(path, touches, given)
         written, fresh = [], False
         behind: frozenset[Bytes] | None = None
-        for part, dest, (epoch, _) in zip(parts, dests, epochs, strict=True):
+        for part, dest, (epoch, _) in zip(touches, dests, epochs, strict=True):
             stores = path.stores[-1] if epoch >= 0 else ()
             load = self.memory.unread if path.ahead and stores else self.memory.load
-            value = load(stores, epoch, part, given)
+            value = load(stores, epoch, part.target, given)
             fresh = fresh or holds_first(value)
             if self._witness and stores:
                 told = stores_before(value)
@@ -286,8 +301,9 @@ class Runner:
             if isinstance(dest, Reg):
                 written.append((dest, self._filled(value, type_name, self.evaluator.width(dest))))
         claims = any(claims for _, claims in epochs)
-        told_by = behind or frozenset()
-        path.touches.append(replace(touch, nc=claims, fresh=fresh, behind=told_by))
+        if claims != nc or not fresh or behind:
+            touch = replace(touch, nc=claims, fresh=fresh, behind=behind or frozenset())
+        path.touches.append(touch)
         return written
 
     def _epochs(
@@ -319,6 +335,8 @@ class Runner:
 
     def _filled(self, value: Term, type_name: str, width: int) -> Term:
         """A loaded value in a register that may be wider."""
+        if width == value.width:
+            return value
         if width < value.width:
             raise GiveUp("a load has a narrower register than element")
         extend = self._terms.sext if type_name.startswith("s") else self._terms.zext
