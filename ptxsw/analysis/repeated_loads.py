@@ -11,6 +11,7 @@ to be equal. All others may be equal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from ptxsw.emulator.affine import Affine, Monomial, Polynomial
@@ -93,10 +94,22 @@ class _Repeats:
 def _meet(alike: dict[int, list[tuple[int, int]]], wanted: set[int]) -> bool:
     """Have two loads, one of them wanted, a byte in common? They are given by the first byte and
     the one behind the last, of each path."""
-    return any(
-        one[0] < other[1] and other[0] < one[1]
-        for load in wanted & alike.keys()
-        for number in alike.keys() - {load}
-        for one in alike[load]
-        for other in alike[number]
-    )
+    # In the order of their first bytes, so that each is compared only with how far earlier ones
+    # reach: pairs of loads would take the square of a long kernel.
+    ranges = sorted((*each, load) for load, paths in alike.items() for each in paths)
+    furthest = (-math.inf, -1)  # of all loads so far: where it ends, and which it is
+    beside = furthest[0]  # of all but that load
+    of_wanted = beside
+    for start, end, load in ranges:
+        others = beside if furthest[1] == load else furthest[0]
+        if (others if load in wanted else of_wanted) > start:
+            return True
+        if load in wanted:
+            of_wanted = max(of_wanted, end)
+        if furthest[1] == load:
+            furthest = max(furthest, (end, load))
+        elif end > furthest[0]:
+            furthest, beside = (end, load), furthest[0]
+        else:
+            beside = max(beside, end)
+    return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from ptxsw.analysis.repeated_loads import may_repeat
+from ptxsw.analysis.repeated_loads import _meet, may_repeat
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse
@@ -133,3 +135,28 @@ def test_loads_that_are_not_asked_about_repeat_nothing_among_themselves() -> Non
     first, _, third = (a for a in trace.accesses if a.space == "global")
     assert may_repeat(trace, [first])
     assert not may_repeat(trace, [third])
+
+
+def test_loads_meet_where_a_pair_of_them_does() -> None:
+    """What is found in one pass is what comparing all pairs finds."""
+    random_numbers, seen = random.Random(1), set[bool]()
+    for _ in range(3000):
+        loads = random_numbers.sample(range(8), random_numbers.randint(1, 5))
+        starts = {
+            n: random_numbers.choices(range(40), k=random_numbers.randint(1, 3)) for n in loads
+        }
+        alike = {
+            load: [(start, start + random_numbers.choice((0, 1, 4, 8))) for start in each]
+            for load, each in starts.items()
+        }
+        wanted = {load for load in range(8) if random_numbers.random() < 0.4}
+        pairs = any(
+            one[0] < other[1] and other[0] < one[1]
+            for load in wanted & alike.keys()
+            for number in alike.keys() - {load}
+            for one in alike[load]
+            for other in alike[number]
+        )
+        assert _meet(alike, wanted) == pairs
+        seen.add(pairs)
+    assert seen == {True, False}
