@@ -111,6 +111,9 @@ def components(name: str, count: int) -> tuple[str, ...]:
 def flatten(operands: Iterable[Operand]) -> Iterator[Operand]:
     """Operands with vectors, pairs and lists taken apart."""
     for operand in operands:
+        if type(operand) is Reg:  # nearly always
+            yield operand
+            continue
         match operand:
             case Vec(elements) | Args(elements):
                 yield from flatten(elements)
@@ -124,6 +127,9 @@ def leaves(operands: Iterable[Operand]) -> Iterator[Operand]:
     """The registers, symbols and literals that operands are made of, in their order: those of
     vectors, pairs and lists, and the bases of addresses, sums and components."""
     for operand in operands:
+        if type(operand) is Reg:  # nearly always
+            yield operand
+            continue
         match operand:
             case Vec(elements) | Args(elements):
                 yield from leaves(elements)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations
 
@@ -105,11 +105,12 @@ class SymbolicMachine:
                 self._module.source,
                 instruction.span,
             )
-        count = isa.destinations(instruction)
-        dests = tuple(self._destination(o) for o in flatten(instruction.operands[:count]))
-        address = next((o for o in instruction.operands if isinstance(o, Mem)), None)
-        sources = tuple(flatten(instruction.operands[count:]))
-        partial = any(isinstance(o, RegisterPart) for o in flatten(instruction.operands[:count]))
+        count, operands = isa.destinations(instruction), instruction.operands
+        targets = tuple(flatten(operands[:count]))
+        dests = tuple([self._destination(target) for target in targets])
+        address = _named_address(operands) if where.touches else None
+        sources = tuple(flatten(operands[count:]))
+        partial = any([type(target) is RegisterPart for target in targets])
         if partial or (sense is None and instruction.opcode != "ld"):
             sense = None
             # What an unmodelled instruction may write is every register that it names.
@@ -121,7 +122,7 @@ class SymbolicMachine:
             dests,
             sources,
             sense,
-            address if where.touches else None,
+            address,
             isa.space(instruction) or "",
             where.clobbers,
             where.elsewhere,
@@ -141,7 +142,8 @@ class SymbolicMachine:
     ) -> tuple[Reg, ...]:
         if sense is None or not dests:
             return ()
-        return tuple(r for r in sources if isinstance(r, Reg) and 1 < self.width(r) < dests[0][1])
+        widest = dests[0][1]
+        return tuple([r for r in sources if type(r) is Reg and 1 < self.width(r) < widest])
 
     # ------------------------------------------------------------ running
 
@@ -359,6 +361,14 @@ class SymbolicMachine:
         if len(spaces) == 1:
             self._spaces.points(base, *spaces)
         return self.terms.add(base, self.terms.const(offset, width)) if offset else base
+
+
+def _named_address(operands: Iterable[Operand]) -> Mem | None:
+    """The first address among some operands."""
+    for operand in operands:
+        if type(operand) is Mem:
+            return operand
+    return None
 
 
 def _named_outside_loads(body: Body) -> frozenset[str]:
