@@ -172,11 +172,16 @@ class Body(Struct, frozen=True, dict=True):
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
-        return tuple(s for s in self.statements if type(s) is Instruction)
+        return tuple([s for s in self.statements if type(s) is Instruction])
+
+    @cached_property
+    def others(self) -> tuple[Statement, ...]:
+        """The statements that are no instructions: few, as a rule."""
+        return tuple([s for s in self.statements if type(s) is not Instruction])
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
-        return tuple(s for s in self.statements if type(s) is Variable)
+        return tuple(s for s in self.others if type(s) is Variable)
 
     @cached_property
     def _registers(self) -> Mapping[tuple[str, int], Variable]:

@@ -16,6 +16,7 @@ from ptxsw.isa import Trait
 
 _EXITS = isa.opcodes(Trait.LEAVE)
 _JUMPS = isa.opcodes(Trait.JUMP)
+_ENDS = _EXITS | _JUMPS
 
 
 class Cfg(FlowGraph, frozen=True, dict=True):
@@ -134,7 +135,7 @@ def _built(body: Body) -> Cfg:
 
 def ends_block(instruction: Instruction) -> bool:
     """Does control never simply fall into the next instruction?"""
-    return instruction.opcode in _EXITS or instruction.opcode in _JUMPS
+    return instruction.opcode in _ENDS
 
 
 def _targets(

@@ -158,8 +158,9 @@ class Evaluator:
     def compute(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
         """What an instruction that computes writes, its guard left out of account."""
         told, operands = _kind_of(instruction.opcode, instruction.modifiers), instruction.operands
-        if told.plain and type(operands[0]) is Reg and _SIMPLE.issuperset(map(type, operands)):
-            return self._plain(instruction, told, get)  # nearly always
+        plain = told.plain and operands and type(operands[0]) is Reg
+        if plain and _SIMPLE.issuperset(map(type, operands)):  # nearly always
+            return self._plain(instruction, told, get)
         if instruction.opcode == "cvta":
             return self._converted(instruction, get)
         if instruction.opcode == "isspacep":

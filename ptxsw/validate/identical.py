@@ -76,17 +76,19 @@ def _same_code(old: Text, new: Text, p: int, q: int, count: int) -> bool:
     word?"""
     first = old.cfg.instructions[p : p + count]
     second = new.cfg.instructions[q : q + count]
-    if not count or len(second) != count or not all(map(_same_instruction, first, second)):
+    if not count or len(second) != count or not all(map(_is_same, first, second)):
         return False
     parts = (*old.cfg.read[p : p + count], *old.cfg.written[p : p + count])
     registers = frozenset(reg for part in parts for reg in part)
     return all(old.evaluator.width(r) == new.evaluator.width(r) for r in registers)
 
 
-def _same_instruction(a: Instruction, b: Instruction) -> bool:
-    if a.opcode != b.opcode or a.modifiers != b.modifiers or a.guard != b.guard:
-        return False
-    return a.operands == b.operands or a.opcode == "bra"
+def _is_same(a: Instruction, b: Instruction) -> bool:
+    """Word for word, but for where a branch goes?"""
+    if a[:4] == b[:4]:  # all but where it stands
+        return True
+    named = a.opcode == b.opcode == "bra"
+    return named and a.modifiers == b.modifiers and a.guard == b.guard
 
 
 def _successors(old: Text, new: Text, images: Images, p: int, q: int) -> list[Pair] | None:

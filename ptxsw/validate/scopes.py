@@ -56,8 +56,10 @@ def renumbered(first: Body, second: Function) -> Function | None:
 def _numbers(first: Body, second: Body) -> Iterator[tuple[int, int]]:
     """For each scope of `second` the number that it has in `first`: scopes come in the same
     order, and at the label to which an added branch goes the count is that at the branch."""
-    opened = [s.scope for s in first.statements if isinstance(s, Open)]
-    labels = {s.name for s in first.statements if isinstance(s, Label)}
+    if not any(isinstance(s, Open) for s in second.others):
+        return
+    opened = [s.scope for s in first.others if isinstance(s, Open)]
+    labels = {s.name for s in first.others if isinstance(s, Label)}
     counts: dict[str, int] = {}  # of scopes begun where a branch stands, by its label
     begun = 0
     for statement in second.statements:

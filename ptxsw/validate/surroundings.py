@@ -84,7 +84,7 @@ def _bodies(
     if not _same_variables(a, kept[0], b, kept[1], permuted=permuted):
         return "the variables of the kernels differ"
     for body in (first.body, second.body):
-        labels = [(s.name, s.scope) for s in body.statements if isinstance(s, Label)]
+        labels = [(s.name, s.scope) for s in body.others if isinstance(s, Label)]
         if len(labels) != len(set(labels)):
             return "a label is defined twice"
     return _registers(first, second)
@@ -117,7 +117,7 @@ def _registers(first: Function, second: Function) -> str | None:
 
 def _directives(module: Module, function: Function) -> list[str]:
     """Pragmas, branch targets, prototypes, as written."""
-    directives = [s for s in function.body.statements if isinstance(s, Directive)]
+    directives = [s for s in function.body.others if isinstance(s, Directive)]
     return [module.source.slice(directive.span) for directive in directives]
 
 
