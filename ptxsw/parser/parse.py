@@ -30,6 +30,13 @@ _KIND = pattern(
     r"\.([A-Za-z_][A-Za-z0-9_]*)",
     re.ASCII,
 )
+# How a text begins: what compilers write there, in their order.
+_START = pattern(
+    r"""(?:[ \t\r\n]++|//[^\n]*+\n)*+\.version\s+([0-9]{1,9})\.([0-9]{1,9})
+    \s+\.target\s+([A-Za-z0-9_]+(?:\s*,\s*[A-Za-z0-9_]+)*)
+    \s+(\.address_size\s+(32|64))(?![0-9])""",
+    re.VERBOSE | re.ASCII,
+)
 _VERSION = pattern(r"\.version\s+([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 _TARGET = pattern(r"\.target\s+([A-Za-z0-9_]+(?:\s*,\s*[A-Za-z0-9_]+)*)", re.ASCII)
 _ADDRESS_SIZE = pattern(r"\.address_size\s+(32|64)(?![0-9])", re.ASCII)
@@ -66,7 +73,7 @@ class _Parser:
 
     def module(self) -> Module:
         text, end, usual = self.text, self.end, USUAL.match
-        at = 0
+        at = self._start()
         while True:
             match = usual(text, at, end)
             if match is not None and self.version is not None:
@@ -93,6 +100,25 @@ class _Parser:
         at = max(0, min(at, len(self.text)))
         return ParseError(message, self.source, Span(at, at + 1 if end is None else end))
 
+    def _start(self) -> int:
+        """Read version, target and size of addresses where they stand at the start; the offset
+        after them."""
+        match = _START.match(self.text, 0, self.end)
+        if match is None:
+            return 0
+        major, minor, targets, _, size = match.groups()
+        self.version = (int(major), int(minor))
+        self._target(targets)
+        self._addresses(size, make_span(*match.span(4)))
+        return match.end()
+
+    def _target(self, names: str) -> None:
+        self.targets += tuple([name.strip() for name in names.split(",")])
+
+    def _addresses(self, size: str, span: Span) -> None:
+        self.address_size = int(size)
+        self.directives.append(Directive("address_size", span))
+
     # ------------------------------------------------------------ items
 
     def _item(self, at: int) -> int:
@@ -112,12 +138,11 @@ class _Parser:
             raise self._error("expected .version before anything else", at, word.end())
         if name == "target":
             match = self._match(_TARGET, at, "expected a target such as .target sm_80")
-            self.targets += tuple(t.strip() for t in match[1].split(","))
+            self._target(match[1])
             return match.end()
         if name == "address_size":
             match = self._match(_ADDRESS_SIZE, at, "expected .address_size 32 or 64")
-            self.address_size = int(match[1])
-            self.directives.append(Directive(name, make_span(at, match.end())))
+            self._addresses(match[1], make_span(at, match.end()))
             return match.end()
         if name == "file":
             match = self._match(_FILE, at, 'expected a number and a name: .file 1 "kernel.cu"')

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Mapping
-from functools import cached_property
-from itertools import accumulate, compress, count, repeat
-from operator import add, not_, sub
 
 from ptxsw.patterns import pattern
 from ptxsw.source import Span
@@ -15,12 +11,50 @@ from ptxsw.source import Span
 _TOKEN = pattern(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|[{}]')
 _COMMENT = pattern(r'(//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)|"[^"\n]*"')
 # A comment over lines, or a brace in a comment or in a string. Each begins with one literal
-# character, for which the search jumps.
+# character.
 _COMMENTED = pattern(r"/(?:\*|/[^\n{}]*+[{}])")
 _QUOTED = pattern(r'"[^"\n{}]*+[{}]')
-_NEAR = 4_000  # characters in which a closing brace is searched one by one
+_STEPS = 500  # characters for each search that is tried before an expression takes over
 _NOT_BLANK = pattern(r"[^\n\r\t ]")
 _END = pattern(r'//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|"[^"\n]*"|;|\Z')
+
+
+def _is_commented(text: str) -> bool:
+    """Does a text hold a comment over lines, or one with a brace?"""
+    find = text.find
+    star = find("*")
+    for _ in range(16 + len(text) // _STEPS):
+        if star < 0:
+            return _is_before_brace(text, "/", 2, _COMMENTED)  # in `//` the second begins nothing
+        if text[star - 1] == "/":
+            return True
+        star = find("*", star + 1)
+    return _COMMENTED.search(text) is not None
+
+
+def _is_before_brace(text: str, mark: str, step: int, braced: re.Pattern[str]) -> bool:
+    """Does a text hold what `braced` matches, which is `mark` and a brace after it in its line?
+
+    Where it does not match, it does so nowhere in the `step` characters from there on. Searches
+    for one character pass over lines without it at many times the speed of an expression.
+    """
+    find = text.find
+    at = find(mark)
+    opened, close = find("{"), find("}")
+    for _ in range(16 + len(text) // _STEPS):
+        if at < 0:
+            return False
+        if braced.match(text, at) is not None:
+            return True
+        if 0 <= opened < at:
+            opened = find("{", at)
+        if 0 <= close < at:
+            close = find("}", at)
+        brace = min(opened, close) if opened >= 0 and close >= 0 else max(opened, close)
+        if brace < 0:
+            return False
+        at = find(mark, max(at + step, text.rfind("\n", at, brace)))
+    return at >= 0 and braced.search(text, at) is not None
 
 
 class Braces:
@@ -32,49 +66,27 @@ class Braces:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self.plain = _COMMENTED.search(text) is None and _QUOTED.search(text) is None
+        self.plain = not (_is_commented(text) or _is_before_brace(text, '"', 1, _QUOTED))
 
     def close(self, start: int) -> int:
         """Offset of the `}` that matches the `{` at `start`; -1 if there is none."""
         return self._close_plain(start) if self.plain else self._close_exact(start)
 
     def _close_plain(self, start: int) -> int:
-        find, count = self._text.find, self._text.count
-        at = find("}", start)
-        if count("{", start, at) == 1:
-            return at
-        depth, after = 0, start
-        while at >= 0:
-            if after - start > _NEAR:
-                return self._close_far(start)
-            depth += count("{", after, at) - 1
-            if depth == 0:
-                return at
-            after = at + 1
-            at = find("}", after)
-        return -1
-
-    @cached_property
-    def _closes(self) -> tuple[list[int], list[int], list[int]]:
-        """Offsets of all `}`; how many braces are open after each; where none is."""
-        parts = self._text.split("}")
-        del parts[-1]
-        offsets = list(map(add, accumulate(map(len, parts)), count()))
-        depths = list(map(sub, accumulate(map(str.count, parts, repeat("{"))), count(1)))
-        return offsets, depths, list(compress(offsets, map(not_, depths)))
-
-    def _close_far(self, start: int) -> int:
-        """The same as `_close_plain` for a brace that holds many."""
-        offsets, depths, outermost = self._closes
-        first = bisect_right(offsets, start)
-        last, depth = (offsets[first - 1], depths[first - 1]) if first else (-1, 0)
-        depth += self._text.count("{", last + 1, start)
-        if depth == 0:
-            index = bisect_right(outermost, start)
-            return outermost[index] if index < len(outermost) else -1
-        for index in range(first, len(offsets)):
-            if depths[index] <= depth:
-                return offsets[index]
+        find = self._text.find
+        close = find("}", start)
+        if find("{", start + 1, close) < 0:
+            return close
+        depth, opened = 1, find("{", start + 1)
+        while close >= 0:
+            if 0 <= opened < close:
+                depth += 1
+                opened = find("{", opened + 1)
+            else:
+                depth -= 1
+                if not depth:
+                    return close
+                close = find("}", close + 1)
         return -1
 
     def _close_exact(self, start: int) -> int:

@@ -38,7 +38,7 @@ _SIGNATURE = pattern(
 # A header as compilers write it. What it says is read when it is asked for, and cannot fail then.
 _BLANKS = r"[ \t\r\n]*+"
 _GAP = r"(?:[ \t\r\n]++|//[^\n]*+\n)*+"
-_PARAMETER = rf"""{_BLANKS}\.(?:param|reg)[ ](?:\.align[ ][0-9]{{1,9}}[ ])?\.[a-u][a-z0-9]*+[ ]
+_PARAMETER = rf"""{_BLANKS}\.(?:param|reg)[ ]?(?:\.align[ ][0-9]{{1,9}}[ ])?\.[a-u][a-z0-9]*+[ ]
     (?:\.ptr[ ](?:\.(?:global|const|shared|local)[ ])?\.align[ ][0-9]{{1,9}}[ ])?
     {NAME}(?:\[[0-9]{{1,9}}\])?{_BLANKS}"""
 
