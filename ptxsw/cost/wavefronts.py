@@ -10,6 +10,7 @@ each lane in global memory; in shared memory it counts as one without conflicts.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
@@ -66,13 +67,23 @@ def _of_lines(stride: int, width: int) -> float:
 
 def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     """Of a kernel in blocks of a shape, or of usual ones where it is not known."""
+    for other, shape, before in _LAST:
+        if other.accesses is trace.accesses and shape == block:
+            return before
     at, end = places(shared_arrays(trace))
     if _SIZE in trace.module.source.text:
         at |= {_SIZE: _WHOLE_ROWS}
     shared = bank_traffic(trace, block_shapes(trace, block), at, end)
     affine = Affine()
     strides = {a.index: _stride(affine, a) for a in trace.accesses if a.space in _COUNTED}
-    return Wavefronts({t.access.index: t.requests for t in shared}, strides)
+    wavefronts = Wavefronts({t.access.index: t.requests for t in shared}, strides)
+    _LAST.append((trace, block, wavefronts))
+    return wavefronts
+
+
+_LAST: deque[tuple[Trace, Block | None, Wavefronts]] = deque(maxlen=2)
+"""What was last asked for: the text before and behind a rewrite, which are asked about again for
+other targets."""
 
 
 def _stride(affine: Affine, access: Access) -> int | None:

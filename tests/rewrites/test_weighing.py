@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from benchmarks.scale import many_kernels
 from ptxsw.cost import counted, nvdisasm, sass
@@ -17,7 +18,8 @@ from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, togeth
 from ptxsw.cost.counted import Counted, NotCounted, Use
 from ptxsw.cost.decide import Case, ResourceUse, decide, figures
 from ptxsw.cost.dominance import Ends, gains
-from ptxsw.cost.wavefronts import Wavefronts
+from ptxsw.cost.wavefronts import Wavefronts, wavefronts_of
+from ptxsw.emulator.run import emulate
 from ptxsw.excerpt import Excerpts
 from ptxsw.parser import parse
 from ptxsw.pipeline import Options, optimize
@@ -413,6 +415,20 @@ def test_wavefronts_of_global_memory(stride: int | None, width: int, count: int)
     """A line of 128 bytes at a time; what is not known asks for one with each lane."""
     assert Wavefronts({}, {3: stride}).of(3, width) == count
     assert Wavefronts({}, {3: stride}).of(4, width) == 0  # parameters and constants
+
+
+def test_wavefronts_are_counted_once_for_a_run_and_a_shape_of_the_block() -> None:
+    """Another target asks again for the same run, under a module of its own."""
+    module = parse(text_of("dct"))
+    trace = emulate(module, module.kernels[0])
+    other = parse(module.source.text.replace("sm_80", "sm_90"))
+    for block in (None, (32, 1, 1), (8, 8, 1)):
+        counted_once = wavefronts_of(trace, block)
+        again = structs.replace(trace, module=other, function=other.kernels[0])
+        assert wavefronts_of(again, block) is counted_once
+        run_again = emulate(module, module.kernels[0])
+        assert wavefronts_of(run_again, block) == counted_once
+    assert wavefronts_of(trace, (32, 1, 1)) != wavefronts_of(trace, (8, 8, 1))
 
 
 def test_one_run_serves_texts_that_differ_in_the_kernel(programs: None) -> None:
