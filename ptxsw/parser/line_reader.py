@@ -39,6 +39,10 @@ DECLARED = pattern(
     (?:<([0-9]{{1,9}})>)?""",
     re.VERBOSE | re.ASCII,
 )
+# What stands before the name in such a line.
+DECLARING = pattern(
+    r"([ \t\r]*+)\.(reg|param)[ \t]*+\.([a-u][a-z0-9]*+)[ \t]*+", re.VERBOSE | re.ASCII
+)
 _ONE_TAB = pattern(r"[a-z0-9]\t[%\[$]", re.ASCII)
 _SHORT = 16  # characters of texts that are no heads, but worth remembering
 _new: Any = tuple.__new__
@@ -54,7 +58,7 @@ class Reader(Protocol):
 
     @property
     def guards(self) -> Mapping[str, Guard]: ...
-    def declare_plain(self, match: re.Match[str], at: int) -> None: ...
+    def declare_line(self, line: str, at: int) -> bool: ...
     def region(self, at: int, stop: int, end: int) -> int: ...
     def side(self, at: int, stop: int) -> int: ...
 
@@ -95,7 +99,9 @@ def _separators(text: str) -> tuple[Cut, str, str]:
     comma = ", " if ", " in text else ","
     if " \t" in text:
         return str.partition, " \t", comma
-    if _ONE_TAB.search(text) is not None:  # GCC, which indents by tabs, too
+    tab = text.find("\t%")
+    if (tab > 0 and text[tab - 1].isalnum()) or _ONE_TAB.search(text) is not None:
+        # GCC, which indents by tabs, too
         return str.rpartition, "\t", comma
     if "\t\t" in text:
         return str.partition, "\t\t", comma
@@ -124,27 +130,25 @@ def read_lines(reader: Reader, heads: Heads, opcodes: Opcodes, at: int, end: int
                 table, guards = reader.table, reader.guards
                 read = table.__getitem__
         word, _, tail = cut(line, gap)
-        head = heads[word]
-        if (head is None or not tail) and "\n" not in line and "." not in line[:2]:
-            head, tail = _other_blanks(line, opcodes)
-        if head is not None and tail:
-            opcode, modifiers, guard, blanks = head
-            try:
-                parts = tail.split(comma) if "{" not in tail else split(tail)
-                operands = (*map(read, parts),)
-                when = None if guard is None else guards[guard]
-            except Unreadable:
-                pass
-            else:
-                fields = (opcode, modifiers, operands, when, at + blanks, stop + 1)
-                append(_new(Instruction, fields))
-                at = stop + step
-                continue
-        match = DECLARED.fullmatch(line)
-        if match is not None:
-            reader.declare_plain(match, at)
+        head = heads[word] if tail else None
+        if head is None and reader.declare_line(line, at):
             at = stop + step
         else:
+            if head is None and "\n" not in line:
+                head, tail = _other_blanks(line, opcodes)
+            if head is not None:
+                opcode, modifiers, guard, blanks = head
+                try:
+                    parts = tail.split(comma) if "{" not in tail else split(tail)
+                    operands = (*map(read, parts),)
+                    when = None if guard is None else guards[guard]
+                except Unreadable:
+                    pass
+                else:
+                    fields = (opcode, modifiers, operands, when, at + blanks, stop + 1)
+                    append(_new(Instruction, fields))
+                    at = stop + step
+                    continue
             at = _odd(reader, lines, at, stop + 1, end, step)
         if reader.table is not table:
             table, guards = reader.table, reader.guards

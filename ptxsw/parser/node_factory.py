@@ -107,9 +107,15 @@ def make_variable(
     return _new(Variable, fields)
 
 
-def plain_variable(
+def usual_variable(
     space: str, kind: str, name: str, span: Span, count: int | None, scope: int
 ) -> Variable:
     """The variable of `.space .kind name`, or the variables of `.space .kind name<count>`."""
     fields = (intern(space), intern(kind), name, span, count, (), 1, None, (), (), False, scope)
     return _new(Variable, fields)
+
+
+def plain_variable(space: str, kind: str, name: str, start: int, end: int) -> Variable:
+    """The variable of `.space .kind name` in the outermost scope of a body, of interned words."""
+    span = _new(Span, (start, end))
+    return _new(Variable, (space, kind, name, span, None, (), 1, None, (), (), False, 0))

@@ -116,8 +116,11 @@ class Operands(dict[str, Operand]):
                 operand = _number(text)
                 if operand is not None:
                     pool.numbers[text] = operand
-            elif self.outer is None and NAME.fullmatch(text) is not None:
-                operand = self.scope.resolve(text)
+            elif self.outer is None:
+                if first == "[":
+                    operand = self._address(text) if text.isascii() else None
+                elif NAME.fullmatch(text) is not None:
+                    operand = self.scope.resolve(text)
             if operand is None:
                 operand = self._new(text, first)
             for name in self.shared:
@@ -180,15 +183,16 @@ class Operands(dict[str, Operand]):
         return Vec(tuple(map(self.__getitem__, inner.split(", " if spaced else ","))))
 
     def _address(self, text: str) -> Operand | None:
-        """`[%rd1]` or `[%rd1+8]`; None for any other form."""
+        """`[%rd1]`, `[%rd1+8]` or `[%rd1+-8]`; None for any other form."""
         if text[-1] != "]":
             return None
         base, plus, digits = text[1:-1].partition("+")
         offset = 0
         if plus:
             digits = digits.strip(" ")
-            octal = digits[:1] == "0" and len(digits) > 1
-            if octal or not digits.isdecimal() or len(digits) > 18:
+            size = digits[1:] if digits[:1] == "-" else digits
+            octal = size[:1] == "0" and len(size) > 1
+            if octal or not size.isdecimal() or len(size) > 18:
                 return None
             offset = int(digits)
         operand = self.get(base)

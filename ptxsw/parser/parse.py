@@ -348,10 +348,13 @@ def _load(surroundings: Surroundings, function: Function) -> Body:
     return body
 
 
+_BRANCHES = frozenset({"bra", "brx"})
+
+
 def _require_targets(source: Source, body: Body) -> None:
     """Raises ParseError for a branch that leads to no label of its body: where control goes is then
     unknown."""
-    branches = [i for i in body.instructions if i.opcode in ("bra", "brx")]
+    branches = [i for i in body.instructions if i[0] in _BRANCHES]
     if not branches:
         return
     labels = {(s.name, s.scope) for s in body.statements if type(s) is Label}

@@ -7,7 +7,7 @@ import re
 from ptxsw.errors import ParseError
 from ptxsw.ir import Signature, Variable
 from ptxsw.parser import grammar_reader as grammar_reader
-from ptxsw.parser.node_factory import make_span, plain_variable
+from ptxsw.parser.node_factory import make_span, usual_variable
 from ptxsw.parser.scan import blank_comments
 from ptxsw.parser.variables import (
     BadDeclaration,
@@ -98,7 +98,7 @@ def _parameters(source: Source, text: str | None, at: int) -> tuple[Variable, ..
         span = make_span(at + lead, at + len(piece.rstrip()))
         words = piece.split()
         if len(words) == 3 and is_plain(*words):
-            parameters.append(plain_variable(words[0][1:], words[1][1:], words[2], span, None, 0))
+            parameters.append(usual_variable(words[0][1:], words[1][1:], words[2], span, None, 0))
         else:
             try:
                 parameters += [d.at(span, 0, False) for d in declaration(piece)]

@@ -12,11 +12,12 @@ import gc
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from sys import intern
 
 from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Close, Directive, Open, Operand, Statement, Variable, type_width
 from ptxsw.parser import grammar_reader as grammar_reader
-from ptxsw.parser.line_reader import DECLARED, read_lines
+from ptxsw.parser.line_reader import DECLARED, DECLARING, read_lines
 from ptxsw.parser.node_factory import (
     make_instruction,
     make_label,
@@ -24,8 +25,9 @@ from ptxsw.parser.node_factory import (
     make_reg,
     make_span,
     plain_variable,
+    usual_variable,
 )
-from ptxsw.parser.operands import BLANKS, Operands, Unreadable, split
+from ptxsw.parser.operands import BLANKS, NAME, Operands, Unreadable, split
 from ptxsw.parser.scan import blank_comments, labels_by_scope, semicolon, skip_blank
 from ptxsw.parser.scope import Scope
 from ptxsw.parser.statement_patterns import (
@@ -66,6 +68,7 @@ class Reader:
         self.statements: list[Statement] = []
         # Registers made beforehand, no more than the text can use: counts may be hostile.
         self._room = (span.end - span.start) // 8
+        self._fronts = surroundings.fronts
         self._opened = 0  # nested scopes met so far
         self._types: dict[str, str] = {}
         self.scope = Scope(0, surroundings.scope)
@@ -277,19 +280,52 @@ class Reader:
                 self._add_family(variable.name, variable.count)
         self.statements.extend(variables)
 
+    def declare_line(self, line: str, at: int) -> bool:
+        """Read a line at offset `at` that declares registers or a parameter, without `;`; False
+        for any other."""
+        front, _, name = line.rpartition(" ")
+        head = self._fronts.get(front) or self._declaring(front)
+        if head is not None and not self._around and NAME.fullmatch(name) is not None:
+            scope, table = self.scope, self.table
+            if name not in scope.seen and name not in table:
+                blanks, space, kind = head
+                self.statements.append(
+                    plain_variable(space, kind, name, at + blanks, at + len(line) + 1)
+                )
+                self._types[name] = kind
+                is_register = scope.names[name] = space == "reg"
+                if is_register:  # nearly all of them are used
+                    table[name] = make_reg(name, 0)
+                return True
+        match = DECLARED.fullmatch(line)
+        if match is None:
+            return False
+        self.declare_plain(match, at)
+        return True
+
+    def _declaring(self, front: str) -> tuple[int, str, str] | None:
+        """Blanks, state space and type of what stands before a name in a line; None for what
+        declares nothing. Read once per text."""
+        match = DECLARING.fullmatch(front)
+        if match is None:
+            return None
+        blanks, space, kind = match.groups()
+        self._fronts[front] = head = (len(blanks), intern(space), intern(kind))
+        return head
+
     def declare_plain(self, match: re.Match[str], at: int) -> None:
         """Declare what `DECLARED` found in a line at offset `at`."""
         space, kind, name, members = match.groups()
         scope = self.scope
         span = make_span(at + match.start(1), at + match.end() + 1)
         count = None if members is None else int(members)
-        variable = plain_variable(space[1:], kind, name, span, count, scope.number)
+        variable = usual_variable(space[1:], kind, name, span, count, scope.number)
         self.statements.append(variable)
         fresh = name not in scope.seen and name not in self.table
         if count is None and fresh and not self._around:
             self._types[name] = kind
             register = scope.names[name] = space == ".reg"
-            if register:  # nearly all of them are used
+            if register:
                 self.table[name] = make_reg(name, scope.number)
             return
         self._enter(variable)

@@ -43,6 +43,8 @@ class Surroundings:
         self.opcodes = Opcodes()
         self.heads = Heads(self.opcodes)
         self.pool = Pool()
+        # What stands before a name: number of blanks, state space and type.
+        self.fronts: dict[str, tuple[int, str, str]] = {}
         # Declarations by their text, each with whether it initialises the name.
         self.declared: dict[str, tuple[tuple[Declaration, bool], ...]] = {}
 

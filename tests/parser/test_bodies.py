@@ -328,3 +328,29 @@ def test_a_comment_that_holds_the_end_of_a_line() -> None:
     first, second = module.functions[0].body.instructions
     assert module.source.slice(first.span) == "mov.u32 r, 1;"
     assert module.source.slice(second.span) == "ret;"
+
+
+def test_many_names_of_a_nested_scope_are_its_own() -> None:
+    """However many lines declare something there, also where names of their own are outside."""
+    declared = "\n".join(f"\t.param .b64 param{n};" for n in range(20))
+    stored = "\n".join(f"\tst.param.b64 \t[param{n}], %rd1;" for n in range(20))
+    text = (
+        ".version 8.3\n.target sm_80\n.address_size 64\n.entry k()\n{\n"
+        "\t.reg .b64 \t%rd<2>;\n\t.param .b64 param3;\n\tst.param.b64 \t[param3], %rd1;\n"
+        f"\t{{\n{declared}\n{stored}\n\t}}\n\tst.param.b64 \t[param3], %rd1;\n\tret;\n}}\n"
+    )
+    body = parse(text).functions[0].body
+    stores = [i.operands[0] for i in body.instructions if i.opcode == "st"]
+    assert all(isinstance(each, Mem) and isinstance(each.base, Symbol) for each in stores)
+    scopes = [each.base.scope for each in stores if isinstance(each, Mem)]  # type: ignore[union-attr]
+    assert scopes == [0, *[1] * 20, 0]
+
+
+@pytest.mark.parametrize("offset", [4, -4, 0, 10**17, -(10**17)])
+def test_offset_of_an_address(offset: int) -> None:
+    text = (
+        ".version 8.3\n.target sm_80\n.address_size 64\n.entry k()\n{\n\t.reg .b64 \t%rd<2>;\n"
+        f"\tld.global.b64 \t%rd1, [%rd1+{offset}];\n\tret;\n}}\n"
+    )
+    operand = parse(text).functions[0].body.instructions[0].operands[1]
+    assert operand == Mem(Reg("%rd1"), offset)
