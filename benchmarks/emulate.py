@@ -3,7 +3,6 @@
     python -m benchmarks.emulate [FILE...]          each file, then totals
     python -m benchmarks.emulate --growth           time against code size, and 2^20 paths
     python -m benchmarks.emulate --proofs           the obligations of the KernelGen operators
-    python -m benchmarks.emulate --rewrites         what rewrites cost that find nothing
 
 Without files: the committed fixtures, the KernelGen operators, and the corpus where it is there.
 """
@@ -17,28 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
-from msgspec.structs import replace
-
 from ptxsw.analysis.lane_reuse import candidates
 from ptxsw.analysis.overflow import Obligation
-from ptxsw.change import Change
-from ptxsw.emulator.budget import Budget
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.solver import Proved, Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics
-from ptxsw.ir import Function, Module
-from ptxsw.options import Options
 from ptxsw.parser import parse
 from ptxsw.plan import Proof
-from ptxsw.rewrites import every, named
-from ptxsw.rewrites.base import Kernel
 from ptxsw.shuffle.assumptions import LOCKSTEP, NO_RACE
 from ptxsw.shuffle.legality import Legality
 from tests.real import CORPUS, FIXTURES, text_of
 
-PROGRAMS = sorted((Path(__file__).parent / "programs" / "ptx").glob("*.ptx"))
 KERNELGEN = sorted((Path(__file__).parent / "kernelgen" / "ptx").glob("*.ptx"))
 SIZES = (1_000, 10_000, 100_000)
 
@@ -147,76 +137,6 @@ def _warm() -> tuple[Term, tuple[Term, ...]]:
 _WARM = _warm()
 
 
-# ---------------------------------------------------------------- rewrites that find nothing
-
-BUDGET_SEARCH = 0.03  # of the symbolic run
-
-
-@dataclass
-class Searches:
-    """CPU seconds of one rewrite in the kernels in which it finds nothing, and of their symbolic
-    runs."""
-
-    kernels: int = 0
-    by_words: int = 0  # of these, where their text holds no word that it requires
-    seconds: float = 0.0
-    runs: float = 0.0
-    worst: tuple[float, str] = (0.0, "")
-
-    def add(self, name: str, searched: bool, seconds: float, run: float) -> None:
-        self.kernels += 1
-        self.by_words += not searched
-        self.seconds += seconds
-        self.runs += run
-        self.worst = max(self.worst, (seconds / run, name))
-
-
-def run_searches(paths: list[Path]) -> None:
-    """A row for each rewrite. Load elimination, uniform loops and shuffles are planned by the one
-    of them that leads. All is done twice and the second time counts: the first time also imports
-    what a rewrite needs, Z3 among it."""
-    for _ in range(2):
-        found = {one.name: Searches() for one in every()}
-        for path in paths:
-            module = parse(text_of(path), path.name)
-            for function in module.kernels:
-                _search(module, function, found)
-    print(
-        f"{'rewrite':20} {'kernels':>7} {'by words':>8} {'ms':>8} {'of the run':>10} {'worst':>7}"
-    )
-    for name, own in found.items():
-        share, (worst, where) = own.seconds / (own.runs or 1), own.worst
-        over = "  OVER the budget" if share > BUDGET_SEARCH else ""
-        print(
-            f"{name:20} {own.kernels:7} {own.by_words:8} {1000 * own.seconds:8.1f} {share:10.1%} "
-            f"{worst:7.0%} {where}{over}"
-        )
-
-
-def _search(module: Module, function: Function, found: dict[str, Searches]) -> None:
-    """Let each rewrite look at one kernel as it stands, as mode force does."""
-    solver = Solver()
-    begin = process_time()
-    trace = emulate(module, function, solver=solver)
-    run = process_time() - begin
-    names = frozenset(named(["all"]))
-    kernel = Kernel(
-        module, function, trace, solver, Options(mode="force"), "sm_80", names, Budget()
-    )
-    for one in every():
-        begin = process_time()
-        text = module.source.text[function.span.start : function.span.end]
-        searched = one.requires.may_apply(text) and one.requires.missing(module) is None
-        seen = kernel
-        if searched and one.follows:
-            solver = Solver()
-            trace = emulate(module, function, solver=solver, follow=one.follows)
-            seen = replace(kernel, trace=trace, solver=solver)
-        nothing = not searched or not any(isinstance(item, Change) for item in one.find(seen))
-        if nothing:
-            found[one.name].add(function.name, searched, process_time() - begin, run)
-
-
 # ---------------------------------------------------------------- growth
 
 _HEAD = """.version 8.0
@@ -302,15 +222,12 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--proofs", action="store_true")
-    parser.add_argument("--rewrites", action="store_true")
     options = parser.parse_args()
     if options.growth:
         run_growth()
     if options.proofs:
         run_proofs()
-    if options.rewrites:
-        run_searches(options.files or [*KERNELGEN, *PROGRAMS])
-    if not (options.growth or options.proofs or options.rewrites):
+    if not (options.growth or options.proofs):
         run_files(options.files or [*FIXTURES, *KERNELGEN, *CORPUS])
 
 
