@@ -125,7 +125,8 @@ def place(affine: Affine, access: Access) -> Place | None:
         stride = 0
         for monomial, coefficient in polynomial.items():
             # In a product such as tid.x · n the stride is not a constant.
-            grown = sum(_growth(affine, term) for term in monomial)
+            varying = [term for term in monomial if term.variance is not Variance.UNIFORM]
+            grown = sum([_growth(affine, term) for term in varying]) if varying else 0
             if grown and len(monomial) > 1:
                 return None
             stride += coefficient * grown
@@ -149,6 +150,8 @@ def _growth(affine: Affine, term: Term) -> int:
 
 def _split(polynomial: Polynomial) -> Polynomial:
     """The polynomial with the whole of `%tid.x` in its two parts."""
+    if not any(len(m) == 1 and _is_of_thread(m[0]) for m in polynomial):
+        return polynomial
     split: dict[Monomial, int] = {}
     for monomial, coefficient in polynomial.items():
         parts: tuple[tuple[Monomial, int], ...] = ((monomial, coefficient),)
@@ -163,6 +166,11 @@ def _split(polynomial: Polynomial) -> Polynomial:
         for part, factor in parts:
             split[part] = split.get(part, 0) + factor
     return {m: c for m, c in split.items() if c}
+
+
+def _is_of_thread(term: Term) -> bool:
+    """Is it `%tid.x`, or bits of it?"""
+    return _is_thread(term) or (term.kind == "extract" and _is_thread(term.args[0]))
 
 
 def _is_thread(term: Term) -> bool:

@@ -19,7 +19,7 @@ from ptxsw.emulator.state import State
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import CARRY, closure, in_order, read_first, writers
+from ptxsw.flow.dataflow import CARRY, closure, in_order, writers
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Function, Instruction, Mem, Module, Reg
 
@@ -49,7 +49,7 @@ class LoopSums:
         self._cfg, self._loop = cfg, loop
         # In reverse postorder every block but the header comes behind its predecessors: the loop
         # is innermost, so only its own back edges go the other way.
-        self._blocks = sorted(loop.blocks, key=lambda number: cfg.rank[number])
+        self._blocks = cfg.in_order(loop.blocks)
         self._machine = SymbolicMachine(module, function, self.terms)
         inside = cfg.indices(self._blocks)
         self._set_inside = {reg for at in inside for reg in cfg.written[at]}
@@ -60,10 +60,6 @@ class LoopSums:
             self._run(number)
         latches = [self._ends[number] for number in loop.latches]
         self._state = self._joined("the end", latches)
-
-    def _of(self, number: int) -> tuple[Instruction, ...]:
-        block = self._cfg.blocks[number]
-        return self._cfg.instructions[block.start : block.end]
 
     def at_end(self, reg: Reg) -> Term:
         """What a register holds when an iteration ends."""
@@ -111,7 +107,7 @@ class LoopSums:
         if number != self._loop.header:
             before = [self._ends[n] for n in self._cfg.predecessors[number]]
             state = self._joined(self._cfg.name(number), before)
-        for reg in in_order(read_first(self._of(number)) & self._needed):
+        for reg in in_order(self._read_first(number)):
             if reg not in state.env:
                 state.env[reg] = self._entering(reg)
         for index in self._cfg.indices([number]):
@@ -122,6 +118,16 @@ class LoopSums:
                 self.places.append(LoopAccess(index, memory, address))
             self._step(instruction, index, state)
         self._ends[number] = state
+
+    def _read_first(self, number: int) -> set[Reg]:
+        """The needed registers that a block may read before it has set them."""
+        cfg, needed = self._cfg, self._needed
+        registers: set[Reg] = set()
+        overwritten: set[Reg] = set()
+        for at in cfg.indices([number]):
+            registers.update([r for r in cfg.read[at] if r in needed and r not in overwritten])
+            overwritten.update(cfg.surely_written[at])
+        return registers
 
     def _joined(self, where: str, states: Sequence[State]) -> State:
         """What is known where control comes from several blocks."""

@@ -55,7 +55,7 @@ def _each_iteration(
     """The instructions that set the wanted registers, in order, each with whether it stands
     before the exit; None where one is not made once in every iteration."""
     steps: list[tuple[int, bool]] = []
-    for number in sorted(loop.blocks, key=cfg.rank.__getitem__):
+    for number in cfg.in_order(loop.blocks):
         block = cfg.blocks[number]
         for index in range(block.start, block.end):
             instruction = cfg.instructions[index]

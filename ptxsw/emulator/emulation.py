@@ -144,7 +144,7 @@ class Emulation:
         of lanes on other paths: conditions on such values are left out."""
         if self.visits > self.enough:
             return None
-        order = sorted({fork, *between} - {below, without}, key=self.cfg.rank.__getitem__)
+        order = self.cfg.in_order({fork, *between} - {below, without})
         try:
             with no_collection(), self.budget:
                 pending = {fork: self._coming_to(fork)}
@@ -198,7 +198,7 @@ class Emulation:
         written = self._written(loop.blocks)
         modified = frozenset(written.intersection(live))
         self.joins.forget()
-        order = sorted(loop.blocks, key=self.cfg.rank.__getitem__)
+        order = self.cfg.in_order(loop.blocks)
         ends = self._flow(order, {loop.header: [State(dict(entry))]}, loop)
         latest = [state for _, state in ends.get(loop.header, [])]
         steps, after = find_steps(entry, modified, [s.env for s in latest], self.terms)

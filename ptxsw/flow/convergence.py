@@ -223,7 +223,7 @@ class _Question:
     def _met(self, after: Mapping[int, list[int]]) -> Mapping[int, int]:
         """Immediate post-dominators, as dominators of the reversed graph."""
         backward: dict[int, list[int]] = {_END: [], **{n: [] for n in after}}
-        for number in sorted(after, key=self._cfg.rank.__getitem__):
+        for number in self._cfg.in_order(after):
             for successor in after[number]:
                 backward[successor].append(number)
         return dominators(reverse_postorder(_END, backward), after)

@@ -192,6 +192,16 @@ class FlowGraph(Struct, frozen=True, dict=True):
                 owner.setdefault(number, header)
         return owner
 
+    @cached_property
+    def innermost_loops(self) -> Mapping[int, Loop]:
+        """The loops without a loop inside, by header."""
+        parents = {loop.parent for loop in self.loops.values()}
+        return {header: loop for header, loop in self.loops.items() if header not in parents}
+
+    def in_order(self, blocks: Iterable[int]) -> list[int]:
+        """Blocks that are reached, in reverse postorder."""
+        return sorted(blocks, key=self.rank.__getitem__)
+
     def loops_around(self, number: int) -> tuple[int, ...]:
         """Headers of all loops around a block, innermost first."""
         around: list[int] = []

@@ -23,7 +23,7 @@ class IterationCost:
     block."""
 
     def __init__(self, cfg: Cfg, loop: Loop, live: Mapping[int, Facts]) -> None:
-        inside = cfg.indices(sorted(loop.blocks, key=cfg.rank.__getitem__))
+        inside = cfg.indices(cfg.in_order(loop.blocks))
         self._code = {at: cfg.instructions[at] for at in inside}
         self._uses = {at: frozenset(cfg.read[at]) for at in self._code}
         self._defs = {at: cfg.written[at] for at in self._code}

@@ -125,35 +125,14 @@ class Counting:
 
     def _again(self, number: int) -> Term | None:
         """The condition on which a block that ends each iteration does not leave the loop."""
+        if not _decides(self._cfg, self._loop, number):
+            return None
         block = self._cfg.blocks[number]
-        branch = self._cfg.instructions[block.end - 1]
-        if branch.opcode != "bra" or branch.guard is None or len(block.successors) != 2:
-            return None
-        inside = [n in self._loop.blocks for n in block.successors]
-        if inside[0] == inside[1] or not self._ends_iterations(number):
-            return None
-        taken = self._sums.at_end_of(number, branch.guard.reg)
-        taken = self._terms.not_(taken) if branch.guard.negated else taken
-        return taken if inside[0] else self._terms.not_(taken)
-
-    def _ends_iterations(self, number: int) -> bool:
-        """Does each iteration pass the end of a block and then go straight back to the header?"""
-        # Nothing may be computed in between: the condition is then also one about the registers as
-        # the next iteration begins.
-        cfg, header = self._cfg, self._loop.header
-        if not all(cfg.dominates(number, latch) for latch in self._loop.latches):
-            return False
-        for _ in self._loop.blocks:
-            inside = [n for n in cfg.blocks[number].successors if n in self._loop.blocks]
-            if len(inside) != 1:
-                return False
-            (number,) = inside
-            if number == header:
-                return True
-            block = cfg.blocks[number]
-            if any(i.opcode != "bra" for i in cfg.instructions[block.start : block.end]):
-                return False
-        return False
+        guard = self._cfg.instructions[block.end - 1].guard
+        assert guard is not None
+        taken = self._sums.at_end_of(number, guard.reg)
+        taken = self._terms.not_(taken) if guard.negated else taken
+        return taken if block.successors[0] in self._loop.blocks else self._terms.not_(taken)
 
     def _read(self, again: Term) -> LoopCounter:
         if again.kind == "not" and again.args[0].kind == "eq" and again.args[0].args[0].width == 32:
@@ -300,6 +279,38 @@ class Counting:
                 lowest[key] = min(lowest.get(key, 0), index.constant)
         for (carried, stays), constant in lowest.items():
             yield NotNegative(self.register(carried), self.sum(stays), constant)
+
+
+def is_left_by_test(cfg: Cfg, loop: Loop) -> bool:
+    """Is there a branch at which every iteration ends, or leaves the loop? Without one there is no
+    counter."""
+    return any(_decides(cfg, loop, number) for number in loop.blocks)
+
+
+def _decides(cfg: Cfg, loop: Loop, number: int) -> bool:
+    """Does each iteration come to the end of a block and there leave the loop, or go straight back
+    to the header?"""
+    block = cfg.blocks[number]
+    branch = cfg.instructions[block.end - 1] if block.end > block.start else None
+    if branch is None or branch.opcode != "bra" or branch.guard is None:
+        return False
+    if sum(successor in loop.blocks for successor in block.successors) != 1:
+        return False
+    if len(block.successors) != 2 or not all(cfg.dominates(number, n) for n in loop.latches):
+        return False
+    # Nothing may be computed on the way back: the condition is then also one about the registers
+    # as the next iteration begins.
+    for _ in loop.blocks:
+        inside = [n for n in cfg.blocks[number].successors if n in loop.blocks]
+        if len(inside) != 1:
+            return False
+        (number,) = inside
+        if number == loop.header:
+            return True
+        block = cfg.blocks[number]
+        if any(i.opcode != "bra" for i in cfg.instructions[block.start : block.end]):
+            return False
+    return False
 
 
 def signed_number(term: Term | None) -> int | None:

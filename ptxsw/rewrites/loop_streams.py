@@ -216,7 +216,7 @@ class LoopStreams:
     @cached_property
     def _iteration(self) -> list[int]:
         """The instructions that every iteration passes, in order."""
-        return self.cfg.indices(sorted(self.always, key=self.cfg.rank.__getitem__))
+        return self.cfg.indices(self.cfg.in_order(self.always))
 
     @cached_property
     def _writers(self) -> dict[Reg, list[int]]:

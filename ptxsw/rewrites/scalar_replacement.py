@@ -123,9 +123,8 @@ def _in_loops(kernel: Kernel, supposed: Supposed | None = None) -> tuple[list[Ke
 def _innermost(kernel: Kernel, supposed: Supposed | None = None) -> Iterator[LoopReuse]:
     """The loops that are looked at."""
     cfg = kernel.trace.cfg
-    for header, loop in cfg.loops.items():
-        innermost = not any(n in cfg.loops for n in loop.blocks if n != header)
-        if innermost and header not in cfg.irreducible and not _is_copy(cfg, header):
+    for header, loop in cfg.innermost_loops.items():
+        if header not in cfg.irreducible and not _is_copy(cfg, header):
             yield LoopReuse(kernel, header, loop, supposed)
 
 

@@ -62,7 +62,7 @@ from ptxsw.plan import Proof
 from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.iteration_cost import IterationCost
-from ptxsw.rewrites.loop_counter import Counting, UncountedLoop
+from ptxsw.rewrites.loop_counter import Counting, UncountedLoop, is_left_by_test
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_test import LoopTest
 from ptxsw.rewrites.pointer_test import PointerTests, ending_comparison
@@ -95,15 +95,15 @@ class StrengthReduction:
         reduced = pointers = tests = 0
         if told and not cfg.loops:
             yield from _refused(cfg, range(len(cfg.instructions)), _NO_LOOP)
-        for header in sorted(cfg.loops):
+        for header in sorted(cfg.innermost_loops):
             loop = cfg.loops[header]
-            if any(inner.parent == header for inner in cfg.loops.values()):
-                continue
             body = cfg.indices(sorted(loop.blocks))
             reason = _not_worth_a_look(cfg, loop, body)
             comparison = _comparison(kernel, loop) if reason != _TOO_LARGE else None
             if reason is not None and comparison is None:
                 yield from _refused(cfg, body, reason) if told else ()
+                continue
+            if not told and comparison is None and not _may_change(kernel, loop, body):
                 continue
             live = live or liveness(cfg)
             search = _Search(kernel, loop, live, reduced + 1, pointers)
@@ -132,11 +132,23 @@ def _not_worth_a_look(cfg: Cfg, loop: Loop, body: Sequence[int]) -> str | None:
         return _TOO_LARGE
     code = [cfg.instructions[at] for at in body]
     accesses = sum(i.opcode in ACCESSES for i in code)
-    if any(i.opcode == "mul" and "lo" in i.modifiers and _is_wide(i) for i in code):
+    if any(_is_wide_product(instruction, "mul") for instruction in code):
         return None if accesses else "the loop accesses no memory"
     if not any("wide" in i.modifiers or _extends(i) for i in code):
         return _NO_INDEX
     return None if accesses > 1 else "the loop has one access only"
+
+
+def _may_change(kernel: Kernel, loop: Loop, body: Iterable[int]) -> bool:
+    """May a loop get bases or pointers, as far as can be seen without its sums? Pointers without a
+    test stand for products of 64 bits; all else needs a counter and a second copy of the loop."""
+    cfg = kernel.trace.cfg
+    place = loop_place(cfg, loop)
+    if isinstance(place, str):
+        return False
+    if any(_is_wide_product(cfg.instructions[at], "mul", "mad") for at in body):
+        return True
+    return is_left_by_test(cfg, loop) and obstacle_to_loop_copy(kernel, place) is None
 
 
 def _comparison(kernel: Kernel, loop: Loop) -> int | None:
@@ -306,8 +318,10 @@ class _Search:
             raise UncountedLoop(reason)
 
 
-def _is_wide(instruction: Instruction) -> bool:
-    return instruction.modifiers[-1:] in (("s64",), ("u64",))
+def _is_wide_product(instruction: Instruction, *opcodes: str) -> bool:
+    """Is it one of these, the product of which has 64 bits?"""
+    wide = instruction.modifiers[-1:] in (("s64",), ("u64",))
+    return wide and instruction.opcode in opcodes and "lo" in instruction.modifiers
 
 
 def _extends(instruction: Instruction) -> bool:

@@ -161,8 +161,7 @@ class _Search:
 
     def _copied_loop(self, header: int) -> LoopPlace | None:
         cfg = self.kernel.trace.cfg
-        innermost = all(loop.parent != header for loop in cfg.loops.values())
-        if not innermost or header in cfg.irreducible:
+        if header not in cfg.innermost_loops or header in cfg.irreducible:
             return None
         place = loop_place(cfg, cfg.loops[header])
         if isinstance(place, str) or place.end - place.start >= _LONGEST_LOOP:

@@ -199,6 +199,8 @@ class _Drafting(Struct):
             if self.judge.budget.spent(PLANNING):
                 self.kept.append(RefusedLoad(dest, None, OUT_OF_TIME))
                 continue
+            if not any(elements) and dest.index not in self.moved:
+                continue
             sources = [self._with_moved(dest, candidates) for candidates in elements]
             served = []
             for several in sources:

@@ -50,6 +50,7 @@ class Legality:
         self._bypasses = Bypasses(trace, solver)
         self._affine = Affine()
         self._places: dict[int, Place | None] = {}
+        self._verdicts: dict[tuple[int, ...], Proof | Refused] = {}
         # What was proved for each destination, source and delta.
         self.obligations: dict[tuple[int, int, int], list[Obligation]] = {}
 
@@ -75,6 +76,7 @@ class Legality:
         from copy import copy  # seldom needed
 
         other = copy(self)
+        other._verdicts = {}
         other._in_step = frozenset().union(*(loop.together for loop in loops))
         other._paths = self._paths.with_uniform(frozenset().union(*(loop.inside for loop in loops)))
         other._bytes = copy(self._bytes)  # with a count of its own of what Z3 could not tell
@@ -94,6 +96,19 @@ class Legality:
             return Refused(OUT_OF_TIME)
         source, dest = candidate.source, candidate.dest
         at = source.index if source_at is None else source_at
+        before = dest.index if before is None else before
+        # Drafts of several schemes ask about the same candidates.
+        key = (
+            *(dest.index, candidate.dest_element, source.index, candidate.element),
+            *(candidate.delta, candidate.mirror, candidate.displacement, at, before),
+        )
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = self._verdicts[key] = self._judged(candidate, at, before)
+        return verdict
+
+    def _judged(self, candidate: Candidate, at: int, before: int) -> Proof | Refused:
+        source, dest = candidate.source, candidate.dest
         # Cheap rules first: most pairs fail before the solver is asked.
         refused = (
             self.loadable(dest)
@@ -108,7 +123,6 @@ class Legality:
         assumed = self._across_lanes(candidate, at) if candidate.crosses else ()
         if isinstance(assumed, Refused):
             return assumed
-        before = dest.index if before is None else before
         verdict = self._same_bytes(candidate, assumed, at, before)
         # Last, since only the conditions of each way around the source can tell, and Z3 is asked
         # for each of them.

@@ -36,14 +36,24 @@ class MemoryBetween:
     def __init__(self, trace: Trace, solver: Solver, assume: frozenset[str]) -> None:
         self._trace, self._cfg, self._terms = trace, trace.cfg, trace.terms
         self._solver, self._assume = solver, assume
-        self._access_at = {a.index: a for a in trace.accesses}
-        self._orders = [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
-        self._stores = [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
-        self._shared_stores = [
-            i for i, ins in enumerate(self._cfg.instructions) if _may_write_shared(ins)
-        ]
         self._apart: dict[tuple[int, int], tuple[Obligation, ...]] = {}
         self._barring: dict[int, tuple[int, Refused]] = {}
+
+    @cached_property
+    def _access_at(self) -> dict[int, Access]:
+        return {access.index: access for access in self._trace.accesses}
+
+    @cached_property
+    def _orders(self) -> list[int]:
+        return [i for i, ins in enumerate(self._cfg.instructions) if _orders(ins)]
+
+    @cached_property
+    def _stores(self) -> list[int]:
+        return [i for i, ins in enumerate(self._cfg.instructions) if _stores(ins)]
+
+    @cached_property
+    def _shared_stores(self) -> list[int]:
+        return [i for i, ins in enumerate(self._cfg.instructions) if _may_write_shared(ins)]
 
     @cached_property
     def _earlier(self) -> ReachingStores:

@@ -4,6 +4,7 @@ to ask it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from ptxsw.analysis.inside_row import HeldValue
 from ptxsw.analysis.overflow import NoOverflow
@@ -22,10 +23,14 @@ class OverflowGuards:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._by_class: dict[object, list[Widening]] = {}
-        for widening in trace.widenings:
+
+    @cached_property
+    def _by_class(self) -> dict[object, list[Widening]]:
+        by_class: dict[object, list[Widening]] = {}
+        for widening in self._trace.widenings:
             for key in dict.fromkeys(map(_class, widening.terms)):
-                self._by_class.setdefault(key, []).append(widening)
+                by_class.setdefault(key, []).append(widening)
+        return by_class
 
     def place(self, need: NoOverflow, given: frozenset[Term], before: int) -> WrapGuard | None:
         """The test for `need`, in a lane that knows `given`, at a place that dominates
