@@ -44,7 +44,7 @@ DECLARING = pattern(
     r"([ \t\r]*+)\.(reg|param)[ \t]*+\.([a-u][a-z0-9]*+)[ \t]*+", re.VERBOSE | re.ASCII
 )
 _ONE_TAB = pattern(r"[a-z0-9]\t[%\[$]", re.ASCII)
-_SHORT = 16  # characters of texts that are no heads, but worth remembering
+_SHORT = 16  # characters of instructions without operands, and of no heads worth remembering
 _new: Any = tuple.__new__
 
 
@@ -135,12 +135,16 @@ def read_lines(reader: Reader, heads: Heads, opcodes: Opcodes, at: int, end: int
             at = stop + step
         else:
             if head is None and "\n" not in line:
-                head, tail = _other_blanks(line, opcodes)
+                head = heads[line] if len(line) < _SHORT else None  # `ret`
+                if head is None:
+                    head, tail = _other_blanks(line, opcodes)
+                else:
+                    tail = ""
             if head is not None:
                 opcode, modifiers, guard, blanks = head
                 try:
                     parts = tail.split(comma) if "{" not in tail else split(tail)
-                    operands = (*map(read, parts),)
+                    operands = (*map(read, parts),) if tail else ()
                     when = None if guard is None else guards[guard]
                 except Unreadable:
                     pass
@@ -153,7 +157,8 @@ def read_lines(reader: Reader, heads: Heads, opcodes: Opcodes, at: int, end: int
         if reader.table is not table:
             table, guards = reader.table, reader.guards
             read = table.__getitem__
-    reader.region(at, end, end)
+    if text[at:end].strip(BLANKS):
+        reader.region(at, end, end)
 
 
 def _other_blanks(line: str, opcodes: Opcodes) -> tuple[Head | None, str]:

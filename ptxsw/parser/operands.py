@@ -163,6 +163,8 @@ class Operands(dict[str, Operand]):
             return Args(tuple(map(self.__getitem__, pieces)) if pieces != [""] else ())
         elif NAME.fullmatch(text) is not None:
             operand = self.scope.resolve(text)
+        elif text[-2:-1] == "." and text[-1] in _COMPONENTS and NAME.fullmatch(text[:-2]):
+            operand = with_parts(self.scope.resolve(text[:-2]), (text[-1],))
         if operand is not None:
             return operand
         match = _FAST.fullmatch(text)

@@ -354,3 +354,15 @@ def test_offset_of_an_address(offset: int) -> None:
     )
     operand = parse(text).functions[0].body.instructions[0].operands[1]
     assert operand == Mem(Reg("%rd1"), offset)
+
+
+def test_instructions_without_operands_and_parts_of_special_registers() -> None:
+    text = (
+        ".version 8.3\n.target sm_80\n.address_size 64\n.entry k( )\n{\n\t.reg .pred \t%p<2>;\n"
+        "\t.reg .b32 \t%r<2>;\n\tmov.u32 \t%r1, %tid.x;\n\t@%p1 ret;\n\texit ;\n\tret;\n\n}\n"
+    )
+    moved, *bare = parse(text).functions[0].body.instructions
+    assert moved.operands == (Reg("%r1"), Special("%tid.x"))
+    assert [(i.opcode, i.operands) for i in bare] == [("ret", ()), ("exit", ()), ("ret", ())]
+    assert [text[i.start : i.end] for i in bare] == ["@%p1 ret;", "exit ;", "ret;"]
+    assert bare[0].guard == Guard(Reg("%p1"))

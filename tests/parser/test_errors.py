@@ -167,3 +167,11 @@ MODULES = {
 @pytest.mark.parametrize("text", list(MODULES), ids=range(len(MODULES)))
 def test_of_a_module(text: str) -> None:
     assert _message(text) == MODULES[text]
+
+
+@pytest.mark.parametrize("parameters", [".param .u64 a,", ".param.u64 a, ", ", .param .u64 a", ","])
+def test_comma_without_a_parameter(parameters: str) -> None:
+    with pytest.raises(ParseError):
+        parse(
+            f".version 8.3\n.target sm_80\n.address_size 64\n.entry k({parameters})\n{{\nret;\n}}\n"
+        )
