@@ -221,19 +221,22 @@ class _Parser:
     def _declared(self, at: int) -> int:
         if self.version is None:
             raise self._error("expected .version before anything else", at, self._word_end(at))
+        usual = _PLAIN_VARIABLE.match(self.text, at, self.end)
+        if usual is not None:
+            return self._variable(at, usual)
         kind = _KIND.match(self.text, at, self.end)
         if kind is not None and kind[1] in ("entry", "func"):
             return self._function(at)
         if kind is not None and kind[1] in _SPACES:
-            return self._variable(at)
+            return self._variable(at, None)
         chunk = blank_comments(self.text[at : at + 4096])
         kind = _KIND.match(chunk)
         if kind is not None and kind[1] in ("entry", "func"):
             return self._function(at)
-        return self._variable(at)
+        return self._variable(at, None)
 
-    def _variable(self, at: int) -> int:
-        match = _PLAIN_VARIABLE.match(self.text, at, self.end)
+    def _variable(self, at: int, match: re.Match[str] | None) -> int:
+        """Read a variable, given what `_PLAIN_VARIABLE` says of it."""
         if match is not None:
             linkage, space, align, kind, name, size, initialised = match.groups()
             stop = match.end()
