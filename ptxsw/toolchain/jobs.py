@@ -12,10 +12,12 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 LONG = 48_000
 """Characters of kernels from which on it pays to divide them among processes: about a second."""
+
+_MAKES = frozenset({"make", "gmake"})
 
 
 class Jobs:
@@ -65,18 +67,56 @@ def _jobserver(environ: Mapping[str, str]) -> int:
 
     The pipe is opened anew, so that it does not stop waiting for the others who share it.
     """
-    for word in reversed(environ.get("MAKEFLAGS", "").split()):
+    path = _pipe_path(environ.get("MAKEFLAGS", ""))
+    try:
+        if path and stat.S_ISFIFO(os.stat(path).st_mode):
+            return os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    except OSError:
+        pass
+    return -1
+
+
+def _pipe_path(flags: str) -> str:
+    """Where the pipe is that the last of make's flags names; "" where none is."""
+    for word in reversed(flags.split()):
         name, _, value = word.partition("=")
         if name not in ("--jobserver-auth", "--jobserver-fds"):
             continue
         kind, _, path = value.partition(":")
-        if kind != "fifo":
-            reading = value.partition(",")[0]
-            path = f"/proc/self/fd/{reading}" if reading.isdigit() else ""
+        if kind == "fifo":
+            return path
+        reading, _, writing = value.partition(",")
+        if not (reading.isdigit() and writing.isdigit()):
+            return ""
+        # Before 4.4, make closes the pipe for a rule that is not marked as one that runs make, and
+        # leaves the numbers in its flags: there they may be those of any file. So make itself is
+        # looked at first, which has the pipe open. What is taken from it counts for all rules.
+        for owner in (*_running_makes(), "self"):
+            if _one_pipe(owner, reading, writing):
+                return f"/proc/{owner}/fd/{reading}"
+        return ""
+    return ""
+
+
+def _one_pipe(owner: str, reading: str, writing: str) -> bool:
+    """Are two descriptors of a process the ends of one pipe?"""
+    try:
+        ends = [os.stat(f"/proc/{owner}/fd/{number}") for number in (reading, writing)]
+    except OSError:  # closed, or not ours to see
+        return False
+    return stat.S_ISFIFO(ends[0].st_mode) and ends[0].st_ino == ends[1].st_ino
+
+
+def _running_makes() -> Iterator[str]:
+    """The numbers of the processes that run this one and are called make, the nearest first."""
+    process = os.getppid()
+    while process > 1:
         try:
-            if path and stat.S_ISFIFO(os.stat(path).st_mode):
-                return os.open(path, os.O_RDWR | os.O_NONBLOCK)
-        except OSError:  # closed: the rule is not marked as one that runs make
-            pass
-        return -1
-    return -1
+            with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+                # `13687 (make) S 13682 …`: number, name, state, parent (proc(5))
+                name, _, rest = file.read().partition("(")[2].rpartition(")")
+        except OSError:
+            return
+        if name in _MAKES:
+            yield str(process)
+        process = int(rest.split()[1])

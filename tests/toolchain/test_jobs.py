@@ -74,15 +74,17 @@ def test_in_make_without_a_jobserver_for_us_only_one(flags: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")
-def test_a_real_make(tmp_path: Path) -> None:
-    """With -j3 a rule that make takes for a make gets two more processes, and all rules end."""
+@pytest.mark.parametrize("mark", ["+", ""])
+def test_a_real_make(mark: str, tmp_path: Path) -> None:
+    """With -j3 a rule gets two more processes, whether make takes it for a make or not, and all
+    rules end."""
     program = (
         "import os, sys; sys.path.insert(0, sys.argv[1]); from ptxsw.toolchain import jobs; "
         "os.sched_getaffinity = lambda _: range(8); one = jobs.Jobs(os.environ, 10**6); "
         "print(one.count); one.end()"
     )
     (tmp_path / "Makefile").write_text(
-        f'all:\n\t+@{sys.executable} -c "{program}" {Path(__file__).parents[2]}\n'
+        f'all:\n\t{mark}@{sys.executable} -c "{program}" {Path(__file__).parents[2]}\n'
     )
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     for option, count in (("-j3", "3"), ("-j1", "1")):
@@ -92,6 +94,17 @@ def test_a_real_make(tmp_path: Path) -> None:
         )  # fmt: skip
         assert done.stdout.split() == [count]
         assert "warning" not in done.stderr
+
+
+def test_descriptors_that_are_no_ends_of_one_pipe_are_let_be() -> None:
+    """A rule that make shares nothing with may have other files under these numbers."""
+    first, second = os.pipe(), os.pipe()
+    os.write(second[1], b"data")
+    taken = Jobs(in_make(f" -j4 --jobserver-auth={second[0]},{first[1]}"), LONG + 1)
+    assert taken.count == 1
+    assert os.read(second[0], 9) == b"data"
+    for descriptor in (*first, *second):
+        os.close(descriptor)
 
 
 # ---------------------------------------------------------------- kernels kept one by one
