@@ -141,6 +141,9 @@ class Memory:
                 distance = self.aliases.distance(source, store.target, given)
             if distance is None:
                 return self._unknown(stores[: at + 1], epoch, source, given)
+            # Bounds may tell the distance of two places that they do not call apart.
+            if distance >= store.target.size or -distance >= source.size:
+                continue
             return self._covered(stores, at, epoch, source, distance, given, depth + 1)
         return self._cell((source.space, epoch), (), source)
 
