@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.node import Term, Variance, split
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.terms import Terms
 from ptxsw.validate.chain import Bytes, Store
@@ -12,13 +12,13 @@ from ptxsw.validate.memory import Memory
 
 
 class ToldDistance:
-    """Bounds that tell how far one place is from another, and that call nothing apart."""
+    """Bounds that tell how many bytes one pointer is behind the other, and call nothing apart."""
 
     def __init__(self, bytes_: int) -> None:
         self._bytes = bytes_
 
     def distance(self, a: Term, b: Term, given: tuple[Term, ...]) -> int | None:
-        return self._bytes
+        return self._bytes + split(a)[0] - split(b)[0]
 
     def apart(self, a: Bytes, b: Bytes, given: tuple[Term, ...]) -> bool:
         return False
