@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from ptxsw.analysis.divergence import CALLED, divergent_regions
 from ptxsw.codegen.emit import emit
-from ptxsw.codegen.splice import Edit
 from ptxsw.cost.count import Added, Counter
 from ptxsw.cost.ranking import Figures, Scale, of_arch
 from ptxsw.cost.select import (
@@ -389,10 +388,6 @@ def _variants_of(
         added = counter.added(candidate.plan, shuffled, issued)
         result[row] = Variant(candidate.scheme, candidate.form, len(of_row), added)
     return result
-
-
-def _span(edit: Edit) -> tuple[int, int]:
-    return edit.span.start, edit.span.end
 
 
 def _is_rewritten(candidate: CandidatePlan, rewrite: ServedLoad, row_of: Mapping[int, int]) -> bool:

@@ -28,7 +28,7 @@ from ptxsw.analysis.disjoint import Facts, apart
 from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.pointers import pointers
 from ptxsw.analysis.ranges import MAY_WRAP, Range, touched_ranges
-from ptxsw.analysis.repeated_loads import may_repeat
+from ptxsw.analysis.reloads import may_repeat
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.entry_test import EntryTest

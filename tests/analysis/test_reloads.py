@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ptxsw.analysis.repeated_loads import _meet, may_repeat
+from ptxsw.analysis.reloads import _meet, may_repeat
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse
