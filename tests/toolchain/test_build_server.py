@@ -64,6 +64,12 @@ class Server:
         self.process.wait()
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may need long for its imports on a machine that runs other tests as well."""
+    monkeypatch.setattr(server_client, "PATIENCE", 60.0)
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     one = Server(tmp_path / "server")
