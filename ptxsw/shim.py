@@ -16,7 +16,7 @@ from ptxsw import __version__
 from ptxsw.toolchain import find
 from ptxsw.toolchain import prefilter as prefilter
 from ptxsw.toolchain.arguments import CommandLine, expand, has_options_file
-from ptxsw.toolchain.real_assembler import Target
+from ptxsw.toolchain.real_assembler import Ending, Target, refused
 from ptxsw.toolchain.settings import Settings
 
 TYPE_CHECKING = False
@@ -27,44 +27,55 @@ if TYPE_CHECKING:
     from ptxsw.codegen.splice import Edit
     from ptxsw.report import Kernel, Report
     from ptxsw.toolchain.cache import Answer
+    from ptxsw.toolchain.process import Finished
     from ptxsw.toolchain.request import Call
 
     Tell = Callable[[bytes], None]
     Read = Callable[[Sequence[str]], CommandLine]
 
-NOT_RUN = 126  # what a shell says of a command that it can't run
-NOT_FOUND = 127  # and of one that it does not find
+NOT_FOUND = 127  # what a shell says of a command that it does not find
+_OF_TRITON = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 
 
 def main() -> NoReturn:
     """Acts as ptxas with the arguments of this process; does not return."""
-    prefix, arguments = find.split_prefix(sys.argv[1:])
-    assembler = find.real_ptxas(os.environ, prefix)
-    if assembler is None:
-        _missing("ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` says where it was looked for)")
-    _run(assembler.path, arguments, "ptxas", _ptxas_line)
+    _end_as(as_ptxas)
 
 
 def nvptx_as() -> NoReturn:
     """Acts as GCC's nvptx-none-as with the arguments of this process; does not return."""
+    _end_as(as_nvptx_as)
+
+
+def as_ptxas(arguments: Sequence[str]) -> Ending:
+    """How a call of ptxas with these arguments ends."""
+    prefix, arguments = find.split_prefix(arguments)
+    assembler = find.real_ptxas(os.environ, prefix)
+    if assembler is None:
+        return _missing(
+            "ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` says where it was looked for)"
+        )
+    return _ending(assembler.path, arguments, "ptxas", _ptxas_line)
+
+
+def as_nvptx_as(arguments: Sequence[str]) -> Ending:
+    """How a call of GCC's nvptx-none-as with these arguments ends."""
     from ptxsw.toolchain import gcc
 
     assembler = gcc.real_nvptx_as(os.environ)
     if assembler is None:
-        _missing(gcc.NAME, gcc.VARIABLE)
-    _run(assembler.path, sys.argv[1:], assembler.path, gcc.AsCommandLine)
+        return _missing(gcc.NAME, gcc.VARIABLE)
+    return _ending(assembler.path, arguments, assembler.path, gcc.AsCommandLine)
 
 
-def _missing(name: str, variable: str, more: str = "") -> NoReturn:
-    sys.stderr.write(
-        f"ptxsw: no {name} found besides the stand-in; set {variable} to its path{more}\n"
-    )
-    sys.exit(NOT_FOUND)
+def _missing(name: str, variable: str, more: str = "") -> Ending:
+    reason = f"no {name} found besides the stand-in; set {variable} to its path{more}"
+    return Ending(None, refused(reason, NOT_FOUND))
 
 
-def _run(path: str, arguments: Sequence[str], called: str, read: Read) -> NoReturn:
+def _end_as(answer: Callable[[Sequence[str]], Ending]) -> NoReturn:
     try:
-        _stand_in(path, arguments, called, read)
+        ending = answer(sys.argv[1:])
     except KeyboardInterrupt:
         import signal
 
@@ -72,24 +83,23 @@ def _run(path: str, arguments: Sequence[str], called: str, read: Read) -> NoRetu
 
         end_by(signal.SIGINT)
         sys.exit(1)
-    except OSError as error:  # the real one could not be started, which is all that was left to do
-        sys.stderr.write(f"ptxsw: {path}: {error.strerror}\n")
-        sys.exit(NOT_RUN)
+    ending.follow()
 
 
-def _stand_in(path: str, arguments: Sequence[str], called: str, read: Read) -> NoReturn:
+def _ending(path: str, arguments: Sequence[str], called: str, read: Read) -> Ending:
     strict = bool(os.environ.get("PTXSW_STRICT"))  # until the settings are known to make sense
     log = os.environ.get("PTXSW_LOG")
     target = Target(path, arguments, log, strict=strict, called=called)
     try:
         settings = Settings(os.environ)
         target = Target(path, arguments, settings.log, strict=settings.strict, called=called)
-        if not settings.disabled and not os.environ.get(find.TRIED):
-            _work(settings, target, read)
+        if settings.disabled or os.environ.get(find.TRIED):
+            return Ending(target, None)
+        return Ending(target, _work(settings, target, read))
     except Exception as error:  # the one place for it: no mistake of ours may stop a build
         plain = type(error).__name__ in ("Lost", "SettingsError", "ValueError")
-        target.leave_alone(str(error) if plain else f"{type(error).__name__}: {error}")
-    target.replace_us()
+        reason = str(error) if plain else f"{type(error).__name__}: {error}"
+        return Ending(target, target.leave_alone(reason))
 
 
 def _ptxas_line(arguments: Sequence[str]) -> CommandLine:
@@ -98,35 +108,33 @@ def _ptxas_line(arguments: Sequence[str]) -> CommandLine:
     return CommandLine(arguments)
 
 
-def _work(settings: Settings, target: Target, read: Read) -> None:
-    """Does the job with rewritten inputs and ends; returns where there is nothing to rewrite."""
+def _work(settings: Settings, target: Target, read: Read) -> Finished | None:
+    """Does the job with rewritten inputs; None where the real one is to do it."""
     line = read(target.arguments)
     if line.informing and target.called == "ptxas":
-        _version(settings, target, line)
+        return _version(settings, target, line)
     if not line.worthwhile:
-        return
+        return None
     texts = _read_inputs(line, target)
-    if any(prefilter.may_contain_candidates(text) for text in texts.values()):
-        from ptxsw.toolchain.assembler_job import Job
+    if not any(prefilter.may_contain_candidates(text) for text in texts.values()):
+        return None
+    from ptxsw.toolchain.assembler_job import Job
 
-        def answer(call: Call, tell: Tell) -> Answer:
-            return optimize(settings, call, tell)
+    def answer(call: Call, tell: Tell) -> Answer:
+        return optimize(settings, call, tell)
 
-        Job(settings, target, line, texts, answer).run()
+    return Job(settings, target, line, texts, answer).run()
 
 
-def _version(settings: Settings, target: Target, line: CommandLine) -> None:
+def _version(settings: Settings, target: Target, line: CommandLine) -> Finished | None:
     """Triton keeps kernels by what `--version` says: one more line there tells ours apart."""
-    for variable in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
-        if os.environ.get(variable) and not {"--version", "-V"}.isdisjoint(line.arguments):
-            from ptxsw.toolchain.process import run_captured, write_all
+    if {"--version", "-V"}.isdisjoint(line.arguments) or not any(map(os.environ.get, _OF_TRITON)):
+        return None
+    from ptxsw.toolchain.process import Finished
 
-            done = run_captured(target.path, ["ptxas", *target.arguments], target.environ)
-            write_all(1, done.stdout)
-            write_all(2, done.stderr)
-            if done.status == 0:
-                write_all(1, f"ptxsw {__version__} {settings.key()}\n".encode())
-            sys.exit(done.status)
+    done = target.run()
+    ours = f"ptxsw {__version__} {settings.key()}\n".encode() if done.status == 0 else b""
+    return Finished(done.status, done.stdout + ours, done.stderr)
 
 
 def _read_text(path: str) -> str:

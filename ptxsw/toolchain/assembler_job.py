@@ -14,16 +14,15 @@ from ptxsw import __version__
 from ptxsw.toolchain import cache
 from ptxsw.toolchain import prefilter as prefilter
 from ptxsw.toolchain.cache import Answer
-from ptxsw.toolchain.process import PrivateFile, end_as, run_captured, write_all
+from ptxsw.toolchain.process import Finished, PrivateFile, run_captured
 from ptxsw.toolchain.request import CallRequest, perform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Final, NoReturn
+    from typing import Final
 
     from ptxsw.toolchain.arguments import CommandLine, Input
-    from ptxsw.toolchain.process import Finished
     from ptxsw.toolchain.real_assembler import Target
     from ptxsw.toolchain.request import Optimize
     from ptxsw.toolchain.settings import Settings
@@ -55,8 +54,9 @@ class Job:
             store = None
         self._store: Final = store
 
-    def run(self) -> NoReturn:
-        """Does what ptxas would have done. Raises Lost or OSError before anything was done."""
+    def run(self) -> Finished | None:
+        """Does what ptxas would have done: what it said, or None where the real one is to do it
+        with the arguments it was given. Raises Lost, ValueError or OSError."""
         answers = {
             item.index: self._answer(item)
             for item in self._line.inputs
@@ -67,11 +67,11 @@ class Job:
             raise ValueError("; ".join(faults))
         changed = {index: a.text for index, a in answers.items() if a.text is not None}
         if changed:
-            self._rewritten(changed, answers, "; ".join(faults))
+            return self._rewritten(changed, answers, "; ".join(faults))
         for fault in faults:
             self._target.log(f"left alone: {fault}")
         self._report(answers)
-        self._target.replace_us()
+        return self._target.done
 
     # ------------------------------------------------------------ answers
 
@@ -82,17 +82,19 @@ class Job:
         name = self._name(text)
         answer = self._store.get(name) if self._store is not None else None
         if answer is None or 0 < answer.limit < self._settings.timeout:
+            cubin = self._cubin_of_original(text)
+            if cubin is None:
+                return Answer(None, b"")
             display = "<ptx>" if item.is_text or item.is_stdin else item.value
-            answer = self._compute(text, display)
+            answer = self._compute(text, display, cubin)
             self._keep(name, answer)
         return answer
 
-    def _compute(self, text: bytes, display: str) -> Answer:
+    def _compute(self, text: bytes, display: str, cubin: str) -> Answer:
         from ptxsw.toolchain import server_client as server_client
         from ptxsw.toolchain import subprocess_guard as subprocess_guard
         from ptxsw.toolchain.jobs import Jobs
 
-        cubin = self._cubin_of_original(text)
         jobs = Jobs(os.environ, len(text))
         timeout = self._settings.timeout
         try:
@@ -111,10 +113,10 @@ class Job:
             raise subprocess_guard.Lost("the answer was damaged")
         return answer
 
-    def _cubin_of_original(self, text: bytes) -> str:
+    def _cubin_of_original(self, text: bytes) -> str | None:
         """The path of what ptxas makes of a text as it is, where that is asked first: mode auto
         will leave a text alone most of whose kernels take all registers, and then this is what is
-        wanted; nothing otherwise. Ends as ptxas does where that refuses the text."""
+        wanted. Nothing otherwise; None where ptxas refuses the text, and has said so."""
         from ptxsw.toolchain.jobs import LONG
 
         settings, line, target = self._settings, self._line, self._target
@@ -127,9 +129,7 @@ class Job:
         if path is None or not mostly_crowded(text):
             return ""
         target.done = target.run()
-        if target.done.status != 0:
-            target.replace_us()
-        return os.path.abspath(path)
+        return os.path.abspath(path) if target.done.status == 0 else None
 
     def _request(self, text: bytes, display: str, jobs: int, cubin: str) -> CallRequest:
         circumstances, store = "", ""
@@ -170,24 +170,24 @@ class Job:
 
     def _rewritten(
         self, changed: dict[int, bytes], answers: dict[int, Answer], fault: str
-    ) -> NoReturn:
-        """Runs ptxas on the changed texts, unless it is known to refuse them, and ends. `fault`
-        is why less was changed than could be, or empty."""
+    ) -> Finished | None:
+        """Runs ptxas on the changed texts, unless it is known to refuse them: what it said, or None
+        where the original ones are left to it. `fault` is why less was changed than could be, or
+        empty."""
         name = self._refusal(changed)
         stored = self._store.get(name) if self._store is not None else None
         if stored is not None:
             self._fall_back(stored.fault, answers)
-            self._target.replace_us()
+            return self._target.done
         values = self._values(changed)
         arguments = [self._target.called, *self._line.replace(values)]
         self._target.done = None  # its output gives way
         done = run_captured(self._target.path, arguments, self._target.environ)
         if done.status == 0:
             self._target.log(f"rewritten in part: {fault}" if fault else "rewritten")
-            write_all(1, self._map_back(done.stdout, changed, values))
-            write_all(2, self._map_back(done.stderr, changed, values))
             self._report(answers)
-            os._exit(0)
+            said = (self._map_back(words, changed, values) for words in (done.stdout, done.stderr))
+            return Finished(0, *said)
         original = self._target.run()
         if original.status == 0:  # else the call is at fault, and says so itself
             reason = _refused(done, values)
@@ -196,7 +196,7 @@ class Job:
             if self._settings.strict:
                 self._remove_output()
             self._fall_back(reason, answers)
-        end_as(original)
+        return original
 
     def _values(self, changed: dict[int, bytes]) -> dict[int, str]:
         """What stands for the inputs on the command line: files that end with this process, or

@@ -131,14 +131,18 @@ def _prctl() -> Callable[[int, int], object]:
 
 def end_by(number: int) -> None:
     """Ends this process by a signal, as its parent expects of a program that met it."""
-    signal.signal(number, signal.SIG_DFL)
+    if number != signal.SIGKILL:  # which nobody can handle
+        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 
 def end_as(done: Finished) -> NoReturn:
-    """Says what a program said, and ends as it ended. Raises OSError."""
-    write_all(1, done.stdout)
-    write_all(2, done.stderr)
+    """Says what a program said, as far as anybody listens, and ends as it ended."""
+    for descriptor, words in ((1, done.stdout), (2, done.stderr)):
+        try:
+            write_all(descriptor, words)
+        except OSError:
+            continue
     if done.status < 0:
         end_by(-done.status)
     os._exit(done.status)

@@ -1,4 +1,4 @@
-"""The real ptxas (or other assembler) of one call: becoming it, a line in the log about it."""
+"""The real ptxas (or other assembler) of one call: running it, becoming it, a line in the log."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from ptxsw.toolchain.process import Finished
 
 FAILED = 255  # what ptxas says of any error
+NOT_RUN = 126  # what a shell says of a command that it can't run
+
+
+def refused(reason: str, status: int) -> Finished:
+    """A call that ends without ptxas, with a line of ours about it."""
+    from ptxsw.toolchain.process import Finished
+
+    return Finished(status, b"", f"ptxsw: {reason}\n".encode(errors="replace"))
 
 
 class Target:
@@ -42,11 +50,7 @@ class Target:
         return find.remember(os.environ, self.path)
 
     def replace_us(self) -> NoReturn:
-        """Becomes the real ptxas with the arguments it was given, or ends as it has ended."""
-        if self.done is not None:
-            from ptxsw.toolchain.process import end_as
-
-            end_as(self.done)
+        """Becomes the real ptxas with the arguments it was given. Raises OSError."""
         # without the enums of `signal`, which take longer than all else here
         import _signal as signal  # type: ignore[import-not-found]
 
@@ -70,13 +74,13 @@ class Target:
         status = os.stat(self.path)
         return f"{os.path.realpath(self.path)} {status.st_size} {status.st_mtime_ns}"
 
-    def leave_alone(self, reason: str) -> NoReturn:
-        """Leaves the job to the real ptxas, or with `PTXSW_STRICT` says why and fails."""
+    def leave_alone(self, reason: str) -> Finished | None:
+        """Leaves the job to the real ptxas: what it has said, or None where it is to do it. With
+        `PTXSW_STRICT` the call fails, and says why."""
         if self._strict:
-            sys.stderr.write(f"ptxsw: {reason}\n")
-            sys.exit(FAILED)
+            return refused(reason, FAILED)
         self.log(f"left alone: {reason}")
-        self.replace_us()
+        return self.done
 
     def log(self, message: str) -> None:
         """One line, written at once, so that the lines of parallel builds do not mix. A log
@@ -93,3 +97,25 @@ class Target:
             os.close(descriptor)
         except OSError:
             return
+
+
+class Ending:
+    """How a call of the stand-in ends: as `done` has ended, or by becoming the target."""
+
+    def __init__(self, target: Target | None, done: Finished | None) -> None:
+        """One of the two is there."""
+        self.target: Final = target
+        self.done: Final = done
+
+    def follow(self) -> NoReturn:
+        """Ends this process so."""
+        if self.done is not None:
+            from ptxsw.toolchain.process import end_as
+
+            end_as(self.done)
+        assert self.target is not None
+        try:
+            self.target.replace_us()
+        except OSError as error:  # which was all that was left to do
+            sys.stderr.write(f"ptxsw: {self.target.path}: {error.strerror}\n")
+            sys.exit(NOT_RUN)
