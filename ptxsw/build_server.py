@@ -3,9 +3,9 @@
 It runs nothing but imports itself, so that no lock and no thread is there when it forks. A process
 (`ptxsw.build_worker`) that is done with a text waits for the next one; as many are there as texts
 were asked about at once. What a process has imported besides, the server imports before the next
-fork. It starts with `ptxsw exec` and ends with the build and its last process
-(`toolchain.server_client` has the other side). A process ends with its stand-in, and with the
-server.
+fork. It is forked from the front of the build (`build_front`) and ends with the build and its last
+process (`toolchain.server_client` has the other side). A process ends with its stand-in, and with
+the server.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import os
 import select
 import signal
 import site
-import sys
 
 from ptxsw import lean_start
 from ptxsw.toolchain import cache, server_client
+from ptxsw.toolchain.process import close_all_but
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
-    from typing import Final, NoReturn
+    from typing import Final
 else:
     import _socket as socket
 
@@ -36,19 +36,6 @@ _NEEDED: Final = (
     "ptxsw.cost.counted", "ptxsw.cost.wavefronts", "ptxsw.validate.proof", "ptxsw.checking",
 )  # fmt: skip
 """What nearly every text needs, and with it what nearly every rewrite needs to look at one."""
-
-
-def main() -> NoReturn:
-    """Serves the build of which the arguments tell; does not return."""
-    directory, listener, build, at_once = sys.argv[1:]
-    server = Server(directory, socket.socket(fileno=int(listener)), int(build))
-    try:
-        if at_once:
-            server.prepare()
-        server.run()
-    finally:
-        server.close()
-        os._exit(0)
 
 
 class _Process:
@@ -125,7 +112,7 @@ class Server:
         number = os.fork()
         if number == 0:
             try:
-                _keep_only(theirs.fileno())
+                close_all_but(theirs.fileno())
                 from ptxsw.build_worker import Worker
 
                 Worker(theirs, self._state, server).run()
@@ -227,11 +214,3 @@ class Server:
             from ptxsw import patterns
 
             patterns.compile_all()
-
-
-def _keep_only(descriptor: int) -> None:
-    """Closes, in a new process, what belongs to the server."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in (0, 1, 2, descriptor):
-            with contextlib.suppress(OSError):  # the one that has listed them
-                os.close(int(name))

@@ -14,14 +14,13 @@ import os
 import resource
 import sys
 
-from ptxsw.toolchain import request, server_client
+from ptxsw.toolchain import other_process, request, server_client
 from ptxsw.toolchain.process import end_with_parent
 from ptxsw.toolchain.subprocess_guard import LENGTH, lead_nowhere, limit_time, tell_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
     from typing import Final, NoReturn
 else:
     import _socket as socket
@@ -31,9 +30,6 @@ NAMES: Final = 4000
 
 _OURS: Final = frozenset({"ptxsw", "z3", "lark", "msgspec"})
 _MUCH: Final = 400 << 10  # KiB of memory that were held at once
-_LIMITS: Final = tuple(
-    getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")
-)
 
 
 class Worker:
@@ -46,7 +42,7 @@ class Worker:
         self._state: Final = state
         self._server: Final = server
         self._told = frozenset(sys.modules)
-        self._born: Final = _circumstances()
+        self._born: Final = other_process.circumstances()
 
     def run(self) -> NoReturn:
         """Until the server wants no more, or this process is not what it was."""
@@ -73,12 +69,13 @@ class Worker:
         connection.settimeout(server_client.PATIENCE)
         answer, data = _received(connection)
         who, mask, timeout, count, *rest = server_client.parted(data)
-        if who != server_client.identity(self._state) or not _alike(connection):
+        caller, _ = server_client.peer(connection)
+        if who != server_client.identity(self._state) or not other_process.sees_the_same(caller):
             return False
         fields, names = rest[: int(count)], rest[int(count) :]
         asked = request.of_fields(fields)
         environ = dict(zip(names[::2], names[1::2], strict=True))
-        _become(server_client.peer(connection)[0], int(mask), environ)
+        other_process.take_over(caller, int(mask), environ)
         from ptxsw import shim
         from ptxsw.toolchain.settings import Settings
 
@@ -102,7 +99,7 @@ class Worker:
 
     def _is_as_it_was(self) -> bool:
         little = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < _MUCH
-        return little and _circumstances() == self._born
+        return little and other_process.circumstances() == self._born
 
     def _imported(self) -> bytes:
         """What has been imported since the server was last told."""
@@ -143,33 +140,3 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
             raise ValueError("the request is cut off")
         data += more
     return bytes(data)
-
-
-def _alike(connection: socket.socket) -> bool:
-    """Does the other end see the same files as this process? Raises OSError."""
-    process, _ = server_client.peer(connection)
-    return process > 0 and all(
-        _link(process, name) == _link(os.getpid(), name) for name in ("root", "ns/mnt", "ns/user")
-    )
-
-
-def _link(process: int, name: str) -> str:
-    return os.readlink(f"/proc/{process}/{name}")
-
-
-def _circumstances() -> tuple[object, ...]:
-    """What this process may be unable to take back: limits, priority, processors."""
-    limits = tuple(resource.getrlimit(limit) for limit in _LIMITS)
-    return limits, os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)
-
-
-def _become(process: int, mask: int, environ: Mapping[bytes, bytes]) -> None:
-    """Takes over from a process all that decides what its children may do. Raises OSError."""
-    os.chdir(f"/proc/{process}/cwd")
-    os.umask(mask)
-    os.environb.clear()
-    os.environb.update(environ)
-    os.sched_setaffinity(0, os.sched_getaffinity(process))
-    os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, process))
-    for limit in _LIMITS:
-        resource.setrlimit(limit, resource.prlimit(process, limit))

@@ -16,7 +16,7 @@ from ptxsw import __version__
 from ptxsw.toolchain import find
 from ptxsw.toolchain import prefilter as prefilter
 from ptxsw.toolchain.arguments import CommandLine, expand, has_options_file
-from ptxsw.toolchain.real_assembler import Ending, Target, refused
+from ptxsw.toolchain.real_assembler import Ending, NoInput, Target, refused
 from ptxsw.toolchain.settings import Settings
 
 TYPE_CHECKING = False
@@ -47,25 +47,26 @@ def nvptx_as() -> NoReturn:
     _end_as(as_nvptx_as)
 
 
-def as_ptxas(arguments: Sequence[str]) -> Ending:
-    """How a call of ptxas with these arguments ends."""
+def as_ptxas(arguments: Sequence[str], process: int = 0) -> Ending:
+    """How a call of ptxas with these arguments ends, of another `process` if one is given. Raises
+    NoInput where the standard input of that is needed."""
     prefix, arguments = find.split_prefix(arguments)
     assembler = find.real_ptxas(os.environ, prefix)
     if assembler is None:
         return _missing(
             "ptxas", "PTXSW_REAL_PTXAS", " (`ptxsw doctor` says where it was looked for)"
         )
-    return _ending(assembler.path, arguments, "ptxas", _ptxas_line)
+    return _ending(assembler.path, arguments, "ptxas", _ptxas_line, process)
 
 
-def as_nvptx_as(arguments: Sequence[str]) -> Ending:
-    """How a call of GCC's nvptx-none-as with these arguments ends."""
+def as_nvptx_as(arguments: Sequence[str], process: int = 0) -> Ending:
+    """The same of GCC's nvptx-none-as."""
     from ptxsw.toolchain import gcc
 
     assembler = gcc.real_nvptx_as(os.environ)
     if assembler is None:
         return _missing(gcc.NAME, gcc.VARIABLE)
-    return _ending(assembler.path, arguments, assembler.path, gcc.AsCommandLine)
+    return _ending(assembler.path, arguments, assembler.path, gcc.AsCommandLine, process)
 
 
 def _missing(name: str, variable: str, more: str = "") -> Ending:
@@ -86,20 +87,24 @@ def _end_as(answer: Callable[[Sequence[str]], Ending]) -> NoReturn:
     ending.follow()
 
 
-def _ending(path: str, arguments: Sequence[str], called: str, read: Read) -> Ending:
-    strict = bool(os.environ.get("PTXSW_STRICT"))  # until the settings are known to make sense
-    log = os.environ.get("PTXSW_LOG")
-    target = Target(path, arguments, log, strict=strict, called=called)
+def _ending(path: str, arguments: Sequence[str], called: str, read: Read, process: int) -> Ending:
+    def target(log: str | None, *, strict: bool) -> Target:
+        return Target(path, arguments, log, strict=strict, called=called, process=process)
+
+    # until the settings are known to make sense
+    one = target(os.environ.get("PTXSW_LOG"), strict=bool(os.environ.get("PTXSW_STRICT")))
     try:
         settings = Settings(os.environ)
-        target = Target(path, arguments, settings.log, strict=settings.strict, called=called)
+        one = target(settings.log, strict=settings.strict)
         if settings.disabled or os.environ.get(find.TRIED):
-            return Ending(target, None)
-        return Ending(target, _work(settings, target, read))
+            return Ending(one, None)
+        return Ending(one, _work(settings, one, read))
+    except NoInput:
+        raise
     except Exception as error:  # the one place for it: no mistake of ours may stop a build
         plain = type(error).__name__ in ("Lost", "SettingsError", "ValueError")
         reason = str(error) if plain else f"{type(error).__name__}: {error}"
-        return Ending(target, target.leave_alone(reason))
+        return Ending(one, one.leave_alone(reason))
 
 
 def _ptxas_line(arguments: Sequence[str]) -> CommandLine:
@@ -144,12 +149,14 @@ def _read_text(path: str) -> str:
 
 def _read_inputs(line: CommandLine, target: Target) -> dict[int, bytes]:
     """The text of each input that can be read, by its index. What comes from standard input is
-    kept for ptxas."""
+    kept for ptxas. Raises NoInput."""
     texts: dict[int, bytes] = {}
     for item in line.inputs:
         if item.is_text:
             texts[item.index] = os.fsencode(item.value)
         elif item.is_stdin:
+            if target.process != os.getpid():
+                raise NoInput
             if target.stdin == 0:
                 from ptxsw.toolchain.process import PrivateFile
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ptxsw.toolchain.settings import Settings
 
 _SAID = 500  # characters that are kept of what ptxas said
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Job:
@@ -47,7 +47,7 @@ class Job:
         self._line: Final = line
         self._texts: Final = texts
         self._optimize: Final = optimize
-        self._state: Final = cache.fingerprint(_PACKAGE)
+        self._state: Final = cache.fingerprint(PACKAGE)
         store = cache.Cache(settings.cache) if settings.cache else None
         if store is not None and store.problem is not None:
             target.log(f"cache {store.directory} {store.problem}")
@@ -95,7 +95,7 @@ class Job:
         from ptxsw.toolchain import subprocess_guard as subprocess_guard
         from ptxsw.toolchain.jobs import Jobs
 
-        jobs = Jobs(os.environ, len(text))
+        jobs = Jobs(os.environ, self._target.process, len(text))
         timeout = self._settings.timeout
         try:
             request = self._request(text, display, jobs.count, cubin)

@@ -77,9 +77,20 @@ def key(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
+_kept: dict[str, str] = {}
+
+
+def keep_fingerprint(package: str) -> None:
+    """From now on the state of a package is taken for what it is now: this process has imported
+    what it runs."""
+    _kept[package] = fingerprint(package)
+
+
 def fingerprint(package: str) -> str:
     """Names the state of ptxsw itself, so that a change of it outdates all answers: the newest
     modification and the number of files of the package in this directory."""
+    if package in _kept:
+        return _kept[package]
     newest, count, directories = 0, 0, [package]
     while directories:
         with os.scandir(directories.pop()) as entries:

@@ -23,8 +23,9 @@ _MAKES = frozenset({"make", "gmake"})
 class Jobs:
     """Processes that may run, this one among them: `count`, until `end`."""
 
-    def __init__(self, environ: Mapping[str, str], size: int) -> None:
-        """Takes what is free, but for a text of `size` characters that is not long nothing."""
+    def __init__(self, environ: Mapping[str, str], process: int, size: int) -> None:
+        """Takes what is free for a process of the build, but for a text of `size` characters that
+        is not long nothing."""
         self._tokens = b""
         self._pipe = -1
         self.count = 1
@@ -34,7 +35,7 @@ class Jobs:
         if not _in_make(environ):
             self.count = max(1, wanted - int(os.getloadavg()[0]))
             return
-        self._pipe = _jobserver(environ)
+        self._pipe = _jobserver(environ, process)
         if self._pipe >= 0:
             self._take(wanted - 1)
         self.count += len(self._tokens)
@@ -62,12 +63,12 @@ def _in_make(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("MAKELEVEL"))
 
 
-def _jobserver(environ: Mapping[str, str]) -> int:
-    """A descriptor of make's pipe that does not wait; -1 where there is none for us.
+def _jobserver(environ: Mapping[str, str], process: int) -> int:
+    """A descriptor of make's pipe that does not wait; -1 where there is none for the process.
 
     The pipe is opened anew, so that it does not stop waiting for the others who share it.
     """
-    path = _pipe_path(environ.get("MAKEFLAGS", ""))
+    path = _pipe_path(environ.get("MAKEFLAGS", ""), process)
     try:
         if path and stat.S_ISFIFO(os.stat(path).st_mode):
             return os.open(path, os.O_RDWR | os.O_NONBLOCK)
@@ -76,8 +77,8 @@ def _jobserver(environ: Mapping[str, str]) -> int:
     return -1
 
 
-def _pipe_path(flags: str) -> str:
-    """Where the pipe is that the last of make's flags names; "" where none is."""
+def _pipe_path(flags: str, process: int) -> str:
+    """Where the pipe is that the last of make's flags names in a process; "" where none is."""
     for word in reversed(flags.split()):
         name, _, value = word.partition("=")
         if name not in ("--jobserver-auth", "--jobserver-fds"):
@@ -91,14 +92,14 @@ def _pipe_path(flags: str) -> str:
         # Before 4.4, make closes the pipe for a rule that is not marked as one that runs make, and
         # leaves the numbers in its flags: there they may be those of any file. So make itself is
         # looked at first, which has the pipe open. What is taken from it counts for all rules.
-        for owner in (*_running_makes(), "self"):
+        for owner in (*_running_makes(process), process):
             if _one_pipe(owner, reading, writing):
                 return f"/proc/{owner}/fd/{reading}"
         return ""
     return ""
 
 
-def _one_pipe(owner: str, reading: str, writing: str) -> bool:
+def _one_pipe(owner: int, reading: str, writing: str) -> bool:
     """Are two descriptors of a process the ends of one pipe?"""
     try:
         ends = [os.stat(f"/proc/{owner}/fd/{number}") for number in (reading, writing)]
@@ -107,9 +108,8 @@ def _one_pipe(owner: str, reading: str, writing: str) -> bool:
     return stat.S_ISFIFO(ends[0].st_mode) and ends[0].st_ino == ends[1].st_ino
 
 
-def _running_makes() -> Iterator[str]:
-    """The numbers of the processes that run this one and are called make, the nearest first."""
-    process = os.getppid()
+def _running_makes(process: int) -> Iterator[int]:
+    """The numbers of the processes that run one and are called make, the nearest first."""
     while process > 1:
         try:
             with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
@@ -118,5 +118,5 @@ def _running_makes() -> Iterator[str]:
         except OSError:
             return
         if name in _MAKES:
-            yield str(process)
+            yield process
         process = int(rest.split()[1])

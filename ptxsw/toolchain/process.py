@@ -114,6 +114,16 @@ def end_with_parent(parent: int) -> None:
                 os._exit(1)
 
 
+def close_all_but(*descriptors: int) -> None:
+    """Closes what a fork has from its parent, but for these and standard input and output."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in (0, 1, 2, *descriptors):
+            try:
+                os.close(int(name))
+            except OSError:  # the one that has listed them
+                continue
+
+
 def _prctl() -> Callable[[int, int], object]:
     """The C library's function. `ctypes` takes longer to import than all else here, so that what
     it is made of is asked first; a Python may have it under other names."""

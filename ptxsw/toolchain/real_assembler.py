@@ -25,8 +25,13 @@ def refused(reason: str, status: int) -> Finished:
     return Finished(status, b"", f"ptxsw: {reason}\n".encode(errors="replace"))
 
 
+class NoInput(Exception):
+    """Standard input is to be read, and only the process that was called has it."""
+
+
 class Target:
-    """The real ptxas, its arguments, and what to do where we can't do our part."""
+    """The real ptxas, its arguments, and what to do where we can't do our part. `process` is the
+    one that was called; 0 for this one."""
 
     def __init__(
         self,
@@ -36,10 +41,12 @@ class Target:
         *,
         strict: bool = False,
         called: str = "ptxas",
+        process: int = 0,
     ) -> None:
         self.path: Final = path
         self.called: Final = called  # its own argv[0]
         self.arguments: Final = tuple(arguments)
+        self.process: Final = process or os.getpid()
         self.stdin = 0  # a descriptor with what was read from standard input, or 0
         self.done: Finished | None = None  # what it has said, where its output is there already
         self._log: Final = log
@@ -90,7 +97,7 @@ class Target:
         from time import strftime
 
         command = " ".join(argument[:200] for argument in self.arguments)
-        words = f"{strftime('%Y-%m-%dT%H:%M:%S')} {os.getpid()} {message} [{command}]".split()
+        words = f"{strftime('%Y-%m-%dT%H:%M:%S')} {self.process} {message} [{command}]".split()
         try:
             descriptor = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             os.write(descriptor, " ".join(words).encode(errors="replace") + b"\n")

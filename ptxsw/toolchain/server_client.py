@@ -46,7 +46,7 @@ _PREFIX: Final = "ptxsw-build-"
 _CREDENTIALS: Final = 12  # bytes: process, user and group
 _ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PROGRAM: Final = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from ptxsw.build_server import main; main()"
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from ptxsw.build_front import main; main()"
 )
 
 
@@ -189,12 +189,13 @@ def begin(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def remove(directory: str) -> None:
-    """Removes a server's directory, which holds its socket alone; what cannot be removed stays."""
-    for path, call in ((os.path.join(directory, _SOCKET), os.unlink), (directory, os.rmdir)):
-        try:  # without `contextlib`, which takes longer than all else here
-            call(path)
-        except OSError:
-            continue
+    """Removes the directory of a server and its front; what cannot be removed stays."""
+    try:
+        for name in os.listdir(directory):
+            os.unlink(os.path.join(directory, name))
+        os.rmdir(directory)
+    except OSError:  # another one removes it as well
+        return
 
 
 def _remove_left(parent: str) -> None:
@@ -236,8 +237,7 @@ def _start(directory: str, listener: int, build: int, held: int, *, at_once: boo
             subprocess.Popen(
                 [
                     sys.executable, "-I", "-S", "-c", _PROGRAM, _ROOT,
-                    directory, str(listener), str(build),
-                    "1" if at_once else "",
+                    directory, str(listener), str(build), str(held), "1" if at_once else "",
                 ],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 cwd="/", pass_fds=(listener, build, held), start_new_session=True,

@@ -1,4 +1,4 @@
-"""Putting the stand-in where build tools look for ptxas: a script, a shadow toolkit, variables."""
+"""Putting the stand-in where build tools look for ptxas: a shadow toolkit, variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,15 +14,9 @@ from pathlib import Path
 from ptxsw.toolchain import compiler_caches, find
 from ptxsw.toolchain.cache import key
 from ptxsw.toolchain.gcc import NAME, VARIABLE, real_nvptx_as
+from ptxsw.toolchain.script import write_script
 
 MARKER = ".ptxsw-toolkit"  # in the top directory of every shadow toolkit: the real one's path
-
-_SCRIPT = """\
-#!/bin/sh
-# {name} with ptxsw in front. Written by ptxsw; it may be deleted and made again.
-{real}exec {python} -I -S -c {program} {root} "$@"
-"""
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ptxsw.shim import {0}; {0}()"
 
 
 class ToolkitError(Exception):
@@ -41,33 +34,6 @@ def data_directory(environ: Mapping[str, str]) -> Path:
 def settings_directory(environ: Mapping[str, str]) -> Path:
     """Where files are kept that tell compiler caches of the settings."""
     return data_directory(environ) / "settings"
-
-
-def write_script(path: Path, real: str | None = None, *, gcc: bool = False) -> Path:
-    """Writes the stand-in for ptxas, or GCC's assembler, as a script. `real` is the program to
-    start unless `PTXSW_REAL_PTXAS` (`PTXSW_REAL_NVPTX_AS`) is set.
-
-    The script is complete or not there, also for builds that run meanwhile. Raises OSError.
-    """
-    default = ""
-    name, variable = (NAME, VARIABLE) if gcc else ("ptxas", "PTXSW_REAL_PTXAS")
-    if real is not None:
-        default = f'[ -n "${variable}" ] || export {variable}={shlex.quote(real)}\n'
-    text = _SCRIPT.format(
-        name=name,
-        real=default,
-        python=shlex.quote(sys.executable),
-        program=shlex.quote(_PROGRAM.format("nvptx_as" if gcc else "main")),
-        root=shlex.quote(str(Path(__file__).parents[2])),
-    )
-    if not path.is_symlink() and path.exists() and path.read_text() == text:
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    private = path.with_name(f".{path.name}.{os.getpid()}")
-    private.write_text(text)
-    private.chmod(0o755)
-    private.replace(path)
-    return path
 
 
 def script(environ: Mapping[str, str]) -> Path:
@@ -233,7 +199,7 @@ def _gcc_advice(environ: Mapping[str, str]) -> str:
     path = data_directory(environ) / "gcc" / "as"
     if shlex.quote(str(path)) != str(path):
         raise ToolkitError(f"{path}: GCC takes no such path in -B; set XDG_DATA_HOME to another")
-    write_script(path, os.path.abspath(real.path), gcc=True)
+    write_script(path, os.path.abspath(real.path), for_gcc=True)
     flag = f"-foffload-options=nvptx-none=-B{path.parent}"
     return (
         "# GCC compiles offloaded code when it links, with the `as` of this directory.\n"

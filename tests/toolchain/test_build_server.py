@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ import pytest
 from ptxsw.toolchain import cache, find, server_client
 from ptxsw.toolchain.request import CallRequest, of_fields
 from ptxsw.toolchain.subprocess_guard import Lost, Transcript
-from tests.toolchain.conftest import KERNELS, ROOT, Build
+from tests.toolchain.conftest import KERNELS, ROOT, Build, Front, until
 from tests.toolchain.test_parent import is_running
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux only")
@@ -30,24 +30,17 @@ TEXT = (KERNELS / "jacobi.ptx").read_bytes()
 
 
 class Server:
-    """A server for a build that sleeps."""
+    """A server for a build that sleeps, behind its front."""
 
     def __init__(self, directory: Path, at_once: str = "") -> None:
-        directory.mkdir(mode=0o700)
-        self.path = directory / "server"
-        self.build = subprocess.Popen(["sleep", "600"])
-        handle = os.pidfd_open(self.build.pid)
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(self.path))
-            listener.listen()
-            self.process = subprocess.Popen(
-                [
-                    sys.executable, "-I", "-S", "-c", server_client._PROGRAM, str(ROOT),
-                    str(directory), str(listener.fileno()), str(handle), at_once,
-                ],
-                pass_fds=(listener.fileno(), handle), cwd="/",
-            )  # fmt: skip
-        os.close(handle)
+        self.front = Front(directory, at_once)
+        self.path, self.build = self.front.path, self.front.build
+
+    @property
+    def number(self) -> int:
+        """The number of its process, which the front starts when somebody calls."""
+        [number] = self.front.children()
+        return number
 
     def ask(
         self, text: bytes = TEXT, timeout: float = 60.0, store: str = "", **environ: str
@@ -58,10 +51,7 @@ class Server:
         return server_client.call(request, STATE, timeout, quiet | named)
 
     def end(self) -> None:
-        self.build.kill()
-        self.build.wait()
-        self.process.kill()
-        self.process.wait()
+        self.front.end()
 
 
 @pytest.fixture(autouse=True)
@@ -82,15 +72,6 @@ def answer(reply: Transcript | None) -> cache.Answer:
     decoded = cache.decode(reply.pieces[-1])
     assert decoded is not None
     return decoded
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Waits for it, and fails where it does not come."""
-    for _ in range(400):
-        if holds():
-            return
-        time.sleep(0.05)
-    pytest.fail("it does not come")
 
 
 def script(path: Path, text: str) -> str:
@@ -191,7 +172,7 @@ def test_it_may_import_before_it_is_asked(tmp_path: Path) -> None:
 
 def maps(server: Server) -> str:
     """What a server has loaded."""
-    return Path(f"/proc/{server.process.pid}/maps").read_text()
+    return "".join(Path(f"/proc/{n}/maps").read_text() for n in server.front.children())
 
 
 # ---------------------------------------------------------------- one process, many texts
@@ -310,11 +291,16 @@ def test_a_process_that_dies(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_server_that_dies(server: Server, tmp_path: Path) -> None:
-    """In the middle of a request: its process ends, too."""
+    """In the middle of a request: its process ends, too. The front starts another one, if not for
+    ever."""
     pid = tmp_path / "pid"
-    fake = script(tmp_path / "ptxas", f"echo $PPID > {pid}; kill -9 {server.process.pid}; sleep 9")
-    assert server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake) is None
-    until(lambda: not is_running(int(pid.read_text())))
+    for _ in range(3):
+        assert server.ask() is not None
+        command = f"echo $PPID > {pid}; kill -9 {server.number}; sleep 9"
+        fake = script(tmp_path / "ptxas", command)
+        assert server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake) is None
+        until(lambda: not is_running(int(pid.read_text())))
+    until(lambda: not server.path.parent.exists())
     assert server.ask() is None
 
 
@@ -343,7 +329,7 @@ def test_it_ends_with_its_build(tmp_path: Path) -> None:
         assert first.ask() is not None and second.ask() is not None
         first.build.kill()
         first.build.wait()
-        assert first.process.wait(20) == 0
+        assert first.front.process.wait(20) == 0
         assert not first.path.parent.exists()
         assert first.ask() is None
         assert second.ask() is not None
@@ -357,15 +343,15 @@ def test_what_was_begun_is_finished(server: Server, tmp_path: Path) -> None:
     fake = script(tmp_path / "ptxas", f"kill {server.build.pid}; sleep 1; exit 1")
     assert server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake) is not None
     server.build.wait()
-    assert server.process.wait(20) == 0
+    assert server.front.process.wait(20) == 0
 
 
 def test_what_a_killed_server_left_is_removed(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the stand-in that meets it, or by the next build; that of a living one stays."""
-    server.process.kill()
-    server.process.wait()
+    server.front.process.kill()
+    server.front.process.wait()
     assert server.ask() is None and not server.path.parent.exists()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     left, kept = tmp_path / "ptxsw-build-left", tmp_path / "ptxsw-build-kept"
@@ -398,7 +384,7 @@ def test_the_stand_in_asks_it(build: Build, tmp_path: Path) -> None:
     told = tmp_path / "told"
     fake = script(tmp_path / "fake", f"tr '\\0' ' ' < /proc/$PPID/cmdline >> {told}; exit 1")
     more = {"PTXSW_REAL_PTXAS": fake, "PTXSW_MODE": "auto", "PTXSW_CACHE": "off"}
-    for server, program in (("", "ptxsw.build_server"), ("off", "ptxsw.shim")):
+    for server, program in (("", "ptxsw.build_front"), ("off", "ptxsw.shim")):
         told.write_text("")
         build("-arch=sm_80", "jacobi.ptx", "-o", "out", PTXSW_SERVER=server, **more)
         assert program in told.read_text(), server

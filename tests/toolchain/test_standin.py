@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ptxsw.toolchain import find, standin
-from ptxsw.toolchain.standin import ToolkitError, make_toolkit, write_script
+from ptxsw.toolchain.script import write_script
+from ptxsw.toolchain.standin import ToolkitError, make_toolkit
 from tests.toolchain.conftest import ROOT, StandIn, run
 
 SOURCES = ROOT / "benchmarks" / "kernelgen" / "cuda"
