@@ -82,7 +82,7 @@ class Job:
         name = self._name(text)
         answer = self._store.get(name) if self._store is not None else None
         if answer is None or 0 < answer.limit < self._settings.timeout:
-            cubin = self._cubin_of_original(text)
+            cubin = self._cubin_of_crowded(text)
             if cubin is None:
                 return Answer(None, b"")
             display = "<ptx>" if item.is_text or item.is_stdin else item.value
@@ -91,45 +91,66 @@ class Job:
         return answer
 
     def _compute(self, text: bytes, display: str, cubin: str) -> Answer:
+        """Has a text answered. Meanwhile ptxas assembles a short one as it is, which may be what is
+        wanted, where a process is free for that; kernels of a long one are divided among those."""
+        from ptxsw.toolchain.jobs import LONG, Jobs, processors
+
+        is_long = len(text) > LONG
+        beside = not is_long and self._may_stay()
+        wanted = processors() - 1 if is_long else int(beside)
+        jobs = Jobs(os.environ, self._target.process, wanted)
+        original = self._target.start() if beside and jobs.count > 1 else None
+        try:
+            request = self._request(text, display, jobs.count if is_long else 1, cubin)
+            answer = self._asked(text, request)
+            if original is not None and answer.text is not None:
+                original.stop()
+                original = None
+            return answer
+        finally:
+            if original is not None:
+                self._target.done = original.finish()
+            jobs.end()
+
+    def _asked(self, text: bytes, request: CallRequest) -> Answer:
+        """What the server of the build answers, or a fork of this process. Raises Lost."""
         from ptxsw.toolchain import server_client as server_client
         from ptxsw.toolchain import subprocess_guard as subprocess_guard
-        from ptxsw.toolchain.jobs import Jobs
 
-        jobs = Jobs(os.environ, self._target.process, len(text))
         timeout = self._settings.timeout
-        try:
-            request = self._request(text, display, jobs.count, cubin)
-            reply = server_client.call(request, self._state, timeout, os.environ)
-            if reply is None:
-                reply = subprocess_guard.call(lambda tell: self._perform(request, tell), timeout)
-        finally:
-            jobs.end()
+        reply = server_client.call(request, self._state, timeout, os.environ)
+        if reply is None:
+            reply = subprocess_guard.call(lambda tell: self._perform(request, tell), timeout)
         if not reply.in_time:
             from ptxsw.toolchain.partial import compose
 
-            return compose(text, reply.pieces, self._settings.timeout)
+            return compose(text, reply.pieces, timeout)
         answer = cache.decode(reply.pieces[-1])
         if answer is None:
             raise subprocess_guard.Lost("the answer was damaged")
         return answer
 
-    def _cubin_of_original(self, text: bytes) -> str | None:
-        """The path of what ptxas makes of a text as it is, where that is asked first: mode auto
-        will leave a text alone most of whose kernels take all registers, and then this is what is
-        wanted. Nothing otherwise; None where ptxas refuses the text, and has said so."""
+    def _may_stay(self) -> bool:
+        """May the output be what ptxas makes of the only input as it is, even if our work fails?"""
+        settings, target = self._settings, self._target
+        auto = settings.mode == "auto" and target.called == "ptxas" and not settings.strict
+        return auto and len(self._line.inputs) == 1
+
+    def _cubin_of_crowded(self, text: bytes) -> str | None:
+        """The path of what ptxas makes of a long text as it is, where that is asked first: mode
+        auto will leave a text alone most of whose kernels take all registers, and then this is what
+        is wanted. Nothing otherwise; None where ptxas refuses the text, and has said so."""
         from ptxsw.toolchain.jobs import LONG
 
-        settings, line, target = self._settings, self._line, self._target
-        asked = settings.mode == "auto" and target.called == "ptxas" and not settings.strict
-        if not asked or len(text) <= LONG or len(line.inputs) != 1 or line.steers_code:
+        if len(text) <= LONG or not self._may_stay() or self._line.steers_code:
             return ""
         from ptxsw.toolchain.held_registers import mostly_crowded
 
-        path = line.output or line.default_output
+        path = self._line.output or self._line.default_output
         if path is None or not mostly_crowded(text):
             return ""
-        target.done = target.run()
-        return os.path.abspath(path) if target.done.status == 0 else None
+        self._target.done = self._target.run()
+        return os.path.abspath(path) if self._target.done.status == 0 else None
 
     def _request(self, text: bytes, display: str, jobs: int, cubin: str) -> CallRequest:
         circumstances, store = "", ""

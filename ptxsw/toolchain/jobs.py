@@ -23,21 +23,21 @@ _MAKES = frozenset({"make", "gmake"})
 class Jobs:
     """Processes that may run, this one among them: `count`, until `end`."""
 
-    def __init__(self, environ: Mapping[str, str], process: int, size: int) -> None:
-        """Takes what is free for a process of the build, but for a text of `size` characters that
-        is not long nothing."""
+    def __init__(self, environ: Mapping[str, str], process: int, wanted: int) -> None:
+        """Takes up to so many besides the one that there is, of those that are free for a process
+        of the build."""
         self._tokens = b""
         self._pipe = -1
         self.count = 1
-        if size <= LONG:
+        if not wanted:
             return
-        wanted = len(os.sched_getaffinity(0))
         if not _in_make(environ):
-            self.count = max(1, wanted - int(os.getloadavg()[0]))
+            idle = processors() - 1 - int(os.getloadavg()[0])
+            self.count += min(wanted, max(0, idle))
             return
         self._pipe = _jobserver(environ, process)
         if self._pipe >= 0:
-            self._take(wanted - 1)
+            self._take(wanted)
         self.count += len(self._tokens)
 
     def _take(self, wanted: int) -> None:
@@ -57,6 +57,11 @@ class Jobs:
                 os.write(self._pipe, self._tokens)
             os.close(self._pipe)
         self._pipe, self._tokens, self.count = -1, b"", 1
+
+
+def processors() -> int:
+    """How many there are for this process."""
+    return len(os.sched_getaffinity(0))
 
 
 def _in_make(environ: Mapping[str, str]) -> bool:

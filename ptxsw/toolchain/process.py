@@ -48,37 +48,70 @@ class Finished:
         self.stderr: Final = stderr
 
 
+class Running:
+    """A program that runs beside us, its output held back. It does not outlive us, and signals that
+    end us reach it first."""
+
+    def __init__(
+        self, path: str, arguments: Sequence[str], environ: Mapping[str, str], stdin: int = 0
+    ) -> None:
+        """Starts it. Raises OSError where there can be no further process."""
+        self._stdout, self._stderr = PrivateFile(b""), PrivateFile(b"")
+        streams = (stdin, self._stdout.descriptor, self._stderr.descriptor)
+        end_with_parent(0)  # imports what the child will need
+        wanted = [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
+        signal.pthread_sigmask(signal.SIG_BLOCK, wanted)  # until it is known whom to pass them to
+        self._caught = 0
+        self._before: Final = {number: signal.signal(number, self._pass_on) for number in wanted}
+        self._failure, told = os.pipe()  # closed when the program has begun
+        parent = os.getpid()
+        try:
+            self._child = os.fork()
+            if self._child == 0:
+                _become(path, arguments, environ, streams, told, parent)
+        except OSError:
+            os.close(self._failure)
+            self._end_passing_on()
+            raise
+        finally:
+            os.close(told)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, wanted)
+
+    def finish(self) -> Finished:
+        """Waits for its end. Raises OSError where it is no program that can be started."""
+        _, status = os.waitpid(self._child, 0)
+        self._child = 0
+        self._end_passing_on()
+        if self._caught:
+            end_by(self._caught)
+        with open(self._failure, "rb") as told:
+            failure = told.read()
+        if failure:
+            raise OSError(int(failure), os.strerror(int(failure)))
+        return Finished(os.waitstatus_to_exitcode(status), self._stdout.read(), self._stderr.read())
+
+    def stop(self) -> None:
+        """Ends it, whatever it is doing."""
+        os.kill(self._child, signal.SIGKILL)
+        self.finish()
+
+    def _pass_on(self, number: int, _frame: object) -> None:
+        self._caught = number
+        if self._child:
+            os.kill(self._child, number)
+            os.waitpid(self._child, 0)
+            end_by(number)
+
+    def _end_passing_on(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
 def run_captured(
     path: str, arguments: Sequence[str], environ: Mapping[str, str], stdin: int = 0
 ) -> Finished:
-    """Runs a program to its end. Signals that end us reach it first; then we end by them."""
-    stdout, stderr = PrivateFile(b""), PrivateFile(b"")
-    streams = (stdin, stdout.descriptor, stderr.descriptor)
-    end_with_parent(0)  # imports what the child will need
-    caught: list[int] = []
-    child = 0
-
-    def pass_on(number: int, _frame: object) -> None:
-        caught.append(number)
-        if child:
-            os.kill(child, number)
-
-    wanted = [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, pass_on) for number in wanted}
-    try:
-        parent = os.getpid()
-        child = os.fork()
-        if child == 0:
-            _become(path, arguments, environ, streams, parent)
-        if caught:
-            os.kill(child, caught[0])
-        _, status = os.waitpid(child, 0)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if caught:
-        end_by(caught[0])
-    return Finished(os.waitstatus_to_exitcode(status), stdout.read(), stderr.read())
+    """Runs a program to its end; see `Running`. Raises OSError."""
+    return Running(path, arguments, environ, stdin).finish()
 
 
 def _become(
@@ -86,19 +119,24 @@ def _become(
     arguments: Sequence[str],
     environ: Mapping[str, str],
     streams: tuple[int, int, int],
+    told: int,
     parent: int,
 ) -> NoReturn:
-    """Turns this fork into a program that does not outlive `parent`."""
+    """Turns this fork into a program that does not outlive `parent`; tells the number of the error
+    where that fails."""
     try:
         for number in _PASSED_ON:
             if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
                 signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
         end_with_parent(parent)
         for descriptor, wanted in zip(streams, (0, 1, 2), strict=True):
             os.dup2(descriptor, wanted)
         os.execve(path, list(arguments), environ)
+    except OSError as error:
+        os.write(told, b"%d" % (error.errno or 0))
     finally:  # never back into the caller's code, whatever was raised
         os._exit(NOT_RUN)
 

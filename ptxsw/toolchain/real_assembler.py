@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Final, NoReturn
 
-    from ptxsw.toolchain.process import Finished
+    from ptxsw.toolchain.process import Finished, Running
 
 FAILED = 255  # what ptxas says of any error
 NOT_RUN = 126  # what a shell says of a command that it can't run
@@ -68,13 +68,17 @@ class Target:
             os.dup2(self.stdin, 0)
         os.execve(self.path, [self.called, *self.arguments], self.environ)
 
-    def run(self) -> Finished:
-        """Runs the real ptxas with the arguments it was given; its words are held back."""
-        from ptxsw.toolchain.process import run_captured
+    def start(self) -> Running:
+        """Starts the real ptxas with the arguments it was given; its words are held back."""
+        from ptxsw.toolchain.process import Running
 
         if self.stdin != 0:
             os.lseek(self.stdin, 0, os.SEEK_SET)
-        return run_captured(self.path, [self.called, *self.arguments], self.environ, self.stdin)
+        return Running(self.path, [self.called, *self.arguments], self.environ, self.stdin)
+
+    def run(self) -> Finished:
+        """The same, to its end."""
+        return self.start().finish()
 
     def identity(self) -> str:
         """Changes with the real ptxas itself."""
