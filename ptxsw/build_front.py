@@ -53,16 +53,15 @@ def main() -> NoReturn:
         os._exit(0)
 
 
-class _Call:
-    """A call of the script in process `caller`, for which process `number` acts until it is done;
-    both with their handles. `answers` is the pipe on which the script waits."""
+class _Acting:
+    """A call of the script behind the handle `caller`, which waits at the pipe `answers`."""
 
-    def __init__(self, pipe: int, answers: int, caller: int, number: int, handle: int) -> None:
+    def __init__(self, pipe: int, answers: int, caller: int) -> None:
         self.pipe: Final = pipe
         self.answers: Final = answers
         self.caller: Final = caller
-        self.number: Final = number
-        self.handle = handle  # -1 when it is done
+        self.number = 0  # of the process that acts for it
+        self.handle = -1  # of the same, as long as it runs
 
 
 class Front:
@@ -75,9 +74,9 @@ class Front:
         self._build: Final = build
         self._held: Final = held
         self._servers = 0
-        self._questions = -1
+        self._incoming = -1
         self._line = b""  # as far as it has come
-        self._calls: Final[dict[int, _Call]] = {}  # by pipe
+        self._calls: Final[dict[int, _Acting]] = {}  # by pipe
         self._ready: Final[dict[int, Callable[[], None]]] = {}  # what to do, by descriptor
         self._poll: Final = select.poll()
 
@@ -92,13 +91,13 @@ class Front:
         while self._ready:
             ready = [descriptor for descriptor, _ in self._poll.poll()]
             # New calls come last: their descriptors may be numbers that were others' before.
-            for descriptor in sorted(ready, key=lambda d: d == self._questions):
+            for descriptor in sorted(ready, key=lambda d: d == self._incoming):
                 if descriptor in self._ready:
                     self._ready[descriptor]()
 
     def close(self) -> None:
         """Has nobody come any more."""
-        for descriptor in (self._build, self._listener, self._questions):
+        for descriptor in (self._build, self._listener, self._incoming):
             self._ignore(descriptor)
         server_client.remove(self._directory)
 
@@ -106,10 +105,10 @@ class Front:
         """Makes the pipes, and says that they are there."""
         for number in range(front.PIPES):
             os.mkfifo(self._path(f"{front.ANSWERS}{number}"), 0o600)
-        os.mkfifo(self._path(front.QUESTIONS), 0o600)
+        os.mkfifo(self._path(front.CALLS), 0o600)
         # open for writing as well, so that it does not end between two scripts
-        self._questions = os.open(self._path(front.QUESTIONS), os.O_RDWR | os.O_NONBLOCK)
-        self._watch(self._questions, self._listen)
+        self._incoming = os.open(self._path(front.CALLS), os.O_RDWR | os.O_NONBLOCK)
+        self._watch(self._incoming, self._listen)
         cache.keep_fingerprint(assembler_job.PACKAGE)
         end_with_parent(0)  # imports what forks will need
         gc.freeze()  # what is here stays, in each of them
@@ -166,56 +165,61 @@ class Front:
     # ------------------------------------------------------------ calls
 
     def _listen(self) -> None:
-        *lines, self._line = (self._line + os.read(self._questions, 1 << 16)).split(b"\n")
+        *lines, self._line = (self._line + os.read(self._incoming, 1 << 16)).split(b"\n")
         for line in lines:
             with contextlib.suppress(ValueError, OSError):  # nonsense; or the script has ended
-                self._begin(front.Question(line))
+                self._begin(front.ScriptCall(line))
 
-    def _begin(self, question: front.Question) -> None:
-        """Forks a process for a call. Raises OSError."""
-        if question.pipe in self._calls:
+    def _begin(self, call: front.ScriptCall) -> None:
+        """Forks a process for a call. Raises OSError where the script does not wait for it."""
+        if call.pipe in self._calls:
             return
-        path = self._path(f"{front.ANSWERS}{question.pipe}")
+        path = self._path(f"{front.ANSWERS}{call.pipe}")
         answers = os.open(path, os.O_RDWR | os.O_NONBLOCK)
         try:
-            caller = os.pidfd_open(question.process)
+            caller = os.pidfd_open(call.process)
         except OSError:
-            self._release(question.pipe, answers)
+            self._release(call.pipe, answers)
             raise
-        os.write(answers, front.ACCEPTED)
+        acting = self._calls[call.pipe] = _Acting(call.pipe, answers, caller)
+        self._watch(caller, lambda: self._caller_ended(acting))
+        begun = os.open(self._path(f"{front.BEGUN}{call.pipe}"), os.O_CREAT | os.O_EXCL)
+        os.close(begun)
         parent = os.getpid()
-        number = os.fork()
-        if number == 0:
-            _act(question, path, parent)
-        call = _Call(question.pipe, answers, caller, number, os.pidfd_open(number))
-        self._calls[question.pipe] = call
-        self._watch(caller, lambda: self._caller_ended(call))
-        self._watch(call.handle, lambda: self._answered(call))
+        try:
+            acting.number = os.fork()
+        except OSError:
+            os.write(answers, front.SELF)
+            raise
+        if acting.number == 0:
+            _act(call, path, parent)
+        acting.handle = os.pidfd_open(acting.number)
+        self._watch(acting.handle, lambda: self._answered(acting))
 
-    def _answered(self, call: _Call) -> None:
+    def _answered(self, acting: _Acting) -> None:
         """The process that acts has ended."""
-        self._ignore(call.handle)
-        os.close(call.handle)
-        call.handle = -1
-        _, status = os.waitpid(call.number, 0)
+        self._ignore(acting.handle)
+        os.close(acting.handle)
+        acting.handle = -1
+        _, status = os.waitpid(acting.number, 0)
         if status != _ANSWERED:
             with contextlib.suppress(OSError):  # nobody reads, and it is full
-                os.write(call.answers, front.SELF)
-        if call.caller not in self._ready:
-            self._forget(call)
+                os.write(acting.answers, front.SELF)
+        if acting.caller not in self._ready:
+            self._forget(acting)
 
-    def _caller_ended(self, call: _Call) -> None:
+    def _caller_ended(self, acting: _Acting) -> None:
         """The process of the script has ended, as itself or as the real ptxas."""
-        self._ignore(call.caller)
-        if call.handle < 0:
-            self._forget(call)
+        self._ignore(acting.caller)
+        if acting.handle < 0:
+            self._forget(acting)
         else:
-            os.kill(call.number, signal.SIGKILL)
+            os.kill(acting.number, signal.SIGKILL)
 
-    def _forget(self, call: _Call) -> None:
-        os.close(call.caller)
-        del self._calls[call.pipe]
-        self._release(call.pipe, call.answers)
+    def _forget(self, acting: _Acting) -> None:
+        os.close(acting.caller)
+        del self._calls[acting.pipe]
+        self._release(acting.pipe, acting.answers)
 
     def _release(self, pipe: int, answers: int) -> None:
         """Lets others take a pipe, without what was not read."""
@@ -223,35 +227,36 @@ class Front:
             while os.read(answers, 1 << 16):
                 pass
         os.close(answers)
-        with contextlib.suppress(OSError):  # the build has ended, and the directory is gone
-            os.unlink(self._path(f"{front.CLAIM}{pipe}"))
+        for name in (front.BEGUN, front.CLAIM):
+            with contextlib.suppress(OSError):  # it was not made; or the build has ended
+                os.unlink(self._path(f"{name}{pipe}"))
 
 
-def _act(question: front.Question, path: str, parent: int) -> NoReturn:
+def _act(call: front.ScriptCall, path: str, parent: int) -> NoReturn:
     """The part of a process that acts for a script."""
     try:
         end_with_parent(parent)
         close_all_but()
         answers = os.open(path, os.O_RDWR)
-        if other_process.has_open(question.process, question.descriptor, answers):
-            write_all(answers, _answer(question))
+        if other_process.has_open(call.process, call.descriptor, answers):
+            write_all(answers, _answer(call))
             os._exit(_ANSWERED)
     finally:  # never back into the front's code, whatever was raised
         os._exit(1)
 
 
-def _answer(question: front.Question) -> bytes:
+def _answer(call: front.ScriptCall) -> bytes:
     """How a call ends. Raises OSError, ValueError where the script has to find that out."""
-    process = question.process
+    process = call.process
     if not other_process.sees_the_same(process):
         return front.SELF
-    arguments = other_process.arguments(process, question.count)
+    arguments = other_process.arguments(process, call.count)
     environ = other_process.environment(process)
-    if question.real:
-        environ.setdefault(_VARIABLES[question.entry], question.real)
+    if call.real and not environ.get(_VARIABLES[call.entry]):
+        environ[_VARIABLES[call.entry]] = call.real
     other_process.take_over(process, other_process.umask(process), environ)
     try:
-        ending = _ENTRIES[question.entry](arguments, process)
+        ending = _ENTRIES[call.entry](arguments, process)
     except NoInput:
         return front.SELF
     return front.answer(ending, len(arguments))

@@ -2,14 +2,15 @@
 
 They share a directory of named pipes, in which the front has written its own number. A script
 claims one of the pipes for answers by making a file beside it, opens it, and writes a line into the
-pipe for questions. A shell can do all of that by itself.
+pipe for calls. A shell can do all of that by itself.
 
     4711 0 10 5 main /usr/local/cuda/bin/ptxas      process, pipe, its descriptor there, how many
                                                     arguments, the function of `ptxsw.shim`, the
                                                     assembler to start where no variable names one
 
-The front answers with a line at once, to say that it is there, and with another one when it knows
-how the call ends, behind which stands what ptxas said:
+Who begins makes a second file: the front, or the script itself where the front does not come. So
+they never both begin. When the front knows how the call ends, it answers with a line, behind which
+stands what ptxas said:
 
     real 1                                          become the program of the next line, without
     /usr/local/cuda/bin/ptxas                       the first argument
@@ -29,17 +30,18 @@ if TYPE_CHECKING:
     from ptxsw.toolchain.real_assembler import Ending
 
 NUMBER: Final = "process"
-QUESTIONS: Final = "questions"
+CALLS: Final = "calls"
 ANSWERS: Final = "answers"  # with a number behind it
 CLAIM: Final = "taken"  # the same
+BEGUN: Final = "begun"
 PIPES: Final = 32
 """Calls that are served at once; who comes then starts Python."""
 
-ACCEPTED: Final = b"+\n"
+PATIENCE: Final = 5  # seconds in which the front begins; else it is quicker without
 SELF: Final = b"self\n"
 
 
-class Question:
+class ScriptCall:
     """A line of a script."""
 
     def __init__(self, line: bytes) -> None:

@@ -27,22 +27,22 @@ _ASK = """\
 # `ptxsw exec` has started a process that acts for this one. Where it is not there, is silent, or
 # says so, Python does the work here, which takes ten times as long to start as this shell.
 ptxsw_ask() {{
-    local ptxsw_directory=${{{server}%/*}} ptxsw_front ptxsw_pipe=0
+    local ptxsw_directory=${{{server}%/*}} ptxsw_front ptxsw_pipe=0 ptxsw_seconds=0
     local ptxsw_said ptxsw_status ptxsw_out ptxsw_err ptxsw_words
     [[ ${server} == /* && -O $ptxsw_directory ]] || return
     {{ read -r ptxsw_front <"$ptxsw_directory/{number}"; }} 2>/dev/null || return
     set -C
     until {{ true >"$ptxsw_directory/{claim}$ptxsw_pipe"; }} 2>/dev/null; do
-        ((++ptxsw_pipe < {pipes})) || break
+        ((++ptxsw_pipe < {pipes})) || return
     done
-    set +C
-    ((ptxsw_pipe < {pipes})) || return
     {{ exec {{ptxsw_answer}}<>"$ptxsw_directory/{answers}$ptxsw_pipe"; }} 2>/dev/null || return
     printf '%s\\n' "$$ $ptxsw_pipe $ptxsw_answer $# {entry} ${variable}" \\
-        1<>"$ptxsw_directory/{questions}"
-    read -r -t {patience:g} -u "$ptxsw_answer" ptxsw_said || return
+        1<>"$ptxsw_directory/{calls}"
     until read -r -t 1 -u "$ptxsw_answer" ptxsw_said ptxsw_status ptxsw_out ptxsw_err; do
         [[ -e /proc/$ptxsw_front/exe ]] || return  # a zombie has none
+        if ((++ptxsw_seconds == {patience})); then
+            {{ true >"$ptxsw_directory/{begun}$ptxsw_pipe"; }} 2>/dev/null && return
+        fi
     done
     case $ptxsw_said in
     real)
@@ -96,8 +96,8 @@ def _text(real: str | None, for_gcc: bool, *, asks: bool) -> str:
     if asks:
         text += _ASK.format(
             server=server_client.VARIABLE, number=front.NUMBER, claim=front.CLAIM,
-            pipes=front.PIPES, answers=front.ANSWERS, questions=front.QUESTIONS, entry=entry,
-            variable=variable, patience=server_client.PATIENCE, tried=find.TRIED,
+            pipes=front.PIPES, answers=front.ANSWERS, calls=front.CALLS, entry=entry,
+            variable=variable, patience=front.PATIENCE, begun=front.BEGUN, tried=find.TRIED,
             called='"$ptxsw_words"' if for_gcc else name,
         )  # fmt: skip
     return text + _START.format(

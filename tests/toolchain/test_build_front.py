@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.toolchain import front, server_client
-from ptxsw.toolchain.front import Question
+from ptxsw.toolchain.front import ScriptCall
 from ptxsw.toolchain.process import Finished
 from ptxsw.toolchain.real_assembler import Ending, Target
 from ptxsw.toolchain.script import write_script
@@ -68,14 +68,14 @@ def settings(build: Build, one: Front, **more: str) -> dict[str, str]:
 # ---------------------------------------------------------------- what is said
 
 
-def test_questions() -> None:
-    one = Question(b"4711 3 10 2 main /a b/ptxas")
+def test_calls() -> None:
+    one = ScriptCall(b"4711 3 10 2 main /a b/ptxas")
     asked = (one.process, one.pipe, one.descriptor, one.count, one.entry, one.real)
     assert asked == (4711, 3, 10, 2, "main", b"/a b/ptxas")
-    assert Question(b"1 0 10 0 main ").real == b""
+    assert ScriptCall(b"1 0 10 0 main ").real == b""
     for wrong in (b"", b"1 2", b"x 0 10 0 main ", b"1 99 10 0 main ", b"1 -1 10 0 main "):
         with pytest.raises(ValueError):
-            Question(wrong)
+            ScriptCall(wrong)
 
 
 def test_answers() -> None:
@@ -225,7 +225,7 @@ def test_no_front(build: Build, tmp_path: Path, desk: Front, script: Path) -> No
 def test_a_front_that_is_silent(
     build: Build, own: Front, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_client, "PATIENCE", 0.2)
+    monkeypatch.setattr(front, "PATIENCE", 1)
     script = write_script(tmp_path / "scripts" / "hasty")
     own.process.send_signal(signal.SIGSTOP)
     assert run([str(script), *CALL], build.work, settings(build, own)).status == 0
@@ -298,7 +298,7 @@ def test_nothing_unread_is_left_in_a_pipe(build: Build, own: Front, no_python: P
 
 
 def ask(one: Front, line: str) -> None:
-    with (one.path.parent / front.QUESTIONS).open("w") as file:
+    with (one.path.parent / front.CALLS).open("w") as file:
         file.write(f"{line}\n")
 
 
