@@ -195,12 +195,12 @@ class _Teller:
 def optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
     """What ptxsw makes of a text under these settings; `tell` is told of it on the way. To be
     called in a process of its own, in which garbage is seldom collected from now on."""
-    import json
-
     from ptxsw import lean_start
 
     lean_start.collect_seldom()
     lean_start.import_msgspec()
+    import msgspec
+
     from ptxsw.report import Report, to_json
     from ptxsw.toolchain.cache import Answer
 
@@ -223,7 +223,7 @@ def optimize(settings: Settings, call: Call, tell: Tell) -> Answer:
         registers=_registers(call.cubin),
     )  # fmt: skip
     changed = None if result.text == call.text else result.text.encode("ascii")
-    return Answer(changed, json.dumps(to_json(result.report)).encode())
+    return Answer(changed, msgspec.json.encode(to_json(result.report)))
 
 
 def _registers(path: str) -> dict[str, int]:

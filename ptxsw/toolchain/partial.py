@@ -2,12 +2,11 @@
 
 Kernels do not depend on each other: the text with the edits of some of them is as good as that
 with the edits of all. The child process tells a report in which no kernel is finished, then each
-kernel when it is, with its edits. This is JSON, since it crosses a pipe.
+kernel when it is, with its edits. This is JSON, since it crosses a pipe: written by a process that
+has msgspec, and read by one that may not find installed packages.
 """
 
 from __future__ import annotations
-
-import json
 
 from ptxsw.toolchain.cache import Answer
 
@@ -21,16 +20,22 @@ if TYPE_CHECKING:
 
 def beginning(report: dict[str, Any]) -> bytes:
     """The piece that comes first: the report were nothing finished."""
-    return json.dumps({"report": report}).encode()
+    import msgspec
+
+    return msgspec.json.encode({"report": report})
 
 
 def finished(number: int, kernel: dict[str, Any], edits: Iterable[Replaced]) -> bytes:
     """The piece that tells kernel `number` of the report, and the edits inside it."""
-    return json.dumps({"number": number, "kernel": kernel, "edits": list(edits)}).encode()
+    import msgspec
+
+    return msgspec.json.encode({"number": number, "kernel": kernel, "edits": list(edits)})
 
 
 def compose(text: bytes, pieces: Sequence[bytes], limit: float) -> Answer:
     """The answer that these pieces make of an ASCII text, when `limit` seconds were over."""
+    import json
+
     report: dict[str, Any] = {}
     done: set[int] = set()
     edits: list[Replaced] = []
