@@ -31,7 +31,7 @@ def toolkit(
       ptxsw toolkit /usr/local/cuda ~/cuda-ptxsw
       ~/cuda-ptxsw/bin/nvcc -arch=sm_80 -c kernel.cu
     """
-    from ptxsw.toolchain.standin import ToolkitError, make_toolkit
+    from ptxsw.toolchain.toolkit import ToolkitError, make_toolkit
 
     try:
         tree = make_toolkit(cuda, destination)
@@ -68,7 +68,8 @@ def env(
     \b
       eval "$(ptxsw env nvcc)"
     """
-    from ptxsw.toolchain.standin import ToolkitError, advice
+    from ptxsw.toolchain.standin import advice
+    from ptxsw.toolchain.toolkit import ToolkitError
 
     try:
         typer.echo(advice(tool.value, os.environ), nl=False)

@@ -13,13 +13,12 @@ can be shared.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from ptxsw import __version__
+from ptxsw.toolchain import find
 from ptxsw.toolchain.cache import blake2b, fingerprint, key
 from ptxsw.toolchain.settings import Settings, tuned_file
 
@@ -121,9 +120,11 @@ def _is_ours(path: str, directory: Path) -> bool:
 def _extra_files(environ: Mapping[str, str]) -> list[str]:
     """What ccache hashes already: the variable goes before its configuration, so whoever sets
     it has to take over what is there."""
-    ccache = shutil.which("ccache", path=environ.get("PATH"))
+    ccache = find.on_path("ccache", environ)
     if EXTRA_FILES in environ or ccache is None:
         return _split(environ.get(EXTRA_FILES, ""))
+    import subprocess
+
     command = [ccache, "--get-config", "extra_files_to_hash"]
     try:
         done = subprocess.run(

@@ -87,6 +87,15 @@ def real_ptxas(environ: Mapping[str, str], prefix: str | None = None) -> Possibl
     return None
 
 
+def on_path(name: str, environ: Mapping[str, str]) -> str | None:
+    """The first program of a name on `PATH`. (`shutil.which`, without what `shutil` imports.)"""
+    for directory in environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(directory or os.curdir, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
 def remember(environ: Mapping[str, str], path: str) -> dict[str, str]:
     """The environment in which to start `path` as the real ptxas."""
     tried = environ.get(TRIED, "")

@@ -90,6 +90,22 @@ class Running:
             raise OSError(int(failure), os.strerror(int(failure)))
         return Finished(os.waitstatus_to_exitcode(status), self._stdout.read(), self._stderr.read())
 
+    def finish_within(self, seconds: float) -> Finished | None:
+        """The same; None where it was ended because it took longer."""
+        import select
+
+        handle = os.pidfd_open(self._child)
+        try:
+            end = select.poll()
+            end.register(handle, select.POLLIN)
+            in_time = end.poll(seconds * 1000)
+        finally:
+            os.close(handle)
+        if in_time:
+            return self.finish()
+        self.stop()
+        return None
+
     def stop(self) -> None:
         """Ends it, whatever it is doing."""
         os.kill(self._child, signal.SIGKILL)

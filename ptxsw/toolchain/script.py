@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from ptxsw.toolchain import find, front, gcc, server_client
@@ -67,6 +68,20 @@ ptxsw_ask "$@"
 [[ -n $ptxsw_answer ]] && exec {{ptxsw_answer}}<&-
 """
 _START = 'exec {python} -I -S -c {program} {root} "$@"\n'
+
+
+def data_directory(environ: Mapping[str, str]) -> Path:
+    """Where the script and shadow toolkits are kept."""
+    base = environ.get("XDG_DATA_HOME", "")
+    if not base.startswith("/"):
+        base = os.path.join(environ.get("HOME") or _temporary(), ".local", "share")
+    return Path(base) / "ptxsw"
+
+
+def _temporary() -> str:
+    import tempfile  # imports more than all else here, and is seldom needed
+
+    return tempfile.gettempdir()
 
 
 def write_script(path: Path, real: str | None = None, *, for_gcc: bool = False) -> Path:

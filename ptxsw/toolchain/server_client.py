@@ -1,4 +1,4 @@
-"""Asking the server of a build (`ptxsw.build_server`), and starting it beside the build.
+"""Asking the server of a build (`ptxsw.build_server`), and starting its front beside the build.
 
 A process that rewrites a text spends most of its time on imports. `ptxsw exec` starts a process
 that imports once for the whole build, and forks one for each text. Nothing depends on it: where it
@@ -16,6 +16,7 @@ import os
 import sys
 
 from ptxsw import __version__
+from ptxsw.toolchain.process import close_all_but
 from ptxsw.toolchain.request import CallRequest
 from ptxsw.toolchain.settings import cache_directory
 from ptxsw.toolchain.subprocess_guard import (
@@ -23,6 +24,7 @@ from ptxsw.toolchain.subprocess_guard import (
     Died,
     Transcript,
     is_complete,
+    lead_nowhere,
     read_pieces,
     transcript,
 )
@@ -153,21 +155,22 @@ def _asked(connection: socket.socket, path: str, parts: Iterable[bytes]) -> Tran
 
 
 def begin(environ: Mapping[str, str]) -> dict[str, str]:
-    """Starts a server for the build that this process is about to become: it ends with the build.
-    The variable that leads to it; nothing where there is none."""
+    """Starts the front of a server for the build that this process is about to become: it ends with
+    the build. The variable that leads to it; nothing where there is none."""
     if environ.get(VARIABLE, "").lower() in ("0", "no", "off", "false"):
         return {}
-    import fcntl
-    import tempfile
-
     if not hasattr(os, "pidfd_open"):  # Linux only
         return {}
+    import fcntl
+
     directory = None
     try:
-        _remove_left(tempfile.gettempdir())
-        directory = tempfile.mkdtemp(prefix=_PREFIX)
+        parent = _temporary(environ)
+        _remove_left(parent)
+        directory = os.path.join(parent, f"{_PREFIX}{os.urandom(6).hex()}")
+        os.mkdir(directory, 0o700)
         path = os.path.join(directory, _SOCKET)
-        held = os.open(directory, os.O_RDONLY)  # by the server, as long as it lives
+        held = os.open(directory, os.O_RDONLY)  # by the front, as long as it lives
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
@@ -175,7 +178,8 @@ def begin(environ: Mapping[str, str]) -> dict[str, str]:
             listener.listen(socket.SOMAXCONN)
             build = os.pidfd_open(os.getpid())
             try:
-                _start(directory, listener.fileno(), build, held, at_once=_is_first(environ))
+                given = (listener.fileno(), build, held)
+                _start(directory, given, at_once=_is_first(environ))
             finally:
                 os.close(build)
         finally:
@@ -186,6 +190,15 @@ def begin(environ: Mapping[str, str]) -> dict[str, str]:
             remove(directory)
         return {VARIABLE: ""} if environ.get(VARIABLE) else {}
     return {VARIABLE: path}
+
+
+def _temporary(environ: Mapping[str, str]) -> str:
+    """Where temporary files are put. (`tempfile` imports more than all else here.)"""
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        path = environ.get(name, "")
+        if path.startswith("/") and os.access(path, os.W_OK):
+            return path
+    return "/tmp"
 
 
 def remove(directory: str) -> None:
@@ -226,24 +239,32 @@ def _is_first(environ: Mapping[str, str]) -> bool:
         return True
 
 
-def _start(directory: str, listener: int, build: int, held: int, *, at_once: bool) -> None:
-    """As a process that is nobody's child: the build waits for its own alone."""
-    import subprocess
-
+def _start(directory: str, given: tuple[int, ...], *, at_once: bool) -> None:
+    """As a process that is nobody's child: the build waits for its own alone. Raises OSError."""
     between = os.fork()
     if between == 0:
-        status = 1
         try:
-            subprocess.Popen(
-                [
-                    sys.executable, "-I", "-S", "-c", _PROGRAM, _ROOT,
-                    directory, str(listener), str(build), str(held), "1" if at_once else "",
-                ],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                cwd="/", pass_fds=(listener, build, held), start_new_session=True,
-            )  # fmt: skip
-            status = 0
+            if os.fork() == 0:
+                _become_front(directory, given, at_once)
+            os._exit(0)
         finally:  # never back into the caller's code, whatever was raised
-            os._exit(status)
+            os._exit(1)
     if os.waitpid(between, 0)[1] != 0:
-        raise OSError("the server did not start")
+        raise OSError("the front did not start")
+
+
+def _become_front(directory: str, given: tuple[int, ...], at_once: bool) -> None:
+    os.setsid()
+    os.chdir("/")
+    lead_nowhere()
+    close_all_but(*given)
+    for descriptor in given:
+        os.set_inheritable(descriptor, True)
+    numbers = map(str, given)
+    os.execv(
+        sys.executable,
+        [
+            sys.executable, "-I", "-S", "-c", _PROGRAM, _ROOT, directory, *numbers,
+            "1" if at_once else "",
+        ],
+    )  # fmt: skip

@@ -18,6 +18,7 @@ from ptxsw.cli.options import Form, Mode, Scheme
 from ptxsw.cli.standin import Tool
 from ptxsw.gpu.upper_bound import BOUNDS
 from ptxsw.toolchain import standin
+from ptxsw.toolchain.toolkit import ToolkitError
 from tests.cli.test_cli import JACOBI, KERNELS, ROOT, needs_ptxas, ptxsw
 
 __all__ = ["needs_ptxas"]
@@ -48,7 +49,7 @@ def test_there_is_advice_for_every_tool(tmp_path: Path) -> None:
     for tool in Tool:
         try:
             assert standin.advice(tool, {"HOME": str(tmp_path), "PATH": ""})
-        except standin.ToolkitError as error:  # known, but not on this machine
+        except ToolkitError as error:  # known, but not on this machine
             assert "found" in str(error)
 
 

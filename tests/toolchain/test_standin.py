@@ -12,7 +12,7 @@ import pytest
 
 from ptxsw.toolchain import find, standin
 from ptxsw.toolchain.script import write_script
-from ptxsw.toolchain.standin import ToolkitError, make_toolkit
+from ptxsw.toolchain.toolkit import MARKER, ToolkitError, ToolkitSearch, make_toolkit
 from tests.toolchain.conftest import ROOT, StandIn, run
 
 SOURCES = ROOT / "benchmarks" / "kernelgen" / "cuda"
@@ -61,7 +61,7 @@ def test_making_it_again_follows_the_toolkit(cuda: Path, tmp_path: Path) -> None
     (cuda / "bin" / "nvlink").write_text("")
     make_toolkit(cuda, shadow)
     names = {path.name for path in shadow.iterdir()}
-    assert names == {"bin", "include", standin.MARKER}
+    assert names == {"bin", "include", MARKER}
     assert {path.name for path in (shadow / "bin").iterdir()} == {"ptxas", "nvcc", "nvlink"}
 
 
@@ -83,8 +83,8 @@ def test_refusals(cuda: Path, tmp_path: Path) -> None:
 
 def test_finding_the_toolkit(cuda: Path, tmp_path: Path) -> None:
     shadow = make_toolkit(cuda, tmp_path / "shadow")
-    assert standin.find_toolkit({"CUDA_HOME": str(cuda)}) == cuda
-    assert standin.find_toolkit({"CUDA_PATH": str(shadow)}) == cuda
+    assert ToolkitSearch({"CUDA_HOME": str(cuda)}).found() == cuda
+    assert ToolkitSearch({"CUDA_PATH": str(shadow)}).found() == cuda
 
 
 def test_advice(cuda: Path, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ ROUTES = ("prefix", "shadow", "exec")
 @pytest.fixture(scope="session")
 def toolkit() -> Path:
     """A CUDA toolkit with nvcc: the machine's, or the wheel's."""
-    found = standin.find_toolkit(os.environ)
+    found = ToolkitSearch(os.environ).found()
     if found is None:
         wheel = next((c for c in find.candidates(os.environ) if "package" in c.origin), None)
         found = Path(wheel.path).parents[1] if wheel is not None else None
