@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from ptxsw.toolchain.front import ScriptCall
 from ptxsw.toolchain.process import Finished
 from ptxsw.toolchain.real_assembler import Ending, Target
 from ptxsw.toolchain.script import write_script
-from tests.toolchain.conftest import Build, Done, Front, StandIn, environment, run, until
+from tests.toolchain.conftest import PTXSW, Build, Done, Front, StandIn, environment, run, until
 from tests.toolchain.test_parent import is_running
 from tests.toolchain.test_shim import CONTRACT, code, outcome, prepare
 
@@ -351,3 +352,15 @@ def test_exec_begins_one(build: Build) -> None:
     done = build.ptxsw("exec", "--", "sh", "-c", show)
     assert done.status == 0 and "rewritten" in build.log()[-1]
     until(lambda: not Path(done.stdout.decode().strip()).exists())
+
+
+def test_it_has_no_file_of_the_build(build: Build, script: Path) -> None:
+    """What the caller of `ptxsw exec` has open stays the build's alone."""
+    show = (
+        'while [ ! -e "${PTXSW_SERVER%/*}/process" ]; do sleep 0.1; done; '
+        'readlink /proc/$(cat "${PTXSW_SERVER%/*}/process")/fd/*'
+    )
+    command = f"{PTXSW} exec -- sh -c {shlex.quote(show)} 3>kept"
+    environ = environment(build.work, build.ptxas, {"XDG_DATA_HOME": str(build.work / "data")})
+    files = run(["sh", "-c", command], build.work, environ).stdout.decode().split("\n")
+    assert "/dev/null" in files and not [name for name in files if name.endswith("kept")]

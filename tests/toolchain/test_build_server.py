@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
-import shlex
 import signal
 import socket
 import subprocess
@@ -21,16 +20,7 @@ import pytest
 from ptxsw.toolchain import cache, find, server_client
 from ptxsw.toolchain.request import CallRequest, of_fields
 from ptxsw.toolchain.subprocess_guard import Lost, Transcript
-from tests.toolchain.conftest import (
-    KERNELS,
-    PTXSW,
-    ROOT,
-    Build,
-    Front,
-    environment,
-    run,
-    until,
-)
+from tests.toolchain.conftest import KERNELS, ROOT, Build, Front, until
 from tests.toolchain.test_parent import is_running
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux only")
@@ -426,10 +416,8 @@ def test_output_ends_with_the_build(build: Build) -> None:
     """Who reads the build's output through a pipe does not wait for the server: it has none of
     the build's files open. (`run` reads to the end; the build leaves a process behind.)"""
     begin = time.monotonic()
-    leave = "sleep 20 >&- 2>&- 3>&- & echo $!"
-    command = f"{PTXSW} exec -- sh -c {shlex.quote(leave)} 3>&1"
-    data = {"XDG_DATA_HOME": str(build.work / "data")}
-    done = run(["sh", "-c", command], build.work, environment(build.work, build.ptxas, data))
+    leave = "sleep 20 >&- 2>&- & echo $!"
+    done = build.ptxsw("exec", "--", "sh", "-c", leave)
     assert time.monotonic() - begin < 15
     os.kill(int(done.stdout), signal.SIGKILL)
 
