@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from itertools import chain
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term, ones, split, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access, Trace
-from ptxsw.flow.dataflow import defs
 from ptxsw.ir import Reg
 from ptxsw.permutation import ROW
 
@@ -25,7 +25,7 @@ def in_rows(trace: Trace, rows: Collection[str]) -> frozenset[int]:
     certainly carries nothing. An address has to be made by one instruction and of nothing that a
     loop carries, so that whoever looks at the text alone sees the same. `rows` are the atoms of
     arrays that begin with a row."""
-    written = Counter(reg for i in trace.cfg.instructions for reg in defs(i))
+    written = Counter(chain.from_iterable(trace.cfg.written))
     shared = (a for a in trace.accesses if isa.space(a.instruction) == "shared")
     return frozenset(a.index for a in shared if _in_row(trace, a, written, rows))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from ptxsw.analysis.shared_banks import Block
+from ptxsw.analysis.warp_columns import Block
 from ptxsw.emulator.node import walk
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Symbol, Variable, leaves

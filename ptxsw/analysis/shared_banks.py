@@ -18,14 +18,13 @@ from msgspec import Struct
 from ptxsw.analysis.bank_passes import BANKS, Addresses, Banks, Passes, passes, wavefronts
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.loop_weight import times_in_loops
-from ptxsw.emulator.evaluate import Column, columns
-from ptxsw.emulator.node import Term, Variance, split, walk
+from ptxsw.analysis.warp_columns import REGISTERS, Block, Columns, WarpColumns, WarpLanes
+from ptxsw.emulator.evaluate import Column
+from ptxsw.emulator.node import OPAQUE, Term, Variance, split, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Int, Reg
-
-Block = tuple[int, int, int]
 
 _WARPS = 4  # looked at in each block
 _FEW = 300  # accesses; of kernels with more one warp is looked at
@@ -75,7 +74,7 @@ def bank_traffic(
     arrays, by the names of their atoms. No lane accesses what lies outside them, up to `end`."""
     asked = (tuple(blocks), frozenset(places.items()), end)
     for other, said, traffic in _LAST:
-        if other.accesses is trace.accesses and said == asked:
+        if other is trace.accesses and said == asked:
             return traffic
     shared = [access for access in trace.accesses if access.space == "shared"]
     warps = _WARPS if len(shared) <= _FEW else 1
@@ -87,11 +86,11 @@ def bank_traffic(
         )
         for access in shared
     )  # fmt: skip
-    _LAST.append((trace, asked, traffic))
+    _LAST.append((trace.accesses, asked, traffic))
     return traffic
 
 
-_LAST: deque[tuple[Trace, object, tuple[BankTraffic, ...]]] = deque(maxlen=2)
+_LAST: deque[tuple[object, object, tuple[BankTraffic, ...]]] = deque(maxlen=2)
 """What was last asked for: who weighs a kernel asks for what a rewrite has asked for."""
 
 
@@ -131,9 +130,6 @@ def _comes_back(name: str, edges: Mapping[str, Mapping[str, bool]]) -> bool:
     return False
 
 
-Values = dict[Term, int]
-
-
 class _Spread(Struct, frozen=True):
     """The addresses of some warps, for each of several choices of values known only at run time.
     An access whose address differs by a constant uses the same addresses, moved by it. `within`:
@@ -154,11 +150,13 @@ class _Scene:
         by_two: frozenset[str],
         warps: int,
     ) -> None:
-        self._blocks, self._places, self._by_two = blocks, places, by_two
-        self._end, self._warps = end, warps
+        self._blocks, self._places, self._by_two, self._end = blocks, places, by_two, end
+        self._lanes = WarpLanes(tuple(blocks), warps)
+        self._columns = WarpColumns(self._lanes, self._value)
         self._memo: dict[object, tuple[Addresses, ...]] = {}
         self._spreads: dict[object, tuple[int, _Spread | None]] = {}
-        self._warps_known: dict[object, dict[Term, Column]] = {}
+        self._taking: dict[frozenset[Term], Sequence[Column | None]] = {}
+        self._leaves: dict[Term, Sequence[Term]] = {}
 
     def requests(self, access: Access) -> Iterator[Addresses]:
         """The addresses of some warps; none where those of one variant are not known."""
@@ -203,87 +201,51 @@ class _Scene:
 
     def _spread(self, address: Term, conditions: frozenset[Term]) -> _Spread | None:
         """How the lanes of the warps spread; None where that is not known."""
-        leaves = _leaves(address)
+        leaves = self._made_of(address)
         if leaves is None or not all(map(self._may_be_known, leaves)):
             return None
-        tested = [c for c in conditions if self._is_known(c, leaves)]
-        every = dict.fromkeys(t for term in (address, *tested) for t in _leaves(term) or ())
         free = [t for t in leaves if not self._fixed(t) and not self._steps(t)]
-        iterations = range(_ITERATIONS if any(map(self._steps, leaves)) else 1)
         for block in self._blocks:
             if not all(_is_uniform(t, block) for t in free):
                 return None
-        trials: list[list[Addresses]] = []
-        for trial in range(_TRIALS if free else 1):
+        tested = frozenset(c for c in conditions if self._is_known(c, leaves))
+        taking = self._taking.get(tested)
+        if taking is None:
+            taking = self._taking[tested] = self._columns.taking(tested)
+        if not free:
+            requests = dict.fromkeys(self._columns.requests(address, taking))
+            return _Spread([tuple(requests)], within=True)
+        trials = []
+        for trial in range(_TRIALS):
             chosen = {t: Random(f"{trial} {n}").randint(1, 64) for n, t in enumerate(free)}
-            addresses: list[Addresses] = []
-            for iteration in iterations:
-                now = {
-                    t: iteration if t.origin is Origin.ITERATION else 1 << iteration
-                    for t in every
-                    if self._steps(t)
-                }
-                addresses += self._made(address, tested, chosen | now, every)
-            trials.append(addresses)
-        return _Spread(trials, within=not free)
+            columns = WarpColumns(self._lanes, self._value, chosen)
+            trials.append(tuple(columns.requests(address, taking)))
+        return _Spread(trials, within=False)
 
-    def _made(
-        self, address: Term, tested: Sequence[Term], chosen: Values, leaves: Iterable[Term]
-    ) -> Iterator[Addresses]:
-        """The addresses of each warp."""
-        for block in self._blocks:
-            threads = block[0] * block[1] * block[2]
-            for start in range(0, min(threads, self._warps * LANES), LANES):
-                warp = range(start, min(start + LANES, threads))
-                by_leaf = self._columns(block, warp, chosen)
-                self._place(block, warp, leaves, by_leaf)
-                count = len(warp)
-                taking = [columns(c, by_leaf, count) for c in tested]
-                addresses = [
-                    at
-                    for at, *holds in zip(columns(address, by_leaf, count), *taking, strict=True)
-                    if all(holds)
-                ]
-                if addresses:
-                    yield tuple(addresses)
-
-    def _columns(self, block: Block, warp: range, chosen: Values) -> dict[Term, Column]:
-        """What is known of the lanes of a warp, where some terms are given."""
-        key = block, warp.start, tuple(chosen.items())
-        columns = self._warps_known.get(key)
-        if columns is None:
-            columns = self._warps_known[key] = {
-                term: (value & ((1 << term.width) - 1),) for term, value in chosen.items()
-            }
-        return columns
-
-    def _place(
-        self, block: Block, warp: range, leaves: Iterable[Term], columns: dict[Term, Column]
-    ) -> None:
-        """Adds what registers hold in the lanes of a warp, and where arrays lie."""
-        x, y, z = block
-        for leaf in leaves:
-            if leaf.kind != "atom" or leaf in columns:
-                continue
-            mask = (1 << leaf.width) - 1
-            match leaf.value:
-                case "%tid.x":
-                    coordinates = [thread % x for thread in warp]
-                case "%tid.y":
-                    coordinates = [thread // x % y for thread in warp]
-                case "%tid.z":
-                    coordinates = [thread // (x * y) for thread in warp]
-                case "%laneid":
-                    coordinates = [thread % LANES for thread in warp]
-                case name:
-                    sizes = {"%ntid.x": x, "%ntid.y": y, "%ntid.z": z}
-                    coordinates = [sizes[name] if name in sizes else self._places[name]]
-            columns[leaf] = tuple([value & mask for value in coordinates])
+    def _value(self, leaf: Term) -> Columns:
+        """What is known of a leaf, in all lanes and iterations."""
+        mask = (1 << leaf.width) - 1
+        if leaf.origin is Origin.ITERATION:
+            return tuple([(iteration & mask,) for iteration in range(_ITERATIONS)])
+        if self._steps(leaf):
+            return tuple([(1 << iteration & mask,) for iteration in range(_ITERATIONS)])
+        if leaf.value in REGISTERS:
+            return (tuple([value & mask for value in self._lanes.register(leaf.value)]),)
+        return ((self._places[leaf.value] & mask,),)
 
     # ------------------------------------------------------------ what is known
 
+    def _made_of(self, term: Term) -> Sequence[Term] | None:
+        """The leaves of a term; None for one too large."""
+        if term.size > _LARGEST:
+            return None
+        leaves = self._leaves.get(term)
+        if leaves is None:
+            leaves = self._leaves[term] = [t for t in walk(term) if t.kind in OPAQUE]
+        return leaves
+
     def _fixed(self, leaf: Term) -> bool:
-        return leaf.kind == "atom" and (leaf.value in _REGISTERS or leaf.value in self._places)
+        return leaf.kind == "atom" and (leaf.value in REGISTERS or leaf.value in self._places)
 
     def _steps(self, leaf: Term) -> bool:
         """Does the iteration of a loop decide it: its count, or a register that it doubles or
@@ -295,18 +257,13 @@ class _Scene:
     def _is_known(self, condition: Term, others: Sequence[Term]) -> bool:
         """Does a condition depend on nothing but the place of the lane and what steps in the
         address?"""
-        leaves = _leaves(condition)
+        leaves = self._made_of(condition)
         return leaves is not None and all(
             self._fixed(t) or (self._steps(t) and t in others) for t in leaves
         )
 
     def _may_be_known(self, leaf: Term) -> bool:
         return self._fixed(leaf) or self._steps(leaf) or leaf.variance <= Variance.ROW
-
-
-_REGISTERS = frozenset({
-    "%tid.x", "%tid.y", "%tid.z", "%laneid", "%ntid.x", "%ntid.y", "%ntid.z",
-})  # fmt: skip
 
 
 def _below(end: int, requests: Iterable[Addresses]) -> list[Addresses]:
@@ -321,10 +278,3 @@ def _below(end: int, requests: Iterable[Addresses]) -> list[Addresses]:
 def _is_uniform(term: Term, block: Block) -> bool:
     most = Variance.ROW if block[0] % LANES == 0 else Variance.UNIFORM
     return term.variance <= most
-
-
-def _leaves(term: Term) -> list[Term] | None:
-    """What a term is made of; None for one too large."""
-    if term.size > _LARGEST:
-        return None
-    return [t for t in walk(term) if t.kind in ("atom", "apply", "float")]

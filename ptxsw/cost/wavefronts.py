@@ -20,7 +20,8 @@ from msgspec import Struct
 from ptxsw.analysis.bank_passes import Addresses, wavefronts
 from ptxsw.analysis.coalescing import LANES, is_uniform, lane_stride, touched
 from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
-from ptxsw.analysis.shared_banks import Block, bank_traffic
+from ptxsw.analysis.shared_banks import bank_traffic
+from ptxsw.analysis.warp_columns import Block
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 
@@ -68,7 +69,7 @@ def _of_lines(stride: int, width: int) -> float:
 def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     """Of a kernel in blocks of a shape, or of usual ones where it is not known."""
     for other, shape, before in _LAST:
-        if other.accesses is trace.accesses and shape == block:
+        if other is trace.accesses and shape == block:
             return before
     at, end = places(shared_arrays(trace))
     if _SIZE in trace.module.source.text:
@@ -77,11 +78,11 @@ def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     affine = Affine()
     strides = {a.index: _stride(affine, a) for a in trace.accesses if a.space in _COUNTED}
     wavefronts = Wavefronts({t.access.index: t.requests for t in shared}, strides)
-    _LAST.append((trace, block, wavefronts))
+    _LAST.append((trace.accesses, block, wavefronts))
     return wavefronts
 
 
-_LAST: deque[tuple[Trace, Block | None, Wavefronts]] = deque(maxlen=2)
+_LAST: deque[tuple[object, Block | None, Wavefronts]] = deque(maxlen=2)
 """What was last asked for: the text before and behind a rewrite, which are asked about again for
 other targets."""
 

@@ -11,7 +11,7 @@ import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptxsw.emulator.evaluate import columns, evaluate
+from ptxsw.emulator.evaluate import evaluate
 from ptxsw.emulator.node import Term, Variance, ones, walk
 from ptxsw.emulator.show import show
 from ptxsw.emulator.substitution import substitute
@@ -282,23 +282,6 @@ def test_z3_and_evaluation_agree(seed: int) -> None:
         ]
         got = z3.simplify(z3.substitute(expression, *places))
         assert got.as_long() == evaluate(term, values)
-
-
-@settings(max_examples=200, deadline=None)
-@given(SEEDS)
-def test_columns_are_what_each_thread_evaluates(seed: int) -> None:
-    """Atoms have a value for each thread, or one for all; what is shared is evaluated once."""
-    source = random.Random(seed)
-    terms = Terms()
-    atoms: list[Term] = []
-    several = [random_term(terms, source, source.choice([1, 8, 32]), 4, atoms) for _ in range(3)]
-    known = {}
-    for atom in atoms:
-        count = source.choice([1, 4])
-        known[atom] = tuple(source.getrandbits(atom.width) for _ in range(count))
-    lanes = [{a: known[a][thread % len(known[a])] for a in atoms} for thread in range(4)]
-    for term in several:
-        assert list(columns(term, known, 4)) == [evaluate(term, values) for values in lanes]
 
 
 @settings(max_examples=300, deadline=None)
