@@ -79,10 +79,10 @@ class _Demands(dict[int, tuple[_Demand, ...]]):
         self._traffic = traffic
 
     def __missing__(self, size: int) -> tuple[_Demand, ...]:
-        ones, weights = dict[int, BankTraffic](), Counter[int]()
+        ones, weights = dict[_Asked, BankTraffic](), Counter[_Asked]()
         for one in self._traffic[size]:
-            ones.setdefault(id(one.passes), one)
-            weights[id(one.passes)] += one.weight  # type: ignore[assignment]
+            ones.setdefault(_asked(one), one)
+            weights[_asked(one)] += one.weight  # type: ignore[assignment]
         each = (_Demand(one, weights[number]) for number, one in ones.items())
         most = sorted(each, key=lambda d: d.weight * d.one.wavefronts(stays), reverse=True)
         demands = self[size] = tuple(most)
@@ -135,14 +135,14 @@ class PermutationChoice(Struct, frozen=True):
 
 def best(scene: PermutationCosts) -> PermutationChoice | str:
     """The permutation that gains most by count, or why none does."""
-    totals = dict[int, float]()
+    totals = dict[_Asked, float]()
     before = _total(scene.before, stays, inf, totals)
     shares = _shares(scene.before, stays, totals)
     # One winner for each granule and number of shifts. These decide how many instructions an access
     # costs in addition, so wavefronts alone compare only permutations that agree in both.
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
     for permutation in family(scene):
-        banks, counted = Banks(permutation.bank_of()), dict[int, float]()
+        banks, counted = Banks(permutation.bank_of()), dict[_Asked, float]()
         kind = (permutation.granule, len(permutation.shifts))
         best_yet = shortlist.get(kind, (before, None))[0]
         if _surpasses(scene.demands(permutation), banks, best_yet, counted):
@@ -239,18 +239,27 @@ def _serving(
     return (t for t in scene.after(permutation) if one.members[0] in t.members)
 
 
-def _wavefronts(one: BankTraffic, banks: Banks, counted: dict[int, float]) -> float:
+def _wavefronts(one: BankTraffic, banks: Banks, counted: dict[_Asked, float]) -> float:
     """The wavefronts of an access; `counted` has those of earlier ones with the same requests."""
-    # Accesses that make the same requests share one object, which the traffic keeps alive: its
+    asked = _asked(one)
+    if asked not in counted:
+        counted[asked] = one.wavefronts(banks)
+    return counted[asked]
+
+
+_Asked = tuple[int, int]
+
+
+def _asked(one: BankTraffic) -> _Asked:
+    """The same for accesses that take the same wavefronts: those of doubles may want the same
+    words as others, at the same times, and for half as many warps."""
+    # Accesses that want the same words share one object, which the traffic keeps alive: its
     # identity is a cheap key, and cannot be given to another object meanwhile.
-    number = id(one.passes)
-    if number not in counted:
-        counted[number] = one.wavefronts(banks)
-    return counted[number]
+    return id(one.passes), len(one.requests)
 
 
 def _surpasses(
-    demands: Sequence[_Demand], banks: Banks, most: float, counted: dict[int, float]
+    demands: Sequence[_Demand], banks: Banks, most: float, counted: dict[_Asked, float]
 ) -> bool:
     """Are there surely more wavefronts than so many? Accesses that are not counted yet take the
     fewest that they may: most permutations fall out with the first few."""
@@ -263,7 +272,7 @@ def _surpasses(
 
 
 def _total(
-    traffic: Sequence[BankTraffic], banks: Banks, enough: float, counted: dict[int, float]
+    traffic: Sequence[BankTraffic], banks: Banks, enough: float, counted: dict[_Asked, float]
 ) -> float:
     """All wavefronts; no more are counted where they are `enough`."""
     total = 0.0
@@ -275,7 +284,7 @@ def _total(
 
 
 def _shares(
-    traffic: Sequence[BankTraffic], banks: Banks, counted: dict[int, float]
+    traffic: Sequence[BankTraffic], banks: Banks, counted: dict[_Asked, float]
 ) -> dict[int, float]:
     """The wavefronts of each access; of those that have become one a part each."""
     shares: dict[int, float] = {}

@@ -289,3 +289,47 @@ TWO_ROWS = (
 }
 """
 )
+
+
+def test_accesses_of_fewer_warps_are_counted_for_their_own() -> None:
+    """Four warps load two words and two warps a double: both times two words are wanted four
+    times."""
+    run = passed(WORDS_AND_DOUBLES, block=(256, 1, 1))
+    (detail,) = chosen(run)
+    assert [access.before for access in detail.accesses] == [1, 2, 32]
+
+
+WORDS_AND_DOUBLES = (
+    head()
+    + """.visible .entry k()
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<9>;
+	.reg .f32 %f<3>;
+	.reg .f64 %fd<3>;
+	.shared .align 128 .b8 words[1024];
+	.shared .align 128 .b8 doubles[2048];
+	.shared .align 128 .b8 tile[32768];
+	mov.u32 %r1, %tid.x;
+	and.b32 %r2, %r1, 16;
+	shr.u32 %r2, %r2, 2;
+	mov.u32 %r3, words;
+	add.s32 %r3, %r3, %r2;
+	shr.u32 %r8, %r1, 5;
+	shl.b32 %r8, %r8, 7;
+	add.s32 %r3, %r3, %r8;
+	ld.shared.f32 %f1, [%r3];
+	setp.ge.u32 %p1, %r1, 64;
+	@%p1 bra DONE;
+	mov.u32 %r5, doubles;
+	add.s32 %r5, %r5, %r8;
+	ld.shared.f64 %fd1, [%r5];
+DONE:
+	shl.b32 %r6, %r1, 7;
+	mov.u32 %r7, tile;
+	add.s32 %r7, %r7, %r6;
+	st.shared.f32 [%r7], %f1;
+	ret;
+}
+"""
+)
