@@ -28,6 +28,8 @@ class Banks(dict[int, int]):
     def __init__(self, bank_of: Callable[[int], int] | None = None) -> None:
         super().__init__()
         self._bank_of = bank_of or BANKS.__rmod__
+        self._of_pass: dict[frozenset[int], int] = {}
+        self._total: dict[Passes, int] = {}
 
     def __missing__(self, word: int) -> int:
         bank = self[word] = self._bank_of(word)
@@ -40,6 +42,25 @@ class Banks(dict[int, int]):
     def most(self, words: Iterable[int]) -> int:
         """How many of some words lie in the bank that has most of them."""
         return _most_alike([*map(self.__getitem__, words)])
+
+    def of_pass(self, words: frozenset[int]) -> int:
+        """The same, once for each set of words."""
+        most = self._of_pass.get(words)
+        if most is None:
+            most = self._of_pass[words] = self.most(words)
+        return most
+
+    def total(self, passes: Passes) -> int:
+        """The wavefronts of all passes."""
+        total = self._total.get(passes)
+        if total is None:
+            total = sum([often * self.of_pass(words) for words, often in passes])
+            self._total[passes] = total
+        return total
+
+    def most_at_once(self, addresses: Addresses, size: int) -> int:
+        """How many words are wanted of one bank, in the pass with the most for one bank."""
+        return max(map(self.most, _served(addresses, size)))
 
     def worst(self, addresses: Addresses, size: int) -> tuple[int, ...]:
         """The number of words accessed in each bank, in the pass with the most for one bank."""

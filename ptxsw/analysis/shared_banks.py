@@ -15,7 +15,7 @@ from random import Random
 
 from msgspec import Struct
 
-from ptxsw.analysis.bank_passes import BANKS, Addresses, Banks, Passes, passes, wavefronts
+from ptxsw.analysis.bank_passes import Addresses, Banks, Passes, passes, wavefronts
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.analysis.warp_columns import REGISTERS, Block, Columns, WarpColumns, WarpLanes
@@ -50,16 +50,7 @@ class BankTraffic(Struct, frozen=True, dict=True):
         """Passes through the banks for one warp on average."""
         if not self.requests:
             return 0.0
-        total = sum(often * banks.most(words) for words, often in self.passes)
-        return total / len(self.requests)
-
-    @cached_property
-    def least(self) -> float:
-        """The fewest wavefronts that there may be, wherever in their rows the words are put."""
-        if not self.requests:
-            return 0.0
-        total = sum(often * -(-len(words) // BANKS) for words, often in self.passes)
-        return total / len(self.requests)
+        return banks.total(self.passes) / len(self.requests)
 
     @cached_property
     def passes(self) -> Passes:

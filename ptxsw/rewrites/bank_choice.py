@@ -6,45 +6,32 @@ to dominate what is added: of instructions that is the most that ptxas makes of 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import cached_property, reduce
+from itertools import chain
 from math import inf
+from operator import or_
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from ptxsw import isa
-from ptxsw.analysis.bank_passes import Banks
+from ptxsw.analysis.bank_passes import BANKS, Addresses, Banks, wavefronts
 from ptxsw.analysis.joined_accesses import joined
 from ptxsw.analysis.shared_banks import BankTraffic, times
-from ptxsw.codegen.builder import Builder
-from ptxsw.codegen.lower_bank_conflicts import (
-    PermutedAddresses,
-    PermutedBanks,
-    SharedAccess,
-    most_added,
-)
+from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess
 from ptxsw.cost.count import issue_slots
 from ptxsw.cost.dominance import WarpWork, dominates
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Variable
 from ptxsw.permutation import ROW, Permutation
+from ptxsw.rewrites.added_instructions import AddedInstructions, permuted
 from ptxsw.rewrites.base import Kernel
 
 GRANULES = (16, 8, 4)  # bytes
 NONE_HELPS = "no permutation of this kind takes fewer wavefronts"
-SIMPLE = isa.opcodes(isa.Trait.SCALAR_ACCESS)
-"""Accesses whose address can be permuted."""
-
 _WORD = 4  # bytes
 _ROUNDED = 1 + 1e-9  # sums in another order may differ by less
 _SHIFTS = 6  # of each granule, from the first that reads above the row
-# Counted in code that ptxas generates, always the highest count seen: mode auto must not make a
-# change that might not pay.
-_ENTRY = 4  # instructions that ask once whether dynamic memory has whole rows; 2 for each array
-_PREDICATED = 12  # instructions of a block that ptxas may execute under a predicate
-_BRANCHES = 4  # instructions that enter and leave a block, where it does so no more
 
 
 class JoinedTraffic(dict[int, tuple[BankTraffic, ...]]):
@@ -60,33 +47,53 @@ class JoinedTraffic(dict[int, tuple[BankTraffic, ...]]):
         return together
 
     @cached_property
-    def demands(self) -> _Demands:
-        return _Demands(self)
+    def stays(self) -> Banks:
+        """No permutation."""
+        return Banks()
+
+    @cached_property
+    def wanted(self) -> _WantedWords:
+        return _WantedWords(self)
 
 
-class _Demand(NamedTuple):
-    """What accesses ask for that ask for the same: one of them, and how often a warp makes any."""
+class _Pass(NamedTuple):
+    """Words that accesses want at a time, how often a warp makes such a pass, and the fewest
+    wavefronts that it may take."""
 
-    one: BankTraffic
+    words: frozenset[int]
     weight: float
+    least: int
 
 
-class _Demands(dict[int, tuple[_Demand, ...]]):
-    """By the size of a granule: different requests, those with the most wavefronts first."""
+class _Wanted(NamedTuple):
+    """All passes, those with the most wavefronts first; and the bits of their words, each alone."""
+
+    passes: tuple[_Pass, ...]
+    bits: tuple[int, ...]
+
+
+class _WantedWords(dict[int, _Wanted]):
+    """By the size of a granule."""
 
     def __init__(self, traffic: JoinedTraffic) -> None:
         super().__init__()
         self._traffic = traffic
 
-    def __missing__(self, size: int) -> tuple[_Demand, ...]:
-        ones, weights = dict[_Asked, BankTraffic](), Counter[_Asked]()
+    def __missing__(self, size: int) -> _Wanted:
+        weights = dict[frozenset[int], float]()
         for one in self._traffic[size]:
-            ones.setdefault(_asked(one), one)
-            weights[_asked(one)] += one.weight  # type: ignore[assignment]
-        each = (_Demand(one, weights[number]) for number, one in ones.items())
-        most = sorted(each, key=lambda d: d.weight * d.one.wavefronts(stays), reverse=True)
-        demands = self[size] = tuple(most)
-        return demands
+            for words, often in one.passes:
+                weight = one.weight * often / len(one.requests)
+                weights[words] = weights.get(words, 0.0) + weight
+        stays = self._traffic.stays
+        most = sorted(
+            weights, key=lambda words: weights[words] * stays.of_pass(words), reverse=True
+        )
+        used = reduce(or_, chain.from_iterable(weights), 0)
+        bits = tuple([1 << bit for bit in range(used.bit_length()) if used >> bit & 1])
+        passes = [_Pass(words, weights[words], -(-len(words) // BANKS)) for words in most]
+        wanted = self[size] = _Wanted(tuple(passes), bits)
+        return wanted
 
 
 class PermutationCosts(Struct, frozen=True):
@@ -100,25 +107,26 @@ class PermutationCosts(Struct, frozen=True):
     traffic: JoinedTraffic
 
     @property
+    def stays(self) -> Banks:
+        return self.traffic.stays
+
+    @property
     def before(self) -> Sequence[BankTraffic]:
         return self.traffic[GRANULES[0]]
 
     def after(self, permutation: Permutation) -> Sequence[BankTraffic]:
         return self.traffic[permutation.granule]
 
-    def demands(self, permutation: Permutation) -> Sequence[_Demand]:
-        return self.traffic.demands[permutation.granule]
+    def wanted(self, permutation: Permutation) -> _Wanted:
+        return self.traffic.wanted[permutation.granule]
 
 
-stays = Banks()
-"""No permutation."""
-
-
-def ways(traffic: BankTraffic, banks: Banks) -> float:
-    """The factor by which the worst warp takes more wavefronts than for adjacent words."""
+def ways(traffic: BankTraffic, count: Callable[[Addresses, int], int] = wavefronts) -> float:
+    """The factor by which the worst warp takes more wavefronts than for adjacent words; `count`
+    counts those of one request, without a permutation if none is given."""
     return max(
         (
-            banks.wavefronts(one, traffic.size) / -(-len(one) * max(_WORD, traffic.size) // ROW)
+            count(one, traffic.size) / -(-len(one) * max(_WORD, traffic.size) // ROW)
             for one in traffic.requests
         ),
         default=1.0,
@@ -135,30 +143,26 @@ class PermutationChoice(Struct, frozen=True):
 
 def best(scene: PermutationCosts) -> PermutationChoice | str:
     """The permutation that gains most by count, or why none does."""
-    totals = dict[_Asked, float]()
-    before = _total(scene.before, stays, inf, totals)
-    shares = _shares(scene.before, stays, totals)
+    before, shares = _total(scene.before, scene.stays), _shares(scene.before, scene.stays)
     # One winner for each granule and number of shifts. These decide how many instructions an access
     # costs in addition, so wavefronts alone compare only permutations that agree in both.
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
-    for permutation in family(scene):
-        banks, counted = Banks(permutation.bank_of()), dict[_Asked, float]()
+    for permutation, banks in _different(scene):
         kind = (permutation.granule, len(permutation.shifts))
         best_yet = shortlist.get(kind, (before, None))[0]
-        if _surpasses(scene.demands(permutation), banks, best_yet, counted):
+        if _surpasses(scene.wanted(permutation), banks, best_yet):
             continue
-        after = _total(scene.after(permutation), banks, best_yet, counted)
+        after = _total(scene.after(permutation), banks, best_yet)
         if after < best_yet:
-            now = _shares(scene.after(permutation), banks, counted)
+            now = _shares(scene.after(permutation), banks)
             if _no_worse(scene, shares, now, before - after):
                 shortlist[kind] = (after, permutation)
     if not shortlist:
         return NONE_HELPS
     work = WarpWork(_executed(scene.kernel.trace.cfg), before)
+    added = AddedInstructions(scene.kernel, scene.in_row)
     choices = [
-        _Candidate(
-            permutation, before - after, _added(scene.kernel, _uncounted(scene, permutation))
-        )
+        _Candidate(permutation, before - after, added.most(permutation))
         for after, permutation in shortlist.values()
     ]
     paying = [c for c in choices if dominates(c.work(work).ends, work.ends)]
@@ -210,6 +214,21 @@ def family(scene: PermutationCosts) -> Iterator[Permutation]:
             yield Permutation(chosen, ROW - size, scene.dynamic)
 
 
+def _different(scene: PermutationCosts) -> Iterator[tuple[Permutation, Banks]]:
+    """The family, less those that exchange the banks of the words that are wanted just as an
+    earlier member with the same granule and number of shifts. `Banks` are for these words alone."""
+    seen = set[object]()
+    banks = dict[object, Banks]()
+    for permutation in family(scene):
+        bank_of, bits = permutation.bank_of(), scene.wanted(permutation).bits
+        # The bank of a word is a sum of those of its bits by exclusive or.
+        images = (bits, *map(bank_of, bits))
+        member = (permutation.granule, len(permutation.shifts), images)
+        if member not in seen:
+            seen.add(member)
+            yield permutation, banks.setdefault(images, Banks(bank_of))
+
+
 class Left(Struct, frozen=True):
     """An access, or several that ptxas merges, that still has conflicts after a permutation: by
     how many ways before and after, and with the member of the family that suits it best."""
@@ -222,13 +241,13 @@ class Left(Struct, frozen=True):
 
 def conflicts_left(scene: PermutationCosts, permutation: Permutation) -> Iterator[Left]:
     """What a permutation leaves."""
-    before = {at: ways(t, stays) for t in scene.before for at in t.members}
-    others = [(other, Banks(other.bank_of())) for other in family(scene)]
-    moved = Banks(permutation.bank_of())
+    before = {at: ways(t) for t in scene.before for at in t.members}
+    others = [(other, Banks(other.bank_of()).wavefronts) for other in family(scene)]
+    moved = Banks(permutation.bank_of()).wavefronts
     for one in scene.after(permutation):
         now = ways(one, moved)
         if now > 1:
-            least = min(ways(t, banks) for p, banks in others for t in _serving(scene, p, one))
+            least = min(ways(t, count) for p, count in others for t in _serving(scene, p, one))
             yield Left(one.members, before[one.members[0]], now, least)
 
 
@@ -239,57 +258,32 @@ def _serving(
     return (t for t in scene.after(permutation) if one.members[0] in t.members)
 
 
-def _wavefronts(one: BankTraffic, banks: Banks, counted: dict[_Asked, float]) -> float:
-    """The wavefronts of an access; `counted` has those of earlier ones with the same requests."""
-    asked = _asked(one)
-    if asked not in counted:
-        counted[asked] = one.wavefronts(banks)
-    return counted[asked]
-
-
-_Asked = tuple[int, int]
-
-
-def _asked(one: BankTraffic) -> _Asked:
-    """The same for accesses that take the same wavefronts: those of doubles may want the same
-    words as others, at the same times, and for half as many warps."""
-    # Accesses that want the same words share one object, which the traffic keeps alive: its
-    # identity is a cheap key, and cannot be given to another object meanwhile.
-    return id(one.passes), len(one.requests)
-
-
-def _surpasses(
-    demands: Sequence[_Demand], banks: Banks, most: float, counted: dict[_Asked, float]
-) -> bool:
-    """Are there surely more wavefronts than so many? Accesses that are not counted yet take the
-    fewest that they may: most permutations fall out with the first few."""
-    bound = sum(weight * one.least for one, weight in demands)
-    for one, weight in demands:
-        bound += weight * (_wavefronts(one, banks, counted) - one.least)
+def _surpasses(wanted: _Wanted, banks: Banks, most: float) -> bool:
+    """Are there surely more wavefronts than so many? What is not counted yet takes the fewest that
+    it may: most permutations fall out with the first few passes."""
+    bound = sum(weight * least for _, weight, least in wanted.passes)
+    for words, weight, least in wanted.passes:
+        bound += weight * (banks.of_pass(words) - least)
         if bound > most * _ROUNDED:
             return True
     return False
 
 
-def _total(
-    traffic: Sequence[BankTraffic], banks: Banks, enough: float, counted: dict[_Asked, float]
-) -> float:
+def _total(traffic: Sequence[BankTraffic], banks: Banks, enough: float = inf) -> float:
     """All wavefronts; no more are counted where they are `enough`."""
     total = 0.0
     for one in traffic:
-        total += one.weight * _wavefronts(one, banks, counted)
+        total += one.weight * one.wavefronts(banks)
         if total >= enough:
             break
     return total
 
 
-def _shares(
-    traffic: Sequence[BankTraffic], banks: Banks, counted: dict[_Asked, float]
-) -> dict[int, float]:
+def _shares(traffic: Sequence[BankTraffic], banks: Banks) -> dict[int, float]:
     """The wavefronts of each access; of those that have become one a part each."""
     shares: dict[int, float] = {}
     for one in traffic:
-        share = _wavefronts(one, banks, counted) / len(one.members)
+        share = one.wavefronts(banks) / len(one.members)
         shares |= dict.fromkeys(one.members, share)
     return shares
 
@@ -304,8 +298,9 @@ def _no_worse(
 
 
 def _detail(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
-    old, new, moved = scene.before, scene.after(permutation), Banks(permutation.bank_of())
-    before, after = _shares(old, stays, {}), _shares(new, moved, {})
+    old, new = scene.before, scene.after(permutation)
+    stays, moved = scene.stays, Banks(permutation.bank_of())
+    before, after = _shares(old, stays), _shares(new, moved)
     changed = {at for at, count in before.items() if count != after.get(at)}
     banks, banks_after = _worst(old, stays, changed), _worst(new, moved, changed)
     accesses = [
@@ -317,27 +312,9 @@ def _detail(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
             banks.get(at, ()),
             banks_after.get(at, ()),
         )
-        for at in _permuted(scene.kernel.trace.cfg)
+        for at in permuted(scene.kernel.trace.cfg)
     ]
     return PermutedBanks(permutation, tuple(accesses), scene.narrow)
-
-
-def _uncounted(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
-    """The same without what banks are asked for."""
-    accesses = (
-        SharedAccess(at, at in scene.in_row, 0.0, 0.0, (), ())
-        for at in _permuted(scene.kernel.trace.cfg)
-    )
-    return PermutedBanks(permutation, tuple(accesses), scene.narrow)
-
-
-def _permuted(cfg: Cfg) -> list[int]:
-    """The accesses of shared memory."""
-    return [
-        at
-        for at, instruction in enumerate(cfg.instructions)
-        if instruction.opcode in SIMPLE and isa.space(instruction) == "shared"
-    ]
 
 
 def _worst(
@@ -347,32 +324,7 @@ def _worst(
     worst conflict."""
     conflicts: dict[int, tuple[int, ...]] = {}
     for one in (one for one in traffic if one.requests and not wanted.isdisjoint(one.members)):
-        counts = max((banks.worst(request, one.size) for request in one.requests), key=max)
+        request = max(one.requests, key=lambda request: banks.most_at_once(request, one.size))
+        counts = banks.worst(request, one.size)
         conflicts |= dict.fromkeys(one.members, counts)
     return conflicts
-
-
-def _added(kernel: Kernel, detail: PermutedBanks) -> float:
-    """The instructions that a warp executes more, at most."""
-    cfg = kernel.trace.cfg
-    builder = Builder(kernel.text, kernel.function, cfg.instructions)
-    writer = PermutedAddresses(builder, cfg, kernel.text, detail.permutation)
-    dynamic = len(detail.permutation.dynamic)
-    total = float(_ENTRY + 2 * dynamic if dynamic else 0)
-    grown: set[int] = set()
-    for access in detail.accesses:
-        more = most_added(writer.permuted(access)[0])
-        total += more * times(cfg, access.at)
-        if more:
-            grown.add(cfg.block_of[access.at])
-    return total + sum(_BRANCHES * times(cfg, cfg.blocks[b].start) for b in grown if _short(cfg, b))
-
-
-def _short(cfg: Cfg, number: int) -> bool:
-    """May ptxas have put a predicate on every instruction of a block, in place of a branch?"""
-    block = cfg.blocks[number]
-    before = cfg.predecessors[number]
-    # Such an arm of an `if` may grow beyond the length up to which ptxas predicates it. Then it
-    # also costs its branches.
-    under = len(before) == 1 and len(cfg.blocks[before[0]].successors) == 2
-    return under and block.end - block.start <= _PREDICATED

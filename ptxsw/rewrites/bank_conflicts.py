@@ -37,14 +37,13 @@ from ptxsw.isa import Effect
 from ptxsw.patterns import pattern
 from ptxsw.permutation import ROW
 from ptxsw.plan import Proof
+from ptxsw.rewrites.added_instructions import SIMPLE
 from ptxsw.rewrites.bank_choice import (
     NONE_HELPS,
-    SIMPLE,
     JoinedTraffic,
     PermutationChoice,
     PermutationCosts,
     best,
-    stays,
     ways,
 )
 from ptxsw.rewrites.base import Kernel, Outcome
@@ -73,18 +72,20 @@ class BankConflicts:
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """One change of all shared accesses, or the reason why a kernel keeps its conflicts."""
         scene = scene_of(kernel)
-        conflicts = [t for t in scene.before if ways(t, stays) > 1]
+        conflicts = [(t, factor) for t in scene.before if (factor := ways(t)) > 1]
         if not conflicts:
             return
-        hottest = max(conflicts, key=lambda t: t.weight * t.wavefronts(stays))
-        reason = _obstacle(kernel, shared_arrays(kernel.trace), scene.before)
+        hottest = max((t for t, _ in conflicts), key=lambda t: t.weight * t.wavefronts(scene.stays))
+        most = max(t.weight for t, _ in conflicts)
+        reason = _obstacle(kernel, shared_arrays(kernel.trace))
+        reason = reason or _too_little_known(scene.before, most)
         if reason is None:
             choice = best(scene)
             if isinstance(choice, PermutationChoice):
                 yield _change(hottest.access.index, choice)
                 return
             reason = choice
-            if reason == NONE_HELPS and all(ways(t, stays) <= _MILD for t in conflicts):
+            if reason == NONE_HELPS and all(factor <= _MILD for _, factor in conflicts):
                 return
         yield Refusal(self.name, hottest.access.index, reason)
 
@@ -115,9 +116,7 @@ def scene_of(kernel: Kernel) -> PermutationCosts:
 # ---------------------------------------------------------------- what forbids it
 
 
-def _obstacle(
-    kernel: Kernel, arrays: Sequence[Variable], traffic: Sequence[BankTraffic]
-) -> str | None:
+def _obstacle(kernel: Kernel, arrays: Sequence[Variable]) -> str | None:
     """Why the shared memory of a kernel cannot be permuted."""
     names = {(array.name, array.scope) for array in arrays}
     tainted = _addresses(kernel, names)
@@ -133,7 +132,7 @@ def _obstacle(
         reason = _kept(kernel, array)
         if reason is not None:
             return reason
-    return _grows_too_much(arrays) or _too_little_known(traffic)
+    return _grows_too_much(arrays)
 
 
 def _unseen(instruction: Instruction, tainted: frozenset[Reg]) -> str | None:
@@ -256,9 +255,9 @@ def _named_elsewhere(kernel: Kernel, array: Variable) -> bool:
 _COMMENT = pattern(r"//[^\n]*")
 
 
-def _too_little_known(traffic: Sequence[BankTraffic]) -> str | None:
-    """Accesses of unknown addresses count as neutral, so they must not be what counts most."""
-    known = max((t.weight for t in traffic if ways(t, stays) > 1), default=0.0)
+def _too_little_known(traffic: Sequence[BankTraffic], known: float) -> str | None:
+    """Accesses of unknown addresses count as neutral, so they must not be what counts most: those
+    with conflicts have weights up to `known`."""
     unknown = max((t.weight for t in traffic if not t.requests), default=0.0)
     if unknown > known:
         return "the addresses of the most frequent accesses are not known"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from math import inf
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +12,14 @@ from benchmarks.programs.memory import MEMORY
 from ptxsw.analysis.bank_passes import Banks
 from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
 from ptxsw.analysis.shared_banks import bank_traffic
+from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
+from ptxsw.codegen.permuted_addresses import (
+    AddressValues,
+    CountedCode,
+    PermutedAddresses,
+    WrittenCode,
+)
 from ptxsw.codegen.splice import apply
 from ptxsw.cost import sass
 from ptxsw.cost.dominance import WarpWork, dominates
@@ -23,7 +29,8 @@ from ptxsw.parser import parse
 from ptxsw.passes import Passes
 from ptxsw.permutation import Permutation
 from ptxsw.pipeline import Options
-from ptxsw.rewrites import bank_choice
+from ptxsw.rewrites import added_instructions, bank_choice
+from ptxsw.rewrites.added_instructions import AddedInstructions, permuted
 from ptxsw.rewrites.bank_choice import Left, conflicts_left
 from ptxsw.rewrites.bank_conflicts import scene_of
 from ptxsw.toolchain.ptxas import NoPtxas
@@ -110,13 +117,35 @@ def test_no_more_is_added_than_estimated(name: str, monkeypatch: pytest.MonkeyPa
     matter. Before sm_90 it folds products into addresses, from then on the start of an array."""
     run = of_program(name)
     with monkeypatch.context() as context:
-        context.setattr(bank_choice, "times", lambda cfg, at: 1.0)
-        estimated = bank_choice._added(run.attempts[-1].kernel, chosen(run)[0])
+        context.setattr(added_instructions, "times", lambda cfg, at: 1.0)
+        in_row = frozenset(access.at for access in chosen(run)[0].accesses if access.in_row)
+        added = AddedInstructions(run.attempts[-1].kernel, in_row)
+        estimated = added.most(chosen(run)[0].permutation)
     old = MEMORY[name].path.read_text()
     new = apply(old, run.since)
     for arch in ("sm_75", "sm_90"):
         before, after = (machine_instructions(one, arch, MEMORY[name].entry) for one in (old, new))
         assert 0 < after - before <= estimated, arch
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_is_counted_is_what_is_written(name: str) -> None:
+    """Of each permutation, access by access; of `and` and `xor` ptxas makes one, and where an
+    address of the text is shifted two may be added."""
+    kernel = of_program(name).attempts[-1].kernel
+    scene, cfg = scene_of(kernel), kernel.trace.cfg
+    for permutation in bank_choice.family(scene):
+        builder = Builder(kernel.text, kernel.function, cfg.instructions)
+        values = AddressValues(cfg, builder.width)
+        written, counted = WrittenCode(builder, permutation), CountedCode("%sw_")
+        each = [PermutedAddresses(code, values, permutation) for code in (written, counted)]
+        for at in permuted(cfg):
+            written.lines, counted.instructions = [], 0
+            for addresses in each:
+                addresses.of(at, at in scene.in_row)
+            shifts = sum("shr" in line and ", %sw_" not in line for line in written.lines)
+            others = sum(not line.startswith(("and.", "cvt.")) for line in written.lines)
+            assert counted.instructions == shifts + others
 
 
 def machine_instructions(text: str, arch: str, kernel: str) -> int:
@@ -227,17 +256,24 @@ def test_permutations_that_are_left_out_early_take_more(
 ) -> None:
     """What is told from the fewest wavefronts that accesses may take holds of all of them."""
     scene = scene_of(of_program(name).attempts[-1].kernel)
-    before = bank_choice._total(scene.before, bank_choice.stays, inf, {})
+    before = bank_choice._total(scene.before, scene.stays)
     early = 0
     for permutation in bank_choice.family(scene):
         traffic, banks = scene.after(permutation), Banks(permutation.bank_of())
-        assert all(one.least <= one.wavefronts(banks) for one in traffic)
-        if bank_choice._surpasses(scene.demands(permutation), banks, before, {}):
+        wanted = scene.wanted(permutation)
+        assert all(least <= banks.of_pass(words) for words, _, least in wanted.passes)
+        counted = sum(weight * banks.of_pass(words) for words, weight, _ in wanted.passes)
+        assert counted == pytest.approx(bank_choice._total(traffic, banks))
+        if bank_choice._surpasses(wanted, banks, before):
             early += 1
-            assert bank_choice._total(traffic, banks, inf, {}) > before
+            assert bank_choice._total(traffic, banks) > before
     assert early or name in CONFLICTING
     choice = bank_choice.best(scene)
     monkeypatch.setattr(bank_choice, "_surpasses", lambda *_: False)
+    assert bank_choice.best(scene) == choice
+    every = [(one, Banks(one.bank_of())) for one in bank_choice.family(scene)]
+    assert len(list(bank_choice._different(scene))) <= len(every)
+    monkeypatch.setattr(bank_choice, "_different", lambda _: every)
     assert bank_choice.best(scene) == choice
 
 
