@@ -6,7 +6,7 @@ the row decide puts the words of a column into different banks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -51,15 +51,15 @@ class Permutation(Struct, frozen=True):
             field ^= address >> shift
         return address ^ (field & self.mask)
 
-    def bank_of(self) -> Callable[[int], int]:
+    def banks_of(self, words: Iterable[int]) -> list[int]:
         """The bank of each word of 4 bytes, where all addresses are moved."""
         mask = self.mask >> 2
         match self.shifts:
             case (shift,):
-                return lambda word: (word ^ (word >> shift & mask)) & 31
+                return [(word ^ word >> shift & mask) & 31 for word in words]
             case (one, other):
-                return lambda word: (word ^ ((word >> one ^ word >> other) & mask)) & 31
-        return lambda word: self.of(word << 2) >> 2 & 31
+                return [(word ^ (word >> one ^ word >> other) & mask) & 31 for word in words]
+        return [self.of(word << 2) >> 2 & 31 for word in words]
 
     def __str__(self) -> str:
         field = " ^ ".join(f"a >> {shift}" for shift in self.shifts)

@@ -18,22 +18,22 @@ Passes = frozenset[tuple[frozenset[int], int]]
 """Words that are wanted at a time, and how often that occurs."""
 
 BANKS = 32
-_FEW = 3  # different banks are counted one by one
 _WORD = 4  # bytes
 
 
-class Banks(dict[int, int]):
-    """The bank of each word, as `bank_of` tells; without it, words lie where they are."""
+def unpermuted(words: Iterable[int]) -> list[int]:
+    """The bank of each word, where words lie where they are."""
+    return [word % BANKS for word in words]
 
-    def __init__(self, bank_of: Callable[[int], int] | None = None) -> None:
-        super().__init__()
-        self._bank_of = bank_of or BANKS.__rmod__
+
+class Banks:
+    """How many words lie in each bank, of which `banks_of` tells. What is asked about passes is
+    remembered."""
+
+    def __init__(self, banks_of: Callable[[Iterable[int]], list[int]] = unpermuted) -> None:
+        self._banks_of = banks_of
         self._of_pass: dict[frozenset[int], int] = {}
         self._total: dict[Passes, int] = {}
-
-    def __missing__(self, word: int) -> int:
-        bank = self[word] = self._bank_of(word)
-        return bank
 
     def wavefronts(self, addresses: Addresses, size: int) -> int:
         """The wavefronts for `size` bytes at each address."""
@@ -41,7 +41,7 @@ class Banks(dict[int, int]):
 
     def most(self, words: Iterable[int]) -> int:
         """How many of some words lie in the bank that has most of them."""
-        return _most_alike([*map(self.__getitem__, words)])
+        return _most_alike(self._banks_of(words))
 
     def of_pass(self, words: frozenset[int]) -> int:
         """The same, once for each set of words."""
@@ -64,31 +64,29 @@ class Banks(dict[int, int]):
 
     def worst(self, addresses: Addresses, size: int) -> tuple[int, ...]:
         """The number of words accessed in each bank, in the pass with the most for one bank."""
-        counts = max(
-            map(self.counts, _served(addresses, size)),
-            key=lambda each: max(each.values(), default=0),
-        )
-        return tuple(counts[bank] for bank in range(BANKS))
-
-    def counts(self, words: Iterable[int]) -> Counter[int]:
-        """How many of some words lie in each bank."""
-        return Counter(map(self.__getitem__, words))
+        passes = (_counts(self._banks_of(words)) for words in _served(addresses, size))
+        return tuple(max(passes, key=max))
 
 
 @lru_cache(maxsize=1 << 14)
 def wavefronts(addresses: Addresses, size: int) -> int:
     """The wavefronts for `size` bytes at each address, without a permutation."""
-    return sum(_most_alike([word % BANKS for word in words]) for words in _served(addresses, size))
+    return sum(_most_alike(unpermuted(words)) for words in _served(addresses, size))
 
 
 def _most_alike(banks: list[int]) -> int:
     """How often the most frequent bank occurs."""
-    different = set(banks)
-    if len(different) == len(banks):
+    if len(set(banks)) == len(banks):
         return min(1, len(banks))
-    if len(different) <= _FEW:
-        return max(map(banks.count, different))
-    return max(Counter(banks).values())
+    return max(_counts(banks))
+
+
+def _counts(banks: Iterable[int]) -> list[int]:
+    """How often each bank occurs."""
+    counts = [0] * BANKS
+    for bank in banks:
+        counts[bank] += 1
+    return counts
 
 
 @lru_cache(maxsize=1 << 14)

@@ -220,13 +220,13 @@ def _different(scene: PermutationCosts) -> Iterator[tuple[Permutation, Banks]]:
     seen = set[object]()
     banks = dict[object, Banks]()
     for permutation in family(scene):
-        bank_of, bits = permutation.bank_of(), scene.wanted(permutation).bits
+        banks_of, bits = permutation.banks_of, scene.wanted(permutation).bits
         # The bank of a word is a sum of those of its bits by exclusive or.
-        images = (bits, *map(bank_of, bits))
+        images = (bits, *banks_of(bits))
         member = (permutation.granule, len(permutation.shifts), images)
         if member not in seen:
             seen.add(member)
-            yield permutation, banks.setdefault(images, Banks(bank_of))
+            yield permutation, banks.setdefault(images, Banks(banks_of))
 
 
 class Left(Struct, frozen=True):
@@ -242,8 +242,8 @@ class Left(Struct, frozen=True):
 def conflicts_left(scene: PermutationCosts, permutation: Permutation) -> Iterator[Left]:
     """What a permutation leaves."""
     before = {at: ways(t) for t in scene.before for at in t.members}
-    others = [(other, Banks(other.bank_of()).wavefronts) for other in family(scene)]
-    moved = Banks(permutation.bank_of()).wavefronts
+    others = [(other, Banks(other.banks_of).wavefronts) for other in family(scene)]
+    moved = Banks(permutation.banks_of).wavefronts
     for one in scene.after(permutation):
         now = ways(one, moved)
         if now > 1:
@@ -299,7 +299,7 @@ def _no_worse(
 
 def _detail(scene: PermutationCosts, permutation: Permutation) -> PermutedBanks:
     old, new = scene.before, scene.after(permutation)
-    stays, moved = scene.stays, Banks(permutation.bank_of())
+    stays, moved = scene.stays, Banks(permutation.banks_of)
     before, after = _shares(old, stays), _shares(new, moved)
     changed = {at for at, count in before.items() if count != after.get(at)}
     banks, banks_after = _worst(old, stays, changed), _worst(new, moved, changed)

@@ -33,7 +33,7 @@ def test_as_many_passes_as_address_by_address() -> None:
         for each in bank_traffic(run(step), [(256, 1, 1)], {"&s@1": 0, "&s": 0}):
             assert each.requests
             for permutation in PERMUTATIONS:
-                banks = Banks(permutation.bank_of())
+                banks = Banks(permutation.banks_of)
                 one_by_one = sum(banks.wavefronts(a, each.size) for a in each.requests)
                 assert each.wavefronts(banks) == one_by_one / len(each.requests)
 
@@ -42,7 +42,7 @@ def test_random_words() -> None:
     """Any words, moved by exclusive or."""
     random = Random(3)
     for permutation in PERMUTATIONS:
-        banks = Banks(permutation.bank_of())
+        banks = Banks(permutation.banks_of)
         for _ in range(200):
             words = frozenset(random.randrange(1 << 13) for _ in range(32))
             other = random.randrange(1 << 13)

@@ -259,7 +259,7 @@ def test_permutations_that_are_left_out_early_take_more(
     before = bank_choice._total(scene.before, scene.stays)
     early = 0
     for permutation in bank_choice.family(scene):
-        traffic, banks = scene.after(permutation), Banks(permutation.bank_of())
+        traffic, banks = scene.after(permutation), Banks(permutation.banks_of)
         wanted = scene.wanted(permutation)
         assert all(least <= banks.of_pass(words) for words, _, least in wanted.passes)
         counted = sum(weight * banks.of_pass(words) for words, weight, _ in wanted.passes)
@@ -271,7 +271,7 @@ def test_permutations_that_are_left_out_early_take_more(
     choice = bank_choice.best(scene)
     monkeypatch.setattr(bank_choice, "_surpasses", lambda *_: False)
     assert bank_choice.best(scene) == choice
-    every = [(one, Banks(one.bank_of())) for one in bank_choice.family(scene)]
+    every = [(one, Banks(one.banks_of)) for one in bank_choice.family(scene)]
     assert len(list(bank_choice._different(scene))) <= len(every)
     monkeypatch.setattr(bank_choice, "_different", lambda _: every)
     assert bank_choice.best(scene) == choice
@@ -287,9 +287,8 @@ def test_the_family_keeps_the_widest_access_together() -> None:
 @pytest.mark.parametrize("shifts", [(5,), (9,), (5, 7), (6, 10), (5, 6, 7)])
 def test_banks_of_words_are_those_of_their_addresses(shifts: tuple[int, ...]) -> None:
     permutation = Permutation(shifts, 0x7C)
-    bank_of = permutation.bank_of()
-    for word in (*range(300), *range(1 << 12, 1 << 20, 9973)):
-        assert bank_of(word) == permutation.of(4 * word) // 4 % 32
+    words = [*range(300), *range(1 << 12, 1 << 20, 9973)]
+    assert permutation.banks_of(words) == [permutation.of(4 * word) // 4 % 32 for word in words]
 
 
 def test_accesses_that_differ_by_a_number_are_placed_as_each_alone() -> None:
