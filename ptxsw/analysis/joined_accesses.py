@@ -3,8 +3,8 @@ addresses become one of 16. Bank conflicts are counted on the result."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -17,35 +17,51 @@ from ptxsw.ir import Reg
 _WIDTHS = (16, 8)  # bytes
 _WORD = 4  # what is smaller stays alone
 
-Key = tuple[object, ...]
+_Group = dict[int, BankTraffic]
+"""By its offset an access of each kind, out of a segment, at addresses that have all else in
+common."""
 
 
-def joined(
-    cfg: Cfg, traffic: Sequence[BankTraffic], aligned: Collection[int], limit: int
-) -> tuple[BankTraffic, ...]:
-    """What is left of accesses when ptxas has joined those of up to `limit` bytes together.
-    `aligned` are accesses to whose address register adding the offset carries nothing."""
-    kinds = {t.access.index: t.access.kind for t in traffic}
-    left = {t.access.index: t for t in traffic}
-    groups: defaultdict[Key, dict[int, BankTraffic]] = defaultdict(dict)
-    number = segments(cfg)
+class Joinable:
+    """The accesses of a kernel, of which ptxas may make fewer. `aligned` are those to whose address
+    register adding the offset carries nothing."""
+
+    def __init__(self, cfg: Cfg, traffic: Sequence[BankTraffic], aligned: Collection[int]) -> None:
+        self._traffic = traffic
+        self._kinds = {t.access.index: t.access.kind for t in traffic}
+        self._groups = _groups(cfg, traffic, aligned)
+
+    def joined(self, limit: int) -> tuple[BankTraffic, ...]:
+        """What is left when ptxas has joined accesses of up to `limit` bytes together."""
+        left = {t.access.index: t for t in self._traffic}
+        for group in self._groups:
+            # Widest first, as ptxas does; what is joined is no longer in `left` for the next width.
+            for width in (w for w in _WIDTHS if w <= limit):
+                for members in _runs(group, width):
+                    indices = [m.access.index for m in members]
+                    if all(i in left for i in indices) and _undisturbed(self._kinds, indices):
+                        for index in indices:
+                            del left[index]
+                        left[indices[0]] = replace(members[0], size=width, members=tuple(indices))
+        return tuple(left.values())
+
+
+def _groups(cfg: Cfg, traffic: Sequence[BankTraffic], aligned: Collection[int]) -> Iterable[_Group]:
+    plain: list[tuple[BankTraffic, object, int]] = []
     for one in traffic:
         instruction = one.access.instruction
         address = isa.address(instruction)
-        plain = one.access.kind in ("load", "store") and instruction.guard is None
-        if plain and one.access.index in aligned and isinstance(address.base, Reg):
-            key = (number[one.access.index], instruction.name, address.base, one.size)
-            groups[key].setdefault(address.offset, one)
-    for group in groups.values():
-        # Widest first, as ptxas does; what is joined is no longer in `left` for the next width.
-        for width in (w for w in _WIDTHS if w <= limit):
-            for members in _runs(group, width):
-                indices = [m.access.index for m in members]
-                if all(i in left for i in indices) and _undisturbed(kinds, indices):
-                    for index in indices:
-                        del left[index]
-                    left[indices[0]] = replace(members[0], size=width, members=tuple(indices))
-    return tuple(left.values())
+        accesses = one.access.kind in ("load", "store") and instruction.guard is None
+        if accesses and one.access.index in aligned and isinstance(address.base, Reg):
+            plain.append((one, (instruction.name, address.base, one.size), address.offset))
+    often = Counter(key for _, key, _ in plain)
+    if all(count == 1 for count in often.values()):
+        return ()
+    number = segments(cfg)
+    groups: defaultdict[object, _Group] = defaultdict(dict)
+    for one, key, offset in plain:
+        groups[number[one.access.index], key].setdefault(offset, one)
+    return groups.values()
 
 
 def _runs(group: dict[int, BankTraffic], width: int) -> Iterator[list[BankTraffic]]:

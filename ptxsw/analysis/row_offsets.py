@@ -27,11 +27,25 @@ def in_rows(trace: Trace, rows: Collection[str]) -> frozenset[int]:
     arrays that begin with a row."""
     written = Counter(chain.from_iterable(trace.cfg.written))
     shared = (a for a in trace.accesses if isa.space(a.instruction) == "shared")
-    return frozenset(a.index for a in shared if _in_row(trace, a, written, rows))
+    carried = _CarriedByLoops()
+    return frozenset(a.index for a in shared if _in_row(trace, a, written, rows, carried))
+
+
+class _CarriedByLoops(dict[Term, bool]):
+    """Is a term made of anything that a loop carries?"""
+
+    def __missing__(self, term: Term) -> bool:
+        is_carried = any(t.origin in (Origin.ITERATION, Origin.LOOP_VALUE) for t in walk(term))
+        self[term] = is_carried
+        return is_carried
 
 
 def _in_row(
-    trace: Trace, access: Access, written: Mapping[Reg, int], rows: Collection[str]
+    trace: Trace,
+    access: Access,
+    written: Mapping[Reg, int],
+    rows: Collection[str],
+    carried: Mapping[Term, bool],
 ) -> bool:
     address = isa.address(access.instruction)
     if not address.offset:
@@ -43,7 +57,7 @@ def _in_row(
         return False
     terms = trace.terms
     (whole,) = wholes
-    if any(t.origin in (Origin.ITERATION, Origin.LOOP_VALUE) for t in walk(whole)):
+    if any(carried[item] for item, _ in split(whole)[1]):
         return False
     base = terms.sub(whole, terms.const(address.offset, whole.width))
     return _is_simple(base) and not _may_be_set(base, rows) & (address.offset % ROW)

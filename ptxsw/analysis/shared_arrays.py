@@ -16,7 +16,8 @@ from ptxsw.permutation import ROW
 def shared_arrays(trace: Trace) -> tuple[Variable, ...]:
     """The variables in shared memory that the kernel names."""
     declared = (*trace.module.variables, *trace.function.body.variables)
-    arrays = {(v.name, v.scope): v for v in declared if v.space == "shared"}
+    body = trace.module.source.text[trace.function.body.span.start : trace.function.body.span.end]
+    arrays = {(v.name, v.scope): v for v in declared if v.space == "shared" and v.name in body}
     unnamed = set(arrays)
     for instruction in trace.cfg.instructions:
         if not unnamed:

@@ -69,7 +69,7 @@ def bank_traffic(
             return traffic
     shared = [access for access in trace.accesses if access.space == "shared"]
     warps = _WARPS if len(shared) <= _FEW else 1
-    scene = _Scene(blocks, places, end, changing_by_two(trace.cfg.instructions), warps)
+    scene = _Scene(blocks, places, end, trace.cfg.instructions, warps)
     traffic = tuple(
         BankTraffic(
             access, times(trace.cfg, access.index), tuple(scene.requests(access)), access.bytes,
@@ -138,16 +138,21 @@ class _Scene:
         blocks: Sequence[Block],
         places: Mapping[str, int],
         end: int | None,
-        by_two: frozenset[str],
+        instructions: Sequence[Instruction],
         warps: int,
     ) -> None:
-        self._blocks, self._places, self._by_two, self._end = blocks, places, by_two, end
+        self._blocks, self._places, self._end = blocks, places, end
+        self._instructions = instructions
         self._lanes = WarpLanes(tuple(blocks), warps)
         self._columns = WarpColumns(self._lanes, self._value)
         self._memo: dict[object, tuple[Addresses, ...]] = {}
         self._spreads: dict[object, tuple[int, _Spread | None]] = {}
         self._taking: dict[frozenset[Term], Sequence[Column | None]] = {}
         self._leaves: dict[Term, Sequence[Term]] = {}
+
+    @cached_property
+    def _by_two(self) -> frozenset[str]:
+        return changing_by_two(self._instructions)
 
     def requests(self, access: Access) -> Iterator[Addresses]:
         """The addresses of some warps; none where those of one variant are not known."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from ptxsw.analysis.bank_passes import BANKS, Addresses, Banks, wavefronts
-from ptxsw.analysis.joined_accesses import joined
+from ptxsw.analysis.joined_accesses import Joinable
 from ptxsw.analysis.shared_banks import BankTraffic, times
 from ptxsw.codegen.lower_bank_conflicts import PermutedBanks, SharedAccess
 from ptxsw.cost.count import issue_slots
@@ -40,10 +40,10 @@ class JoinedTraffic(dict[int, tuple[BankTraffic, ...]]):
 
     def __init__(self, cfg: Cfg, traffic: Sequence[BankTraffic], in_row: frozenset[int]) -> None:
         super().__init__()
-        self._cfg, self._traffic, self._in_row = cfg, traffic, in_row
+        self._joinable = Joinable(cfg, traffic, in_row)
 
     def __missing__(self, size: int) -> tuple[BankTraffic, ...]:
-        together = self[size] = joined(self._cfg, self._traffic, self._in_row, size)
+        together = self[size] = self._joinable.joined(size)
         return together
 
     @cached_property

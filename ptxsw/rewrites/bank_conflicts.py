@@ -18,8 +18,9 @@ Which permutation is best is counted on the addresses of some warps: `bank_choic
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ptxsw import isa
 from ptxsw.analysis.row_offsets import in_rows
@@ -32,6 +33,7 @@ from ptxsw.codegen.lower_bank_conflicts import (
     lower,
 )
 from ptxsw.codegen.splice import Edit
+from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Instruction, Mem, Reg, Special, Symbol, Variable, leaves, type_width
 from ptxsw.isa import Effect
 from ptxsw.patterns import pattern
@@ -118,12 +120,14 @@ def scene_of(kernel: Kernel) -> PermutationCosts:
 
 def _obstacle(kernel: Kernel, arrays: Sequence[Variable]) -> str | None:
     """Why the shared memory of a kernel cannot be permuted."""
+    cfg = kernel.trace.cfg
     names = {(array.name, array.scope) for array in arrays}
-    tainted = _addresses(kernel, names)
+    sources = [_sources(instruction, names) for instruction in cfg.instructions]
+    tainted = _addresses(cfg, sources)
     asks_size = _ALL_SIZE in kernel.text
-    for index, instruction in enumerate(kernel.trace.cfg.instructions):
+    for index, instruction in enumerate(cfg.instructions):
         reason = _unseen(instruction, tainted)
-        reason = reason or _escape(instruction, tainted, names)
+        reason = reason or _escape(instruction, sources[index], tainted)
         if reason is not None:
             return f"{instruction.name} (line {kernel.line(index)}) {reason}"
         if asks_size and Special(_ALL_SIZE) in isa.uses(instruction):
@@ -135,21 +139,11 @@ def _obstacle(kernel: Kernel, arrays: Sequence[Variable]) -> str | None:
     return _grows_too_much(arrays)
 
 
-def _unseen(instruction: Instruction, tainted: frozenset[Reg]) -> str | None:
+def _unseen(instruction: Instruction, tainted: Set[Reg]) -> str | None:
     """Why an access may reach shared memory at an address that is not permuted."""
-    effects = isa.effects(instruction.opcode, instruction.modifiers)
-    named = isa.space(instruction)
-    shared = any(m.startswith("shared") for m in instruction.modifiers)
-    if not effects & _TOUCHES or not (shared or named in ("shared", "generic", None)):
-        return None
-    if effects & Effect.CALL or not isa.known(instruction):
-        return "may receive an address of shared memory"
-    if any(m.startswith("shared::cluster") for m in instruction.modifiers):
-        return "reaches the shared memory of other blocks"
-    if instruction.opcode not in SIMPLE:
-        return "reaches shared memory in a layout of its own"
-    if named == "generic":  # memory-spaces, which comes first, has named what is known
-        return "may reach shared memory through a generic address"
+    reason = _unseen_by_name(instruction.opcode, instruction.modifiers)
+    if reason is None or reason:
+        return reason
     address = next((o for o in instruction.operands if isinstance(o, Mem)), None)
     if address is None or address.extra:
         return "has an address of another form"
@@ -162,51 +156,82 @@ def _unseen(instruction: Instruction, tainted: frozenset[Reg]) -> str | None:
     return None
 
 
+@isa.by_name
+def _unseen_by_name(opcode: str, modifiers: tuple[str, ...]) -> str | None:
+    """The same as far as names tell; nothing where the address decides."""
+    effects, named = isa.effects(opcode, modifiers), isa.space_named(opcode, modifiers)
+    shared = any(m.startswith("shared") for m in modifiers)
+    if not effects & _TOUCHES or not (shared or named in ("shared", "generic", None)):
+        return None
+    if effects & Effect.CALL or isa.row(opcode, modifiers) is None:
+        return "may receive an address of shared memory"
+    if any(m.startswith("shared::cluster") for m in modifiers):
+        return "reaches the shared memory of other blocks"
+    if opcode not in SIMPLE:
+        return "reaches shared memory in a layout of its own"
+    if named == "generic":  # memory-spaces, which comes first, has named what is known
+        return "may reach shared memory through a generic address"
+    return ""
+
+
 def _bytes(instruction: Instruction) -> int:
     count = next((int(m[1:]) for m in instruction.modifiers if m in ("v2", "v4", "v8")), 1)
     return type_width(isa.access_type(instruction) or "") * count // 8
 
 
-def _addresses(kernel: Kernel, names: _Names) -> frozenset[Reg]:
-    """The registers that may hold an address of shared memory, or part of one."""
-    cfg = kernel.trace.cfg
-    # What an access returns is no shared address: storing one is refused (`_escape`).
-    computing = [
-        (instruction, written)
-        for instruction, written in zip(cfg.instructions, cfg.written, strict=True)
-        if written and instruction.opcode not in SIMPLE
-    ]
-    registers: set[Reg] = set()
-    grows = True
-    while grows:
-        grows = False
-        for instruction, written in computing:
-            if not registers.issuperset(written) and _holds(instruction, registers, names):
-                registers.update(written)
-                grows = True
-    return frozenset(registers)
+class _Sources(NamedTuple):
+    """What an instruction computes with, or what an access stores: registers, and is an array of
+    the kernel among them?"""
+
+    registers: tuple[Reg, ...]
+    array: bool
+
+    def hold(self, tainted: Set[Reg]) -> bool:
+        """Is there an address of shared memory among them?"""
+        return self.array or not tainted.isdisjoint(self.registers)
 
 
-def _holds(instruction: Instruction, tainted: Set[Reg], names: _Names) -> bool:
-    sources = instruction.operands[isa.destinations(instruction) :]
-    return any(
-        leaf in tainted if isinstance(leaf, Reg)
-        else isinstance(leaf, Symbol) and (leaf.name, leaf.scope) in names
-        for leaf in leaves(sources)
-    )  # fmt: skip
-
-
-def _escape(instruction: Instruction, tainted: frozenset[Reg], names: _Names) -> str | None:
-    """What an instruction does with an address of shared memory, other than compute or access."""
+def _sources(instruction: Instruction, names: _Names) -> _Sources:
+    read = instruction.operands[isa.destinations(instruction) :]
     if instruction.opcode in SIMPLE:
-        values = [o for o in instruction.operands if not isinstance(o, Mem)]
-        # The first operand of `ld` and `atom` is their destination. `_holds` skips destinations,
-        # so the stored values are handed to it as the sources of a `mov` without a destination.
-        stored = values if instruction.opcode in ("st", "red") else values[1:]
-        plain = instruction._replace(opcode="mov", modifiers=("b32",), operands=(None, *stored))  # type: ignore[arg-type]
-        return "stores a shared address" if _holds(plain, tainted, names) else None
-    if not _holds(instruction, tainted, names):
+        values = [operand for operand in instruction.operands if not isinstance(operand, Mem)]
+        # The first operand of `ld` and `atom` is their destination.
+        read = tuple(values if instruction.opcode in ("st", "red") else values[1:])
+    registers, array = list[Reg](), False
+    for leaf in leaves(read):
+        if isinstance(leaf, Reg):
+            registers.append(leaf)
+        elif isinstance(leaf, Symbol):
+            array = array or (leaf.name, leaf.scope) in names
+    return _Sources(tuple(registers), array)
+
+
+def _addresses(cfg: Cfg, sources: Sequence[_Sources]) -> Set[Reg]:
+    """The registers that may hold an address of shared memory, or part of one."""
+    computed = defaultdict[Reg, list[Reg]](list)
+    work: list[Reg] = []
+    for instruction, written, one in zip(cfg.instructions, cfg.written, sources, strict=True):
+        # What an access returns is no shared address: storing one is refused (`_escape`).
+        if written and instruction.opcode not in SIMPLE:
+            for register in one.registers:
+                computed[register] += written
+            if one.array:
+                work += written
+    registers: set[Reg] = set()
+    while work:
+        register = work.pop()
+        if register not in registers:
+            registers.add(register)
+            work += computed[register]
+    return registers
+
+
+def _escape(instruction: Instruction, sources: _Sources, tainted: Set[Reg]) -> str | None:
+    """What an instruction does with an address of shared memory, other than compute or access."""
+    if not sources.hold(tainted):
         return None
+    if instruction.opcode in SIMPLE:
+        return "stores a shared address"
     if instruction.opcode in _COMPARES:
         return "compares a shared address"
     computes = not isa.effects(instruction.opcode, instruction.modifiers)
