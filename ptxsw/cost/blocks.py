@@ -8,6 +8,7 @@ branch depends on a register (`BRX`), the cubin lists its targets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ _LEAVES: Final = frozenset({"EXIT", "KILL", "RET"})
 _DIRECT: Final = frozenset({"BRA", "CALL", "JMP", "WARPSYNC"})
 _IF_TOGETHER: Final = frozenset({"CONV", "DIV"})  # of BRA, on sm_75 without a further operand
 _INDIRECT: Final = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
+_STEERING: Final = _ENDS | _LEAVES | _DIRECT | _INDIRECT
 
 
 class Routine(Struct, frozen=True):
@@ -54,7 +56,7 @@ def without_padding(listing: Sequence[DisassembledLine]) -> int:
     last = end - 1
     if last < 1 or not _always_jumps(listing[last]) or _target(listing[last]) != last:
         return end
-    led_to = any(_target(line) == last for line in listing[:last])
+    led_to = any(_target(line) == last for line in listing[:last] if _steers(line.opcode))
     return end if led_to or _falls_through(listing[last - 1]) else last
 
 
@@ -65,6 +67,11 @@ class _Stretch(NamedTuple):
     end: int
     listing: Sequence[DisassembledLine]
     branches: Mapping[int, tuple[int, ...]]
+
+    def steering(self) -> list[int]:
+        """Behind which instructions control may go on elsewhere than at the next one."""
+        lines = self.listing[self.start : self.end]
+        return [at for at, line in enumerate(lines, self.start) if _steers(line.opcode)]
 
     def successors(self, number: int) -> tuple[list[int], bool]:
         """Where control goes from an instruction, taken side first; and is all of that known?"""
@@ -83,7 +90,7 @@ class _Stretch(NamedTuple):
 
 def _routine(name: str, stretch: _Stretch) -> Routine:
     leaders, targets, unresolved = {stretch.start}, dict[int, list[int]](), set[int]()
-    for number in range(stretch.start, stretch.end):
+    for number in stretch.steering():
         to, is_known = stretch.successors(number)
         if not is_known:
             unresolved.add(number)
@@ -106,6 +113,12 @@ def _routine(name: str, stretch: _Stretch) -> Routine:
 
 
 # ---------------------------------------------------------------- one instruction
+
+
+@lru_cache(maxsize=1 << 10)
+def _steers(opcode: str) -> bool:
+    """May control go on elsewhere than at the next instruction, or does a block end here?"""
+    return opcode.partition(".")[0] in _STEERING
 
 
 def _ends_block(line: DisassembledLine) -> bool:

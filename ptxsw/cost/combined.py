@@ -125,9 +125,13 @@ def _company(question: Question) -> tuple[str, str, str] | None:
     """Equal for questions that may be asked together; None where it has to be asked alone."""
     before, after = (_code(text) for text in around(question.texts[0], question.name))
     alone = _SHARED.search(f" {before} {after}") is not None
-    if alone or any(_CALL.search(_body(module, question.name)) for module in question.texts):
+    if alone or any(_calls(_body(module, question.name)) for module in question.texts):
         return None
     return before, after, question.arch
+
+
+def _calls(text: str) -> bool:
+    return "call" in text and _CALL.search(text) is not None
 
 
 def _code(text: str) -> str:

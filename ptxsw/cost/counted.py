@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -124,7 +124,7 @@ def answers(questions: Sequence[Question], programs: Tools) -> list[Answered]:
     """What ptxas makes of each text of each question, or why that is not known; the programs are
     run for many questions at once, and give what they would give for one."""
     store = _store()
-    entries = [_entry(question, programs) for question in questions]
+    entries = list(_entries(questions, programs)) if store is not None else []
     by_number: dict[int, Answered] = {}
     for number, entry in enumerate(entries):
         stored = store.get(entry) if store is not None else None
@@ -181,21 +181,21 @@ def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
     kernel = machine_code.kernel(name)
     cfg = build(function.body)
     times = executions(kernel, cfg, TRIPS)
-    at = {instruction.start: number for number, instruction in enumerate(cfg.instructions)}
+    at = dict[int | None, int]((one.start, number) for number, one in enumerate(cfg.instructions))
     cold = fallback_blocks(cfg)
-    pipes: Counter[str] = Counter()
+    pipes: defaultdict[str, float] = defaultdict(float)
     uses, spilled = [], 0.0
     for instruction, often in zip(kernel.instructions, times, strict=True):
-        index = None if instruction.ptx is None else at.get(instruction.ptx)
+        index = at.get(instruction.ptx)
         if index is not None and cfg.block_of[index] in cold:
-            pipes[UNKNOWN] += often  # type: ignore[assignment]  # issued, and predicated off
+            pipes[UNKNOWN] += often  # issued, and predicated off
             continue
-        pipes[instruction.pipe] += often  # type: ignore[assignment]
-        width = instruction.width
-        if index is not None and (width or instruction.root.startswith(("ATOM", "RED"))):
-            uses.append(Use(index, width or 4, often))
-        if instruction.root in ("LDL", "STL") and not _is_local(cfg, index):
-            spilled += often * LANES * (width or 4) / _LINE
+        pipes[instruction.pipe] += often
+        width = _accessed(instruction.opcode)
+        if index is not None and width:
+            uses.append(Use(index, width, often))
+        if width and instruction.root in ("LDL", "STL") and not _is_local(cfg, index):
+            spilled += often * LANES * width / _LINE
     return Counted(
         machine_code.arch,
         kernel.registers,
@@ -206,6 +206,13 @@ def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
         spilled,
         _waits(machine_code.arch, kernel, times),
     )
+
+
+@lru_cache(maxsize=1 << 10)
+def _accessed(opcode: str) -> int | None:
+    """Bytes that an access moves for each lane; None of what is no access."""
+    width = sass.width(opcode)
+    return width or (4 if opcode.startswith(("ATOM", "RED")) else None)
 
 
 def _is_local(cfg: Cfg, index: int | None) -> bool:
@@ -220,7 +227,8 @@ def _waits(arch: int, kernel: sass.MachineKernel, times: Sequence[float]) -> tup
         return 0.0, 0.0
     shared = gpu.of("shared_latency")
     near, far = gpu.of("l1_latency").low, gpu.of("dram_latency").high
-    return waits(kernel, times, shared.low, near), waits(kernel, times, shared.high, far)
+    first, last = waits(kernel, times, ((shared.low, near), (shared.high, far)))
+    return first, last
 
 
 # ---------------------------------------------------------------- what is remembered
@@ -232,10 +240,12 @@ def _store() -> Cache | None:
     return None if store is None or store.problem is not None else store
 
 
-def _entry(question: Question, programs: Tools) -> str:
-    """The name of what is remembered, however it was asked."""
-    text = combined([question]).text
-    return COUNTED + key(text.encode(), question.arch.encode(), _identity(programs).encode())
+def _entries(questions: Iterable[Question], programs: Tools) -> Iterator[str]:
+    """The names of what is remembered, however it was asked."""
+    identity = _identity(programs).encode()
+    for question in questions:
+        text = combined([question]).text
+        yield COUNTED + key(text.encode(), question.arch.encode(), identity)
 
 
 def _identity(programs: Tools) -> str:

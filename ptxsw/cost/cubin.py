@@ -222,12 +222,16 @@ class _Reader:
         self.at += struct.calcsize("<" + form)
         return value
 
+    def byte(self) -> int:
+        value = self.data[self.at]
+        self.at += 1
+        return value
+
     def variable(self, *, signed: bool = False) -> int:
         """A LEB128 number."""
         value = shift = 0
         while True:
-            byte = self.data[self.at]
-            self.at += 1
+            byte = self.byte()
             value |= (byte & 0x7F) << shift
             shift += 7
             if not byte & 0x80:
@@ -282,12 +286,12 @@ def _program(reader: _Reader) -> _Program:
         raise BadCubin(f"its lines are in version {version} of DWARF, which is not read")
     header = reader.fixed("I")
     opcodes = reader.at + header
-    unit = reader.fixed("B")
+    unit = reader.byte()
     if version == 4:
-        reader.fixed("B")  # operations of one instruction
-    reader.fixed("B")  # is each row a statement
-    base, spread, count = reader.fixed("b"), reader.fixed("B"), reader.fixed("B")
-    lengths = tuple(reader.fixed("B") for _ in range(count - 1))
+        reader.byte()  # operations of one instruction
+    reader.byte()  # is each row a statement
+    base, spread, count = reader.fixed("b"), reader.byte(), reader.byte()
+    lengths = tuple(reader.byte() for _ in range(count - 1))
     reader.at = opcodes
     return _Program(end, unit, base, spread, lengths)
 
@@ -299,7 +303,7 @@ def _run(
     owner, offset, line = 0, 0, 1
     first = len(program.lengths) + 1
     while reader.at < program.end:
-        code = reader.fixed("B")
+        code = reader.byte()
         if code >= first:  # one of its own: both advance, and a row
             step = code - first
             offset += step // program.spread * program.unit
@@ -308,7 +312,7 @@ def _run(
         elif code == 0:
             size = reader.variable()
             after = reader.at + size
-            kind = reader.fixed("B")
+            kind = reader.byte()
             if kind == 1:  # the end of a sequence
                 yield owner, offset, None
                 owner, offset, line = 0, 0, 1

@@ -15,6 +15,9 @@ to nvdisasm.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from struct import iter_unpack
 from typing import Final
 
 from ptxsw.cost.cubin import FunctionCode
@@ -55,6 +58,8 @@ _SIZES: Final = ("U8", "S8", "U16", "S16", "32", "64", "128")
 _LINKED: Final = 0x143  # a call of what is linked later: the cubin has its name elsewhere
 _DIRECT: Final = 0x9  # the form of a call whose target stands in the instruction
 _COLLECTIVE: Final = 1 << 86  # of WARPSYNC from sm_90 on: a branch
+_LOW: Final = 0xFFFF  # operation, form and predicate
+_HIGH: Final = 7 << 73 - 64 | _COLLECTIVE >> 64  # size, and the branch of WARPSYNC
 
 
 def reads(arch: int) -> bool:
@@ -69,15 +74,25 @@ def decoded(code: FunctionCode, arch: int) -> list[DisassembledLine] | None:
         return None
     routines = dict(code.routines)
     lines = []
-    for at in range(0, len(code.code) - _BYTES + 1, _BYTES):
-        line = _line(int.from_bytes(code.code[at : at + _BYTES], "little"), at, arch, routines)
+    for number, (low, high) in enumerate(iter_unpack("<QQ", code.code[: len(code.code) & -_BYTES])):
+        line = _usual(low & _LOW, high & _HIGH, arch)
+        if line is None:
+            line = _line(high << 64 | low, number * _BYTES, arch, routines)
         if line is None:
             return None
         lines.append(line)
     return lines
 
 
-def _line(word: int, at: int, arch: int, routines: dict[int, str]) -> DisassembledLine | None:
+@lru_cache(maxsize=1 << 12)
+def _usual(low: int, high: int, arch: int) -> DisassembledLine | None:
+    """An instruction that is told by these bits of its two halves; None for what leads elsewhere,
+    and for what is not known."""
+    leads_elsewhere = _OPCODES.get(low & 0x1FF) in ("BRA", "CALL")
+    return None if leads_elsewhere else _line(high << 64 | low, 0, arch, {})
+
+
+def _line(word: int, at: int, arch: int, routines: Mapping[int, str]) -> DisassembledLine | None:
     """One instruction, which stands `at` bytes behind the start of its kernel."""
     operation = word & 0x1FF
     root = _OPCODES.get(operation)

@@ -15,7 +15,7 @@ makes one each: accesses, barriers, shuffles, floating-point arithmetic.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -39,6 +39,7 @@ _ONE_EACH: Final[Mapping[str, tuple[str, ...]]] = {
     "mul": ("FMUL", "DMUL"),
     "fma": ("FFMA", "DFMA"),
 }
+_COUNTED: Final = frozenset(root for roots in _ONE_EACH.values() for root in roots)
 
 
 def executions(code: MachineKernel, cfg: Cfg, trips: float) -> tuple[float, ...]:
@@ -80,15 +81,15 @@ def fallback_blocks(cfg: Cfg) -> frozenset[int]:
 
 
 class _Scene(Struct, frozen=True):
-    """What is known of the machine code: for each instruction the block of PTX that it is from, and
-    the loops of machine code around it; for each block of PTX the loops around it, how deep its
-    copies stand, and how often one of these is executed. `cold` are blocks of machine code for
-    where a test failed."""
+    """What is known of the machine code: for each instruction the block of PTX that it is from; for
+    each block of machine code the loops around it; for each block of PTX the loops around it, how
+    deep its copies stand, and how often one of these is executed. `cold` are blocks of machine code
+    for where a test failed."""
 
     origins: tuple[int | None, ...]
-    depths: tuple[int, ...]
+    depths: Mapping[int, int]
     loops: Sequence[int]
-    deepest: Mapping[int, int]
+    deepest: Mapping[int | None, int]
     times: Mapping[int, float]
     cold: frozenset[int]
     fallback: frozenset[int]
@@ -96,33 +97,32 @@ class _Scene(Struct, frozen=True):
 
 
 def _scene(code: MachineKernel, cfg: Cfg, trips: float) -> _Scene:
-    at = {ins.start: number for number, ins in enumerate(cfg.instructions)}
-    places = [None if i.ptx is None else at.get(i.ptx) for i in code.instructions]
-    origins = tuple(None if p is None else cfg.block_of[p] for p in places)
+    at = dict[int | None, int]((one.start, number) for number, one in enumerate(cfg.instructions))
+    places = [at.get(instruction.ptx) for instruction in code.instructions]
+    origins = tuple([None if place is None else cfg.block_of[place] for place in places])
     fallback = fallback_blocks(cfg)
     flow = code.routines[0].flow
     cold = frozenset(
         block.number
         for block in flow.blocks
-        if _is_cold(code.of_block(block), origins[block.start : block.end], fallback)
+        if fallback and _is_cold(code.of_block(block), origins[block.start : block.end], fallback)
     )
-    depths = [0] * len(places)
-    hot = [False] * len(places)
-    for block in flow.blocks:
-        count = block.end - block.start
-        depths[block.start : block.end] = [len(flow.loops_around(block.number))] * count
-        hot[block.start : block.end] = [block.number not in cold] * count
-    deepest: dict[int, int] = {}
-    for origin, depth, counts in zip(origins, depths, hot, strict=True):
-        if origin is not None and counts:
-            deepest[origin] = max(depth, deepest.get(origin, 0))
+    depths = {block.number: len(flow.loops_around(block.number)) for block in flow.blocks}
+    hot = [block for block in flow.blocks if block.number not in cold]
+    deepest: dict[int | None, int] = {}
+    for block in hot:
+        for origin in {*origins[block.start : block.end]} - {None}:
+            deepest[origin] = max(depths[block.number], deepest.get(origin, 0))
     inner = [
-        place if origin is not None and counts and depth == deepest[origin] else None
-        for place, origin, depth, counts in zip(places, origins, depths, hot, strict=True)
+        number
+        for block in hot
+        for number in range(block.start, block.end)
+        if deepest.get(origins[number]) == depths[block.number]
     ]
-    times = _per_copy(cfg, _copies(code.instructions, inner, cfg), trips)
+    counted = ((code.instructions[number], places[number]) for number in inner)
+    times = _per_copy(cfg, _copies(counted, cfg), trips)
     loops = [len(cfg.loops_around(block.number)) for block in cfg.blocks]
-    return _Scene(origins, tuple(depths), loops, deepest, times, cold, fallback, trips)
+    return _Scene(origins, depths, loops, deepest, times, cold, fallback, trips)
 
 
 def _is_cold(
@@ -143,17 +143,16 @@ def _is_cold(
     return any(cold) and sum(cold) * 2 > len(cold)
 
 
-def _copies(
-    instructions: Sequence[MachineInstruction], places: Sequence[int | None], cfg: Cfg
-) -> dict[int, int]:
-    """How many copies ptxas made of each block of PTX, where that shows."""
-    counted: Counter[int] = Counter()
-    for instruction, place in zip(instructions, places, strict=True):
-        if place is not None:
+def _copies(counted: Iterable[tuple[MachineInstruction, int | None]], cfg: Cfg) -> dict[int, int]:
+    """How many copies ptxas made of each block of PTX, where that shows: from instructions, and the
+    places that they are from."""
+    counts: Counter[int] = Counter()
+    for instruction, place in counted:
+        if place is not None and instruction.root in _COUNTED:
             roots = _ONE_EACH.get(cfg.instructions[place].opcode, ())
-            counted[place] += instruction.root in roots
+            counts[place] += instruction.root in roots
     copies: dict[int, int] = {}
-    for place, count in counted.items():
+    for place, count in counts.items():
         if count:
             block = cfg.block_of[place]
             copies[block] = max(count, copies.get(block, 0))
@@ -182,16 +181,18 @@ def _of_block(scene: _Scene, block: Block) -> list[float]:
     stands in more loops than its block of PTX, to save a register, is executed as the rest."""
     if block.number in scene.cold:
         return [0.0] * (block.end - block.start)
-    counts: list[float | None] = []
-    for number in range(block.start, block.end):
-        origin = scene.origins[number]
-        again = origin is not None and scene.depths[number] > scene.loops[origin]
-        if origin is None or origin in scene.fallback or again:
-            counts.append(None)
-        elif scene.depths[number] < scene.deepest[origin]:
-            counts.append(scene.trips ** scene.depths[number])
-        else:
-            counts.append(scene.times[origin])
+    depth = scene.depths[block.number]
+    origins = scene.origins[block.start : block.end]
+    known = {origin: _of_origin(scene, origin, depth) for origin in {*origins}}
+    counts = [known[origin] for origin in origins]
     certain = [times for times in counts if times is not None]
     shared = sum(certain) / len(certain) if certain else 1.0
     return [shared if times is None else times for times in counts]
+
+
+def _of_origin(scene: _Scene, origin: int | None, depth: int) -> float | None:
+    """Executions of what is from a block of PTX and stands in so many loops; None where others
+    beside it tell."""
+    if origin is None or origin in scene.fallback or depth > scene.loops[origin]:
+        return None
+    return scene.trips**depth if depth < scene.deepest[origin] else scene.times[origin]

@@ -17,6 +17,7 @@ UNKNOWN: Final = "unknown"
 _FILE: Final = Path(__file__).with_name("pipes.toml")
 
 
+@lru_cache(maxsize=1 << 12)
 def pipe(opcode: str, arch: int) -> str:
     """The pipeline of an opcode such as "LDG.E.128" on an architecture such as 80 (sm_80)."""
     exceptions, by_opcode = _tables(arch)

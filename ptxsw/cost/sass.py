@@ -18,9 +18,10 @@ held to make the same code as without; where they do not, no line is given.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -80,14 +81,25 @@ class MachineInstruction(NamedTuple):
     @property
     def root(self) -> str:
         """The opcode without modifiers: "LDG"."""
-        return self.opcode.partition(".")[0]
+        return _root(self.opcode)
 
     @property
     def width(self) -> int | None:
         """Bytes for each lane that a load or store moves; None for any other instruction."""
-        if self.root not in _MEMORY:
-            return None
-        return next((w for m, w in _WIDTHS.items() if m in self.opcode.split(".")), 4)
+        return width(self.opcode)
+
+
+@lru_cache(maxsize=1 << 12)
+def _root(opcode: str) -> str:
+    return opcode.partition(".")[0]
+
+
+@lru_cache(maxsize=1 << 12)
+def width(opcode: str) -> int | None:
+    """Bytes for each lane that a load or store moves; None for any other opcode."""
+    if _root(opcode) not in _MEMORY:
+        return None
+    return next((w for m, w in _WIDTHS.items() if m in opcode.split(".")), 4)
 
 
 class MachineKernel(Struct, frozen=True, dict=True):
@@ -95,8 +107,9 @@ class MachineKernel(Struct, frozen=True, dict=True):
 
     `stack`, `spill_stores` and `spill_loads` are bytes of one thread; the spills are None where a
     cubin alone was read. `shared` is a block's static shared memory in bytes, without what the
-    system reserves. `ptx` counts the instructions of its PTX by opcode; empty for a cubin alone.
-    `instructions` is empty where there is no nvdisasm; the first of `routines` is the kernel's own.
+    system reserves. `ptx` counts the instructions of its PTX by opcode; empty for a cubin alone,
+    and where it was read briefly. `instructions` is empty where there is no nvdisasm; the first of
+    `routines` is the kernel's own.
     """
 
     name: str
@@ -216,7 +229,7 @@ def read(
     counts = {
         each.name: Counter(i.name for i in each.function.body.instructions)
         for each in functions
-        if each.asked and each.function.kind == "entry"
+        if each.asked and each.function.kind == "entry" and not briefly
     }
     listing, note = (_decoded(plain) if briefly else None), ""
     if listing is None:
@@ -292,11 +305,8 @@ def _kernel(
     places: _Places | None,
 ) -> MachineKernel:
     end = without_padding(listing)
-    lines = _lines(code, end)
-    instructions = tuple(
-        _instruction(arch, code.code, number, listing[number], lines[number], places)
-        for number in range(end)
-    )
+    listing, lines = listing[:end], _lines(code, end)
+    instructions = tuple(_instructions(arch, code.code, listing, lines, places))
     return MachineKernel(
         code.name,
         len(code.code),
@@ -307,7 +317,7 @@ def _kernel(
         code.shared,
         code.barriers,
         instructions,
-        routines(listing[:end], code),
+        routines(listing, code),
         {},
     )
 
@@ -315,33 +325,34 @@ def _kernel(
 # ---------------------------------------------------------------- one instruction
 
 
-def _instruction(
+def _instructions(
     arch: int,
     code: bytes,
-    number: int,
-    line: nvdisasm.DisassembledLine,
-    row: int | None,
+    listing: Sequence[nvdisasm.DisassembledLine],
+    lines: Sequence[int | None],
     places: _Places | None,
-) -> MachineInstruction:
-    word = int.from_bytes(code[number * BYTES : (number + 1) * BYTES], "little")
-    at, where = None, None
-    if places is not None and row is not None:
-        at, where = places.instruction(row) or (None, None)
-    return MachineInstruction(
-        number * BYTES,
-        line.opcode,
-        line.operands,
-        line.predicate,
-        control(word),
-        pipe(line.opcode, arch),
-        where if places is not None else row,
-        at,
-    )
+) -> Iterator[MachineInstruction]:
+    for number, (predicate, opcode, operands, _, _) in enumerate(listing):
+        at, where = None, lines[number]
+        if places is not None:
+            at, where = places.instructions.get(where, _NOWHERE)
+        address = number * BYTES
+        word = int.from_bytes(code[address : address + BYTES], "little")
+        yield MachineInstruction(
+            address, opcode, operands, predicate, control(word), pipe(opcode, arch), where, at
+        )
+
+
+_NOWHERE: Final = (None, None)
 
 
 def control(word: int) -> Control:
     """The control word of an instruction of 128 bits."""
-    bits = word >> 105
+    return _control(word >> 105 & (1 << 21) - 1)
+
+
+@lru_cache(maxsize=1 << 12)
+def _control(bits: int) -> Control:
     write, read = bits >> 5 & 7, bits >> 8 & 7
     return Control(
         stall=bits & 15,
@@ -357,12 +368,14 @@ def _lines(code: cubin.FunctionCode, count: int) -> list[int | None]:
     """The line of each instruction. A routine that ptxas adds has none: lines of what stands
     before it do not reach into it."""
     lines: list[int | None] = [None] * count
-    borders = sorted({0, count * BYTES, *(at for at, _ in code.routines)})
-    ends = [at for at, _ in code.lines[1:]] + [count * BYTES]
+    whole = count * BYTES
+    borders = sorted({whole, *(at for at, _ in code.routines)})
+    ends = [at for at, _ in code.lines[1:]] + [whole]
     for (start, line), end in zip(code.lines, ends, strict=False):
-        border = next((b for b in borders if b > start), end)
-        for number in range(start // BYTES, min(end, border, count * BYTES) // BYTES):
-            lines[number] = line
+        if start < whole:
+            border = borders[bisect_right(borders, start)]
+            number, after = start // BYTES, min(end, border, whole) // BYTES
+            lines[number:after] = [line] * (after - number)
     return lines
 
 
@@ -371,7 +384,7 @@ class _Places:
 
     def __init__(self, text: str, functions: Iterable[PlacedFunction]) -> None:
         edits = []
-        self._at: dict[int, tuple[int, int]] = {}  # by line of the copy: offset and line
+        at_line = dict[int | None, tuple[int, int]]()
         at, line, added, before = 0, 1, 0, -1
         for _, function, offset, asked in sorted(functions, key=_start):
             for instruction in function.body.instructions:
@@ -384,13 +397,12 @@ class _Places:
                 before = line + text.count("\n", at, instruction.end + offset - 1)
                 if asked:
                     here = instruction.start, line
-                    self._at.update((own + added, here) for own in range(line, before + 1))
+                    for own in range(line, before + 1):
+                        at_line[own + added] = here
         self.copy: Final = apply(text, edits)
-
-    def instruction(self, line: int) -> tuple[int, int] | None:
-        """Of the PTX instruction on a line of the copy its offset in the text of its function, and
-        its line, from 1."""
-        return self._at.get(line)
+        self.instructions: Final[Mapping[int | None, tuple[int, int]]] = at_line
+        """By lines of the copy: of the PTX instruction there its offset in the text of its
+        function, and its line, from 1."""
 
 
 def _start(placed: PlacedFunction) -> int:

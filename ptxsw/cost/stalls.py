@@ -18,7 +18,8 @@ meanwhile: our copy of the paper ends before it says how it compares two occupan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import mul
 from typing import Final
 
 from ptxsw.cost.gpu import of_target
@@ -40,33 +41,43 @@ def stall_cycles(
     instruction is executed (`executions`, with `LOOP_FACTOR`)."""
     gpu = of_target(f"sm_{arch}")
     issued = gpu.lanes("").low
-
-    def own(instruction: MachineInstruction) -> float:
-        contention = issued / gpu.lanes(instruction.pipe).low
-        return instruction.control.stall * occupancy * contention
-
+    own = [
+        instruction.control.stall * occupancy * (issued / gpu.lanes(instruction.pipe).low)
+        for instruction in kernel.instructions
+    ]
     return _total(kernel, executed, own, _LATENCY)
 
 
-def waits(kernel: MachineKernel, executed: Sequence[float], shared: float, memory: float) -> float:
+def waits(
+    kernel: MachineKernel, executed: Sequence[float], latencies: Iterable[tuple[float, float]]
+) -> tuple[float, ...]:
     """Cycles that a warp alone takes: the stalls of control words, and what is left of the latency
-    of loads, in cycles, where it waits for their barriers."""
-    latency = {root: shared if cycles == _SHARED else memory for root, cycles in _LATENCY.items()}
-    return _total(kernel, executed, lambda one: float(max(1, one.control.stall)), latency)
+    of loads where it waits for their barriers. For each of some pairs of latencies, in cycles: of
+    shared memory and of other memory."""
+    own = [float(max(1, instruction.control.stall)) for instruction in kernel.instructions]
+    totals = []
+    for shared, memory in latencies:
+        latency = {
+            root: shared if cycles == _SHARED else memory for root, cycles in _LATENCY.items()
+        }
+        totals.append(_total(kernel, executed, own, latency))
+    return tuple(totals)
 
 
 def _total(
     kernel: MachineKernel,
     executed: Sequence[float],
-    own: Callable[[MachineInstruction], float],
+    own: Sequence[float],
     latency: Mapping[str, float],
 ) -> float:
+    """Cycles for which a warp stalls; `own` are those of each instruction that waits for no
+    barrier."""
     total = 0.0
     for routine in kernel.routines:
         for block in routine.flow.blocks:
-            stalls = _of_block(kernel.of_block(block), own, latency)
-            times = executed[block.start : block.end]
-            total += sum(stall * often for stall, often in zip(stalls, times, strict=True))
+            inside = slice(block.start, block.end)
+            stalls = _of_block(kernel.instructions[inside], own[inside], latency)
+            total += sum(map(mul, stalls, executed[inside]))
     return total
 
 
@@ -78,25 +89,22 @@ def pace(kernel: MachineKernel, arch: int, occupancy: float, executed: Sequence[
 
 def _of_block(
     instructions: Sequence[MachineInstruction],
-    own_stall: Callable[[MachineInstruction], float],
+    own: Sequence[float],
     latency: Mapping[str, float],
 ) -> list[float]:
     """The stall of each instruction of a block, executed once."""
     ready: dict[int, float] = {}  # when what each barrier stands for is there
     now = 0.0
-    stalls = []
-    for instruction in instructions:
+    stalls = [*own]
+    for at, (instruction, stall) in enumerate(zip(instructions, own, strict=True)):
         control = instruction.control
-        waited = 0.0
         if control.wait and ready:
-            barriers = (b for b in range(6) if control.wait >> b & 1)
-            waited = max(ready.pop(b, now) - now for b in barriers)
-        own = own_stall(instruction)
-        began = now + waited
-        now = began + own
+            waited = max([ready.pop(b, now) - now for b in range(6) if control.wait >> b & 1])
+            stalls[at] = max(waited, 0.0) + stall
+            now += waited
+        began, now = now, now + stall
         if control.write is not None and instruction.root in latency:
             ready[control.write] = max(
                 began + latency[instruction.root], ready.get(control.write, now)
             )
-        stalls.append(max(waited, 0.0) + own)
     return stalls

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from benchmarks.scale import many_kernels
-from ptxsw.cost import cubin, nvdisasm, sass
+from ptxsw.cost import cubin, decode, nvdisasm, sass
 from ptxsw.cost.decode import decoded
 from ptxsw.cost.sass import MachineInstruction, MachineKernel
 from ptxsw.toolchain.ptxas import assemble
@@ -159,3 +161,18 @@ def test_other_architectures_are_left_to_nvdisasm(tools: Tools) -> None:
     (code, *_) = cubin.read(assemble(TEXTS[0], "sm_75", ptxas=tools.ptxas).cubin).functions
     assert decoded(code, 70) is None
     assert decoded(code, 200) is None
+
+
+@pytest.mark.parametrize("arch", [75, 80, 90, 121])
+def test_bits_that_are_not_looked_at_tell_nothing(arch: int) -> None:
+    """Instructions are read once for all that agree in a few bits: of each opcode, with any other
+    bits, it is what all bits say."""
+    source = random.Random(arch)
+    for operation in range(0x200):
+        words = [source.getrandbits(128) & ~0x1FF | operation for _ in range(20)]
+        words += [word & ~0xF00 | 0x900 for word in words]  # calls whose target stands in them
+        for word in words:
+            data = word.to_bytes(16, "little")
+            code = cubin.FunctionCode("k", True, data, 0, 0, 0, 0, ((64, "div"),), {}, ())
+            line = decode._line(word, 0, arch, {64: "div"})
+            assert decoded(code, arch) == (None if line is None else [line])
