@@ -229,13 +229,13 @@ class _Reader:
 
     def variable(self, *, signed: bool = False) -> int:
         """A LEB128 number."""
-        value = shift = 0
-        while True:
+        byte = self.byte()
+        value, shift = byte & 0x7F, 7
+        while byte & 0x80:
             byte = self.byte()
             value |= (byte & 0x7F) << shift
             shift += 7
-            if not byte & 0x80:
-                return value - (1 << shift) if signed and byte & 0x40 else value
+        return value - (1 << shift) if signed and byte & 0x40 else value
 
 
 class _Program(NamedTuple):
