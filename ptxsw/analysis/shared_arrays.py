@@ -49,14 +49,10 @@ def block_shapes(trace: Trace, asked: Block | None) -> tuple[Block, ...]:
     """The shapes of the block to count with: the one that was given, or common ones."""
     if asked is not None:
         return (asked,)
-    plane = any(
-        term.value in ("%tid.y", "%tid.z")
-        for access in trace.accesses
-        if access.space == "shared"
-        for variant in access.variants
-        for term in walk(variant.address)
-        if term.kind == "atom"
-    )
+    shared = (access for access in trace.accesses if access.space == "shared")
+    addresses = {variant.address for access in shared for variant in access.variants}
+    names = (term.value for term in walk(*addresses) if term.kind == "atom")
+    plane = any(name in ("%tid.y", "%tid.z") for name in names)
     for name, text in trace.function.directives:
         if name == "maxntid":
             sizes = [int(part) for part in text.replace(",", " ").split() if part.isdigit()]

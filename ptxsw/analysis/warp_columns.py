@@ -109,6 +109,9 @@ class WarpColumns:
     def _computed(self, node: Term) -> Columns:
         args = [self._memo[arg] for arg in node.args]
         iterations = max(map(len, args), default=1)
+        if iterations > 1 and all(len(one) == 1 for arg in args for one in arg):
+            steps = [tuple([value for (value,) in arg]) for arg in args]
+            return tuple([(value,) for value in column(node, steps, iterations)])
         return tuple([
             column(node, [_at(arg, number) for arg in args], self._lanes.count)
             for number in range(iterations)
@@ -119,7 +122,8 @@ class WarpColumns:
         columns = self.of(address)
         for number in range(max(len(columns), len(taking))):
             lanes = taking[number] if len(taking) > 1 else taking[0]
-            yield from self._lanes.requests(_at(columns, number), lanes)
+            if lanes != ():
+                yield from self._lanes.requests(_at(columns, number), lanes)
 
     def taking(self, conditions: Iterable[Term]) -> tuple[Column | None, ...]:
         """The lanes that meet all conditions, as a column of 0 and 1 for each iteration, or one for

@@ -66,9 +66,11 @@ class _Pass(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    """All passes, those with the most wavefronts first; and the bits of their words, each alone."""
+    """All passes, those with the most wavefronts first; the fewest wavefronts that they may take
+    together; and the bits of their words, each alone."""
 
     passes: tuple[_Pass, ...]
+    least: float
     bits: tuple[int, ...]
 
 
@@ -92,7 +94,8 @@ class _WantedWords(dict[int, _Wanted]):
         used = reduce(or_, chain.from_iterable(weights), 0)
         bits = tuple([1 << bit for bit in range(used.bit_length()) if used >> bit & 1])
         passes = [_Pass(words, weights[words], -(-len(words) // BANKS)) for words in most]
-        wanted = self[size] = _Wanted(tuple(passes), bits)
+        least = sum(weight * least for _, weight, least in passes)
+        wanted = self[size] = _Wanted(tuple(passes), least, bits)
         return wanted
 
 
@@ -261,7 +264,7 @@ def _serving(
 def _surpasses(wanted: _Wanted, banks: Banks, most: float) -> bool:
     """Are there surely more wavefronts than so many? What is not counted yet takes the fewest that
     it may: most permutations fall out with the first few passes."""
-    bound = sum(weight * least for _, weight, least in wanted.passes)
+    bound = wanted.least
     for words, weight, least in wanted.passes:
         bound += weight * (banks.of_pass(words) - least)
         if bound > most * _ROUNDED:
