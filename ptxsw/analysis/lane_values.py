@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Protocol
 
-from ptxsw.emulator.evaluate import value_of
+from ptxsw.emulator.columns import column
 from ptxsw.emulator.node import OPAQUE, Term, bottom_up
 
 Values = int | tuple[int, ...]
@@ -55,32 +55,13 @@ class LaneValues:
             if node.kind == "atom" and node.value in self._fixed:
                 return self._fixed[node.value] & mask
             return self._choice(node) & mask
-        args = [self._memo[arg] for arg in node.args]
-        lanes = next((len(a) for a in args if isinstance(a, tuple)), 0)
-        if not lanes:
-            return value_of(node, [a for a in args if isinstance(a, int)])
-        if node.kind == "sum":
-            return _collapsed(_sum(node, args, lanes))
-        columns = [a if isinstance(a, tuple) else (a,) * lanes for a in args]
-        return _collapsed([value_of(node, list(row)) for row in zip(*columns, strict=True)])
-
-
-def _sum(node: Term, args: Sequence[Values], lanes: int) -> list[int]:
-    """The most frequent kind of term, without a call for each lane."""
-    total, coefficients = node.value
-    mask = (1 << node.width) - 1
-    sums = [0] * lanes
-    for coefficient, value in zip(coefficients, args, strict=True):
-        if isinstance(value, int):
-            total += coefficient * value
-        else:
-            sums = [old + coefficient * v for old, v in zip(sums, value, strict=True)]
-    return [(total + v) & mask for v in sums]
+        args = [(one,) if isinstance(one := self._memo[arg], int) else one for arg in node.args]
+        return _collapsed(column(node, args, max(map(len, args), default=1)))
 
 
 def _collapsed(values: Sequence[int]) -> Values:
     first = values[0]
-    return first if all(v == first for v in values) else tuple(values)
+    return first if values.count(first) == len(values) else tuple(values)
 
 
 def _parts(node: Term) -> tuple[Term, ...]:

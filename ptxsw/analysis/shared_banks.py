@@ -19,7 +19,7 @@ from ptxsw.analysis.bank_passes import Addresses, Banks, Passes, passes, wavefro
 from ptxsw.analysis.coalescing import LANES
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.analysis.warp_columns import REGISTERS, Block, Columns, WarpColumns, WarpLanes
-from ptxsw.emulator.evaluate import Column
+from ptxsw.emulator.columns import Column
 from ptxsw.emulator.node import OPAQUE, Term, Variance, split, walk
 from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.trace import Access, Trace

@@ -16,7 +16,7 @@ from operator import and_
 from msgspec import Struct
 
 from ptxsw.analysis.coalescing import LANES
-from ptxsw.emulator.evaluate import Column, column
+from ptxsw.emulator.columns import Column, column
 from ptxsw.emulator.node import OPAQUE, Term, bottom_up
 
 Block = tuple[int, int, int]

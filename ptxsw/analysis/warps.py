@@ -79,10 +79,12 @@ class Warps(Struct, frozen=True, dict=True):
 
     def distances(self, term: Term, kind: str, trial: int, chosen: Chosen) -> tuple[Offsets, ...]:
         """Bytes from lane 0's address for each warp, under a choice of values."""
-        half, full = 1 << (term.width - 1), 1 << term.width
+        half, mask = 1 << (term.width - 1), (1 << term.width) - 1
         return tuple(
-            tuple((at - warp[0] + half) % full - half for at in warp)
-            for warp in self.addresses(term, kind, trial, chosen)
+            [
+                tuple([((at - warp[0] + half) & mask) - half for at in warp])
+                for warp in self.addresses(term, kind, trial, chosen)
+            ]
         )
 
     def starts(self, term: Term, kind: str, trial: int, chosen: Chosen) -> tuple[int, ...]:

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import and_, eq, le, lt, or_, xor
+from collections.abc import Mapping
 
 from ptxsw.emulator.node import Term, bottom_up, truncated
-
-Column = tuple[int, ...]
-"""A value for each of some threads, or one for all of them."""
-
-
-_BY_BIT: Mapping[str, Callable[[int, int], int]] = {"and": and_, "or": or_, "xor": xor}
-_COMPARED: Mapping[str, Callable[[int, int], bool]] = {
-    "eq": eq, "ult": lt, "ule": le, "slt": lt, "sle": le,
-}  # fmt: skip
 
 
 def evaluate(term: Term, values: Mapping[Term, int]) -> int:
@@ -26,53 +16,6 @@ def evaluate(term: Term, values: Mapping[Term, int]) -> int:
         else:
             results[node] = value_of(node, [results[a] for a in node.args])
     return results[term]
-
-
-def column(node: Term, args: Sequence[Column], threads: int) -> Column:
-    """The unsigned values of a term that is no unknown, from those of its arguments."""
-    if all(len(one) == 1 for one in args):
-        return (value_of(node, [one[0] for one in args]),)
-    if node.kind == "sum":  # most of what addresses are made of
-        return _sum(node, args, threads)
-    whole = [one * threads if len(one) == 1 else one for one in args]
-    by_bit = _BY_BIT.get(node.kind)
-    if by_bit is not None:
-        return tuple(map(by_bit, *whole))
-    compared = _COMPARED.get(node.kind)
-    if compared is not None:
-        if node.kind in ("slt", "sle"):  # with the sign bit flipped, signed order is unsigned order
-            sign = 1 << (node.args[0].width - 1)
-            whole = [tuple([value ^ sign for value in one]) for one in whole]
-        return tuple(map(int, map(compared, *whole)))
-    mask, (first, *rest) = (1 << node.width) - 1, whole
-    match node.kind:
-        case "zext":
-            return first
-        case "extract":
-            low = int(node.value)
-            return tuple([value >> low & mask for value in first])
-        case "shl" | "lshr" if len(set(rest[0])) == 1 and rest[0][0] < node.width:
-            distance = rest[0][0]
-            if node.kind == "lshr":
-                return tuple([value >> distance for value in first])
-            return tuple([value << distance & mask for value in first])
-    return tuple([value_of(node, list(each)) for each in zip(*whole, strict=True)])
-
-
-def _sum(node: Term, args: Sequence[Column], threads: int) -> Column:
-    constant, coefficients = node.value
-    mask = (1 << node.width) - 1
-    apart: list[tuple[int, Column]] = []
-    for coefficient, one in zip(coefficients, args, strict=True):
-        if len(one) == 1:
-            constant += coefficient * one[0]
-        else:
-            apart.append((coefficient, one))
-    (coefficient, first), *rest = apart
-    total = [constant + coefficient * value for value in first]
-    for coefficient, one in rest:
-        total = [before + coefficient * value for before, value in zip(total, one, strict=True)]
-    return tuple([value & mask for value in total])
 
 
 def value_of(term: Term, args: list[int]) -> int:
