@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from ptxsw.flow.cfg import Cfg, build
-from ptxsw.flow.dataflow import CARRY, defs, in_order, liveness, slice_registers, uses
+from ptxsw.flow.dataflow import (
+    CARRY,
+    closure,
+    defs,
+    in_order,
+    live_among,
+    liveness,
+    slice_registers,
+    uses,
+)
 from ptxsw.ir import Instruction, Mem, Reg
 from ptxsw.parser import parse
 from tests.heads import head
+from tests.real import FIXTURES, text_of
 
 BODY = (
     head()
@@ -101,3 +115,25 @@ def test_registers_of_a_set_have_an_order_that_is_the_same_in_each_run() -> None
 def test_registers_that_one_instruction_sets_for_certain() -> None:
     sole = {reg.name: at for reg, at in cfg().sole_writers.items()}
     assert sole == {"%r1": 0, "%r3": 3, "%r4": 4, "%rd1": 5}
+
+
+def test_a_slice_of_some_instructions() -> None:
+    graph = cfg()
+    assert names(closure(graph, (Reg("%r4"),))) == {"%r4", "%r1", "%r2", "%p1"}
+    assert names(closure(graph, (Reg("%r4"),), (4,))) == {"%r4", "%r1", "%r2"}
+
+
+@pytest.mark.parametrize("path", FIXTURES[::4], ids=lambda path: path.stem)
+def test_liveness_of_a_few_registers_is_that_of_all(path: Path) -> None:
+    for function in parse(text_of(path)).kernels:
+        graph = build(function.body)
+        live = liveness(graph)
+        for loop in graph.loops.values():
+            inside = {reg for at in graph.indices(loop.blocks) for reg in graph.written[at]}
+            ends = {target for _, target in loop.exits}
+            expected = frozenset().union(*(live[end] for end in ends)) & inside
+            assert live_among(graph, inside, ends) == expected
+        for number in graph.order[::3]:
+            assert live_among(graph, live[0] | live[number], {number}) == (
+                (live[0] | live[number]) & live[number]
+            )

@@ -13,6 +13,7 @@ from enum import Enum, auto
 
 from ptxsw import isa
 from ptxsw.emulator.specials import SPECIALS
+from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.convergence import waits, waits_for
 from ptxsw.flow.dataflow import CARRY, defs, uses, writers
 from ptxsw.ir import Float, Instruction, Int, Mem, Reg, Special, Symbol, type_width
@@ -50,13 +51,12 @@ SPACE_WORDS = _SPACES
 
 def kind(instruction: Instruction) -> Kind:
     """The kind of an instruction."""
-    told = _by_name(instruction.opcode, instruction.modifiers)
+    told, sets = _by_name(instruction.opcode, instruction.modifiers)
+    operands = instruction.operands
+    if sets and operands and type(operands[0]) is Reg and _SIMPLE.issuperset(map(type, operands)):
+        return told  # nearly always
     # An instruction that computes but writes nothing is there for an effect that is not known.
     if told is Kind.COMPUTE:
-        operands = instruction.operands
-        plain = operands and type(operands[0]) is Reg and _SIMPLE.issuperset(map(type, operands))
-        if plain and isa.destinations(instruction):  # nearly always
-            return told
         return Kind.EVENT if _unstable(instruction) or not defs(instruction) else told
     if told is Kind.LOAD or told is Kind.STORE:
         return told if _is_access(instruction) else Kind.EVENT
@@ -64,8 +64,15 @@ def kind(instruction: Instruction) -> Kind:
 
 
 @isa.by_name
-def _by_name(opcode: str, modifiers: tuple[str, ...]) -> Kind:
-    """The kind of an instruction by its name; its operands may make it an event."""
+def _by_name(opcode: str, modifiers: tuple[str, ...]) -> tuple[Kind, bool]:
+    """The kind of an instruction by its name, and does it compute what it sets its first operand
+    to? Its operands may make it an event."""
+    told = _named_kind(opcode, modifiers)
+    row = isa.row(opcode, modifiers)
+    return told, told is Kind.COMPUTE and row is not None and row.defs > 0
+
+
+def _named_kind(opcode: str, modifiers: tuple[str, ...]) -> Kind:
     if opcode in _CONTROL:
         return Kind.CONTROL
     effects = isa.effects(opcode, modifiers)
@@ -121,7 +128,12 @@ def clobbers(instruction: Instruction) -> bool:
 
 def meets(instruction: Instruction) -> bool:
     """Must lanes or threads execute this very instruction together?"""
-    return instruction.opcode in _MEET or not isa.known(instruction)
+    return _meets(instruction.opcode, instruction.modifiers)
+
+
+@isa.by_name
+def _meets(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    return opcode in _MEET or isa.row(opcode, modifiers) is None
 
 
 def may_part(instruction: Instruction) -> bool:
@@ -147,6 +159,18 @@ def asks_convergence(instruction: Instruction) -> bool:
     if instruction.opcode in _ASK:
         return True
     return instruction.opcode in _MAY_ASK and "sync" not in instruction.modifiers
+
+
+def asked_anywhere(cfg: Cfg) -> bool:
+    """Does any instruction of a graph do so? It is worked out once for a graph."""
+    kept = vars(cfg)
+    asked: bool | None = kept.get(_ASKED)
+    if asked is None:
+        asked = kept[_ASKED] = any(map(asks_convergence, cfg.instructions))
+    return asked
+
+
+_ASKED = "asks for convergence"
 
 
 def uniform_registers(body: Sequence[Instruction], parameters: frozenset[str]) -> set[Reg]:

@@ -8,20 +8,20 @@ these becomes an atom of its own, and so does one that depends on the path throu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from msgspec import Struct
 
 from ptxsw import isa
 from ptxsw.emulator.node import Term, Variance, factors, split
-from ptxsw.emulator.state import State
+from ptxsw.emulator.state import State, Step
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
-from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import CARRY, closure, in_order, writers
+from ptxsw.emulator.trace import Trace
+from ptxsw.flow.dataflow import CARRY, Facts, closure, in_order
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.ir import Function, Instruction, Mem, Module, Reg
+from ptxsw.ir import Instruction, Mem, Reg
 
 _SUMS = frozenset({"add", "cvt", "mad", "mov", "mul", "neg", "or", "shl", "sub"})
 _MAX_DEPTH = 24
@@ -41,19 +41,26 @@ class LoopSums:
     iteration begins; atoms that are not in it are computed in the loop. Only what addresses and
     branches depend on is run."""
 
-    def __init__(self, module: Module, function: Function, cfg: Cfg, loop: Loop) -> None:
+    def __init__(self, trace: Trace, loop: Loop) -> None:
+        cfg = trace.cfg
         self.terms = Terms()
         self.registers: dict[Term, Reg] = {}
         self.places: list[LoopAccess] = []
         self.values: dict[int, Term] = {}  # what one of these leaves in its only register
-        self._cfg, self._loop = cfg, loop
+        self._cfg, self._loop, self._trace = cfg, loop, trace
         # In reverse postorder every block but the header comes behind its predecessors: the loop
         # is innermost, so only its own back edges go the other way.
         self._blocks = cfg.in_order(loop.blocks)
-        self._machine = SymbolicMachine(module, function, self.terms)
+        self._machine = SymbolicMachine(trace.module, trace.function, self.terms)
         inside = cfg.indices(self._blocks)
         self._set_inside = {reg for at in inside for reg in cfg.written[at]}
-        self._needed = closure(cfg, inside, _roots)
+        memory = {at: found for at in inside if (found := _addresses(cfg.instructions[at]))}
+        self._needed = closure(cfg, self._roots(memory), inside)
+        self._steps: dict[int, list[tuple[int, Mem | None]]] = {n: [] for n in self._blocks}
+        for at in inside:
+            if at in memory or not self._needed.isdisjoint(cfg.written[at]):
+                address = memory[at][0] if at in memory else None
+                self._steps[cfg.block_of[at]].append((at, address))
         self._memo: dict[Reg, Term] = {}
         self._ends: dict[int, State] = {}
         for number in self._blocks:
@@ -101,6 +108,16 @@ class LoopSums:
 
     # ------------------------------------------------------------ running
 
+    def _roots(self, memory: Mapping[int, Sequence[Mem]]) -> Iterator[Reg]:
+        """The registers that addresses begin with, and that branches ask."""
+        for addresses in memory.values():
+            yield from (address.base for address in addresses if isinstance(address.base, Reg))
+        for number in self._blocks:
+            block = self._cfg.blocks[number]
+            last = self._cfg.instructions[block.end - 1] if block.end > block.start else None
+            if last is not None and last.guard is not None and last.opcode in ("bra", "brx"):
+                yield last.guard.reg
+
     def _run(self, number: int) -> None:
         """One block, behind those that come before it."""
         state = State({})
@@ -110,13 +127,11 @@ class LoopSums:
         for reg in in_order(self._read_first(number)):
             if reg not in state.env:
                 state.env[reg] = self._entering(reg)
-        for index in self._cfg.indices([number]):
-            instruction = self._cfg.instructions[index]
-            memory = next((o for o in instruction.operands if isinstance(o, Mem)), None)
+        for index, memory in self._steps[number]:
             if memory is not None:
                 address = self._machine.address(state, memory)
                 self.places.append(LoopAccess(index, memory, address))
-            self._step(instruction, index, state)
+            self._step(self._cfg.instructions[index], index, state)
         self._ends[number] = state
 
     def _read_first(self, number: int) -> set[Reg]:
@@ -146,9 +161,8 @@ class LoopSums:
         if self._needed.isdisjoint(self._cfg.written[index]):
             return
         written = [r for r in self._cfg.written[index] if r is not CARRY]
-        pure = not isa.effects(instruction.opcode, instruction.modifiers)
-        if pure and isa.space(instruction) is None and isa.known(instruction):
-            step = self._machine.prepare(instruction, self._needed)
+        if _computes(instruction.opcode, instruction.modifiers):
+            step = self._prepared(index, self._needed)
             if step is not None:
                 self._machine.run(step, state, index)
         else:
@@ -164,7 +178,16 @@ class LoopSums:
         if len(written) == 1:
             self.values[index] = state.env[written[0]]
 
+    def _prepared(self, index: int, needed: Facts) -> Step | None:
+        """The step of an instruction, which the symbolic run of the kernel has made, as a rule."""
+        step = self._trace.steps[index]
+        if step is not None and step.dests:
+            return step
+        return self._machine.prepare(self._cfg.instructions[index], needed)
+
     def _is_sum(self, term: Term) -> bool:
+        if term.kind == "atom":
+            return True
         items = split(term)[1]
         return len(items) <= _MAX_ITEMS and all(
             all(self._is_plain(one) for one in factors(part))
@@ -196,17 +219,17 @@ class LoopSums:
 
     def _written_out(self, reg: Reg, depth: int) -> Term | None:
         """The sum that a register was set to, once and for all, of others that are set once."""
-        index = self._only_set.get(reg)
+        index = self._only_writer(reg)
         if index is None or depth > _MAX_DEPTH:
             return None
         instruction = self._cfg.instructions[index]
         if instruction.opcode not in _SUMS or len(self._cfg.written[index]) != 1:
             return None
-        if not all(read in self._only_set for read in self._cfg.read[index]):
+        if any(self._only_writer(read) is None for read in self._cfg.read[index]):
             return None
         read = in_order(set(self._cfg.read[index]))  # sums are in the order that atoms are made in
         state = State({reg: self._entering(reg, depth + 1) for reg in read})
-        step = self._machine.prepare(instruction, frozenset({reg}))
+        step = self._prepared(index, frozenset({reg}))
         if step is None:
             return None
         self._machine.run(step, state, index)
@@ -215,26 +238,35 @@ class LoopSums:
         is_sum = is_sum and all(part.kind != "mul" for part, _ in split(value)[1])
         return value if is_sum and all(a in self.registers for a in _atoms(value)) else None
 
-    @cached_property
-    def _only_set(self) -> Mapping[Reg, int]:
-        """Registers that one unguarded instruction sets, which every way to the loop passes. Others
-        may set them where control never comes to the loop, as in a copy of the kernel."""
+    def _only_writer(self, reg: Reg) -> int | None:
+        """The one unguarded instruction that sets a register, if every way to the loop passes it.
+        Others may set it where control never comes to the loop, as in a copy of the kernel."""
         cfg, header = self._cfg, self._loop.header
-        among = cfg.indices(sorted(cfg.reaching([header]) & cfg.rank.keys()))
-        sole = {reg: ats[0] for reg, ats in writers(cfg.written, among).items() if len(ats) == 1}
-        return {
-            reg: at
-            for reg, at in sole.items()
-            if cfg.instructions[at].guard is None and cfg.block_of[at] != header
-            and cfg.dominates(cfg.block_of[at], header)
-        }  # fmt: skip
+        ats = cfg.writers.get(reg, ())
+        if len(ats) > 1:
+            ats = [at for at in ats if cfg.block_of[at] in self._before]
+        if len(ats) != 1:
+            return None
+        number = cfg.block_of[ats[0]]
+        passed = number != header and number in cfg.rank and cfg.dominates(number, header)
+        return ats[0] if passed and cfg.instructions[ats[0]].guard is None else None
+
+    @cached_property
+    def _before(self) -> Set[int]:
+        """The blocks from which control may come to the loop."""
+        return self._cfg.reaching([self._loop.header]) & self._cfg.rank.keys()
 
 
-def _roots(instruction: Instruction) -> tuple[Reg, ...]:
-    """The registers that an instruction's addresses begin with, and that a branch asks."""
-    bases = (o.base for o in instruction.operands if isinstance(o, Mem))
-    asked = instruction.guard if instruction.opcode in ("bra", "brx") else None
-    return (*(b for b in bases if isinstance(b, Reg)), *(() if asked is None else (asked.reg,)))
+def _addresses(instruction: Instruction) -> list[Mem]:
+    """The addresses that an instruction names."""
+    return [operand for operand in instruction.operands if type(operand) is Mem]
+
+
+@isa.by_name
+def _computes(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    """Does it compute, and nothing else?"""
+    pure = isa.row(opcode, modifiers) is not None and not isa.effects(opcode, modifiers)
+    return pure and isa.space_named(opcode, modifiers) is None
 
 
 def _is_number(term: Term) -> bool:

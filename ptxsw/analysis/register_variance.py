@@ -13,7 +13,7 @@ from ptxsw.emulator.node import Variance
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import uses, writers
+from ptxsw.flow.dataflow import uses
 from ptxsw.ir import Reg, Special, Symbol
 from ptxsw.semantics import meaning
 
@@ -21,7 +21,7 @@ from ptxsw.semantics import meaning
 def register_variance(trace: Trace) -> Mapping[Reg, Variance]:
     """The variance of every register that the function writes: as in `trace.registers` for those
     it follows, else as much as anything it may be computed from."""
-    every = writers(trace.cfg.written)
+    every = trace.cfg.writers
     written_at = {reg: at for reg, at in every.items() if reg not in trace.registers}
     access_at = {a.index: a for a in trace.accesses}
     level: dict[Reg, Variance] = {**dict.fromkeys(written_at, Variance.UNIFORM), **trace.registers}

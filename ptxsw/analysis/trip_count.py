@@ -45,8 +45,7 @@ def counted_iterations(module: Module, function: Function, cfg: Cfg, loop: Loop)
 def _wanted(cfg: Cfg, loop: Loop, branch: Instruction) -> Facts:
     """The registers set in the loop that the branch depends on."""
     assert branch.guard is not None
-    asked = (branch.guard.reg,)
-    return closure(cfg, cfg.indices(loop.blocks), lambda ins: asked if ins is branch else ())
+    return closure(cfg, (branch.guard.reg,), cfg.indices(loop.blocks))
 
 
 def _each_iteration(

@@ -89,6 +89,7 @@ class Emulation:
         self.joins = Joins(self.cfg, self.machine, self.live)
         self.record = Record(self.cfg, self.machine, self.tracked, self.joins.path_variance)
         self.recording = False
+        self.iteration: dict[int, Term] | None = None  # addresses of the one that is analysed
         self.hook: Hook | None = None
         self.apart: frozenset[int] | None = None  # where paths are told apart, none left out
         self.coming: dict[int, list[State]] | None = None  # states at the head of each block
@@ -134,7 +135,7 @@ class Emulation:
             self.record.operands(),
             {a: t for entered in self.joins.entered.values() for a, t in
             entered.iterations.items()}, {entered.count: entered.again for entered in
-            self.joins.entered.values()},
+            self.joins.entered.values()}, self.facts, self.steps,
         )  # fmt: skip
 
     def paths_around(
@@ -198,8 +199,11 @@ class Emulation:
         written = self._written(loop.blocks)
         modified = frozenset(written.intersection(live))
         self.joins.forget()
+        addresses: dict[int, Term] = {}
+        self.iteration = addresses
         order = self.cfg.in_order(loop.blocks)
         ends = self._flow(order, {loop.header: [State(dict(entry))]}, loop)
+        self.iteration = None
         latest = [state for _, state in ends.get(loop.header, [])]
         steps, after = find_steps(entry, modified, [s.env for s in latest], self.terms)
         return LoopFacts(
@@ -218,6 +222,7 @@ class Emulation:
                 if step is not None
                 for space in step.clobbers
             ),
+            addresses,
         )
 
     def _written(self, blocks: Iterable[int]) -> set[Reg]:
@@ -295,6 +300,8 @@ class Emulation:
                 self.record.step(step, state, index, touch)
                 if self.hook is not None:
                     self.hook(index, state, touch)
+            elif touch is not None and self.iteration is not None:
+                self.iteration[index] = touch.address
         return self._branch(number, state)
 
     def _branch(self, number: int, state: State) -> list[tuple[int, State]]:

@@ -36,6 +36,7 @@ class LoopFacts(Struct, frozen=True):
     exits: tuple[Term, ...] | None  # predicates by which lanes leave; None: not in step
     again: Term | None  # the condition of the only way back, over values after the iteration
     writes: frozenset[str]  # spaces that the loop may write
+    addresses: Mapping[int, Term]  # of the accesses that the iteration made, by instruction
 
 
 class Entered(Struct, frozen=True):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from ptxsw.emulator.loops import Iterations
+from ptxsw.emulator.loops import Iterations, LoopFacts
 from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.state import Step
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import Cfg
 from ptxsw.ir import Function, Instruction, Module, Reg
@@ -140,3 +141,7 @@ class Trace(Struct, frozen=True):
     again: Mapping[Term, frozenset[Term]] = field(default_factory=dict)
     """By the count of a loop's iterations: for each way in, the condition that held before every
     iteration but the first; true where it is not known."""
+    loop_facts: Mapping[int, LoopFacts] = field(default_factory=dict)
+    """What one iteration of each loop does, by header."""
+    steps: Sequence[Step | None] = ()
+    """What each instruction does to a state; None of those that the run passes over."""

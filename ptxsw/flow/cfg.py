@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from ptxsw import isa
-from ptxsw.flow.def_use import written_and_read
+from ptxsw.flow.def_use import writers, written_and_read
 from ptxsw.flow.flow_graph import Block, FlowGraph, reverse_postorder
 from ptxsw.ir import Body, Directive, Instruction, Label, Reg, Symbol
 from ptxsw.isa import Trait
@@ -47,20 +47,19 @@ class Cfg(FlowGraph, frozen=True, dict=True):
         return self._registers[0]
 
     @cached_property
+    def writers(self) -> Mapping[Reg, Sequence[int]]:
+        """The instructions that write each register, in the order of the text."""
+        return writers(self.written)
+
+    @cached_property
     def sole_writers(self) -> Mapping[Reg, int]:
         """The instruction that writes a register, for those that one unguarded instruction
         writes."""
-        last: dict[Reg, int] = {}
-        often: set[Reg] = set()
-        for index, registers in enumerate(self.written):
-            for reg in registers:
-                if last.setdefault(reg, index) != index:
-                    often.add(reg)
         instructions = self.instructions
         return {
-            reg: at
-            for reg, at in last.items()
-            if reg not in often and instructions[at].guard is None
+            reg: ats[0]
+            for reg, ats in self.writers.items()
+            if instructions[ats[0]].guard is None and len(set(ats)) == 1
         }
 
     @cached_property

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from itertools import chain
 from typing import Generic, TypeVar
 
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.def_use import CARRY, defs, uses
+from ptxsw.flow.def_use import CARRY, defs, uses, writers
 from ptxsw.ir import Instruction, Reg
 
 __all__ = [
-    "CARRY", "Facts", "ForwardAnalysis", "closure", "defs", "forward", "in_order", "liveness",
-    "read_first", "slice_registers", "uses", "writers",
+    "CARRY", "Facts", "ForwardAnalysis", "closure", "defs", "forward", "in_order", "live_among",
+    "liveness", "read_first", "slice_registers", "uses", "writers",
 ]  # fmt: skip
 
 Facts = frozenset[Reg]
@@ -21,18 +22,6 @@ _Held = TypeVar("_Held")
 def in_order(registers: Iterable[Reg]) -> list[Reg]:
     """Registers of a set, in an order that is the same in each run of the program."""
     return sorted(registers, key=lambda reg: (reg.name, reg.scope))
-
-
-def writers(
-    written: Sequence[tuple[Reg, ...]], among: Iterable[int] | None = None
-) -> dict[Reg, list[int]]:
-    """The instructions that write each register, by index and in the order of `among`, to which
-    they belong (all, where it is None). `written` are the registers that each of them writes."""
-    indices: dict[Reg, list[int]] = {}
-    for index in range(len(written)) if among is None else among:
-        for reg in written[index]:
-            indices.setdefault(reg, []).append(index)
-    return indices
 
 
 def forward(
@@ -130,6 +119,31 @@ def _liveness(cfg: Cfg, wanted: Callable[[int], bool] | None) -> Mapping[int, Fa
     return live
 
 
+def live_among(cfg: Cfg, registers: Iterable[Reg], starts: Iterable[int]) -> Facts:
+    """Of some registers those that are live at the start of one of some blocks: what `liveness`
+    says, where only a few registers and the code behind a few blocks are of interest."""
+    open_, live = set(registers), set[Reg]()
+    coming = {number: set(open_) for number in starts}
+    work = list(coming)
+    while work and open_:
+        number = work.pop()
+        left = coming[number] & open_
+        for at in range(cfg.blocks[number].start, cfg.blocks[number].end):
+            if not left.isdisjoint(cfg.read[at]):
+                live.update(left.intersection(cfg.read[at]))
+                left -= live
+            left.difference_update(cfg.surely_written[at])
+            if not left:
+                break
+        open_ -= live
+        for successor in cfg.blocks[number].successors if left else ():
+            known = coming.setdefault(successor, set())
+            if not left <= known:
+                known |= left
+                work.append(successor)
+    return frozenset(live)
+
+
 def _kills(instruction: Instruction) -> Facts:
     """Registers surely overwritten: a guarded write may not happen, so it kills nothing."""
     return frozenset() if instruction.guard is not None else frozenset(defs(instruction))
@@ -147,24 +161,20 @@ def read_first(instructions: Iterable[Instruction]) -> Facts:
 
 def slice_registers(cfg: Cfg, roots: Callable[[Instruction], tuple[Reg, ...]]) -> Facts:
     """Registers that `roots` of any instruction depend on, through data, flow-insensitively."""
-    return closure(cfg, range(len(cfg.instructions)), roots)
+    return closure(cfg, chain.from_iterable(map(roots, cfg.instructions)))
 
 
-def closure(
-    cfg: Cfg, positions: Iterable[int], roots: Callable[[Instruction], tuple[Reg, ...]]
-) -> Facts:
-    """The same of some instructions alone."""
-    feeds: dict[Reg, list[tuple[Reg, ...]]] = {}
-    work: list[Reg] = []
-    for at in positions:
-        work.extend(roots(cfg.instructions[at]))
-        for reg in cfg.written[at]:
-            feeds.setdefault(reg, []).append(cfg.read[at])
-    needed: set[Reg] = set()
+def closure(cfg: Cfg, roots: Iterable[Reg], among: Collection[int] | None = None) -> Facts:
+    """Some registers and those that they are computed from, flow-insensitively: by any instruction,
+    or by those at the positions `among`."""
+    writers, read = cfg.writers, cfg.read
+    inside = None if among is None else frozenset(among)
+    needed = set(roots)
+    work = list(needed)
     while work:
-        reg = work.pop()
-        if reg not in needed:
-            needed.add(reg)
-            for read in feeds.get(reg, ()):
-                work.extend(read)
+        for at in writers.get(work.pop(), ()):
+            for reg in read[at] if inside is None or at in inside else ():
+                if reg not in needed:
+                    needed.add(reg)
+                    work.append(reg)
     return frozenset(needed)

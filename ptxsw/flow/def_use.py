@@ -1,8 +1,8 @@
-"""The registers that an instruction writes and reads, the carry bit among them."""
+"""The registers that instructions write and read, the carry bit among them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ptxsw import isa
 from ptxsw.ir import Float, Instruction, Int, Mem, Reg
@@ -83,3 +83,15 @@ def _usual(opcode: str, modifiers: tuple[str, ...]) -> int | None:
     if op is None or op.defs > 1 or op.updates or opcode in _CARRIES_IN:
         return None
     return None if _writes_carry(opcode, modifiers) else op.defs
+
+
+def writers(
+    written: Sequence[tuple[Reg, ...]], among: Iterable[int] | None = None
+) -> dict[Reg, list[int]]:
+    """The instructions that write each register, by index and in the order of `among`, to which
+    they belong (all, where it is None). `written` are the registers that each of them writes."""
+    indices: dict[Reg, list[int]] = {}
+    for index in range(len(written)) if among is None else among:
+        for reg in written[index]:
+            indices.setdefault(reg, []).append(index)
+    return indices

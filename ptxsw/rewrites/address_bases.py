@@ -8,7 +8,7 @@ products are modulo 2^64, as addresses are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -70,6 +70,9 @@ class LoopBases(Struct, frozen=True):
         return frozenset(at for base in self.bases for at, _ in base.members)
 
 
+NO_BASES = LoopBases((), (), (), 0.0)
+
+
 class Addresses:
     """Finds the bases and pointers for the addresses of one loop."""
 
@@ -79,7 +82,7 @@ class Addresses:
 
     def bases(self) -> LoopBases:
         """The bases that accesses share."""
-        every = [a for place in self.sums.places if (a := self._address(place)) is not None]
+        every = list(self._indexed())
         groups: dict[tuple[Term, int, Term, Term], list[_Address]] = {}
         for one in every:
             far = one.scale * one.index.constant + one.offset
@@ -90,6 +93,8 @@ class Addresses:
                 # from 0 to 2^31 - 1, where both extensions agree.
                 key = (one.base, one.scale, one.index.carried, one.index.stays)
                 groups.setdefault(key, []).append(one)
+        if not groups:
+            return NO_BASES
         largest = sorted(groups, key=lambda key: -len(groups[key]))[:_MOST_BASES]
         chosen = [groups[key] for key in groups if key in largest]
         bases = tuple(map(self._base, chosen))
@@ -106,6 +111,8 @@ class Addresses:
             for at, register in self._products(bases.moved)
             if (product := self._read_product(self.sums.values[at], counter)) is not None
         }
+        if not read:
+            return bases
         kept = frozenset(base.index for base in bases.bases)
         before = self._cost.of(bases.moved, kept=kept)
         given = frozenset(read)
@@ -125,14 +132,22 @@ class Addresses:
 
     # ------------------------------------------------------------ sums with an index
 
-    def _address(self, place: LoopAccess) -> _Address | None:
-        """An address read as a sum with one extended index that the loop carries."""
-        instruction = self._cfg.instructions[place.index]
-        if instruction.opcode not in ACCESSES or isa.space(instruction) == "param":
-            return None
-        if place.address.width != 64:
-            return None
-        constant, items = split(place.address)
+    def _indexed(self) -> Iterator[_Address]:
+        """The addresses that are a sum with one extended index that the loop carries."""
+        read: dict[object, tuple[Term, int, Index] | None] = {}
+        for place in self.sums.places:
+            instruction, width = self._cfg.instructions[place.index], place.address.width
+            if instruction.opcode not in ACCESSES or isa.space(instruction) == "param":
+                continue
+            constant, items = split(place.address)
+            if items not in read:  # most addresses differ from others by a number
+                read[items] = self._read_sum(items) if width == 64 else None
+            parts = read[items]
+            if parts is not None:
+                yield _Address(place, *parts, wrapped(constant, width))
+
+    def _read_sum(self, items: tuple[tuple[Term, int], ...]) -> tuple[Term, int, Index] | None:
+        """The base, the scale and the index of a sum of 64 bits."""
         varying = [(part, factor) for part, factor in items if not self.sums.stays(part)]
         if len(varying) != 1 or len(factors(varying[0][0])) > 1:
             return None
@@ -141,7 +156,7 @@ class Addresses:
         if index is None:
             return None
         base = self._terms.sum(64, 0, [(p, f) for p, f in items if p is not extended])
-        return _Address(place, base, wrapped(scale, 64), index, wrapped(constant, 64))
+        return base, wrapped(scale, 64), index
 
     def _index(self, extended: Term) -> Index | None:
         """An extended sum of one register that the loop carries and others that stay."""
@@ -187,12 +202,25 @@ class Addresses:
                     products[ats[0]] = base
         return sorted(products.items())
 
+    def has_products(self) -> bool:
+        """Has a loop addresses that may become pointers?"""
+        products = self._products(frozenset())
+        return any(self._has_product(self.sums.values[at]) for at, _ in products)
+
+    def _has_product(self, value: Term) -> bool:
+        """Is there a product in a sum that is not the same in each iteration?"""
+        parts = (part for part, _ in split(value)[1] if part.kind == "mul")
+        return any(not self.sums.stays(part) for part in parts)
+
     def _read_product(self, value: Term, counter: LoopCounter | None) -> _Product | None:
         """A value that is to be carried; None where it does not grow by the same in each iteration,
         or has no product."""
         if value.width != 64:
             return None
         items = split(value)[1]
+        # Without a product it is a 64-bit sum of two instructions, as the pointer's own step is.
+        if not self._has_product(value):
+            return None
         step: list[AddressPart] = []
         indices: list[Index] = []
         for part, factor in items:
@@ -211,9 +239,6 @@ class Addresses:
             times = wrapped(factor, 64)
             step += (AddressPart(times * by.factor, (*others, *by.values)) for by in grown)
             indices += () if index is None else (index,)
-        # Without a product it is a 64-bit sum of two instructions, as the pointer's own step is.
-        if not any(part.kind == "mul" and not self.sums.stays(part) for part, _ in items):
-            return None
         start = self._counting.parts(value)
         return _Product(_plain_first(start), _plain_first(step), tuple(indices))
 

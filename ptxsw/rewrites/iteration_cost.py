@@ -7,11 +7,14 @@ in another way falls away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import cached_property
 
+from msgspec import Struct
+
+from ptxsw import isa
 from ptxsw.analysis.instruction_kinds import Kind, kind
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import Facts, writers
+from ptxsw.flow.dataflow import live_among, writers
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction, Mem, Reg
 
@@ -19,28 +22,30 @@ _PRODUCT = 4.0  # a product of 64 bits: IMAD.WIDE, two IMAD, and a sum
 
 
 class IterationCost:
-    """The cost of one loop's iterations. `live` are the registers live at the start of each
-    block."""
+    """The cost of one loop's iterations."""
 
-    def __init__(self, cfg: Cfg, loop: Loop, live: Mapping[int, Facts]) -> None:
+    def __init__(self, cfg: Cfg, loop: Loop) -> None:
+        self._cfg, self._loop = cfg, loop
         inside = cfg.indices(cfg.in_order(loop.blocks))
         self._code = {at: cfg.instructions[at] for at in inside}
-        self._uses = {at: frozenset(cfg.read[at]) for at in self._code}
-        self._defs = {at: cfg.written[at] for at in self._code}
         self._computes = frozenset(at for at, i in self._code.items() if kind(i) is Kind.COMPUTE)
-        self._live_out = frozenset().union(*(live[target] for _, target in loop.exits))
         self._writers = writers(cfg.written, self._code)
         # An add that reads one of these merges with it: `mul.wide` and `add` into IMAD.WIDE,
         # `shl` and `add` into LEA.
-        self._products = frozenset(
-            r for at, i in self._code.items()
-            if "wide" in i.modifiers or (i.opcode == "shl" and "b64" in i.modifiers)
-            for r in self._defs[at]
-        )  # fmt: skip
-        self._shifted = frozenset(
-            r for at, i in self._code.items() if i.opcode == "shl" for r in self._defs[at]
-        )
+        self._products: set[Reg] = set()
+        self._shifted: set[Reg] = set()
+        for at, instruction in self._code.items():
+            shifts = instruction.opcode == "shl"
+            if shifts:
+                self._shifted.update(cfg.written[at])
+            if "wide" in instruction.modifiers or (shifts and "b64" in instruction.modifiers):
+                self._products.update(cfg.written[at])
         self._costs: dict[tuple[frozenset[int], frozenset[int], frozenset[str]], float] = {}
+
+    @cached_property
+    def _live_out(self) -> frozenset[Reg]:
+        """The registers set in the loop that are live where it is left."""
+        return live_among(self._cfg, self._writers, {target for _, target in self._loop.exits})
 
     def of(
         self,
@@ -84,42 +89,61 @@ class IterationCost:
         # Dead code elimination as ptxas does it: accesses and branches are needed, and so is
         # everything they read. All writers of a register count, whichever reaches the reader: that
         # overestimates the loop before and after the change alike.
-        work = [at for at in self._code if at not in self._computes]
-        alive = self._live_out | {reg for reg in self._writers if reg.name in kept}
-        work += [at for reg in alive for at in self._writers.get(reg, ())]
-        needed: set[int] = set()
+        needed = {at for at in self._code if at not in self._computes}
+        for reg, ats in self._writers.items():
+            if reg in self._live_out or reg.name in kept:
+                needed.update(ats)
+        work = list(needed)
         while work:
-            at = work.pop()
-            if at not in needed:
-                needed.add(at)
-                read = self._read(at, moved, given)
-                work += [m for reg in read for m in self._writers.get(reg, ())]
+            for reg in self._read(work.pop(), moved, given):
+                for at in self._writers.get(reg, ()):
+                    if at not in needed:
+                        needed.add(at)
+                        work.append(at)
         return needed
 
-    def _read(self, at: int, moved: frozenset[int], given: frozenset[int]) -> frozenset[Reg]:
+    def _read(
+        self, at: int, moved: frozenset[int], given: frozenset[int]
+    ) -> tuple[Reg, ...] | frozenset[Reg]:
         if at in given:
-            return frozenset()
+            return ()
         if at in moved:
-            return self._uses[at] - _address_registers(self._code[at])
-        return self._uses[at]
+            return frozenset(self._cfg.read[at]) - _address_registers(self._code[at])
+        return self._cfg.read[at]
 
     def _weight(self, at: int, instruction: Instruction, fused: set[Reg]) -> float:
         """What ptxas makes of an instruction. The sum behind a product or shift is one with it."""
-        name, wide = instruction.opcode, any(m.endswith("64") for m in instruction.modifiers)
-        if name == "add" and wide:
-            products = self._uses[at] & self._products
+        own = _alone(instruction.opcode, instruction.modifiers)
+        if own.absorbs:
+            products = self._products.intersection(self._cfg.read[at])
             fused |= products
-            if products & self._shifted:
-                return 2.0  # LEA, LEA.HI.X
-            return 1.0 if products else 2.0
-        if not wide and "wide" not in instruction.modifiers:
-            return 1.0
-        if fused.issuperset(self._defs[at]):
+            if products:
+                return 1.0 if products.isdisjoint(self._shifted) else 2.0  # LEA, LEA.HI.X
+        elif own.is_wide and fused.issuperset(self._cfg.written[at]):
             return 0.0  # counted with the sum that absorbs it
-        if name in ("mul", "mad") and wide and "wide" not in instruction.modifiers:
-            return _PRODUCT
-        # Other 64-bit operations take an instruction for each half.
-        return 1.0 if name in ("cvt", "mul", "mad") else 2.0
+        return own.weight
+
+
+class _Alone(Struct, frozen=True):
+    """What ptxas makes of an instruction that it merges with no other: is there something of 64
+    bits in it, and does it absorb products?"""
+
+    weight: float
+    is_wide: bool
+    absorbs: bool
+
+
+@isa.by_name
+def _alone(opcode: str, modifiers: tuple[str, ...]) -> _Alone:
+    wide = any(modifier.endswith("64") for modifier in modifiers)
+    widens = "wide" in modifiers
+    absorbs = opcode == "add" and wide
+    if absorbs or not (wide or widens):
+        return _Alone(2.0 if absorbs else 1.0, wide, absorbs)
+    if opcode in ("mul", "mad") and wide and not widens:
+        return _Alone(_PRODUCT, True, False)
+    # Other 64-bit operations take an instruction for each half.
+    return _Alone(1.0 if opcode in ("cvt", "mul", "mad") else 2.0, True, False)
 
 
 def _address_registers(access: Instruction) -> frozenset[Reg]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ptxsw.analysis.instruction_kinds import Kind, asks_convergence, kind, meets
+from ptxsw.analysis.instruction_kinds import Kind, asked_anywhere, kind, meets
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.flow_graph import Loop
@@ -37,22 +37,22 @@ def loop_place(cfg: Cfg, loop: Loop) -> LoopPlace | str:
 
 def obstacle_to_loop_copy(kernel: Kernel, place: LoopPlace) -> str | None:
     """Why a loop may not be duplicated, with some threads in either copy; None if it may."""
-    instructions = kernel.trace.cfg.instructions
     # Threads of one warp may take different copies. Any later `activemask` could then report other
     # lanes than before, and a barrier in the loop would be reached by only some of the threads.
-    if any(map(asks_convergence, instructions)):
+    if asked_anywhere(kernel.trace.cfg):
         return "it would need a branch, and the kernel asks which lanes are active"
-    body = instructions[place.start : place.end + 1]
+    body = kernel.trace.cfg.instructions[place.start : place.end + 1]
     for instruction in body:
         if meets(instruction) or kind(instruction) is Kind.EVENT:
             return f"{instruction.name} is in the loop, which would be duplicated"
         if instruction.opcode == "brx":
             return "an indirect branch is in the loop, which would be duplicated"
     first, last = body[0].start, body[-1].end
-    for statement in kernel.function.body.statements:
-        inside = first <= statement.span.start < last
-        if inside and isinstance(statement, Open | Close | Variable):
+    for statement in kernel.function.body.others:
+        if not first <= statement.span.start < last:
+            continue
+        if isinstance(statement, Open | Close | Variable):
             return "a scope or a variable begins inside the loop"
-        if inside and isinstance(statement, Directive) and statement.label:
+        if isinstance(statement, Directive) and statement.label:
             return "a table of branch targets is in the loop"
     return None

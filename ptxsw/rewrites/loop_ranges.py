@@ -90,8 +90,7 @@ class LoopRanges:
 
     @cached_property
     def _sums(self) -> LoopSums:
-        kernel = self._kernel
-        return LoopSums(kernel.module, kernel.function, kernel.trace.cfg, self._loop)
+        return LoopSums(self._kernel.trace, self._loop)
 
     @cached_property
     def _counting(self) -> Counting:

@@ -27,6 +27,7 @@ from ptxsw.bits import wrapped
 from ptxsw.claim import Claim
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_pointer_test import PointerTest
+from ptxsw.emulator.loops import LoopFacts
 from ptxsw.emulator.node import split
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import writers
@@ -131,7 +132,10 @@ class PointerTests:
         if len(items) != 1 or items[0][1] != 1 or items[0][0] not in self._sums.registers:
             return None
         register = self._sums.registers[items[0][0]]
-        step, first = signed_number(self._sums.step(items[0][0])), self._first(register)
+        step, first = (
+            signed_number(self._sums.step(items[0][0])),
+            first_number(self._cfg, self._loop, register),
+        )
         if register.scope or not step or first is None or abs(step) & (abs(step) - 1):
             return None
         last = wrapped(end.value - more, 32)
@@ -140,26 +144,6 @@ class PointerTests:
         if distance % abs(step) or not self._is_free():
             return None
         return _Counter(register, last, step, distance // abs(step) + 1)
-
-    def _first(self, register: Reg) -> int | None:
-        """The number that a register holds as the loop begins, the same on all paths to it."""
-        numbers: set[int] = set()
-        seen = set(self._loop.blocks)
-        work = [self._loop.header]
-        while work:
-            before = [n for n in self._cfg.predecessors[work.pop()] if n not in seen]
-            seen.update(before)
-            for number in before:
-                block = self._cfg.blocks[number]
-                at = last_writer(self._cfg, block.start, block.end, register)
-                if at is None:
-                    work.append(number)
-                    continue
-                move = self._cfg.instructions[at]
-                if move.opcode != "mov" or move.guard or not isinstance(move.operands[1], Int):
-                    return None
-                numbers.add(move.operands[1].value)
-        return numbers.pop() if len(numbers) == 1 else None
 
     def _is_free(self) -> bool:
         """Does an iteration need the counter for the comparison only?"""
@@ -204,6 +188,41 @@ class PointerTests:
         result = frozenset(self._cfg.written[self._at])
         between = range(before, self._at)
         return all(result.isdisjoint((*self._cfg.read[i], *self._cfg.written[i])) for i in between)
+
+
+def first_number(cfg: Cfg, loop: Loop, register: Reg) -> int | None:
+    """The number that a register holds as a loop begins, the same on all paths to it."""
+    numbers: set[int] = set()
+    seen = set(loop.blocks)
+    work = [loop.header]
+    while work:
+        before = [n for n in cfg.predecessors[work.pop()] if n not in seen]
+        seen.update(before)
+        for number in before:
+            block = cfg.blocks[number]
+            at = last_writer(cfg, block.start, block.end, register)
+            if at is None:
+                work.append(number)
+                continue
+            move = cfg.instructions[at]
+            if move.opcode != "mov" or move.guard or not isinstance(move.operands[1], Int):
+                return None
+            numbers.add(move.operands[1].value)
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def may_count_from_number(cfg: Cfg, loop: Loop, facts: LoopFacts | None) -> bool:
+    """May what the loop compares begin with a number? The symbolic run tells which register it
+    is."""
+    again = None if facts is None else facts.again
+    if facts is None or again is None:
+        return True
+    equal = again.args[0] if again.kind == "not" else again
+    compared = {part for side in equal.args for part, _ in split(side)[1]}
+    counters = [reg for reg, atom in facts.entry.items() if atom in compared]
+    if equal.kind != "eq" or len(compared) != 1 or len(counters) != 1:
+        return True
+    return first_number(cfg, loop, counters[0]) is not None
 
 
 def _in_step(label: str, counter: _Counter, prefix: str) -> Claim:

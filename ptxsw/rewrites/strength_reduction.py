@@ -40,11 +40,12 @@ then, counted as SASS, is less than before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar
 
 from ptxsw import isa
+from ptxsw.analysis.loop_indices import may_have_index
 from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.change import Change, Refusal, Worth
 from ptxsw.claim import Claim
@@ -55,17 +56,16 @@ from ptxsw.codegen.lower_strength_reduction import Pointer, ReducedLoop, Shifted
 from ptxsw.codegen.names import Names, fresh_prefix
 from ptxsw.codegen.splice import Edit
 from ptxsw.flow.cfg import Cfg
-from ptxsw.flow.dataflow import Facts, liveness
 from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Instruction
 from ptxsw.plan import Proof
-from ptxsw.rewrites.address_bases import ACCESSES, Addresses, LoopBases
+from ptxsw.rewrites.address_bases import ACCESSES, NO_BASES, Addresses, LoopBases
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.iteration_cost import IterationCost
 from ptxsw.rewrites.loop_counter import Counting, UncountedLoop, is_left_by_test
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_test import LoopTest
-from ptxsw.rewrites.pointer_test import PointerTests, ending_comparison
+from ptxsw.rewrites.pointer_test import PointerTests, ending_comparison, may_count_from_number
 
 _TRIPS = 16  # taken for every loop
 _TEST = 12.0  # instructions before a loop, about
@@ -91,7 +91,6 @@ class StrengthReduction:
         """Innermost loops whose addresses can be made with less."""
         cfg = kernel.trace.cfg
         told = kernel.explains
-        live: Mapping[int, Facts] = {}
         reduced = pointers = tests = 0
         if told and not cfg.loops:
             yield from _refused(cfg, range(len(cfg.instructions)), _NO_LOOP)
@@ -103,11 +102,12 @@ class StrengthReduction:
             if reason is not None and comparison is None:
                 yield from _refused(cfg, body, reason) if told else ()
                 continue
-            if not told and comparison is None and not _may_change(kernel, loop, body):
+            indexed = reason is None and _may_have_index(kernel, loop, body)
+            may_change = told or (indexed and _may_change(kernel, loop, body))
+            if comparison is None and not may_change:
                 continue
-            live = live or liveness(cfg)
-            search = _Search(kernel, loop, live, reduced + 1, pointers)
-            outcome = search.change() if reason is None else None
+            search = _Search(kernel, loop, reduced + 1, pointers)
+            outcome = search.change() if indexed else None
             if comparison is not None and not isinstance(outcome, Change):
                 outcome = search.without_counter(comparison, tests + 1) or outcome
             if isinstance(outcome, Change) and isinstance(outcome.detail, ReducedLoop):
@@ -151,9 +151,17 @@ def _may_change(kernel: Kernel, loop: Loop, body: Iterable[int]) -> bool:
     return is_left_by_test(cfg, loop) and obstacle_to_loop_copy(kernel, place) is None
 
 
+def _may_have_index(kernel: Kernel, loop: Loop, body: Iterable[int]) -> bool:
+    """May a base or a pointer stand for one of the loop's addresses?"""
+    facts = kernel.trace.loop_facts.get(loop.header)
+    return facts is None or may_have_index(facts, _accesses(kernel.trace.cfg, body))
+
+
 def _comparison(kernel: Kernel, loop: Loop) -> int | None:
     """The comparison on which a loop goes round, if a pointer might take the counter's place."""
-    return ending_comparison(kernel.trace.cfg, loop, short=kernel.options.mode == "auto")
+    cfg, facts = kernel.trace.cfg, kernel.trace.loop_facts.get(loop.header)
+    at = ending_comparison(cfg, loop, short=kernel.options.mode == "auto")
+    return at if at is not None and may_count_from_number(cfg, loop, facts) else None
 
 
 def _accesses(cfg: Cfg, body: Iterable[int]) -> Iterator[int]:
@@ -175,24 +183,27 @@ class _Search:
     """Looks for the change of one loop. `number` is that of the change in the kernel, `pointers`
     the count of pointers in earlier loops: new names are numbered on from them."""
 
-    def __init__(
-        self, kernel: Kernel, loop: Loop, live: Mapping[int, Facts], number: int, pointers: int
-    ) -> None:
+    def __init__(self, kernel: Kernel, loop: Loop, number: int, pointers: int) -> None:
         self.kernel, self.loop = kernel, loop
         self.number, self.pointers = number, pointers
         self.cfg = kernel.trace.cfg
-        self.cost = IterationCost(self.cfg, loop, live)
         self.header = self.cfg.blocks[loop.header]
 
     @cached_property
+    def cost(self) -> IterationCost:
+        return IterationCost(self.cfg, self.loop)
+
+    @cached_property
     def sums(self) -> LoopSums:
-        return LoopSums(self.kernel.module, self.kernel.function, self.cfg, self.loop)
+        return LoopSums(self.kernel.trace, self.loop)
 
     def change(self) -> Change | Refusal | None:
         """The change; a refusal if one would gain but cannot be made; None if none would gain."""
         counting = Counting(self.sums, self.cfg, self.loop)
         addresses = Addresses(self.sums, counting, self.cfg, self.cost)
         bases = addresses.bases()
+        if bases.gain <= 0 and not addresses.has_products():
+            return None
         reason: UncountedLoop | None = None
         changes: list[Change | None] = []
         try:
@@ -211,9 +222,8 @@ class _Search:
 
     def _reduced(self, bases: LoopBases, addresses: Addresses, counting: Counting) -> Change | None:
         """Bases where they gain, and pointers, under a test. Raises UncountedLoop."""
-        alone = LoopBases((), (), (), 0.0)
         counter = counting.counter()
-        chosen = bases if bases.gain > 0 else alone
+        chosen = bases if bases.gain > 0 else NO_BASES
         # A pointer grows before the branch back, so there has to be one such branch.
         if len(self.loop.latches) == 1:
             chosen = addresses.with_pointers(chosen, counter)
@@ -235,7 +245,7 @@ class _Search:
         """Pointers that need no test: the loop stays where it is."""
         if len(self.loop.latches) != 1:
             return None
-        chosen = addresses.with_pointers(LoopBases((), (), (), 0.0), None)
+        chosen = addresses.with_pointers(NO_BASES, None)
         worth = Worth(_START * len(chosen.pointers) - chosen.gain * _TRIPS)
         if chosen.gain <= 0 or worth.instructions >= 0:
             return None

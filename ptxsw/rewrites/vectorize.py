@@ -35,7 +35,7 @@ from typing import ClassVar
 from ptxsw import isa
 from ptxsw.analysis.alignment import Alignment, Test
 from ptxsw.analysis.coalescing import LANES, lane_stride, touched
-from ptxsw.analysis.instruction_kinds import asks_convergence, meets
+from ptxsw.analysis.instruction_kinds import asked_anywhere, meets
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.bits import wrapped
 from ptxsw.change import Change, Refusal, Worth
@@ -144,11 +144,6 @@ class _Search:
     @cached_property
     def stretches(self) -> list[int]:
         return _stretches(self.kernel)
-
-    @cached_property
-    def may_branch(self) -> bool:
-        """Does the kernel never ask which lanes are together?"""
-        return not any(map(asks_convergence, self.instructions))
 
     def _loop_around(self, at: int) -> LoopPlace | None:
         """The innermost loop around an instruction, if it may stand twice."""
@@ -304,7 +299,7 @@ class _Search:
 
     def _never_twice(self, members: Sequence[AdjacentAccess]) -> str | None:
         """Why the code from the first member to the last may not stand twice under a branch."""
-        if not self.may_branch:
+        if asked_anywhere(self.kernel.trace.cfg):
             return "it would need a branch, and the kernel asks which lanes are active"
         if len({self.stretches[m.index] for m in members}) > 1:
             return "the code in between cannot be duplicated"

@@ -60,7 +60,8 @@ def _cleared(code: NestCode, nest: LoopNest) -> tuple[Reg, ...]:
             under.update(code.sets(index))
     # In a lane that never entered the loop they would be undefined, and its branches could go
     # anywhere.
-    wanted = closure(code.cfg, inside, lambda i: () if i.guard is None else (i.guard.reg,))
+    guards = (code.cfg.instructions[index].guard for index in inside)
+    wanted = closure(code.cfg, [guard.reg for guard in guards if guard is not None], inside)
     root = next(iter(nest.shapes.values()))
     behind = code.cfg.blocks[root.start].successors
     live_before = frozenset[Reg]().union(*(code.live[number] for number in behind))
