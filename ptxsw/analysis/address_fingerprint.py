@@ -29,24 +29,36 @@ class Fingerprints:
     def __init__(self, count: Term, shape: tuple[int, int, int] | None) -> None:
         now = pow(_ROOT, count.id + 1, _PRIME)
         self._memo: dict[Term, Fingerprint] = {count: (now, (now + 1) % _PRIME)}
+        self._sums: dict[tuple[tuple[Term, int], ...], Fingerprint] = {}
         self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (), strict=False)}
 
     def of(self, address: Term) -> Fingerprint:
-        for term in bottom_up(self._memo, _parts, address):
-            self._memo[term] = self._computed(term)
-        return self._memo[address]
+        constant, items = split(address)
+        rest = self._sums.get(items)
+        if rest is None:  # most addresses differ from others by a number
+            for term in bottom_up(self._memo, _parts, *(part for part, _ in items)):
+                self._memo[term] = self._computed(term)
+            rest = self._sums[items] = self._sum(items, address.width)
+        number = wrapped(constant, address.width)
+        return (rest[0] + number) % _PRIME, (rest[1] + number) % _PRIME
+
+    def _sum(self, items: Iterable[tuple[Term, int]], width: int) -> Fingerprint:
+        """That of a sum of parts whose fingerprints are known."""
+        now = later = 0
+        for part, factor in items:
+            one, other = self._memo[part]
+            number = wrapped(factor, width)
+            now, later = now + number * one, later + number * other
+        return now % _PRIME, later % _PRIME
 
     def _computed(self, term: Term) -> Fingerprint:
         """The same from the fingerprints of the parts."""
         match term.kind:
             case "const" | "sum":
                 constant, items = split(term)
-                now = later = wrapped(constant, term.width)
-                for part, factor in items:
-                    one, other = self._memo[part]
-                    number = wrapped(factor, term.width)
-                    now, later = now + number * one, later + number * other
-                return now % _PRIME, later % _PRIME
+                now, later = self._sum(items, term.width)
+                number = wrapped(constant, term.width)
+                return (now + number) % _PRIME, (later + number) % _PRIME
             case "mul":
                 now = later = 1
                 for part in term.args:

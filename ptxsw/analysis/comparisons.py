@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
@@ -46,4 +47,8 @@ def conjuncts(conditions: Iterable[Term], terms: Terms) -> list[Term]:
             work.extend(map(terms.not_, term.args[0].args))
         elif term.size <= MAX_SIZE:
             operands[term] = None
-    return sorted(operands, key=lambda term: (term.size, show(term)))
+    # To show a term takes time: most differ in size.
+    sizes = Counter(term.size for term in operands)
+    return sorted(
+        operands, key=lambda term: (term.size, show(term) if sizes[term.size] > 1 else "")
+    )

@@ -24,15 +24,16 @@ _MAX_SIZE = 2000  # nodes of a value
 
 
 class ExactSums(Struct):
-    """Polynomials of values where the conditions `given` hold. `ahead` is the count of a loop whose
+    """Polynomials of values where the conditions `given` hold, of which `known` is what they say of
+    values that all threads share, once it has been asked for. `ahead` is the count of a loop whose
     next iteration is certain to come: an index that does not wrap in that iteration is exact. With
     `supposed`, an index is taken not to wrap if some polynomials are at most 0; these are collected
     in `supposed`."""
 
     terms: Terms
     grid: Grid
-    facts: Facts
     given: tuple[Term, ...]
+    known: Facts | None = None
     ahead: Term | None = None
     supposed: dict[Polynomial, None] | None = None
     _numbers: dict[Term, Polynomial | None] = field(default_factory=dict)
@@ -45,7 +46,14 @@ class ExactSums(Struct):
         """Those of a kernel that was run symbolically."""
         conditions = tuple(given)
         grid = Grid.of(trace, upper_limits(conditions, trace.terms), holds)
-        return cls(trace.terms, grid, facts(conditions, grid), conditions, ahead)
+        return cls(trace.terms, grid, conditions, ahead=ahead)
+
+    @property
+    def facts(self) -> Facts:
+        """What the conditions say of values that all threads share."""
+        if self.known is None:
+            self.known = facts(self.given, self.grid)
+        return self.known
 
     def same(self, a: Term, b: Term) -> bool:
         """Are two values of one width equal? A no may mean that it is not known."""
@@ -93,7 +101,7 @@ class ExactSums(Struct):
 
     def holds(self, need: Polynomial) -> bool:
         """Is a polynomial at most 0, as far as is known or supposed?"""
-        if proved(need, self.facts, self.grid):
+        if self.grid.span(need)[1] <= 0 or proved(need, self.facts, self.grid):
             return True
         if self.supposed is not None:
             self.supposed[need] = None

@@ -36,7 +36,7 @@ REWRITES: tuple[Rewrite, ...] = (
     Deferred("read-only-loads", _BY_NC, needs_ptxas=True, asks_target=False),
     Deferred(
         "scalar-replacement",
-        Requires(words=_CARRIED, holds_longer=True),
+        Requires(words=_CARRIED, holds_longer=True, loops=True),
         needs_ptxas=True,
     ),
     # These three make one plan; the last of them that is considered plans for all (`joint.py`).

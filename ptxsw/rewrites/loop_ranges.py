@@ -23,9 +23,8 @@ from ptxsw.analysis.loop_sums import LoopSums
 from ptxsw.bits import wrapped
 from ptxsw.codegen.loop_conditions import AddressSum, Apart, Compared, Condition
 from ptxsw.emulator.node import Term, split
-from ptxsw.emulator.trace import Access
+from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.flow_graph import Loop
-from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.loop_counter import LIMIT, Counting, LoopCounter, UncountedLoop
 
 _MOST_TESTS = 8
@@ -55,10 +54,11 @@ class _Meeting(Struct, frozen=True):
 
 class LoopRanges:
     """What a test before one innermost loop has to establish. Every question that a test could
-    answer is answered with yes and noted; for the first that none could, `reason` says why."""
+    answer is answered with yes and noted; for the first that none could, `reason` says why. What
+    the loop computes with is taken from `earlier`, if there is one."""
 
-    def __init__(self, kernel: Kernel, loop: Loop) -> None:
-        self._kernel, self._loop = kernel, loop
+    def __init__(self, trace: Trace, loop: Loop, earlier: LoopRanges | None = None) -> None:
+        self._trace, self._loop, self._earlier = trace, loop, earlier
         self._pairs: dict[tuple[int, int], _Meeting] = {}
         self.reason: str | None = None
 
@@ -90,11 +90,13 @@ class LoopRanges:
 
     @cached_property
     def _sums(self) -> LoopSums:
-        return LoopSums(self._kernel.trace, self._loop)
+        if self._earlier is not None:
+            return self._earlier._sums
+        return LoopSums(self._trace, self._loop)
 
     @cached_property
     def _counting(self) -> Counting:
-        return Counting(self._sums, self._kernel.trace.cfg, self._loop)
+        return Counting(self._sums, self._trace.cfg, self._loop)
 
     @cached_property
     def _counter(self) -> LoopCounter:

@@ -4,11 +4,13 @@ are made behind the loop; `scalar_replacement` has the lines before and after.""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 
 from msgspec.structs import replace
 
 from ptxsw import isa
+from ptxsw.analysis.grid import Grid
 from ptxsw.change import INDEX_MAY_WRAP, Refusal
 from ptxsw.codegen.accesses import elements
 from ptxsw.codegen.loop_conditions import TestedLoop
@@ -21,6 +23,7 @@ from ptxsw.options import FINITE_LOOPS
 from ptxsw.plan import Proof
 from ptxsw.rewrites.hazards import hazard
 from ptxsw.rewrites.loop_counter import UncountedLoop
+from ptxsw.rewrites.loop_meetings import Blockers
 from ptxsw.rewrites.loop_place import loop_place, obstacle_to_loop_copy
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.loop_streams import LoopStreams, Stream
@@ -42,14 +45,17 @@ class LoopReuse(LoopStreams):
         if not self.accesses or len(self.accesses) > _MOST_ACCESSES:
             return
         # Exact sums and proofs are expensive. If nobody reads the reasons, they are skipped where
-        # fingerprints already show that no two accesses meet.
-        if not self.kernel.explains and (not self.meeting or self._obstacle() is not None):
+        # it is seen without that nothing can be kept.
+        if not self.kernel.explains and (not self.meeting or self._obstacle is not None):
+            return
+        if not self.kernel.explains and self.supposed is None and self._is_blocked:
+            yield Refusal(NAME, min(self.meeting), f"stores may write {_THESE}")
             return
         # Stores first: a load of the same address is served by the register of the store.
         put_off = list(self._put_off())
         taken = {at for detail in put_off for at in (*detail.loads, *detail.stores)}
         reused = list(self._reused(taken))
-        reason = self._obstacle() if put_off or reused or self.reasons else None
+        reason = self._obstacle if put_off or reused or self.reasons else None
         for detail in (*put_off, *reused):
             if reason is not None:
                 at = detail.stores[-1] if isinstance(detail, DeferredStores) else detail.at
@@ -66,10 +72,12 @@ class LoopReuse(LoopStreams):
     ) -> tuple[list[Kept], list[Refusal]]:
         """The same behind a test before the loop, if that serves more than what was found without;
         else why it does not."""
-        place = loop_place(self.cfg, self.loop)
-        reason = place if isinstance(place, str) else obstacle_to_loop_copy(self.kernel, place)
-        if isinstance(place, LoopPlace) and reason is None:
-            self.ranges = ranges = LoopRanges(self.kernel, self.loop)
+        if self.is_settled:
+            return details, refusals
+        place = self._place_of_copy
+        reason = place if isinstance(place, str) else None
+        if isinstance(place, LoopPlace):
+            self.ranges = ranges = LoopRanges(self.trace, self.loop, self._first_ranges)
             # `streams` is computed once and notes this reason only then; the second search notes
             # all others again.
             self.reasons = {at: told for at, told in self.reasons.items() if told == INDEX_MAY_WRAP}
@@ -85,6 +93,32 @@ class LoopReuse(LoopStreams):
                     details, refusals = [(replace(d, test=test), proof) for d, proof in more], left
         return details, [_untold(refusal, reason) for refusal in refusals]
 
+    @cached_property
+    def is_settled(self) -> bool:
+        """Is it seen without proofs that nothing can be kept, and does nobody read why?"""
+        if self.kernel.explains or not 0 < len(self.accesses) <= _MOST_ACCESSES:
+            return not self.kernel.explains
+        return not self.meeting or self._obstacle is not None or self._is_blocked
+
+    @cached_property
+    def _is_blocked(self) -> bool:
+        """Is each value that the loop could keep surely lost to a store?"""
+        ranges = self._first_ranges if isinstance(self._place_of_copy, LoopPlace) else None
+        grid = Grid.of(self.trace, {}, lambda claim, given: False)
+        return not Blockers(grid, ranges).leave_something(self.met, self.accesses, self._when)
+
+    @cached_property
+    def _place_of_copy(self) -> LoopPlace | str:
+        """Where the loop would stand twice, for a test before it; or why it may not."""
+        place = loop_place(self.cfg, self.loop)
+        reason = None if isinstance(place, str) else obstacle_to_loop_copy(self.kernel, place)
+        return place if reason is None else reason
+
+    @cached_property
+    def _first_ranges(self) -> LoopRanges:
+        return LoopRanges(self.trace, self.loop)
+
+    @cached_property
     def _obstacle(self) -> str | None:
         """Why nothing is carried over the iterations of this loop."""
         if len(self.loop.latches) != 1:

@@ -10,7 +10,6 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.analysis.address_fingerprint import Fingerprints
 from ptxsw.analysis.disjoint import apart
 from ptxsw.analysis.exact_sums import ExactSums
 from ptxsw.analysis.grid import FARTHEST, Unbounded
@@ -23,10 +22,10 @@ from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.solver import Proved
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.dataflow import defs, uses, writers
-from ptxsw.flow.flow_graph import Loop
 from ptxsw.ir import Reg
 from ptxsw.rewrites.base import Kernel
 from ptxsw.rewrites.hazards import SPACES, is_plain
+from ptxsw.rewrites.loop_meetings import Meetings, meetings, shape
 from ptxsw.rewrites.loop_ranges import LoopRanges
 from ptxsw.rewrites.supposed import Supposed
 
@@ -52,31 +51,27 @@ class Stream(Struct, frozen=True):
 
     @property
     def shape(self) -> tuple[object, ...]:
-        return _shape(self.access)
-
-
-def _shape(access: Access) -> tuple[object, ...]:
-    kind = isa.access_type(access.instruction)
-    return access.space, kind, access.elements, "nc" in access.instruction.modifiers
+        return shape(self.access)
 
 
 class LoopStreams:
     """The accesses of one innermost loop, and for each that cannot be followed its reason in
     `reasons`, by instruction. What cannot be proved may be left to a test at entry (`supposed`) or
-    before the loop (`ranges`)."""
+    before the loop (`ranges`). `earlier` is another search of the same loop."""
 
     def __init__(
-        self, kernel: Kernel, header: int, loop: Loop, supposed: Supposed | None = None,
-        ranges: LoopRanges | None = None,
+        self, kernel: Kernel, header: int, inside: Iterable[Access],
+        supposed: Supposed | None = None, earlier: LoopStreams | None = None,
     ) -> None:  # fmt: skip
-        self.kernel, self.header, self.loop = kernel, header, loop
-        self.supposed, self.ranges = supposed, ranges
+        self.kernel, self.header, self.loop = kernel, header, kernel.trace.cfg.loops[header]
+        self.supposed, self.earlier = supposed, earlier
+        self.ranges: LoopRanges | None = None
         self.cfg, self.trace = kernel.trace.cfg, kernel.trace
-        inside = [a for a in self.trace.accesses if self.block(a) in loop.blocks]
         self.accesses = [a for a in inside if a.space not in ("param", "const")]
         self.stores = [a for a in self.accesses if a.kind != "load"]
         self.reasons: dict[int, str] = {}
         self._places: dict[int, tuple[Polynomial, Polynomial] | None] = {}
+        self._touched: dict[int, tuple[Range, ...]] = {}
 
     def block(self, access: Access) -> int:
         return self.cfg.block_of[access.index]
@@ -123,26 +118,14 @@ class LoopStreams:
         """The accesses that may go to the same bytes in each iteration, and the loads that may go
         where another access of their shape goes, in the same iteration or the one before, together
         with that one. Nothing is kept of the others."""
-        fingerprints = Fingerprints(self.count, self.kernel.function.block_shape)
-        members: set[int] = set()
-        places: dict[object, set[int]] = {}
-        loads: list[tuple[int, object, object]] = []
-        for access in self.accesses:
-            addresses = {variant.address for variant in access.variants}
-            if len(addresses) != 1 or not is_plain(access.instruction):
-                continue
-            now, later = fingerprints.of(addresses.pop())
-            if now == later:
-                members.add(access.index)
-            shape = _shape(access)
-            places.setdefault((shape, now), set()).add(access.index)
-            if access.kind == "load":
-                loads.append((access.index, (shape, now), (shape, later)))
-        for load, here, ahead in loads:
-            others = (places[here] | places.get(ahead, set())) - {load}
-            if others:
-                members |= {load, *others}
-        return frozenset(members)
+        return self.met.members
+
+    @cached_property
+    def met(self) -> Meetings:
+        """The same in pairs."""
+        if self.earlier is not None:
+            return self.earlier.met
+        return meetings(self.accesses, self.count, self.kernel.function.block_shape)
 
     def _stream(self, access: Access) -> Stream | None:
         instruction = access.instruction
@@ -287,6 +270,9 @@ class LoopStreams:
         return self.sums.holds(needed)
 
     def _apart_in_grid(self, a: Access, b: Access) -> bool:
+        # A test at entry is about the numbers of all ranges, in the order in which they are met.
+        if self.supposed is None and not self._ranges(b):
+            return False
         first, second = self._ranges(a), self._ranges(b)
         pairs = ((x, y) for x in first for y in second)
         return bool(first and second) and all(self._are_apart(x, y) for x, y in pairs)
@@ -297,6 +283,12 @@ class LoopStreams:
         return self.supposed is not None and self.supposed.apart(a, b)
 
     def _ranges(self, access: Access) -> tuple[Range, ...]:
+        ranges = self._touched.get(access.index)
+        if ranges is None:
+            ranges = self._touched[access.index] = self._ranges_of(access)
+        return ranges
+
+    def _ranges_of(self, access: Access) -> tuple[Range, ...]:
         try:
             return touched_ranges(self.sums.grid, access) if access.space == "global" else ()
         except Unbounded:

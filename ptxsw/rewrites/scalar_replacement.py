@@ -25,10 +25,10 @@ known to differ. That the values are those of memory is claimed at the loop's be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ptxsw.analysis.lane_reuse import candidates
@@ -43,6 +43,7 @@ from ptxsw.codegen.lower_scalar_replacement import (
     lower,
 )
 from ptxsw.codegen.splice import Edit
+from ptxsw.emulator.trace import Access
 from ptxsw.flow.cfg import Cfg
 from ptxsw.rewrites.base import Kernel, Outcome
 from ptxsw.rewrites.entry_test import LIMITS, obstacle_to_versions
@@ -70,25 +71,25 @@ class ScalarReplacement:
         # First without a test, then with one at entry for the whole grid, last with one before
         # each loop. A later kind is taken only if it serves more accesses, since it costs more: the
         # kernel or the loop exists twice, and the last kind adds a branch that may diverge.
-        details, refusals = _in_loops(kernel)
+        loops = list(_in_loops(_innermost(kernel)))
+        details, refusals = _together(loops)
         if refusals and self._may_test(kernel):
-            details, refusals = _tested(kernel, details, refusals)
+            details, refusals = _tested(kernel, loops, details, refusals)
         if refusals:
-            more, left = _with_loops_tested(kernel)
+            more, left = _with_loops_tested(loops)
             if count(more) > count(details):
                 details, refusals = more, left
             else:
                 why = {refusal.at: refusal for refusal in left}
                 refusals = [why.get(refusal.at, refusal) for refusal in refusals]
         yield from refusals
-        yield from _without_source(kernel, [detail for detail, _ in details])
-        yield from self._changes(kernel, details)
+        if details:
+            yield from _without_source(kernel, [detail for detail, _ in details])
+            yield from self._changes(kernel, details)
 
     def _may_test(self, kernel: Kernel) -> bool:
         """May the kernel be duplicated, and has it not been duplicated yet?"""
-        cfg = kernel.trace.cfg
-        twice = any(_is_copy(cfg, header) for header in cfg.loops)
-        return not twice and obstacle_to_versions(kernel) is None
+        return not _copies(kernel.trace.cfg) and obstacle_to_versions(kernel) is None
 
     def _changes(self, kernel: Kernel, details: Sequence[Kept]) -> Iterator[Change]:
         function, cfg = kernel.function, kernel.trace.cfg
@@ -115,43 +116,80 @@ class ScalarReplacement:
         return Builder(kernel.text, kernel.function, kernel.trace.cfg.instructions)
 
 
-def _in_loops(kernel: Kernel, supposed: Supposed | None = None) -> tuple[list[Kept], list[Refusal]]:
-    """What can stay in registers in the innermost loops, and why other reuse is left alone."""
-    return parted(chain.from_iterable(one.find() for one in _innermost(kernel, supposed)))
+class _ReuseOfLoop(Struct, frozen=True):
+    """What can stay in registers in one innermost loop, and why other reuse is left alone."""
+
+    search: LoopReuse
+    details: list[Kept]
+    refusals: list[Refusal]
 
 
-def _innermost(kernel: Kernel, supposed: Supposed | None = None) -> Iterator[LoopReuse]:
+def _in_loops(searches: Iterable[LoopReuse]) -> Iterator[_ReuseOfLoop]:
+    """The same of some loops, one by one."""
+    for search in searches:
+        yield _ReuseOfLoop(search, *parted(search.find()))
+
+
+def _together(loops: Iterable[_ReuseOfLoop]) -> tuple[list[Kept], list[Refusal]]:
+    """What can stay in registers in some loops, and why other reuse is left alone."""
+    details: list[Kept] = []
+    refusals: list[Refusal] = []
+    for loop in loops:
+        details += loop.details
+        refusals += loop.refusals
+    return details, refusals
+
+
+def _innermost(kernel: Kernel) -> Iterator[LoopReuse]:
     """The loops that are looked at."""
-    cfg = kernel.trace.cfg
-    for header, loop in cfg.innermost_loops.items():
-        if header not in cfg.irreducible and not _is_copy(cfg, header):
-            yield LoopReuse(kernel, header, loop, supposed)
+    trace, cfg = kernel.trace, kernel.trace.cfg
+    if not cfg.loops:
+        return
+    inside: dict[int, list[Access]] = {header: [] for header in cfg.innermost_loops}
+    for access in trace.accesses:
+        header = cfg.loop_of.get(cfg.block_of[access.index])
+        if header in inside:
+            inside[header].append(access)
+    left_out = cfg.irreducible | _copies(cfg)
+    for header, accesses in inside.items():
+        if header not in left_out:
+            yield LoopReuse(kernel, header, accesses)
 
 
-def _with_loops_tested(kernel: Kernel) -> tuple[list[Kept], list[Refusal]]:
+def _with_loops_tested(loops: Iterable[_ReuseOfLoop]) -> tuple[list[Kept], list[Refusal]]:
     """What can stay in registers where a test before a loop may decide for each thread, and why
     other reuse is left alone."""
     details: list[Kept] = []
     refusals: list[Refusal] = []
-    for one in _innermost(kernel):
-        more, left = parted(one.find())
+    for loop in loops:
+        more, left = loop.details, loop.refusals
         if left:
-            more, left = one.tested(more, left)
+            more, left = loop.search.tested(more, left)
         details += more
         refusals += left
     return details, refusals
 
 
 def _tested(
-    kernel: Kernel, details: list[Kept], refusals: list[Refusal]
+    kernel: Kernel, loops: Sequence[_ReuseOfLoop], details: list[Kept], refusals: list[Refusal]
 ) -> tuple[list[Kept], list[Refusal]]:
     """What can stay in registers behind a test at entry, and the rest: without a test, where it
     would serve no more than what is known without. The narrowest one supposes the most: where that
     tells nothing the wider ones do not either."""
-    most, _ = _in_loops(kernel, Supposed(kernel, LIMITS[-1]))
-    for bits in LIMITS if count(most) > count(details) else ():
+    if all(loop.search.is_settled for loop in loops):
+        return details, refusals
+
+    def found_below(bits: int) -> tuple[Supposed, list[Kept], list[Refusal]]:
         supposed = Supposed(kernel, bits)
-        more, left = _in_loops(kernel, supposed)
+        searches = [
+            LoopReuse(kernel, one.header, one.accesses, supposed, one)
+            for one in (loop.search for loop in loops)
+        ]
+        return supposed, *_together(_in_loops(searches))
+
+    _, most, _ = found_below(LIMITS[-1])
+    for bits in LIMITS if count(most) > count(details) else ():
+        supposed, more, left = found_below(bits)
         if count(more) > count(details):
             test = supposed.test()
             if isinstance(test, EntryTest):
@@ -184,7 +222,12 @@ def _without_source(
             yield Refusal(SHUFFLE, load.index, reason, source, because_of=at)
 
 
-def _is_copy(cfg: Cfg, header: int) -> bool:
-    """Does a loop stand there once more, as it was: where arrays overlap?"""
-    labels = cfg.blocks[header].labels
-    return any(label in block.labels for block in cfg.blocks[:header] for label in labels)
+def _copies(cfg: Cfg) -> frozenset[int]:
+    """Headers of loops that stand there once more, as they were: where arrays overlap."""
+    seen: set[str] = set()
+    copies: set[int] = set()
+    for block in cfg.blocks:
+        if block.number in cfg.loops and not seen.isdisjoint(block.labels):
+            copies.add(block.number)
+        seen.update(block.labels)
+    return frozenset(copies)

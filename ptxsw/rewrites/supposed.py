@@ -30,9 +30,10 @@ class Supposed:
     def sums(self, given: Iterable[Term]) -> ExactSums:
         """Polynomials of values where some conditions hold, and what is supposed."""
         conditions = tuple(given)
-        proven = facts(conditions, self._grid)
+        # At once: the test is about the numbers that the grid has met, in their order.
+        known = facts(conditions, self._grid)
         return ExactSums(
-            self._kernel.trace.terms, self._grid, proven, conditions, supposed=self._needs
+            self._kernel.trace.terms, self._grid, conditions, known, supposed=self._needs
         )
 
     def apart(self, a: Range, b: Range) -> bool:
