@@ -39,6 +39,7 @@ from ptxsw.emulator.solver import Solver
 from ptxsw.excerpt import Excerpt, Excerpts
 from ptxsw.options import Options
 from ptxsw.parser import parse
+from ptxsw.passes import followed
 from ptxsw.rewrites import every, named
 from ptxsw.rewrites.base import Kernel, Rewrite
 from tests.real import CORPUS, FIXTURES, name_of, text_of
@@ -96,8 +97,9 @@ def searched(one: Rewrite, excerpt: Excerpt, alone: bool = False) -> Search | No
     module, function, solver = excerpt.module, excerpt.function, Solver()
     assert function.body  # what it takes to read the text is no part of the run
     with Budget(Options().budget_s) as budget:
+        note = followed(every(), module, function)
         begin = process_time()
-        trace = emulate(module, function, solver=solver)
+        trace = emulate(module, function, solver=solver, note=note)
         run = process_time() - begin
         if trace.statistics.timed_out:
             return None
@@ -122,10 +124,10 @@ def _has_to_read(one: Rewrite, kernel: Kernel) -> bool:
 
 
 def _finds(one: Rewrite, kernel: Kernel) -> bool:
-    if one.follows:
-        solver = Solver()
+    trace, solver = kernel.trace, Solver() if one.follows else kernel.solver
+    if not one.follows <= trace.followed:
         trace = emulate(kernel.module, kernel.function, solver=solver, follow=one.follows)
-        kernel = replace(kernel, trace=trace, solver=solver)
+    kernel = replace(kernel, trace=trace, solver=solver)
     return any([isinstance(outcome, Change) for outcome in one.find(kernel)])
 
 

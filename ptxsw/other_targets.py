@@ -75,15 +75,17 @@ def traced(
     budget_s: float,
     solver: Solver | None = None,
     follow: frozenset[str] = frozenset(),
+    note: frozenset[str] = frozenset(),
 ) -> Trace:
     """As `emulate`."""
     kept = _kept_of(module)
-    trace = kept.traces.get((function.name, follow)) if kept is not None else None
+    key = (function.name, follow, note)
+    trace = kept.traces.get(key) if kept is not None else None
     if trace is not None:
         return replace(trace, module=module, function=function)
-    trace = emulate(module, function, budget_s=budget_s, solver=solver, follow=follow)
+    trace = emulate(module, function, budget_s=budget_s, solver=solver, follow=follow, note=note)
     if kept is not None and not trace.statistics.timed_out:
-        kept.traces[function.name, follow] = trace
+        kept.traces[key] = trace
     return trace
 
 
@@ -91,8 +93,8 @@ def outcomes(one: Rewrite, kernel: Kernel) -> list[Outcome]:
     """What a rewrite finds in a kernel."""
     kept = None if getattr(one, "asks_target", True) else _kept_of(kernel.module)
     name, line = kernel.function.name, kernel.module.source.line(kernel.function.span.start)
-    run = kept.traces.get((name, one.follows)) if kept is not None else None
-    if kept is None or run is None or run.terms is not kernel.trace.terms:
+    terms = kernel.trace.terms
+    if kept is None or all(run.terms is not terms for run in kept.traces.values()):
         return list(one.find(kernel))
     options = replace(kernel.options, arch=None)
     key = (one.name, name, line, options, kernel.considered, kernel.block)

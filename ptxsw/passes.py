@@ -9,7 +9,7 @@ Each kernel is taken out of its module first: kernels know nothing of each other
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ptxsw.cost.counted import Answered
     from ptxsw.emulator.trace import Trace
     from ptxsw.excerpt import Excerpt
+    from ptxsw.ir import Function, Module
     from ptxsw.options import Options
     from ptxsw.rewrites.base import Outcome, Rewrite
     from ptxsw.toolchain.tuned import Tuned
@@ -128,7 +129,7 @@ class Passes:
         with Budget(self._options.budget_s) as budget:
             solver, module, function = Solver(), excerpt.module, excerpt.function
             if trace is None:
-                trace = traced(module, function, budget_s=budget.seconds, solver=solver)
+                trace = self._traced(module, function, budget.seconds, solver)
             each = Progress(trace, excerpt, module, function, trace, solver, budget)
             wrong = yield from self._send_through(rewrites, each, None)
             while wrong is not None:
@@ -207,18 +208,25 @@ class Passes:
             next((item for item in outcomes if not isinstance(item, Change | Refusal)), None),
         )
 
+    def _traced(self, module: Module, function: Function, budget_s: float, solver: Solver) -> Trace:
+        """A kernel run symbolically. What rewrites follow is noted where it costs nothing."""
+        note = followed(self._rewrites, module, function)
+        return traced(module, function, budget_s=budget_s, solver=solver, note=note)
+
     def _kernel(self, each: Progress, follows: frozenset[str]) -> Kernel:
         """The kernel as it is now, run symbolically if it has not been. A rewrite that follows
-        more instructions has a run of its own: others find what they would find without it."""
+        instructions has a solver of its own, and a run where the first one has not followed them:
+        others find what they would find without it."""
         budget = self._options.budget_s
         if each.trace is None:
             each.solver = Solver()
-            each.trace = traced(each.module, each.function, budget_s=budget, solver=each.solver)
+            each.trace = self._traced(each.module, each.function, budget, each.solver)
             if each.states:
                 each.states[-1].trace = each.trace
         trace, solver = each.trace, each.solver
         if follows:
             solver = Solver()
+        if not follows <= trace.followed:
             trace = traced(
                 each.module, each.function, budget_s=budget, solver=solver, follow=follows
             )
@@ -226,6 +234,19 @@ class Passes:
             each.module, each.function, trace, solver, self._options, self._arch, self._names,
             each.budget, self._block,
         )  # fmt: skip
+
+
+def followed(rewrites: Iterable[Rewrite], module: Module, function: Function) -> frozenset[str]:
+    """The instructions whose operands some rewrites want to know, those left out that do not apply
+    to a kernel."""
+    text = module.source.slice(function.span)
+    names = (
+        one.follows
+        for one in rewrites
+        if one.requires.words and one.requires.may_apply(text)
+        and one.requires.missing(module) is None
+    )  # fmt: skip
+    return frozenset().union(*names)
 
 
 def _last_built_on(rewrites: Sequence[Rewrite]) -> Rewrite | None:

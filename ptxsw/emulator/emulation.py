@@ -31,7 +31,7 @@ from ptxsw.emulator.state import MemoryAccess, State, Step, reach
 from ptxsw.emulator.symbolic_machine import SymbolicMachine
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Statistics, Trace
-from ptxsw.emulator.tracking import followed, live_registers, tracked
+from ptxsw.emulator.tracking import followed, followed_anyway, live_registers, tracked
 from ptxsw.flow.cfg import Cfg, build, ends_block
 from ptxsw.flow.dataflow import CARRY
 from ptxsw.flow.flow_graph import Block, Loop
@@ -69,6 +69,7 @@ class Emulation:
         solver: Solver,
         follow: frozenset[str] = frozenset(),
         terms: Terms | None = None,
+        note: frozenset[str] = frozenset(),
     ) -> None:
         self.module, self.function = module, function
         self.cfg: Cfg = build(function.body)
@@ -76,8 +77,9 @@ class Emulation:
         self.machine = SymbolicMachine(module, function, self.terms)
         self.solver = solver
         self.budget = budget
-        self.followed = followed(self.cfg, follow)
         self.tracked = tracked(self.cfg, follow)
+        self.names = follow | followed_anyway(self.cfg, note, self.tracked)
+        self.followed = followed(self.cfg, self.names)
         self.steps: list[Step | None] = [
             None
             if self.tracked.isdisjoint(written) and not reach(ins.opcode, ins.modifiers).touches
@@ -136,6 +138,7 @@ class Emulation:
             {a: t for entered in self.joins.entered.values() for a, t in
             entered.iterations.items()}, {entered.count: entered.again for entered in
             self.joins.entered.values()}, self.facts, self.steps,
+            self.names,
         )  # fmt: skip
 
     def paths_around(

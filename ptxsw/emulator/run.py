@@ -22,10 +22,12 @@ def emulate(
     budget_s: float = 10.0,
     solver: Solver | None = None,
     follow: frozenset[str] = frozenset(),
+    note: frozenset[str] = frozenset(),
     hook: Hook | None = None,
 ) -> Trace:
     """The memory trace of a function. Of instructions whose name with all modifiers is in `follow`
-    it has the values that they read, too. `hook` is told of each instruction that is run.
+    it has the values that they read, too; of those in `note`, if their registers are followed
+    anyway (`Trace.followed`). `hook` is told of each instruction that is run.
 
     Raises ParseError where its body does not parse. Past `budget_s` seconds of this thread's CPU
     time the trace holds what was found so far and `statistics.timed_out` is set; nothing may be
@@ -33,7 +35,7 @@ def emulate(
     """
     with no_collection(), Budget(budget_s) as budget:
         asked = solver or Solver()
-        emulation = Emulation(module, function, budget, asked, follow)
+        emulation = Emulation(module, function, budget, asked, follow, note=note)
         emulation.hook = hook
         emulation.machine.broadcasts.places = frozenset(broadcasts(emulation.cfg))
         trace = emulation.trace()

@@ -135,7 +135,7 @@ class Trace(Struct, frozen=True):
     uniform_loops: frozenset[int]  # headers of loops that all lanes leave together
     statistics: Statistics
     paths_around: PathsAround
-    operands: Mapping[int, tuple[OperandValues, ...]]  # of instructions that were to be followed
+    operands: Mapping[int, tuple[OperandValues, ...]]  # of instructions that were followed
     iterations: Mapping[Term, Iterations] = field(default_factory=dict)
     """Of registers such as `s *= 2`."""
     again: Mapping[Term, frozenset[Term]] = field(default_factory=dict)
@@ -145,3 +145,5 @@ class Trace(Struct, frozen=True):
     """What one iteration of each loop does, by header."""
     steps: Sequence[Step | None] = ()
     """What each instruction does to a state; None of those that the run passes over."""
+    followed: frozenset[str] = frozenset()
+    """The names of the instructions whose operands it has."""

@@ -24,6 +24,13 @@ def followed(cfg: Cfg, names: frozenset[str]) -> frozenset[int]:
     return frozenset(i for i, ins in enumerate(cfg.instructions) if ins.name in names)
 
 
+def followed_anyway(cfg: Cfg, names: frozenset[str], tracked: frozenset[Reg]) -> frozenset[str]:
+    """Those of some names whose instructions have to do with tracked registers alone."""
+    at = followed(cfg, names)
+    strange = (i for i in at if not tracked.issuperset((*cfg.written[i], *cfg.read[i])))
+    return names - {cfg.instructions[i].name for i in strange}
+
+
 def live_registers(cfg: Cfg, tracked: frozenset[Reg]) -> Mapping[int, tuple[Reg, ...]]:
     """By block, the tracked registers that live on at its start, in a fixed order."""
 

@@ -32,7 +32,7 @@ REWRITES: tuple[Rewrite, ...] = (
     # First what tells accesses apart: behind a named space or `.nc` the later rewrites can merge
     # or move loads past stores.
     Deferred("memory-spaces", _GENERIC, asks_target=False),
-    Deferred("narrowing", Requires(words=_WIDE), asks_target=False),
+    Deferred("narrowing", Requires(words=_WIDE), asks_target=False, follows=frozenset(_WIDE)),
     Deferred("read-only-loads", _BY_NC, needs_ptxas=True, asks_target=False),
     Deferred(
         "scalar-replacement",

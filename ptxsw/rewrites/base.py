@@ -117,11 +117,6 @@ class Search(Protocol):
         """One sentence for `ptxsw rewrites`."""
         ...
 
-    @property
-    def follows(self) -> frozenset[str]:
-        """Instructions whose operands the trace must have."""
-        ...
-
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes that are proved right and worth making, refusals with their reasons, and at most
         one choice."""
@@ -140,6 +135,11 @@ class Rewrite(Search, Protocol):
     def requires(self) -> Requires: ...
 
     @property
+    def follows(self) -> frozenset[str]:
+        """Instructions whose operands the trace must have."""
+        ...
+
+    @property
     def needs_ptxas(self) -> bool:
         """Mode auto: is it made only where ptxas can say what it costs?"""
         ...
@@ -153,6 +153,7 @@ class Deferred(Struct, frozen=True):
     requires: Requires = Requires()
     needs_ptxas: bool = False
     asks_target: bool = True  # else what it finds is the same for every target
+    follows: frozenset[str] = frozenset()
 
     @property
     def search(self) -> Search:
@@ -162,10 +163,6 @@ class Deferred(Struct, frozen=True):
     @property
     def summary(self) -> str:
         return self.search.summary
-
-    @property
-    def follows(self) -> frozenset[str]:
-        return self.search.follows
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         return self.search.find(kernel)

@@ -34,7 +34,6 @@ class LoadElimination:
 
     name: ClassVar[str] = LOAD_ELIMINATION
     summary: ClassVar[str] = "A load of bytes that this thread has in a register becomes a copy."
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes, refusals, and the choice between schemes and forms."""

@@ -44,7 +44,6 @@ class MemorySpaces:
 
     name: ClassVar[str] = "memory-spaces"
     summary: ClassVar[str] = "Generic accesses name the state space in which they are known to lie."
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Generic accesses of a known space. Those in shared or local memory, whose addresses have

@@ -37,7 +37,7 @@ from ptxsw.plan import Proof
 from ptxsw.rewrites.base import Kernel, Outcome
 
 _DIVISIONS = frozenset({"div.u64", "div.s64", "rem.u64", "rem.s64"})
-_PRODUCTS = frozenset({"mul.lo.u64", "mul.lo.s64"})
+OPERATIONS = _DIVISIONS | {"mul.lo.u64", "mul.lo.s64"}
 _HALF = 1 << 32
 
 # What ptxas 13.0 makes of each, counted on sm_80: a 64-bit division with its call takes some 110
@@ -52,17 +52,17 @@ class Narrowing:
     summary: ClassVar[str] = (
         "64-bit operations on values that fit 32 bits are computed with 32 bits."
     )
-    follows: ClassVar[frozenset[str]] = _DIVISIONS | _PRODUCTS
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Operations whose operands are proved to fit, and remainders beside their quotients."""
         narrow: set[int] = set()
         for index, read in sorted(kernel.trace.operands.items()):
-            detail = _fitting(kernel, index, read)
+            instruction = kernel.trace.cfg.instructions[index]
+            others = instruction.name not in OPERATIONS
+            detail = None if others else _fitting(kernel, index, read)
             if detail is not None:
                 narrow.add(index)
-                product = kernel.trace.cfg.instructions[index].opcode == "mul"
-                worth = _PRODUCT if product else _DIVISION
+                worth = _PRODUCT if instruction.opcode == "mul" else _DIVISION
                 yield Change(self.name, index, frozenset({index}), Proof(), detail, worth=worth)
         for remainder, quotient in _pairs(kernel, narrow):
             yield Change(
@@ -82,18 +82,24 @@ def _fitting(kernel: Kernel, index: int, read: Sequence[OperandValues]) -> Narro
     instruction = kernel.trace.cfg.instructions[index]
     if not all(isinstance(operand, Reg | Int) for operand in instruction.operands):
         return None
+    # The smallest values first: one that nothing is known of is seen to be too large at once.
+    operands = sorted(((value, paths) for paths in read for value in paths.values), key=_size)
     # As signed numbers such operands are not negative, so a signed division gives the same as an
     # unsigned one. The remainder by zero is the dividend at both widths; the quotient is all ones,
     # 32 or 64 of them, so only `div` has to know its divisor.
-    if all(_below(kernel, value, _HALF, paths) for paths in read for value in paths.values):
+    if all(_below(kernel, value, _HALF, paths) for value, paths in operands):
         divides = instruction.opcode == "div"
         nonzero = divides and all(_nonzero(kernel, paths.values[1], paths) for paths in read)
         return NarrowOperation(index, signed=False, nonzero=nonzero)
     if instruction.opcode == "mul" and all(
-        _sign_extended(kernel, value, paths) for paths in read for value in paths.values
+        _sign_extended(kernel, value, paths) for value, paths in operands
     ):
         return NarrowOperation(index, signed=True, nonzero=False)
     return None
+
+
+def _size(operand: tuple[Term | int, OperandValues]) -> int:
+    return 0 if isinstance(operand[0], int) else operand[0].size
 
 
 def _below(kernel: Kernel, value: Term | int, limit: int, paths: OperandValues) -> bool:
@@ -117,6 +123,8 @@ def _sign_extended(kernel: Kernel, value: Term | int, paths: OperandValues) -> b
     """Does a 64-bit value lie between -2^31 and 2^31 - 1?"""
     if isinstance(value, int):
         return -_HALF // 2 <= value < _HALF // 2
+    if ones(value) < _HALF // 2:
+        return True
     terms = kernel.trace.terms
     same = terms.eq(value, terms.sext(terms.extract(value, 0, 32), value.width))
     return _proved(kernel, same, paths)

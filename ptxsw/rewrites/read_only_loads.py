@@ -52,7 +52,6 @@ class ReadOnlyLoads:
 
     name: ClassVar[str] = "read-only-loads"
     summary: ClassVar[str] = "Loads of global memory that the kernel does not write are read-only."
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Loads of bytes that no thread writes, as is proved or as a test at entry can tell."""

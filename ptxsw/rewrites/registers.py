@@ -48,7 +48,6 @@ class Registers:
     summary: ClassVar[str] = (
         "Registers are limited, and spilled to shared memory, for more resident warps."
     )
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """The best of the candidates, if it is better than the original; or the one that is asked

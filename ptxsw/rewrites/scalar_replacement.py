@@ -62,7 +62,6 @@ class ScalarReplacement:
     summary: ClassVar[str] = (
         "What a loop loads or stores again in every iteration stays in registers."
     )
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Loads and stores of innermost loops whose values stay in registers."""

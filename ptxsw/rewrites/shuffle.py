@@ -24,7 +24,6 @@ class Shuffle:
 
     name: ClassVar[str] = SHUFFLE
     summary: ClassVar[str] = "A load of bytes that another lane has just loaded becomes a shuffle."
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes, refusals, and the choice between schemes and forms."""

@@ -85,7 +85,6 @@ class StrengthReduction:
     summary: ClassVar[str] = (
         "Addresses in loops are computed from few bases, if a test finds that no index wraps."
     )
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Innermost loops whose addresses can be made with less."""

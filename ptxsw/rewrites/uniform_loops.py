@@ -28,7 +28,6 @@ class UniformLoops:
     summary: ClassVar[str] = (
         "A loop that lanes leave at different times is driven by a vote of the warp."
     )
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Changes, refusals, and the choice between schemes and forms."""

@@ -82,7 +82,6 @@ class Vectorize:
 
     name: ClassVar[str] = "vectorize"
     summary: ClassVar[str] = "Accesses of one thread to adjacent addresses become one of a vector."
-    follows: ClassVar[frozenset[str]] = frozenset()
 
     def find(self, kernel: Kernel) -> Iterator[Outcome]:
         """Vectors that are aligned, or may be tested to be."""

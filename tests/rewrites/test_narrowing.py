@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from ptxsw.emulator.node import Term
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.show import show
+from ptxsw.emulator.trace import Trace
 from ptxsw.parser import parse
+from ptxsw.rewrites.narrowing import OPERATIONS
 from ptxsw.simt import launch
+from tests.real import FIXTURES, text_of
 from tests.rewrites.pair import kernel, new_lines, rewritten
 
 LOADED = "ld.global.u32 %r3, [%rd4];\nld.global.u32 %r4, [%rd4+4];\n"
@@ -114,3 +122,48 @@ def test_results_agree_at_all_boundaries(operation: str) -> None:
 def _run(text: str, data: np.ndarray) -> bytes:
     result = launch(parse(text), "k", 1, 64, [data.copy(), np.zeros(128, "u8"), 0])
     return bytes(result.buffers[1].tobytes())
+
+
+INDEX = (
+    "mul.lo.s64 %rd8, %rd3, 12;\nadd.s64 %rd9, %rd4, %rd8;\nld.global.u32 %r3, [%rd9];\n"
+    "st.global.u32 [%rd5], %r3;"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_noted"),
+    [(INDEX, True), (ZERO_EXTENDED + "div.u64 %rd8, %rd6, %rd7;" + STORE, False)],
+)
+def test_a_second_run_is_needed_for_what_the_first_passes_over(body: str, is_noted: bool) -> None:
+    module = parse(kernel(body))
+    trace = emulate(module, module.kernels[0], note=OPERATIONS)
+    assert (trace.followed >= OPERATIONS) == is_noted
+    assert bool(trace.operands) == is_noted
+    assert made(body)
+
+
+PROGRAMS = sorted((Path(__file__).parents[2] / "benchmarks").glob("*/ptx/*.ptx"))
+
+
+@pytest.mark.parametrize("path", [*FIXTURES, *PROGRAMS], ids=lambda path: path.stem)
+def test_what_is_noted_on_the_side_is_what_another_run_would_follow(path: Path) -> None:
+    module = parse(text_of(path))
+    for function in module.kernels:
+        noted = emulate(module, function, note=OPERATIONS)
+        if noted.followed >= OPERATIONS and noted.operands:
+            followed = emulate(module, function, follow=OPERATIONS)
+            assert shown(noted) == shown(followed)
+
+
+def shown(trace: Trace) -> object:
+    """The operands that a trace has, as texts."""
+    return {
+        at: [
+            (
+                [show(v) if isinstance(v, Term) else v for v in paths.values],
+                sorted(map(show, paths.conditions)),
+            )
+            for paths in several
+        ]
+        for at, several in trace.operands.items()
+    }
