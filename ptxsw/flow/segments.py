@@ -27,6 +27,15 @@ def segments(cfg: Cfg) -> tuple[int, ...]:
     return tuple(numbers)
 
 
+def ends_of_segments(cfg: Cfg, number: int) -> list[int]:
+    """The instructions of a block behind which another segment begins, or that are its last."""
+    block = cfg.blocks[number]
+    code = cfg.instructions
+    return [
+        at for at in range(block.start, block.end) if _ends(code[at].opcode, code[at].modifiers)
+    ]
+
+
 @isa.by_name
 def _ends(opcode: str, modifiers: tuple[str, ...]) -> bool:
     return bool(isa.effects(opcode, modifiers) & _ENDS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -13,11 +14,15 @@ from ptxsw.bits import wrapped
 from ptxsw.codegen.lower_vectorize import moved_width
 from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
-from ptxsw.flow.segments import segments
+from ptxsw.flow.segments import ends_of_segments
 from ptxsw.ir import Float, Instruction, Int, Mem, Operand, Reg, Symbol
 from ptxsw.rewrites.base import Kernel
 
 SPACES = frozenset({"global", "shared", "local"})
+
+_LONGEST = 32  # bytes of a vector
+_OPERANDS = frozenset({Reg, Int, Float, Mem})
+_BASES = (Reg, Symbol)
 
 _Key = tuple[object, ...]
 
@@ -35,33 +40,47 @@ class AdjacentAccess(Struct, frozen=True):
 
 def adjacent_accesses(kernel: Kernel) -> Iterator[list[AdjacentAccess]]:
     """Accesses of one segment that differ in a constant of their addresses alone."""
+    cfg, width = kernel.trace.cfg, kernel.function.body.width
     groups: dict[_Key, list[AdjacentAccess]] = {}
-    for access, constant, items, segment in _beside_another(kernel):
+    ends: dict[int, list[int]] = {}  # of segments, by block
+    for block, items, member in _near_another(kernel):
+        access, ins = member.access, member.access.instruction
         if not _is_plain(access):
             continue
-        offset = wrapped(constant, access.variants[0].address.width)
-        ins = access.instruction
+        if block not in ends:
+            ends[block] = ends_of_segments(cfg, block)
         key = (
-            segment, ins.opcode, ins.modifiers, ins.guard, cache_policy(ins),
-            moved_width(kernel.function.body.width, ins), items, offset % access.bytes,
+            block, bisect_left(ends[block], access.index), ins.opcode, ins.modifiers, ins.guard,
+            cache_policy(ins), moved_width(width, ins), items, member.offset % access.bytes,
         )  # fmt: skip
-        groups.setdefault(key, []).append(AdjacentAccess(access, offset))
+        groups.setdefault(key, []).append(member)
     yield from (group for group in groups.values() if len(group) > 1)
 
 
-def _beside_another(kernel: Kernel) -> list[tuple[Access, int, object, int]]:
-    """The accesses in whose segment another one has the same address but for a constant: with the
-    constant, the rest and the segment. Most accesses stand alone: of these no more is asked."""
-    cfg = kernel.trace.cfg
-    several = [
-        (access, *split(access.variants[0].address))
-        for access in kernel.trace.accesses
-        if len(access.variants) == 1
+def _near_another(kernel: Kernel) -> list[tuple[int, object, AdjacentAccess]]:
+    """The accesses near which, in their block, another one goes whose address differs in a constant
+    alone: with the block and the rest. Most accesses stand alone: of these no more is asked."""
+    block_of = kernel.trace.cfg.block_of
+    places: dict[tuple[int, object], list[AdjacentAccess]] = {}
+    for access in kernel.trace.accesses:
+        if len(access.variants) == 1:
+            address = access.variants[0].address
+            constant, items = split(address)
+            member = AdjacentAccess(access, wrapped(constant, address.width))
+            places.setdefault((block_of[access.index], items), []).append(member)
+    near = [
+        (*place, member)
+        for place, members in places.items()
+        if _some_are_near(members)
+        for member in members
     ]
-    counts = Counter((cfg.block_of[access.index], items) for access, _, items in several)
-    near = [each for each in several if counts[cfg.block_of[each[0].index], each[2]] > 1]
-    number = segments(cfg) if near else ()
-    return [(access, constant, items, number[access.index]) for access, constant, items in near]
+    return sorted(near, key=lambda each: each[2].index)
+
+
+def _some_are_near(members: Sequence[AdjacentAccess]) -> bool:
+    """May one vector hold two of them?"""
+    offsets = sorted({member.offset for member in members})
+    return any(high - low < _LONGEST for low, high in pairwise(offsets))
 
 
 def _is_plain(access: Access) -> bool:
@@ -73,8 +92,8 @@ def _is_plain(access: Access) -> bool:
         and access.elements == 1
         and access.bits in (8, 16, 32, 64)
         and len(access.variants) == 1
-        and all(isinstance(o, Reg | Int | Float | Mem) for o in ins.operands)
-        and isinstance(isa.address(ins).base, Reg | Symbol)
+        and _OPERANDS.issuperset(map(type, ins.operands))
+        and type(isa.address(ins).base) in _BASES
     )
 
 

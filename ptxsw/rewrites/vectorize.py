@@ -229,9 +229,13 @@ class _Search:
 
     def _longest(self, lead: Access) -> int:
         """The most bytes of a vector (manual 9.7.9.8)."""
+        return 32 if self.wide and isa.space(lead.instruction) == "global" else 16
+
+    @cached_property
+    def wide(self) -> bool:
+        """Are there vectors of 32 bytes?"""
         module = self.kernel.module
-        wide = module.sm >= 100 and module.version >= (8, 8)
-        return 32 if wide and isa.space(lead.instruction) == "global" else 16
+        return module.sm >= 100 and module.version >= (8, 8)
 
     def _vector(
         self, number: int, start: int, members: Sequence[AdjacentAccess | None]
