@@ -43,8 +43,13 @@ def _by_name(opcode: str, modifiers: tuple[str, ...]) -> str | None:
 
 def is_plain(instruction: Instruction) -> bool:
     """A weak, unguarded access to global or shared memory?"""
-    if instruction.opcode not in ("ld", "st") or instruction.guard is not None:
+    return instruction.guard is None and _is_plain(instruction.opcode, instruction.modifiers)
+
+
+@isa.by_name
+def _is_plain(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    if opcode not in ("ld", "st"):
         return False
-    *words, kind = instruction.modifiers or ("",)
+    *words, kind = modifiers or ("",)
     named = sum(word in SPACES for word in words)
     return named == 1 and _PLAIN.issuperset(words) and type_width(kind) >= 8

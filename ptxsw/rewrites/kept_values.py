@@ -7,6 +7,7 @@ over the whole grid do, or a test of them where the kernel begins.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -200,23 +201,32 @@ class Pairs:
 def same_bytes(trace: Trace) -> list[list[Access]]:
     """The accesses that can be followed and meet others, a load among them: those of the same
     bytes as the same type together, in the order of the text."""
+    places = [(access, place) for access in trace.accesses if (place := _place(access)) is not None]
+    met = Counter(place for _, place in places)
     groups: dict[tuple[object, ...], list[Access]] = {}
-    for access in trace.accesses:
-        key = _key(access)
+    for access, place in places:
+        key = _key(access, place) if met[place] > 1 else None  # most stand alone
         if key is not None and trace.cfg.block_of[access.index] in trace.cfg.rank:
             groups.setdefault(key, []).append(access)
     several = (group for group in groups.values() if len(group) > 1)
     return [group for group in several if any(access.kind == "load" for access in group)]
 
 
-def _key(access: Access) -> tuple[object, ...] | None:
+def _place(access: Access) -> Term | None:
+    """The one address of an access; None where there are several."""
+    if len(access.variants) == 1:
+        return access.variants[0].address
+    places = {variant.address for variant in access.variants}
+    return places.pop() if len(places) == 1 else None
+
+
+def _key(access: Access, place: Term) -> tuple[object, ...] | None:
     """What accesses of the same bytes as the same type have in common; None where an access is
     none that can be followed."""
     instruction = access.instruction
-    places = {variant.address for variant in access.variants}
-    if len(places) != 1 or not is_plain(instruction) or "nc" in instruction.modifiers:
+    if not is_plain(instruction) or "nc" in instruction.modifiers:
         return None
-    return access.space, places.pop(), isa.access_type(instruction), access.elements
+    return access.space, place, isa.access_type(instruction), access.elements
 
 
 @isa.by_name
