@@ -63,6 +63,32 @@ def test_uses_that_do_not_count() -> None:
     assert names(liveness(cfg(), lambda at: code[at].opcode == "mov")[2]) == set()
 
 
+def by_instructions(graph: Cfg) -> dict[int, frozenset[Reg]]:
+    """Liveness at the start of each block, with every instruction on its own."""
+    live = {number: frozenset[Reg]() for number in graph.order}
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(graph.order):
+            block = graph.blocks[number]
+            now = set().union(*(live[n] for n in block.successors))
+            for at in range(block.end - 1, block.start - 1, -1):
+                now -= set(graph.surely_written[at])
+                now |= set(graph.read[at])
+            changed |= now != live[number]
+            live[number] = frozenset(now)
+    return live
+
+
+@pytest.mark.parametrize("path", FIXTURES[::2], ids=lambda path: path.stem)
+def test_blocks_need_what_their_instructions_need(path: Path) -> None:
+    module = parse(text_of(path))
+    for function in module.functions:
+        if function.body:
+            graph = build(function.body)
+            assert liveness(graph) == by_instructions(graph)
+
+
 def test_slice_of_an_address() -> None:
     def roots(ins: Instruction) -> tuple[Reg, ...]:
         return tuple(o.base for o in ins.operands if isinstance(o, Mem) and isinstance(o.base, Reg))

@@ -37,24 +37,34 @@ class Divergence(Struct, frozen=True):
 
 def computes(instruction: Instruction) -> bool:
     """Does it only set registers, and that for its own lane alone?"""
-    row = isa.row(instruction.opcode, instruction.modifiers)
+    return _computes(instruction.opcode, instruction.modifiers)
+
+
+@isa.by_name
+def _computes(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    row = isa.row(opcode, modifiers)
     return (
         row is not None
         and row.defs > 0
         and not row.space
-        and not isa.effects(instruction.opcode, instruction.modifiers)
-        and instruction.opcode not in _COLLECTIVE
-        and "sync" not in instruction.modifiers
+        and not isa.effects(opcode, modifiers)
+        and opcode not in _COLLECTIVE
+        and "sync" not in modifiers
     )
 
 
 def waits(instruction: Instruction) -> bool:
     """May a lane wait at this instruction until other lanes have reached it or another one?"""
+    return _waits(instruction.opcode, instruction.modifiers)
+
+
+@isa.by_name
+def _waits(opcode: str, modifiers: tuple[str, ...]) -> bool:
     return (
-        not isa.known(instruction)
-        or bool(isa.effects(instruction.opcode, instruction.modifiers) & _WAITS)
-        or instruction.opcode in _COLLECTIVE
-        or "sync" in instruction.modifiers
+        isa.row(opcode, modifiers) is None
+        or bool(isa.effects(opcode, modifiers) & _WAITS)
+        or opcode in _COLLECTIVE
+        or "sync" in modifiers
     )
 
 
@@ -67,6 +77,13 @@ def waits_for(instruction: Instruction) -> Operand | None:
         return number[0] if number else None
     masked = instruction.opcode in _MASKED and "sync" in instruction.modifiers
     return operands[-1] if operands and (masked or instruction.opcode == "bar") else None
+
+
+@isa.by_name
+def _keeps_nobody(opcode: str, modifiers: tuple[str, ...]) -> bool:
+    """Does no instruction of this name keep lanes back, whatever its operands and its guard?"""
+    whom = opcode in _BARRIERS or opcode in _MASKED or opcode == "bar"
+    return not whom and not _waits(opcode, modifiers)
 
 
 class Convergence:
@@ -120,6 +137,8 @@ class Convergence:
     def _keeping(self, block: Block) -> Divergence | None:
         for index in range(block.start, block.end):
             instruction = self.cfg.instructions[index]
+            if _keeps_nobody(instruction.opcode, instruction.modifiers):
+                continue
             effects = isa.effects(instruction.opcode, instruction.modifiers)
             if effects & Effect.CALL or not isa.known(instruction):
                 return Divergence(index, f"{instruction.name} before it may keep lanes back")
@@ -148,17 +167,16 @@ class _Question:
         self._before = self._cfg.reaching([block])
 
     def answer(self) -> Divergence | None:
-        parting = [n for n in sorted(self._before) if self._comes_again(n) and self._parts(n)]
-        meeting = self._meeting() if parting else {}
         # A call, or a barrier for some, may keep lanes back even on straight code.
         for number in self._before:
             blocker = self._graph.kept_back(number)
             if blocker is not None:
                 return blocker
-        for number in parting:
-            blocker = self.blocker_at_branch(number, meeting)
-            if blocker is not None:
-                return blocker
+        for number in sorted(self._before):
+            if self._comes_again(number) and self._parts(number):
+                blocker = self.blocker_at_branch(number)
+                if blocker is not None:
+                    return blocker
         return None
 
     def _comes_again(self, number: int) -> bool:
@@ -170,7 +188,7 @@ class _Question:
     def _looping(self) -> bool:
         return not self._before.isdisjoint(self._cfg.blocks[self._block].successors)
 
-    def blocker_at_branch(self, number: int, meeting: Mapping[int, int]) -> Divergence | None:
+    def blocker_at_branch(self, number: int) -> Divergence | None:
         """Why lanes that part at the end of a block may not be together at the block in question;
         None if they are."""
         branch = self._cfg.blocks[number].end - 1
@@ -183,7 +201,7 @@ class _Question:
             return None
         # Both sides lead to the block, so they must come together on the way, in one iteration,
         # and nobody may wait there for a lane that took the other side.
-        meet = self._next_meeting() if number == self._block else meeting.get(number, _END)
+        meet = self._next_meeting() if number == self._block else self._meeting.get(number, _END)
         if meet == _END:
             return Divergence(branch, "lanes reach it on different paths")
         region = self._cfg.reached_from(here, {meet})
@@ -195,6 +213,7 @@ class _Question:
                 return waiting
         return None
 
+    @cached_property
     def _meeting(self) -> Mapping[int, int]:
         """For each block, where lanes that part at its end meet again: the next block on all paths
         from there to the block in question. Paths that end at once are left out."""

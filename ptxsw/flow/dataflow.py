@@ -102,19 +102,26 @@ _LIVE = "liveness"
 
 def _liveness(cfg: Cfg, wanted: Callable[[int], bool] | None) -> Mapping[int, Facts]:
     kills, read = cfg.surely_written, cfg.read
+    needed: dict[int, set[Reg]] = {}  # by a block itself
+    killed: dict[int, set[Reg]] = {}
+    for number in cfg.order:
+        block, first, over = cfg.blocks[number], set[Reg](), set[Reg]()
+        for at in range(block.end - 1, block.start - 1, -1):
+            if wanted is None or wanted(at):
+                first.difference_update(kills[at])
+                first.update(read[at])
+                over.update(kills[at])
+        needed[number], killed[number] = first, over
     live: dict[int, Facts] = {}
+    nothing: Facts = frozenset()
     work = dict.fromkeys(reversed(cfg.order))  # an ordered set: last blocks first
     while work:
         number = next(iter(work))
         del work[number]
-        nothing: Facts = frozenset()
-        now = set(nothing.union(*(live.get(n, nothing) for n in cfg.blocks[number].successors)))
-        for at in range(cfg.blocks[number].end - 1, cfg.blocks[number].start - 1, -1):
-            if wanted is None or wanted(at):
-                now.difference_update(kills[at])
-                now.update(read[at])
+        behind = nothing.union(*[live.get(n, nothing) for n in cfg.blocks[number].successors])
+        now = (behind - killed[number]) | needed[number]
         if number not in live or now != live[number]:
-            live[number] = frozenset(now)
+            live[number] = now
             work.update(dict.fromkeys(n for n in cfg.predecessors[number] if n in cfg.rank))
     return live
 

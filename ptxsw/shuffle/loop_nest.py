@@ -59,12 +59,21 @@ class LoopNest(Struct):
         return frozenset(leaving | {s.start for s in self.shapes.values() if s.enters is not None})
 
 
+class Effect(Struct, frozen=True):
+    """What an instruction of a nest does."""
+
+    index: int
+    header: int  # of the innermost of the nest's loops around it
+    lasts: bool  # it sets a register that is read behind any of the loops around it
+    is_access: bool  # of memory, at an address that may be wrong in a lane that has left
+
+
 class NestCode:
     """The instructions of a kernel, as its nests ask for them; each is read once."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.cfg = trace, trace.cfg
-        self._read: dict[int, frozenset[Reg]] = {}
+        self._effects: dict[object, tuple[Effect, ...]] = {}
 
     @cached_property
     def live(self) -> Mapping[int, Facts]:
@@ -80,21 +89,20 @@ class NestCode:
     def sets(self, index: int) -> tuple[Reg, ...]:
         return self.cfg.written[index]
 
-    def reads(self, index: int) -> frozenset[Reg]:
-        registers = self._read.get(index)
-        if registers is None:
-            registers = self._read[index] = frozenset(self.cfg.read[index])
-        return registers
-
     def line(self, index: int) -> int:
         return self.trace.module.source.line(self.cfg.instructions[index].span.start)
 
     def why(self, index: int, reason: str) -> str:
         return f"{reason} (line {self.line(index)})"
 
-    def reads_behind(self, nest: LoopNest) -> Iterator[tuple[int, int, Facts]]:
-        """Each instruction of a nest with the innermost of its loops, by header, and the
-        registers that are read behind any of its loops."""
+    def effects(self, nest: LoopNest) -> tuple[Effect, ...]:
+        """What each instruction of a nest does, block by block."""
+        key = tuple((header, shape.lead, shape.after) for header, shape in nest.shapes.items())
+        if key not in self._effects:
+            self._effects[key] = tuple(self._effects_in(nest))
+        return self._effects[key]
+
+    def _effects_in(self, nest: LoopNest) -> Iterator[Effect]:
         around: dict[int, list[LoopShape]] = {}
         for shape in nest.shapes.values():  # outer ones first
             for number in shape.blocks:
@@ -103,31 +111,42 @@ class NestCode:
             inmost = max(shapes, key=lambda s: s.loop.depth)
             live = frozenset[Reg]().union(*(self.live[s.after] for s in shapes))
             for index in self.indices(number):
-                yield index, inmost.loop.header, live
+                lasts = not live.isdisjoint(self.sets(index))
+                yield Effect(index, inmost.loop.header, lasts, self.is_access(index))
 
     def tainted(self, nest: LoopNest) -> frozenset[Reg]:
         """Registers that may hold something else in lanes that have left: set under the
         predicate, or from such registers, or where a branch on one of them leads."""
         tainted: set[Reg] = set()
-        for index, _, live in self.reads_behind(nest):
-            if self.is_access(index) or not live.isdisjoint(self.sets(index)):
-                tainted.update(self.sets(index))
-        blocks = nest.blocks
-        astray: set[int] = set()  # blocks that such branches lead to
-        size = -1
-        while size != len(tainted) + len(astray):
-            size = len(tainted) + len(astray)
-            for number in blocks:
-                # Data: from a tainted register. Control: in a block to which a branch on one may
-                # lead the wrong lanes, up to where the ways meet. A vote leads all lanes alike.
-                for index in self.indices(number):
-                    if number in astray or not tainted.isdisjoint(self.reads(index)):
-                        tainted.update(self.sets(index))
-                guard = self.last(number).guard if self.indices(number) else None
+        for effect in self.effects(nest):
+            if effect.is_access or effect.lasts:
+                tainted.update(self.sets(effect.index))
+        readers: dict[Reg, list[int]] = {}
+        branches: dict[Reg, list[int]] = {}  # blocks by the guards of their last instructions
+        blocks, votes = nest.blocks, nest.votes
+        for number in blocks:
+            for index in self.indices(number):
+                for reg in self.cfg.read[index]:
+                    readers.setdefault(reg, []).append(index)
+            guard = self.last(number).guard if self.indices(number) else None
+            if guard is not None and number not in votes:
+                branches.setdefault(guard.reg, []).append(number)
+        astray: set[int] = set()  # blocks that branches on such registers lead to
+        work = list(tainted)
+        while work:
+            # Data: from a tainted register. Control: in a block to which a branch on one may
+            # lead the wrong lanes, up to where the ways meet. A vote leads all lanes alike.
+            reg = work.pop()
+            wrong = readers.pop(reg, [])
+            for number in branches.get(reg, ()):
+                meet = self.cfg.ipdom.get(number, -1)
                 sides = self.cfg.blocks[number].successors
-                if guard is not None and guard.reg in tainted and number not in nest.votes:
-                    meet = self.cfg.ipdom.get(number, -1)
-                    astray |= self.cfg.reached_from(sides, {meet}) & blocks
+                more = (self.cfg.reached_from(sides, {meet}) & blocks) - astray
+                astray |= more
+                wrong += self.cfg.indices(more)
+            for index in wrong:
+                work += [reg for reg in self.sets(index) if reg not in tainted]
+                tainted.update(self.sets(index))
         return frozenset(tainted)
 
     def is_access(self, index: int) -> bool:

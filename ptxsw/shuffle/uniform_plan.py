@@ -20,14 +20,16 @@ InStep = Callable[[Loop, LoopNest], bool]
 def nest_plans(code: NestCode, nest: LoopNest, in_step: InStep) -> Iterator[UniformLoop]:
     inside: dict[int, set[int]] = {}
     lasting: dict[int, set[int]] = {}
-    for index, header, live in code.reads_behind(nest):
-        inside.setdefault(header, set()).add(index)
-        if not live.isdisjoint(code.sets(index)):
-            lasting.setdefault(header, set()).add(index)
+    under: dict[int, set[int]] = {}
+    for effect in code.effects(nest):
+        inside.setdefault(effect.header, set()).add(effect.index)
+        if effect.lasts:
+            lasting.setdefault(effect.header, set()).add(effect.index)
+        if effect.lasts or effect.is_access:
+            under.setdefault(effect.header, set()).add(effect.index)
     gathered = _gathered(code, nest, in_step)
     for header, shape in nest.shapes.items():
         inner = frozenset(inside[header])
-        lasts = frozenset(lasting.get(header, ()))
         outer = _outer(code, shape, nest)
         yield UniformLoop(
             code.cfg.blocks[header].start,
@@ -36,8 +38,8 @@ def nest_plans(code: NestCode, nest: LoopNest, in_step: InStep) -> Iterator[Unif
             code.cfg.blocks[shape.leave].end - 1,
             shape.stays,
             inner,
-            lasts | {i for i in inner if code.is_access(i)},
-            lasts,
+            frozenset(under.get(header, ())),
+            frozenset(lasting.get(header, ())),
             inner & gathered,
             None if outer is None else code.cfg.blocks[outer].start,
             _cleared(code, nest) if outer is None else (),
@@ -54,10 +56,10 @@ def _cleared(code: NestCode, nest: LoopNest) -> tuple[Reg, ...]:
     guards depend on them in every lane. Registers that already have a value keep it."""
     inside: list[int] = []
     under: set[Reg] = set()
-    for index, _, live in code.reads_behind(nest):
-        inside.append(index)
-        if code.is_access(index) or not live.isdisjoint(code.sets(index)):
-            under.update(code.sets(index))
+    for effect in code.effects(nest):
+        inside.append(effect.index)
+        if effect.is_access or effect.lasts:
+            under.update(code.sets(effect.index))
     # In a lane that never entered the loop they would be undefined, and its branches could go
     # anywhere.
     guards = (code.cfg.instructions[index].guard for index in inside)
