@@ -467,7 +467,7 @@ def mixed(name: str, form: str, turn: int) -> tuple[str, str, int]:
     options = Options(mode="force")
     ways = [(scheme, form) for scheme in ("paper", "early", "halo")]
     none = LoopChoices((), ())
-    sources = find(trace, options.max_delta, judge.budget)
+    sources = find(trace, options.max_delta, judge)
     drafts, _ = planning._drafts(trace, judge, options, "sm_60", ways, none, sources, weighed=False)
     copies = planning._draft(trace, judge, options, "keep", sources)
     found = groups([copies, *drafts])

@@ -1,10 +1,10 @@
 """Fingerprints of addresses: numbers that are equal where the polynomials of addresses are.
 
-To write an address as a polynomial (`exact_sums`) takes proofs that its indices do not wrap. Most
-accesses of a loop go where no other goes, which is seen without: each atom is given a large number,
-and the address is evaluated modulo a prime as if nothing wrapped. Whatever `exact_sums` and
-`ranges` may write for a part has the number of this part, so that different numbers mean different
-polynomials. Equal numbers mean nothing: they only make the polynomials worth having.
+To write an address as a polynomial takes proofs that its indices do not wrap (`exact_sums`), or at
+least time (`emulator.affine`). Most accesses go where no other goes, which is seen without: each
+atom is given a large number, and the address is evaluated modulo a prime as if nothing wrapped.
+Whatever a polynomial may write for a part has the number of this part, so that different numbers
+mean different polynomials. Equal numbers mean nothing: they only make the polynomials worth having.
 """
 
 from __future__ import annotations
@@ -13,26 +13,23 @@ from collections.abc import Iterable
 
 from ptxsw.analysis.grid import AXES
 from ptxsw.bits import wrapped
+from ptxsw.emulator.affine import is_lane_atom
 from ptxsw.emulator.node import Term, arguments, bottom_up, split
 
 _PRIME = (1 << 61) - 1
-_ROOT = 37
+_ROOT, _OTHER_ROOT = 37, 41
 
 Fingerprint = tuple[int, int]
-"""Of what a term is in this iteration of a loop, and in the next."""
 
 
-class Fingerprints:
-    """Those of one loop, whose iterations `count` counts; `shape` are the threads of a block along
-    each axis, where the kernel says so."""
+class _Evaluation:
+    """Terms evaluated twice."""
 
-    def __init__(self, count: Term, shape: tuple[int, int, int] | None) -> None:
-        now = pow(_ROOT, count.id + 1, _PRIME)
-        self._memo: dict[Term, Fingerprint] = {count: (now, (now + 1) % _PRIME)}
+    def __init__(self) -> None:
+        self._memo: dict[Term, Fingerprint] = {}
         self._sums: dict[tuple[tuple[Term, int], ...], Fingerprint] = {}
-        self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (), strict=False)}
 
-    def of(self, address: Term) -> Fingerprint:
+    def both(self, address: Term) -> Fingerprint:
         constant, items = split(address)
         rest = self._sums.get(items)
         if rest is None:  # most addresses differ from others by a number
@@ -52,7 +49,7 @@ class Fingerprints:
         return now % _PRIME, later % _PRIME
 
     def _computed(self, term: Term) -> Fingerprint:
-        """The same from the fingerprints of the parts."""
+        """The values of a term from those of its parts."""
         match term.kind:
             case "const" | "sum":
                 constant, items = split(term)
@@ -77,6 +74,23 @@ class Fingerprints:
         return self._atom(term)
 
     def _atom(self, term: Term) -> Fingerprint:
+        raise NotImplementedError
+
+
+class Fingerprints(_Evaluation):
+    """Those of one loop, whose iterations `count` counts: of what a term is in this iteration and
+    in the next. `shape` are the threads of a block along each axis, where the kernel says so."""
+
+    def __init__(self, count: Term, shape: tuple[int, int, int] | None) -> None:
+        super().__init__()
+        now = pow(_ROOT, count.id + 1, _PRIME)
+        self._memo[count] = (now, (now + 1) % _PRIME)
+        self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (), strict=False)}
+
+    def of(self, address: Term) -> Fingerprint:
+        return self.both(address)
+
+    def _atom(self, term: Term) -> Fingerprint:
         name = str(term.value) if term.kind == "atom" else ""
         if name in self._sides:
             return self._sides[name], self._sides[name]
@@ -86,6 +100,22 @@ class Fingerprints:
         exponent = int.from_bytes(name.encode(), "big") if sized else term.id + 1
         number = pow(_ROOT, exponent, _PRIME)
         return number, number
+
+
+class ClassFingerprints(_Evaluation):
+    """Those of classes of addresses: addresses have the same if the polynomials of
+    `emulator.affine` differ in nothing but the constant and what has `%tid.x` or `%laneid` in it.
+    """
+
+    def of(self, address: Term) -> int:
+        # With each atom given two numbers, the difference of the two values has no constant in it.
+        one, other = self.both(address)
+        return (one - other) % _PRIME
+
+    def _atom(self, term: Term) -> Fingerprint:
+        if is_lane_atom(term):
+            return 0, 0
+        return pow(_ROOT, term.id + 1, _PRIME), pow(_OTHER_ROOT, term.id + 1, _PRIME)
 
 
 def _parts(term: Term) -> Iterable[Term]:

@@ -7,11 +7,13 @@ stride alone hold one another's mirror images. Nothing is proved here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 
 from msgspec import Struct
 
 from ptxsw import isa
+from ptxsw.analysis.address_fingerprint import ClassFingerprints
 from ptxsw.emulator.affine import (
     Affine,
     Monomial,
@@ -114,28 +116,60 @@ def global_loads(trace: Trace) -> tuple[Access, ...]:
 _UPPER, _LOWER = thread_bits(Terms())
 
 
-def place(affine: Affine, access: Access) -> Place | None:
-    """The place of an access; None where the stride is no constant, or not the same on every
-    path. Where paths see different addresses, the class holds them all, each by its distance
-    from the lowest."""
-    views: set[tuple[Key, int]] = set()
-    strides = set()
-    for variant in access.variants:
-        polynomial = _split(affine.polynomial(variant.address))
-        stride = 0
-        for monomial, coefficient in polynomial.items():
-            # In a product such as tid.x · n the stride is not a constant.
+class Places:
+    """The places of the global loads of one trace, as far as they may have any others near them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace, self._affine = trace, trace.affine
+        self._known: dict[int, Place | None] = {}
+        self._growths: dict[Monomial, int | None] = {}
+
+    def of(self, load: Access) -> Place | None:
+        """The place of a load; None where no other load is in its class or in that of its mirror
+        images, where the stride is no constant, or not the same on every path. Where paths see
+        different addresses, the class holds them all, each by its distance from the lowest."""
+        if load.index not in self._known:
+            alone = load.index not in self._in_company
+            self._known[load.index] = None if alone else self._of(load)
+        return self._known[load.index]
+
+    @cached_property
+    def _in_company(self) -> frozenset[int]:
+        """The loads that have a fingerprint in common with another one."""
+        loads = global_loads(self._trace)
+        fingerprints = ClassFingerprints()
+        alike: dict[frozenset[int], list[int]] = {}
+        for load in loads if len(loads) > 1 else ():
+            mark = frozenset([fingerprints.of(view.address) for view in load.variants])
+            alike.setdefault(mark, []).append(load.index)
+        return frozenset(i for several in alike.values() if len(several) > 1 for i in several)
+
+    def _of(self, access: Access) -> Place | None:
+        views: set[tuple[Key, int]] = set()
+        strides = set()
+        for variant in access.variants:
+            polynomial = _split(self._affine.polynomial(variant.address))
+            stride = 0
+            for monomial, coefficient in polynomial.items():
+                growth = self._growth(monomial)
+                if growth is None:
+                    return None
+                stride += coefficient * growth
+            strides.add(stride)
+            views.add((without_constant(polynomial), polynomial.get((), 0)))
+        if len(strides) != 1:
+            return None
+        lowest = min(offset for _, offset in views)
+        return Place(frozenset((k, o - lowest) for k, o in views), lowest, strides.pop())
+
+    def _growth(self, monomial: Monomial) -> int | None:
+        """What a monomial grows by from lane to lane; None where that is no constant, as in
+        tid.x · n."""
+        if monomial not in self._growths:
             varying = [term for term in monomial if term.variance is not Variance.UNIFORM]
-            grown = sum([_growth(affine, term) for term in varying]) if varying else 0
-            if grown and len(monomial) > 1:
-                return None
-            stride += coefficient * grown
-        strides.add(stride)
-        views.add((without_constant(polynomial), polynomial.get((), 0)))
-    if len(strides) != 1:
-        return None
-    lowest = min(offset for _, offset in views)
-    return Place(frozenset((k, o - lowest) for k, o in views), lowest, strides.pop())
+            grown = sum(_growth(self._affine, term) for term in varying)
+            self._growths[monomial] = None if grown and len(monomial) > 1 else grown
+        return self._growths[monomial]
 
 
 def _growth(affine: Affine, term: Term) -> int:
@@ -150,7 +184,7 @@ def _growth(affine: Affine, term: Term) -> int:
 
 def _split(polynomial: Polynomial) -> Polynomial:
     """The polynomial with the whole of `%tid.x` in its two parts."""
-    if not any(len(m) == 1 and _is_of_thread(m[0]) for m in polynomial):
+    if not any([len(m) == 1 and _is_of_thread(m[0]) for m in polynomial]):
         return polynomial
     split: dict[Monomial, int] = {}
     for monomial, coefficient in polynomial.items():
@@ -184,35 +218,34 @@ class _Earlier:
     """Elements of the loads seen so far, by class, stride and offset."""
 
     def __init__(self, max_delta: int) -> None:
-        self._max_delta = max_delta
-        self._elements: dict[tuple[Class, int], dict[int, list[_Element]]] = {}
-        self._mirrored: dict[Class, Class] = {}
-
-    def candidates(self, dest: Access, element: int, where: Place) -> list[Candidate]:
-        """Where one element may come from: nearest lanes first, newest sources first."""
-        reuses: list[Candidate] = []
-        offset = where.offset + element * dest.bits // 8
-        same = self._elements.get((where.key, where.stride), {})
-        for delta in _nearest_first(self._max_delta if where.stride and same else 0):
-            for source, number in reversed(same.get(offset - delta * where.stride, [])):
-                reuses.append(Candidate(dest, source, delta, number, element))
+        self._deltas = range(-max_delta, max_delta + 1)
         # A mirrored lane may be up to 31 lanes away: with a smaller limit mirrors are not wanted.
-        if not where.stride or self._max_delta < 31:
-            return reuses
-        other = self._elements.get((self._flipped(where), -where.stride), {})
-        if not other:
-            return reuses
-        for total in sorted(_MIRRORS, key=lambda k: abs(k - 31)):
-            for source, number in reversed(other.get(offset + total * where.stride, [])):
-                reuses.append(Candidate(dest, source, total, number, element, mirror=True))
+        self._mirrors = _MIRRORS if max_delta >= 31 else range(0)
+        self._elements: dict[tuple[Class, int], dict[int, list[_Element]]] = {}
+        self._strides: set[int] = set()
+
+    def candidates(self, dest: Access, where: Place) -> tuple[list[Candidate], ...]:
+        """Where each element may come from: nearest lanes first, newest sources first."""
+        reuses: tuple[list[Candidate], ...] = tuple([] for _ in range(dest.elements))
+        stride = where.stride
+        same = self._elements.get((where.key, stride), {})
+        other: Mapping[int, list[_Element]] = {}
+        if stride and self._mirrors and -stride in self._strides:
+            other = self._elements.get((where.mirrored, -stride), {})
+        for element, own in enumerate(reuses if same or other else ()):
+            offset = where.offset + element * dest.bits // 8
+            deltas = _multiples(same, offset, -stride, self._deltas) if stride else (0,)
+            for delta in sorted(deltas, key=lambda n: (abs(n), n)):
+                for source, number in reversed(same.get(offset - delta * stride, ())):
+                    own.append(Candidate(dest, source, delta, number, element))
+            totals = _multiples(other, offset, stride, self._mirrors)
+            for total in sorted(totals, key=lambda n: (abs(n - 31), n)):
+                for source, number in reversed(other[offset + total * stride]):
+                    own.append(Candidate(dest, source, total, number, element, mirror=True))
         return reuses
 
-    def _flipped(self, where: Place) -> Class:
-        if where.key not in self._mirrored:
-            self._mirrored[where.key] = where.mirrored
-        return self._mirrored[where.key]
-
     def add(self, access: Access, where: Place) -> None:
+        self._strides.add(where.stride)
         here = self._elements.setdefault((where.key, where.stride), {})
         for element in range(access.elements):
             loads = here.setdefault(where.offset + element * access.bits // 8, [])
@@ -220,29 +253,29 @@ class _Earlier:
             del loads[1 : 1 - _SOURCES_TRIED]  # keeps the first and the newest
 
 
+def _multiples(offsets: Collection[int], start: int, step: int, among: range) -> list[int]:
+    """The numbers n of a range for which `start + n * step` is one of some offsets."""
+    if len(offsets) < len(among):
+        pairs = (divmod(offset - start, step) for offset in offsets)
+        return [n for n, rest in pairs if not rest and n in among]
+    return [n for n in among if start + n * step in offsets]
+
+
 def candidates(
-    trace: Trace, max_delta: int
+    trace: Trace, max_delta: int, places: Places | None = None
 ) -> Iterator[tuple[Access, tuple[list[Candidate], ...]]]:
     """For each global load, in program order, and for each of its elements (one, unless it is a
     vector load), where the value may come from: this lane, the nearest lanes, mirrored lanes.
-    Linear in the number of loads for a fixed `max_delta`."""
-    affine = Affine()
+    Linear in the number of loads for a fixed `max_delta`. Others may ask for the same `places`."""
+    places = places or Places(trace)
     earlier = _Earlier(max_delta)
     for access in global_loads(trace):
-        where = place(affine, access)
+        where = places.of(access)
         if where is None:
             yield access, tuple([] for _ in range(access.elements))
             continue
-        elements = range(access.elements)
-        yield access, tuple(earlier.candidates(access, e, where) for e in elements)
+        yield access, earlier.candidates(access, where)
         earlier.add(access, where)
-
-
-def _nearest_first(most: int) -> Iterable[int]:
-    yield 0
-    for distance in range(1, most + 1):
-        yield -distance
-        yield distance
 
 
 _PLAIN = frozenset({"weak", "global", "nc", "ca", "cg", "cs", "lu", "v2", "v4", "v8"})

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ptxsw.emulator.affine import Affine, Monomial, Polynomial
+from ptxsw.emulator.affine import Monomial, Polynomial
 from ptxsw.emulator.node import Term, walk
 from ptxsw.emulator.origin import NUMBERED, OF_LOOPS, Origin
 from ptxsw.emulator.trace import Access, Trace
@@ -38,7 +38,7 @@ class _Repeats:
 
     def __init__(self, trace: Trace, loads: Sequence[Access]) -> None:
         self._trace, self._loads = trace, loads
-        self._affine = Affine()
+        self._affine = trace.affine
         self._stays: dict[Term, bool] = {}
 
     def any_of(self, wanted: set[int]) -> bool:

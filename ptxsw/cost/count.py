@@ -19,7 +19,6 @@ from ptxsw.analysis.divergence import divergent_blocks
 from ptxsw.analysis.loop_weight import times_in_loops
 from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.cost.ranking import WARP, CacheRequest, Figures, Wait
-from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.patterns import pattern
 from ptxsw.plan import Halo, Plan, ServedLoad
@@ -48,7 +47,7 @@ class Counter:
 
     def __init__(self, trace: Trace, segments: Sequence[int]) -> None:
         self._trace, self._segments = trace, segments
-        self._affine = Affine()
+        self._affine = trace.affine
         self._apart = divergent_blocks(trace)
         self._accesses = {
             a.index: a for a in trace.accesses if a.space in ("global", "generic") and a.variants

@@ -28,7 +28,6 @@ from ptxsw.cost.instructions import (
 )
 from ptxsw.cost.interval import Interval, exactly, total
 from ptxsw.cost.sass import MachineKernel
-from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.flow.cfg import Cfg
 
@@ -89,7 +88,7 @@ class _Reader:
         offset: Callable[[int], int],
     ) -> None:
         self._gpu, self._trace, self._code, self._offset = gpu, trace, code, offset
-        self._affine, self._warps = Affine(), Warps(block)
+        self._affine, self._warps = trace.affine, Warps(block)
 
     def read(
         self, header: int | None, blocks: frozenset[int], always: frozenset[int]

@@ -75,7 +75,7 @@ def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     if _SIZE in trace.module.source.text:
         at |= {_SIZE: _WHOLE_ROWS}
     shared = bank_traffic(trace, block_shapes(trace, block), at, end)
-    affine = Affine()
+    affine = trace.affine
     strides = {a.index: _stride(affine, a) for a in trace.accesses if a.space in _COUNTED}
     wavefronts = Wavefronts({t.access.index: t.requests for t in shared}, strides)
     _LAST.append((trace.accesses, block, wavefronts))

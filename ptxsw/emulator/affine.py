@@ -30,7 +30,7 @@ class Affine:
         """The integer polynomial of a term over its atoms; coefficients are read as signed."""
         polynomial = self._memo.get(term)
         if polynomial is None:
-            for node in bottom_up(self._memo, _read_parts, term):
+            for node in bottom_up(self._memo, _read_further, term):
                 self._memo[node] = MappingProxyType(self._read(node))
             polynomial = self._memo[term]
         return polynomial
@@ -44,12 +44,12 @@ class Affine:
                 total: dict[Monomial, int] = {}
                 _accumulate(total, {(): 1}, wrapped(constant, term.width))
                 for atom, coefficient in items:
-                    _accumulate(total, self._memo[atom], wrapped(coefficient, term.width))
+                    _accumulate(total, self._part(atom), wrapped(coefficient, term.width))
                 return total if len(total) <= _MAX_MONOMIALS else {(term,): 1}
             case "mul":
                 product: dict[Monomial, int] = {(): 1}
                 for factor in term.args:
-                    other = self._memo[factor]
+                    other = self._part(factor)
                     if len(product) * len(other) > _MAX_PRODUCTS:
                         return {(term,): 1}
                     product = _multiply(product, other)
@@ -57,9 +57,14 @@ class Affine:
                         return {(term,): 1}
                 return product
             case _ if _read_parts(term):
-                return dict(self._memo[term.args[0]])
+                return dict(self._part(term.args[0]))
             case _:
                 return {(term,): 1}
+
+    def _part(self, term: Term) -> Polynomial:
+        """That of a part of a term: most are atoms, of which nothing is remembered."""
+        polynomial = self._memo.get(term)
+        return self._read(term) if polynomial is None else polynomial
 
     def lane_step(self, term: Term) -> Polynomial | None:
         """What the term grows by from one lane to the next in a row: the polynomial's
@@ -79,6 +84,11 @@ def _read_parts(term: Term) -> tuple[Term, ...]:
     """The terms of whose polynomials that of a term is made."""
     low = term.kind == "extract" and term.value == 0 and term.width >= 16
     return term.args if low or term.kind in ("sum", "mul", "zext", "sext") else ()
+
+
+def _read_further(term: Term) -> list[Term]:
+    """Those of them that are made of others in turn."""
+    return [part for part in _read_parts(term) if _read_parts(part)]
 
 
 def is_lane_atom(term: Term) -> bool:

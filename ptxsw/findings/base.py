@@ -78,7 +78,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def affine(self) -> Affine:
-        return Affine()
+        return self.trace.affine
 
     @cached_property
     def warps(self) -> Warps:

@@ -14,7 +14,7 @@ from ptxsw.analysis.coalescing import is_uniform
 from ptxsw.analysis.hidden_address import cause
 from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warps import Block, Warps
-from ptxsw.emulator.affine import Affine, constant
+from ptxsw.emulator.affine import constant
 from ptxsw.emulator.show import show
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import Loc, Module
@@ -32,7 +32,7 @@ def describe(
     `outlooks` is what the optimizer reports of this kernel; `block` the shape of the block, where
     `.reqntid` does not fix it.
     """
-    affine = Affine()
+    affine = trace.affine
     warps = Warps(trace.function.block_shape or block)
     scene = _Scene(
         trace,

@@ -35,7 +35,14 @@ from ptxsw.ir import Special
 from ptxsw.options import FORMS, SCHEMES, Options
 from ptxsw.plan import Plan, ServedLoad
 from ptxsw.rewrites.weighing import cannot_count
-from ptxsw.shuffle.candidate_plan import CandidatePlan, LoadSources, RefusedLoad, draft, find
+from ptxsw.shuffle.candidate_plan import (
+    CandidatePlan,
+    LoadSources,
+    RefusedLoad,
+    draft,
+    find,
+    nothing,
+)
 from ptxsw.shuffle.combine import Component, combine, groups, in_uniform_loops, restyled, without
 from ptxsw.shuffle.conflicts import conflicts_with_uniform_loops
 from ptxsw.shuffle.legality import Legality
@@ -74,28 +81,33 @@ def decide(
     # Unless the user forced it or `tune` measured it, a plan has to show that it pays.
     weighed = not (policy.force or policy.tuned)
     scale = None if policy.tuned or (policy.force and len(variants) < 2) else of_arch(arch)
-    load_groups = find(trace, options.max_delta, judge.budget)
+    sources = find(trace, options.max_delta, judge)
     # Copies are always made: they need no other lane, and remain if nothing else is possible.
-    copies = _draft(trace, judge, options, "keep", load_groups)
+    without_source = not any(any(elements) for _, elements in sources)
+    if without_source:
+        copies = nothing(trace, sources)
+    else:
+        copies = _draft(trace, judge, options, "keep", sources)
     if options.scheme == "keep" and not variants:
         return _of_one(copies, Choice((), ASKED, None, _COPIES_ONLY))
     if not variants:
         return _of_one(copies, choose((), Figures(), scale, policy))
-    hopeless = _hopeless(trace, load_groups, arch) if weighed else None
+    hopeless = _hopeless(trace, sources, arch) if weighed else None
     if hopeless is not None:
         return _of_one(copies, hopeless)
     loops = _loops(trace, judge, variants)
     drafts: list[CandidatePlan] = []
     alone: dict[int, RefusedLoad] = {}
-    # No load has a source: all schemes would draft the same empty plan.
-    needless = len(variants) > 1 and not any(any(elements) for _, elements in load_groups)
+    needless = len(variants) > 1 and without_source  # all schemes would draft nothing
     if not needless:
         drafts, alone = _drafts(
-            trace, judge, options, arch, variants, loops, load_groups, weighed=weighed
+            trace, judge, options, arch, variants, loops, sources, weighed=weighed
         )
     if not (drafts or needless) or (weighed and judge.budget.spent(PLANNING)):
         return _of_one(copies, Choice((), MODEL, None, OUT_OF_TIME))
-    if needless or ((len(drafts) > 1 or weighed) and not judge.budget.spent(PLANNING)):
+    if needless:
+        decision = _of_one(copies, choose((), Figures(), scale, policy))
+    elif (len(drafts) > 1 or weighed) and not judge.budget.spent(PLANNING):
         decision = _chosen(trace, copies, drafts, alone, scale, policy, judge.budget)
     else:
         decision = _only(copies, drafts[0], policy)

@@ -43,7 +43,6 @@ from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.loop_copy import LoopPlace
 from ptxsw.codegen.lower_vectorize import WideAccess, lower
 from ptxsw.codegen.splice import Edit
-from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.segments import segments
@@ -129,7 +128,7 @@ class _Search:
         self.instructions = kernel.trace.cfg.instructions
         self.alignment = Alignment(kernel.module, kernel.function)
         self.aligned: dict[tuple[object, int], tuple[tuple[Test, ...] | None, bool]] = {}
-        self.affine = Affine()
+        self.affine = kernel.trace.affine
         self.strides: dict[object, int | None] = {}  # by the sum in an address
         self.moved: dict[int, int] = {}
         self.arrivals: list[tuple[int, int, int]] = []  # place, number and index of what was moved

@@ -11,7 +11,7 @@ from itertools import takewhile
 from msgspec import Struct, field
 
 from ptxsw.analysis.lane_reuse import Candidate, candidates, global_loads
-from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
+from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING
 from ptxsw.emulator.garbage import no_collection
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.plan import ElementSource, Halo, HoistedLoad, Plan, Proof, ServedLoad
@@ -60,7 +60,7 @@ def draft(
     looked at stays. `sources`: the candidates for `max_delta`, where they are known."""
     drafting = _Drafting(trace, judge, scheme, form, max_delta, hoist)
     with no_collection():
-        sources = find(trace, max_delta, judge.budget) if sources is None else sources
+        sources = find(trace, max_delta, judge) if sources is None else sources
         if shuffles and (hoist or scheme == "halo"):
             starting = {access.index for access, elements in sources if not any(elements)}
             for row in rows(trace, judge):
@@ -68,8 +68,7 @@ def draft(
                     break
                 drafting.row(row, starting)
         drafting.others(sources, shuffles, why_not)
-        for access in global_loads(trace)[len(sources) :]:
-            drafting.kept.append(RefusedLoad(access, None, OUT_OF_TIME))
+        drafting.kept += _not_reached(trace, sources)
     drafting.rewrites.sort(key=lambda rewrite: rewrite.dest)
     used = {part.source for rewrite in drafting.rewrites for part in rewrite.parts}
     plan = Plan(
@@ -83,10 +82,23 @@ def draft(
     return CandidatePlan(scheme, form, plan, tuple(drafting.kept))
 
 
-def find(trace: Trace, max_delta: int, budget: Budget) -> LoadSources:
+def nothing(trace: Trace, sources: LoadSources) -> CandidatePlan:
+    """The draft of any scheme where no load has a source."""
+    plan = Plan(trace.function, trace.cfg.instructions, (), segments=())
+    return CandidatePlan("", "", plan, tuple(_not_reached(trace, sources)))
+
+
+def _not_reached(trace: Trace, sources: LoadSources) -> list[RefusedLoad]:
+    """The loads of which no candidates were looked for."""
+    rest = global_loads(trace)[len(sources) :]
+    return [RefusedLoad(access, None, OUT_OF_TIME) for access in rest]
+
+
+def find(trace: Trace, max_delta: int, judge: Legality) -> LoadSources:
     """The candidates for each load, until the time for planning is over."""
     with no_collection():
-        return tuple(takewhile(lambda _: not budget.spent(PLANNING), candidates(trace, max_delta)))
+        loads = candidates(trace, max_delta, judge.places)
+        return tuple(takewhile(lambda _: not judge.budget.spent(PLANNING), loads))
 
 
 class _Drafting(Struct):

@@ -7,10 +7,10 @@ proof, or why not. It says nothing about whether the rewrite pays.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
-from ptxsw.analysis.lane_reuse import Candidate, Place, place
+from ptxsw.analysis.lane_reuse import Candidate, Places
 from ptxsw.analysis.overflow import Obligation
-from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.budget import OUT_OF_TIME, PLANNING, Budget
 from ptxsw.emulator.solver import Solver
 from ptxsw.emulator.trace import Access, Trace
@@ -38,7 +38,6 @@ class Legality:
         block: tuple[int, int, int] | None = None,
     ) -> None:
         self.budget = budget or Budget()
-        self.segments = segments(trace.cfg)
         self._block = block
         self._cfg = trace.cfg
         self._assume = assume
@@ -48,17 +47,15 @@ class Legality:
         self._memory = MemoryBetween(trace, solver, assume)
         self._bytes = SameBytes(trace, solver, assume)
         self._bypasses = Bypasses(trace, solver)
-        self._affine = Affine()
-        self._places: dict[int, Place | None] = {}
+        self.places = Places(trace)
         self._verdicts: dict[tuple[int, ...], Proof | Refused] = {}
         # What was proved for each destination, source and delta.
         self.obligations: dict[tuple[int, int, int], list[Obligation]] = {}
 
-    def place(self, access: Access) -> Place | None:
-        """Where an access lies among those that may share bytes between lanes (`lane_reuse`)."""
-        if access.index not in self._places:
-            self._places[access.index] = place(self._affine, access)
-        return self._places[access.index]
+    @cached_property
+    def segments(self) -> tuple[int, ...]:
+        """The number of each instruction's straight-line segment."""
+        return segments(self._cfg)
 
     def proved(self, rewrite: ServedLoad) -> tuple[Obligation, ...]:
         """What was proved of a rewrite, of the lanes beyond the warp's ends that a halo serves,

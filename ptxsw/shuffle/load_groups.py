@@ -61,10 +61,10 @@ def rows(trace: Trace, judge: Legality) -> Iterator[LoadGroup]:
     where = judge.segments
     groups: dict[tuple[int, Class, int, int, int], list[tuple[Access, int]]] = {}
     for access in global_loads(trace):
-        spot = judge.place(access)
-        if spot is None or not spot.stride or judge.loadable(access) is not None:
+        spot = judge.places.of(access)
+        if spot is None or not spot.stride or access.elements != 1:
             continue
-        if access.elements != 1 or _address(access) is None:
+        if _address(access) is None or judge.loadable(access) is not None:
             continue
         # Loads of one residue lie whole strides apart; `a[2*t]` and `a[2*t + 1]` never meet.
         residue = spot.offset % abs(spot.stride)

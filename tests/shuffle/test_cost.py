@@ -147,7 +147,7 @@ def _ratios(name: str) -> dict[tuple[str, str], dict[str, float]]:
     ways = [(s, f) for f in ("keep", "versioned") for s in ("paper", "early", "halo")]
     drafts, _ = planning._drafts(
         trace, judge, Options(mode="force"), None, ways, LoopChoices((), ()),
-        find(trace, 31, judge.budget), weighed=False,
+        find(trace, 31, judge), weighed=False,
     )  # fmt: skip
     counter = Counter(trace, drafts[0].plan.segments)
     original = counter.original()

@@ -1,0 +1,114 @@
+"""The candidates for each load are those that a plain look at all pairs of loads gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptxsw.analysis.address_fingerprint import ClassFingerprints
+from ptxsw.analysis.lane_reuse import Candidate, Place, Places, candidates, global_loads
+from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.run import emulate
+from ptxsw.emulator.terms import Terms
+from ptxsw.emulator.trace import Access, Trace
+from ptxsw.excerpt import Excerpts
+from ptxsw.parser import parse
+from tests.real import FIXTURES, text_of
+from tests.shuffle.random_kernels import Writer
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+KERNELGEN = sorted((BENCHMARKS / "kernelgen" / "ptx").glob("*.ptx"))
+PROGRAMS = sorted((BENCHMARKS / "programs" / "ptx").glob("*.ptx"))
+TRIED = 4
+
+Earlier = list[tuple[Access, Place]]
+
+
+def traces(text: str) -> list[Trace]:
+    module = parse(text)
+    excerpts = map(Excerpts(module).of, module.kernels)
+    return [emulate(each.module, each.function) for each in excerpts]
+
+
+def all_places(trace: Trace) -> Places:
+    """Those of all loads, without a look at their fingerprints."""
+    places = Places(trace)
+    vars(places)["_in_company"] = frozenset(load.index for load in global_loads(trace))
+    return places
+
+
+def at(earlier: Earlier, key: object, stride: int, offset: int) -> list[tuple[Access, int]]:
+    """The elements of loads that lie at an offset, newest first; of many the newest and the
+    first."""
+    elements = [
+        (load, element)
+        for load, place in earlier
+        for element in range(load.elements)
+        if (place.key, place.stride) == (key, stride)
+        and place.offset + element * load.bits // 8 == offset
+    ]
+    return (elements[:1] + elements[1:][1 - TRIED :])[::-1]
+
+
+def of_element(earlier: Earlier, load: Access, place: Place, element: int) -> list[Candidate]:
+    offset, stride = place.offset + element * load.bits // 8, place.stride
+    found: list[Candidate] = []
+    for delta in sorted(range(-31, 32) if stride else [0], key=lambda n: (abs(n), n)):
+        for source, number in at(earlier, place.key, stride, offset - delta * stride):
+            found.append(Candidate(load, source, delta, number, element))
+    for total in sorted(range(1, 62) if stride else (), key=lambda n: abs(n - 31)):
+        for source, number in at(earlier, place.mirrored, -stride, offset + total * stride):
+            found.append(Candidate(load, source, total, number, element, mirror=True))
+    return found
+
+
+def by_pairs(trace: Trace) -> list[tuple[Access, tuple[list[Candidate], ...]]]:
+    places = all_places(trace)
+    earlier: Earlier = []
+    found: list[tuple[Access, tuple[list[Candidate], ...]]] = []
+    for load in global_loads(trace):
+        place = places.of(load)
+        if place is None:
+            found.append((load, tuple([] for _ in range(load.elements))))
+            continue
+        parts = tuple(of_element(earlier, load, place, n) for n in range(load.elements))
+        found.append((load, parts))
+        earlier.append((load, place))
+    return found
+
+
+@pytest.mark.parametrize("path", [*KERNELGEN, *FIXTURES[::3], *PROGRAMS[::3]], ids=lambda p: p.stem)
+def test_candidates_of_real_kernels(path: Path) -> None:
+    for trace in traces(text_of(path)):
+        if len(global_loads(trace)) < 100:  # pairs take long
+            assert list(candidates(trace, 31)) == by_pairs(trace)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_candidates_of_random_kernels(seed: int) -> None:
+    (trace,) = traces(Writer(seed).pair().text("right"))
+    assert list(candidates(trace, 31)) == by_pairs(trace)
+
+
+def test_mirror_images_have_a_fingerprint_in_common() -> None:
+    t = Terms()
+    base, n = (t.atom(name, 64, Variance.UNIFORM) for name in ("p", "n"))
+    tid = t.atom("%tid.x", 32, Variance.LANE)
+
+    def address(*parts: Term) -> Term:
+        total = base
+        for part in parts:
+            total = t.add(total, part)
+        return total
+
+    forth = t.scale(t.zext(tid, 64), 4)
+    back = t.scale(t.zext(tid, 64), -4)
+    low = t.scale(t.zext(t.extract(tid, 0, 5), 64), -4)
+    marks = ClassFingerprints()
+    mine = marks.of(address(forth))
+    assert marks.of(address(back)) == mine
+    assert marks.of(address(low)) == mine
+    assert marks.of(address(forth, t.const(12, 64))) == mine
+    assert marks.of(address(forth, n)) != mine
+    assert marks.of(address(forth, t.scale(n, 4))) not in (mine, marks.of(address(forth, n)))
