@@ -63,6 +63,18 @@ def kind(instruction: Instruction) -> Kind:
     return told
 
 
+def kinds(cfg: Cfg) -> tuple[Kind, ...]:
+    """The kind of each instruction of a flow graph. It is worked out once for a graph."""
+    kept = vars(cfg)
+    every: tuple[Kind, ...] | None = kept.get(_KINDS)
+    if every is None:
+        every = kept[_KINDS] = tuple(map(kind, cfg.instructions))
+    return every
+
+
+_KINDS = "kinds of instructions"
+
+
 @isa.by_name
 def _by_name(opcode: str, modifiers: tuple[str, ...]) -> tuple[Kind, bool]:
     """The kind of an instruction by its name, and does it compute what it sets its first operand
@@ -197,11 +209,14 @@ def _of_parameters(instruction: Instruction, parameters: frozenset[str]) -> bool
     )
 
 
-def is_equation(instruction: Instruction, written: tuple[Reg, ...], read: tuple[Reg, ...]) -> bool:
-    """Does what it has `written` equal what it computes of what it has `read`, for as long as no
-    register it names is written? Loads count: what they say of memory holds at that moment only."""
+def is_equation(
+    instruction: Instruction, is_a: Kind, written: tuple[Reg, ...], read: tuple[Reg, ...]
+) -> bool:
+    """Does what an instruction of a kind has `written` equal what it computes of what it has
+    `read`, for as long as no register it names is written? Loads count: what they say of memory
+    holds at that moment only."""
     if instruction.guard is not None or not written or CARRY in written:
         return False
     if any(reg in read for reg in written):
         return False
-    return kind(instruction) in (Kind.COMPUTE, Kind.LOAD)
+    return is_a is Kind.COMPUTE or is_a is Kind.LOAD

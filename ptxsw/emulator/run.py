@@ -50,15 +50,16 @@ def emulate_blocks(
     terms: Terms,
     *,
     budget_s: float = 10.0,
-    follow: frozenset[str] = frozenset(),
+    track: frozenset[str] = frozenset(),
 ) -> tuple[Trace, Mapping[int, tuple[State, ...]]]:
     """A trace over a given table of terms, and what is known where each block begins: the states
-    in which it was run, with the registers that such a trace follows. As with `emulate`, nothing
-    may be concluded if the budget was too small. Raises ParseError where the body does not
-    parse."""
+    in which it was run, with the registers that such a trace follows, and those that instructions
+    of the names in `track` have to do with. As with `emulate`, nothing may be concluded if the
+    budget was too small. Raises ParseError where the body does not parse."""
     with no_collection(), Budget(budget_s) as budget:
         solver = Solver()
-        emulation = Emulation(module, function, budget, solver, follow, terms)
+        emulation = Emulation(module, function, budget, solver, track, terms)
+        emulation.followed = frozenset()  # nobody asks what instructions have read
         emulation.entries = {}
         emulation.machine.broadcasts.places = frozenset(broadcasts(emulation.cfg))
         trace = emulation.trace()

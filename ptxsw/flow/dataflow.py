@@ -12,7 +12,7 @@ from ptxsw.ir import Instruction, Reg
 
 __all__ = [
     "CARRY", "Facts", "ForwardAnalysis", "closure", "defs", "forward", "in_order", "live_among",
-    "liveness", "read_first", "slice_registers", "uses", "writers",
+    "live_at", "liveness", "read_first", "slice_registers", "uses", "writers",
 ]  # fmt: skip
 
 Facts = frozenset[Reg]
@@ -149,6 +149,22 @@ def live_among(cfg: Cfg, registers: Iterable[Reg], starts: Iterable[int]) -> Fac
                 known |= left
                 work.append(successor)
     return frozenset(live)
+
+
+def live_at(cfg: Cfg, live: Callable[[int], Facts], position: int) -> Facts:
+    """The registers that live on before an instruction, from those at the starts of blocks."""
+    if position >= len(cfg.instructions):
+        return frozenset()
+    block = cfg.blocks[cfg.block_of[position]]
+    if position == block.start:
+        return live(block.number)
+    now: set[Reg] = set()
+    for successor in block.successors:
+        now |= live(successor)
+    for at in range(block.end - 1, position - 1, -1):
+        now.difference_update(cfg.surely_written[at])
+        now.update(cfg.read[at])
+    return frozenset(now)
 
 
 def _kills(instruction: Instruction) -> Facts:

@@ -63,7 +63,6 @@ class Carried:
         fewer = self._holding.get((pair, reg)) not in (None, held)
         self._holding[pair, reg] = held
         values = self._values.setdefault((pair, reg), set())
-        # `given` is a function, since expressing conditions in terms of the next place is slow.
         arrival, repeated = (given(), value), value in values
         values.add(value)
         if arrival not in arrivals and len(arrivals) <= _MAX_ARRIVALS:

@@ -77,19 +77,22 @@ class Link:
     """Memory behind a store, and behind all those before it."""
 
     __slots__ = (
-        "__weakref__", "_behind", "_by_object", "_joined", "_layers", "_parent", "bases", "store",
-        "widest",
+        "__weakref__", "_behind", "_by_object", "_joined", "_layers", "_parent", "_parts", "base",
+        "bases", "store", "widest",
     )  # fmt: skip
 
     def __init__(self, parent: Link | None = None, store: Store | None = None) -> None:
         # The first link is held by whose memory it is, and holds the others.
         self._parent, self.store = None if parent is None else ref(parent), store
+        self.base: Base | None = None  # of the store
         self.bases: dict[Base, None] = {}
         self.widest = 0
         if parent is not None and store is not None:
             base, _ = based(store.target)
+            self.base = base
             self.bases = parent.bases if base in parent.bases else {**parent.bases, base: None}
             self.widest = max(parent.widest, store.target.size)
+        self._parts: dict[int, tuple[Written, ...]] = {}
         self._by_object: dict[int, tuple[Store, Link]] = {}
         self._behind: dict[Written, Link] = {}
         self._layers: list[Layer] | None = [] if parent is None else None
@@ -119,12 +122,22 @@ class Link:
             self._by_object[id(store)] = store, child
         return child
 
-    def stores(self) -> Iterator[Store]:
-        """The stores, the last one first."""
+    def _links(self) -> Iterator[Link]:
+        """Those of the stores, the last one first."""
         link: Link | None = self
         while link is not None and link.store is not None:
-            yield link.store
+            yield link
             link = link.parent
+
+    def _cut(
+        self, size: int, parts: Callable[[Store, int], Iterable[Store]]
+    ) -> tuple[Written, ...]:
+        """The store as `parts` of at most `size` bytes."""
+        cut = self._parts.get(size)
+        if cut is None:
+            assert self.store is not None
+            cut = self._parts[size] = tuple(map(as_written, parts(self.store, size)))
+        return cut
 
     def joined(
         self,
@@ -139,9 +152,9 @@ class Link:
         answer = self._joined.get((size, without))
         if answer is None:
             if size or without:
-                left = (s for s in reversed([*self.stores()]) if based(s.target)[0] not in without)
-                cut = (part for s in left for part in (parts(s, size) if size else (s,)))
-                answer = joined(terms, map(as_written, cut))
+                links = reversed([one for one in self._links() if one.base not in without])
+                cut = (part for one in links for part in one._cut(size or self.widest, parts))
+                answer = joined(terms, cut)
             else:
                 answer = written_out(terms, self._taken())
             self._joined[size, without] = answer

@@ -73,6 +73,9 @@ class _Notes:
     def __init__(self) -> None:
         self.compared: dict[Term, tuple[_Base, Range] | None] = {}
         self.grounds: dict[Term, frozenset[_Ground]] = {}
+        self.choices: dict[Term, frozenset[Term]] = {}
+        self.bits: dict[_Base, tuple[tuple[_Base, int, int], ...]] = {}
+        self.possible: dict[_Base, Range] = {}
 
 
 class ConditionFacts:
@@ -124,7 +127,7 @@ class ConditionFacts:
             compared = self._compared(node)
             if compared is not None:
                 own.add(compared[0])
-                own.update(base for base, _, _ in _bits_of(compared[0]))
+                own.update(base for base, _, _ in self._bits_of(compared[0]))
             if node.kind in ("and", "or"):
                 own.add(self._asked_choice(node))
             grounds[node] = frozenset(own).union(*(grounds[side] for side in _sides(node)))
@@ -135,6 +138,12 @@ class ConditionFacts:
         if term not in notes:
             notes[term] = _compared(self._terms, term)
         return notes[term]
+
+    def _bits_of(self, base: _Base) -> tuple[tuple[_Base, int, int], ...]:
+        bits = self._notes.bits.get(base)
+        if bits is None:
+            bits = self._notes.bits[base] = tuple(_bits_of(base))
+        return bits
 
     def truth(self, condition: Term) -> bool | None:
         """Is a condition true or false where the others hold? None where that is not seen."""
@@ -177,11 +186,13 @@ class ConditionFacts:
             self._true.add(term)
             self._false.add(contrary)
             self._news.update((term, contrary))
-            inner = term.args[0] if term.kind == "not" else term
-            sides = [self._terms.not_(a) for a in inner.args] if term.kind == "not" else inner.args
-            if term.kind == "and" or (term.kind == "not" and inner.kind == "or"):
-                work.extend(sides)
-            elif term.kind == "or" or (term.kind == "not" and inner.kind == "and"):
+            inner = contrary if term.kind == "not" else term
+            if inner.kind in ("and", "or"):
+                negated = term.kind == "not"
+                sides = [self._terms.not_(a) for a in inner.args] if negated else inner.args
+                if (inner.kind == "and") is not negated:
+                    work.extend(sides)
+                    continue
                 self._choices.add(frozenset(sides))
                 self._news.add(frozenset(sides))
                 yield sides
@@ -201,8 +212,10 @@ class ConditionFacts:
         self.impossible = self.impossible or not left.count
 
     def _range(self, base: _Base) -> Range:
-        learned = self._ranges.get(base)
-        return learned if learned is not None else _possible(self._terms, base)
+        learned = self._ranges.get(base) or self._notes.possible.get(base)
+        if learned is None:
+            learned = self._notes.possible[base] = _possible(base)
+        return learned
 
     # ------------------------------------------------------------ telling
 
@@ -242,7 +255,11 @@ class ConditionFacts:
     def _asked_choice(self, term: Term) -> frozenset[Term]:
         """Of which conditions one at least is true where a disjunction is, or a conjunction is
         not."""
-        return frozenset(term.args if term.kind == "or" else map(self._terms.not_, term.args))
+        choice = self._notes.choices.get(term)
+        if choice is None:
+            sides = term.args if term.kind == "or" else map(self._terms.not_, term.args)
+            choice = self._notes.choices[term] = frozenset(sides)
+        return choice
 
     def _ranged(self, term: Term) -> bool | None:
         """Whether a comparison is true or false by the known range of its sum."""
@@ -257,7 +274,7 @@ class ConditionFacts:
 
     def _bits(self, base: _Base) -> Range | None:
         """Some bits of a number that is known: sizes of a block often are."""
-        for whole, constant, low in _bits_of(base):
+        for whole, constant, low in self._bits_of(base):
             whole_range, width = self._range(whole), base[0]
             if whole_range.count == 1:
                 value = (whole_range.low + constant) % (1 << whole_range.width)
@@ -330,7 +347,7 @@ def _allowed(kind: str, left: Term, right: Term) -> Range:
     return Range(begin % size, count - strict, width)
 
 
-def _possible(terms: Terms, base: _Base) -> Range:
+def _possible(base: _Base) -> Range:
     """The range of a sum of which nothing is known but the bits that its terms may have."""
     width, items = base
     most, size = 0, 1 << width

@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct, field
 
 from ptxsw.analysis.instruction_kinds import Kind, kind
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
-from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.dataflow import uses
 from ptxsw.flow.pointer_spaces import Points
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ir import Reg
 from ptxsw.validate.chain import Store
 from ptxsw.validate.conditions import assumed
-from ptxsw.validate.equations import Equations
-from ptxsw.validate.evaluate import Evaluator
+from ptxsw.validate.equation_values import EquationValues
 from ptxsw.validate.path import End, Path
 from ptxsw.validate.runner import Runner
 from ptxsw.validate.warp import WarpView
@@ -33,19 +31,19 @@ _MAX_BRANCHES = 24
 
 class Registers(Struct, dict=True):
     """The values of one text's registers at a place. `given` is asked for a value first, then the
-    equations of the text. A register without either becomes an unknown named with `prefix`;
-    `points` says where such a register points."""
+    equations of the text. A register without either becomes an unknown; `points` says where such a
+    register points."""
 
     runner: Runner
-    equations: Equations
+    by_equations: EquationValues
     position: int
     given: Callable[[Reg], Term | None]
-    prefix: str
     values: dict[Reg, Term] = field(default_factory=dict)
     points: Mapping[Reg, Points] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._held = self.equations.at(self.position)
+        self._equations = self.by_equations.text.equations
+        self._held = self._equations.at(self.position)
         self._evaluated = 0
 
     def get(self, reg: Reg) -> Term:
@@ -54,32 +52,35 @@ class Registers(Struct, dict=True):
         return self._resolved(reg) if value is None else value
 
     def _resolved(self, reg: Reg) -> Term:
+        values, read = self.values, self.runner.cfg.read
         stack = [reg]
         while stack:
             top = stack[-1]
-            if top in self.values:
+            if top in values:
                 stack.pop()
                 continue
             told = self.given(top)
             writer = None if told is not None else self._writer(top)
             if writer is None:
-                self.values[top] = self._unknown(top) if told is None else told
+                values[top] = self._unknown(top) if told is None else told
                 continue
             # An explicit stack: chains of equations are longer than Python's stack is deep.
-            instruction = self.runner.cfg.instructions[writer]
-            missing = [r for r in uses(instruction) if r not in self.values]
+            missing = [r for r in read[writer] if r not in values]
             if missing and self._evaluated < _MAX_EQUATIONS:
                 stack.extend(missing)
             else:
-                self._evaluate(instruction, writer, top)
-        return self.values[reg]
+                self._evaluate(writer, top)
+        return values[reg]
 
-    def _evaluate(self, instruction: Instruction, writer: int, reg: Reg) -> None:
+    def _evaluate(self, writer: int, reg: Reg) -> None:
         self._evaluated += 1
-        path = Path(self._value_or_unknown, (), self.position)
-        self.runner.run(path, instruction, writer)
-        for written, value in path.written.items():
-            self.values.setdefault(written, value)
+        written = self.by_equations.computed(writer, self._value_or_unknown)
+        if written is None:
+            path = Path(self._value_or_unknown, (), self.position)
+            self.runner.run(path, self.runner.cfg.instructions[writer], writer)
+            written = tuple(path.written.items())
+        for other, value in written:
+            self.values.setdefault(other, value)
         self.values.setdefault(reg, self._unknown(reg))
 
     def _value_or_unknown(self, reg: Reg) -> Term:
@@ -90,60 +91,38 @@ class Registers(Struct, dict=True):
         """The instruction whose result a register still holds, if that is no plain load."""
         if self._evaluated >= _MAX_EQUATIONS:
             return None
-        writer = self.equations.writer(self._held, reg)
+        writer = self._equations.writer(self._held, reg)
         if writer is None:
             return None
-        return writer if self.runner.tells(self.runner.cfg.instructions[writer]) else None
+        return writer if self.by_equations.tells(writer, self.runner) else None
 
     def load(self, reg: Reg) -> int | None:
         """The plain load whose result a register still holds."""
-        writer = self.equations.writer(self._held, reg)
+        writer = self._equations.writer(self._held, reg)
         if writer is None or kind(self.runner.cfg.instructions[writer]) is not Kind.LOAD:
             return None
         return writer
 
     def _unknown(self, reg: Reg) -> Term:
-        unknown = unknown_of(self.runner.evaluator, reg, self.prefix)
+        unknown = self.by_equations.text.unknown(reg)
         self.runner.windows.points(unknown, self.points.get(reg))
         return unknown
 
     def conditions(self, terms: Terms) -> Iterator[Term]:
         """What branches on the path here have decided."""
         # The last branches in the text, which are nearest to this place as a rule.
-        decided = list(self.equations.branches(self._held))
+        decided = list(self._equations.branches(self._held))
         for reg, value in decided[-_MAX_BRANCHES:]:
             term = self.get(reg)
             yield term if value else terms.not_(term)
 
     def note_conversions(self) -> None:
         """Let conversions of pointers on the path here show which space they point to."""
-        for index in self.equations.conversions(self._held):
+        for index in self._equations.conversions(self._held):
             instruction = self.runner.cfg.instructions[index]
             for reg in uses(instruction):
                 self.get(reg)
             self.runner.run(Path(self._value_or_unknown, (), self.position), instruction, index)
-
-
-def unknown_of(evaluator: Evaluator, reg: Reg, prefix: str = "register ") -> Term:
-    """The unknown that bears a register's name: of the first text, if no other prefix is given."""
-    name = f"{reg.name}@{reg.scope}" if reg.scope else reg.name
-    return evaluator.terms.atom(f"{prefix}{name}", evaluator.width(reg), Variance.LANE)
-
-
-def live_at(cfg: Cfg, live: Callable[[int], frozenset[Reg]], position: int) -> frozenset[Reg]:
-    """The registers that live on before an instruction, from those at the starts of blocks."""
-    if position >= len(cfg.instructions):
-        return frozenset()
-    block = cfg.blocks[cfg.block_of[position]]
-    if position == block.start:
-        return live(block.number)
-    now: set[Reg] = set()
-    for successor in block.successors:
-        now |= live(successor)
-    for at in range(block.end - 1, position - 1, -1):
-        now.difference_update(cfg.surely_written[at])
-        now.update(cfg.read[at])
-    return frozenset(now)
 
 
 class Cut(Struct):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from operator import and_
 
-from ptxsw.analysis.instruction_kinds import is_equation
+from ptxsw.analysis.instruction_kinds import is_equation, kinds
 from ptxsw.flow.cfg import Cfg, ends_block
 from ptxsw.flow.dataflow import ForwardAnalysis
 from ptxsw.ir import Reg
@@ -53,6 +53,8 @@ class Equations:
         """The instruction whose equation in the set `held` tells a register's value, or the first
         of several that are the same."""
         writers = self._blocks.writers.get(reg, ())
+        if len(writers) == 1:  # mostly
+            return writers[0] if held >> writers[0] & 1 else None
         return min((i for i in writers if held >> i & 1), default=None)
 
     def branches(self, held: int) -> Iterator[tuple[Reg, bool]]:
@@ -77,7 +79,7 @@ class _Blocks:
 
     def __init__(self, cfg: Cfg) -> None:
         self._cfg = cfg
-        self._count = len(cfg.instructions)
+        self._count, self._kinds = len(cfg.instructions), kinds(cfg)
         self._wholes: dict[int, tuple[int, int]] = {}
         self.numbered: set[int] = set()
         self.writers: dict[Reg, list[int]] = {}
@@ -97,7 +99,7 @@ class _Blocks:
     def _number_instruction(self, index: int) -> None:
         ins, written = self._cfg.instructions[index], self._cfg.written[index]
         read, occurrences = self._cfg.read[index], self._occurrences
-        if is_equation(ins, written, read):
+        if is_equation(ins, self._kinds[index], written, read):
             name = ins.opcode, ins.modifiers, ins.operands
             equation = self._equation[index] = self._first.setdefault(name, index)
             if equation != index:

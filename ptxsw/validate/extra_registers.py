@@ -8,13 +8,12 @@ the first text's register of the same name still holds (`kept.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
-from ptxsw.flow.dataflow import defs, uses
-from ptxsw.ir import Instruction, Reg
+from ptxsw.ir import Reg
 from ptxsw.validate.carried import Carried, unknown_at
 from ptxsw.validate.claim_checker import ClaimChecker
 from ptxsw.validate.cuts import Cut, Registers
@@ -31,8 +30,8 @@ _MAX_DEPTH = 100  # equations, one in another
 
 
 class ExtraRegisters:
-    """What registers of the second text alone hold at pairs of places. `tells`: does an
-    instruction's result follow from its operands at any time?"""
+    """What registers of the second text alone hold at pairs of places. `tells`: does the
+    result of an instruction of the second follow from its operands at any time?"""
 
     def __init__(
         self,
@@ -41,7 +40,7 @@ class ExtraRegisters:
         memory: Memory,
         lanes: KernelLanes,
         claims: ClaimChecker,
-        tells: Callable[[Instruction], bool],
+        tells: Callable[[int], bool],
         *,
         bold: bool,
     ) -> None:
@@ -75,9 +74,8 @@ class ExtraRegisters:
         if reg not in derivable and depth < _MAX_DEPTH:
             derivable[reg] = False  # while it is asked: an equation in a cycle tells nothing
             writer = self._new.equations.writer(held, reg)
-            instruction = None if writer is None else self._new.cfg.instructions[writer]
-            if instruction is not None and self._tells(instruction):
-                read = uses(instruction)
+            if writer is not None and self._tells(writer):
+                read = self._new.cfg.read[writer]
                 derivable[reg] = all(self._told(r, held, derivable, depth + 1) for r in read)
         return derivable.get(reg, False)
 
@@ -89,7 +87,7 @@ class ExtraRegisters:
 
     @cached_property
     def _named(self) -> frozenset[Reg]:
-        return frozenset(r for i in self._old.cfg.instructions for r in defs(i))
+        return frozenset(r for registers in self._old.cfg.written for r in registers)
 
     def values(self, pair: Pair, old: Registers) -> Mapping[Reg, Term | None]:
         """What registers of the second text alone hold, by those of the first."""
@@ -118,7 +116,7 @@ class ExtraRegisters:
         for reg in self.kept_at(pair):
             if self.kept.arrive(pair, source, reg, old.get(reg) is new.get(reg)):
                 yield pair
-        live = self._old.live(pair[0])
+        live = self._old.live_in_order(pair[0])
         # If stores are deferred, the memories of the two texts differ, and a value expressed as a
         # load would mean two things.
         steady = not cut.stores and not self._claims.puts_off(pair[0])
@@ -126,6 +124,7 @@ class ExtraRegisters:
         there = Handover(self._memory, self._old, old, live, joint, loops=loops, steady=steady)
         self.carried.registers.update(there.registers)
 
+        @cache  # expressing conditions in terms of the next place is slow
         def given() -> frozenset[Term]:
             said = map(there.value, joint)
             return frozenset(c for c in said if c is not None and c.kind != "const")

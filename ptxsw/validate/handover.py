@@ -12,16 +12,15 @@ Anything else is said by a register of the first text that holds it, or holds it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ptxsw.bits import wrapped
-from ptxsw.emulator.node import Term, bottom_up, split
+from ptxsw.emulator.node import Term, arguments, bottom_up, split
 from ptxsw.emulator.origin import OF_LOOPS
 from ptxsw.emulator.substitution import rebuild
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 from ptxsw.validate.chain import Bytes
-from ptxsw.validate.cuts import unknown_of
 from ptxsw.validate.loaded_values import CONSTANT
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.path import Path
@@ -41,7 +40,7 @@ class Handover:
         memory: Memory,
         text: Text,
         old: Path,
-        live: Iterable[Reg],
+        live: Sequence[Reg],
         given: Sequence[Term],
         *,
         loops: frozenset[str] | None,
@@ -57,10 +56,10 @@ class Handover:
         self._words: dict[_Items, tuple[int, Term]] = {}
         self.registers: dict[Term, Reg] = {}  # by the unknowns that bear their names
         self._holding: dict[Term, set[Term]] = {}
-        for reg in sorted(live, key=lambda r: (r.name, r.scope)):
+        for reg in live:
             value = old.get(reg)
             constant, items = split(value)
-            word = unknown_of(text.evaluator, reg)
+            word = text.unknown(reg)
             self.registers[word] = reg
             self._holding.setdefault(value, set()).add(word)
             if items:
@@ -75,8 +74,9 @@ class Handover:
         if value.size > MAX_KNOWN:
             return None
         said = self._said
-        for node in bottom_up(said, lambda n: n.args, value):
-            said[node] = self._node(node)
+        if value not in said:
+            for node in bottom_up(said, arguments, value):
+                said[node] = self._node(node)
         return said[value]
 
     def _node(self, node: Term) -> Term | None:

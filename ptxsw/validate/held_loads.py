@@ -9,7 +9,7 @@ control comes to the place with something else.
 
 from __future__ import annotations
 
-from ptxsw.analysis.instruction_kinds import Kind, kind
+from ptxsw.analysis.instruction_kinds import Kind, kinds
 from ptxsw.emulator.node import Term
 from ptxsw.ir import Reg
 from ptxsw.validate.claim_checker import ClaimChecker
@@ -40,17 +40,25 @@ class HeldLoads:
         self._old, self._new = texts
         self._claims, self._layout, self._equality = claims, layout, equality
         self._lost: set[tuple[Pair, Reg]] = set()  # loads that a register does not always hold
+        self._held: dict[Pair, list[tuple[Reg, LoadedRegister]]] = {}
 
     def at(self, pair: Pair) -> list[tuple[Reg, LoadedRegister]]:
         """Registers of the second text alone that still hold what a load gave: each with that
         load."""
+        loads = self._held.get(pair)
+        if loads is None:
+            loads = self._held[pair] = self._at(pair)
+        return [one for one in loads if (pair, one[0]) not in self._lost] if self._lost else loads
+
+    def _at(self, pair: Pair) -> list[tuple[Reg, LoadedRegister]]:
+        """The same before it is known whether they always hold it."""
         p, q = pair
         claimed = {c.register for c in self._claims.at(p)}
         extra = self._new.live(q) - self._old.live(p) - claimed
         pairs = []
         held = self._new.equations.at(q) if extra else 0
         for reg in sorted(extra, key=lambda r: (r.name, r.scope)):
-            loaded = self._loading(held, reg) if (pair, reg) not in self._lost else None
+            loaded = self._loading(held, reg)
             if loaded is not None:
                 pairs.append((reg, loaded))
         return pairs
@@ -62,7 +70,7 @@ class HeldLoads:
             if writer is None:
                 return None
             instruction = self._new.cfg.instructions[writer]
-            if kind(instruction) is Kind.LOAD:
+            if kinds(self._new.cfg)[writer] is Kind.LOAD:
                 moved = self._layout is not None and self._layout.touches(instruction)
                 return None if "param" in instruction.modifiers or moved else (writer, reg)
             source = instruction.operands[-1]

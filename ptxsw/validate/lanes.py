@@ -63,6 +63,7 @@ class KernelLanes:
         self.old, self.new = texts
         self.images, self.allowed = images, allowed
         self._open: dict[Term, Term] = {}
+        self._said: dict[Term, Term | None] = {}
         self._memo: dict[Term, Term] = {}
 
     @cached_property
@@ -84,17 +85,14 @@ class KernelLanes:
     @cached_property
     def _named(self) -> frozenset[Reg]:
         """The registers that instructions of the first text name."""
-        return frozenset(
-            register
-            for instruction in self.old.cfg.instructions
-            for register in (*defs(instruction), *uses(instruction))
-        )
+        cfg = self.old.cfg
+        return frozenset(r for registers in (*cfg.written, *cfg.read) for r in registers)
 
     @cached_property
     def _run(self) -> tuple[Trace, Mapping[int, tuple[State, ...]]]:
         """The symbolic run of the first text."""
         names = frozenset(i.name for i in self.old.cfg.instructions)
-        return emulate_blocks(self.old.module, self.old.function, self.terms, follow=names)
+        return emulate_blocks(self.old.module, self.old.function, self.terms, track=names)
 
     @cached_property
     def _states(self) -> Mapping[int, tuple[State, ...]]:
@@ -204,6 +202,11 @@ class KernelLanes:
         """A value of the symbolic run, made fit for the comparison. The run fixes what a division
         by zero gives; here that is left open. Values with 64-bit divisions are not used, since the
         run has made some of these from narrow ones."""
+        if term not in self._said:
+            self._said[term] = self._fit(term)
+        return self._said[term]
+
+    def _fit(self, term: Term) -> Term | None:
         if term.size > MAX_KNOWN:
             return None
         divisions = [

@@ -66,7 +66,7 @@ class ProofContext:
         noted = partial(self.assumptions.setdefault, NO_WRAP, None)
         self.equality = Equality(self.prover, noted if NO_WRAP in assume else None)
         self.memory = Memory(terms, self.solver, self.prover.ordered, budget.check)
-        self.old, self.new = texts = Text(terms, *old), Text(terms, *new)
+        self.old, self.new = texts = Text(terms, *old), Text(terms, *new, "new register ")
         self.images = images = Images(texts, edits.images, claims)
         self.versions = Versions(*texts)
         self.meetings = Meetings(self.versions)

@@ -107,14 +107,14 @@ class Prover:
             self._spoken[given] = frozenset().union(*map(self._unknowns_of, given))
         spoken = self._spoken[given]
         return any(
-            x.kind in OPAQUE and x not in spoken and x not in unknowns(y)
+            x.kind in OPAQUE and x not in spoken and x not in self._unknowns_of(y)
             for x, y in ((a, b), (b, a))
         )
 
-    def _unknowns_of(self, condition: Term) -> frozenset[Term]:
-        atoms = self._unknowns.get(condition)
+    def _unknowns_of(self, term: Term) -> frozenset[Term]:
+        atoms = self._unknowns.get(term)
         if atoms is None:
-            atoms = self._unknowns[condition] = frozenset(unknowns(condition))
+            atoms = self._unknowns[term] = frozenset(unknowns(term))
         return atoms
 
     def same_extended(self, a: Term, b: Term, given: tuple[Term, ...]) -> bool:

@@ -8,6 +8,7 @@ claim says (`claim_checker.py`), what a load gave (`held_loads.py`), or what con
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 
 from ptxsw.emulator.node import Term
 from ptxsw.emulator.terms import Terms
@@ -18,6 +19,7 @@ from ptxsw.validate.cuts import Cut, Registers
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import Pair
 from ptxsw.validate.equality import Equality
+from ptxsw.validate.equation_values import EquationValues
 from ptxsw.validate.extra_registers import ExtraRegisters
 from ptxsw.validate.held_loads import HeldLoads
 from ptxsw.validate.lanes import KernelLanes
@@ -53,9 +55,10 @@ class Relation:
         self._prover, self._memory = equality.prover, memory
         self._old, self._new = texts
         self._declared, self._lanes = declared, lanes
+        self._values = EquationValues(self._old), EquationValues(self._new)
         self.claims = ClaimChecker(claims, texts, equality, memory, allowed, assumptions)
         self.loads = HeldLoads(texts, self.claims, layout, equality)
-        tells = self._runners(lenient=False)[1].tells
+        tells = partial(self._values[1].tells, runner=self._runners(lenient=False)[1])
         self.extra = ExtraRegisters(texts, equality, memory, lanes, self.claims, tells, bold=bold)
         self.predicates: Callable[[Pair], Mapping[Reg, Term]] = lambda _: {}
 
@@ -77,7 +80,7 @@ class Relation:
         live = self._old.live(p)
         terms = self._lanes.common_terms(p, whole=whole)
         points = self._old.points(p)
-        old = Registers(old_runner, self._old.equations, p, terms.get, "register ", points=points)
+        old = Registers(old_runner, self._values[0], p, terms.get, points=points)
         told: dict[Reg, Term] = {}
         carried = {**self.extra.values(pair, old), **self.predicates(pair)}
 
@@ -88,7 +91,7 @@ class Relation:
                 raise GiveUp(f"register {reg.name} has a different width in the second text")
             return old.get(reg)
 
-        new = Registers(new_runner, self._new.equations, q, given, "new register ")
+        new = Registers(new_runner, self._values[1], q, given)
         cut = Cut(p, q, old, new)
         old.note_conversions()
         for condition in (*self._declared.facts, *self._lanes.conditions(p, whole=whole)):

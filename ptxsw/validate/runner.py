@@ -8,7 +8,14 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from ptxsw import isa
-from ptxsw.analysis.instruction_kinds import SPACE_WORDS, Kind, clobbers, kind, may_part
+from ptxsw.analysis.instruction_kinds import (
+    SPACE_WORDS,
+    Kind,
+    clobbers,
+    kind,
+    kinds,
+    may_part,
+)
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.state import elements
 from ptxsw.emulator.terms import Terms
@@ -95,6 +102,7 @@ class Runner:
         self._warp = warp
         self._origin = origin
         self.written = written
+        self._kinds = kinds(cfg)
         self._true = self._terms.const(1, 1)
         self._besides = 0  # loads of bytes beside those that are read by `.nc`
 
@@ -133,7 +141,7 @@ class Runner:
         that it takes nowhere."""
         index = path.position
         instruction = self.cfg.instructions[index]
-        is_a = kind(instruction)
+        is_a = self._kinds[index]
         if is_a is not Kind.CONTROL:
             self._run(path, instruction, index, is_a)
             path.position += 1

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from ptxsw.flow.cfg import build
-from ptxsw.flow.dataflow import liveness
+from ptxsw.flow.dataflow import live_at, liveness
 from ptxsw.ir import (
     Args,
     Body,
@@ -36,7 +36,6 @@ from ptxsw.ir import (
     Variable,
     Vec,
 )
-from ptxsw.validate.cuts import live_at
 
 Numbers = Mapping[int, int]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from ptxsw.emulator.node import OPAQUE, Term, Variance, walk
@@ -10,10 +10,9 @@ from ptxsw.emulator.origin import Origin
 from ptxsw.emulator.specials import SPECIALS
 from ptxsw.emulator.terms import Terms
 from ptxsw.flow.cfg import build
-from ptxsw.flow.dataflow import ForwardAnalysis, liveness
+from ptxsw.flow.dataflow import ForwardAnalysis, in_order, live_at, liveness
 from ptxsw.flow.pointer_spaces import Points, State, pointer_spaces
 from ptxsw.ir import Function, Module, Reg
-from ptxsw.validate.cuts import live_at
 from ptxsw.validate.equations import Equations
 from ptxsw.validate.evaluate import Evaluator
 
@@ -25,11 +24,17 @@ _FIXED = frozenset({Origin.SYMBOL, Origin.WINDOW})  # where variables and state 
 class Text:
     """One of the two kernels and what is known of it for good."""
 
-    def __init__(self, terms: Terms, module: Module, function: Function) -> None:
+    def __init__(
+        self, terms: Terms, module: Module, function: Function, prefix: str = "register "
+    ) -> None:
+        """`prefix` is that of the names of unknowns."""
         self.module, self.function = module, function
         self.cfg = build(function.body)
         self.evaluator = Evaluator(terms, module, function)
+        self._prefix = prefix
         self._live_at: dict[int, frozenset[Reg]] = {}
+        self._live_in_order: dict[int, list[Reg]] = {}
+        self._unknowns: dict[Reg, Term] = {}
 
     @cached_property
     def equations(self) -> Equations:
@@ -47,6 +52,23 @@ class Text:
             live = live_at(self.cfg, lambda number: self._live.get(number, nothing), position)
             self._live_at[position] = live
         return live
+
+    def live_in_order(self, position: int) -> Sequence[Reg]:
+        """The same in an order that is the same in each run of the program."""
+        ordered = self._live_in_order.get(position)
+        if ordered is None:
+            ordered = self._live_in_order[position] = in_order(self.live(position))
+        return ordered
+
+    def unknown(self, reg: Reg) -> Term:
+        """The unknown that bears a register's name, for what it holds where nothing is known."""
+        unknown = self._unknowns.get(reg)
+        if unknown is None:
+            name = f"{reg.name}@{reg.scope}" if reg.scope else reg.name
+            unknown = self._unknowns[reg] = self.evaluator.terms.atom(
+                f"{self._prefix}{name}", self.evaluator.width(reg), Variance.LANE
+            )
+        return unknown
 
     def is_lasting(self, value: Term) -> bool:
         """Does a value mean the same at all times: is it made of parameters and of what a thread

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from ptxsw.analysis.instruction_kinds import is_equation
+from ptxsw.analysis.instruction_kinds import is_equation, kind
 from ptxsw.flow.cfg import Cfg, build
 from ptxsw.ir import Reg
 from ptxsw.parser import parse
@@ -100,7 +100,7 @@ def test_they_are_what_each_instruction_leaves(seed: int) -> None:
         assert equations.at(index) == sum(1 << number for number in held)
         written, read = cfg.written[index], cfg.read[index]
         held = {n for n in held if not {*cfg.written[n], *cfg.read[n]}.intersection(written)}
-        if is_equation(ins, written, read):
+        if is_equation(ins, kind(ins), written, read):
             held.add(first.setdefault((ins.opcode, ins.modifiers, ins.operands), index))
 
 
