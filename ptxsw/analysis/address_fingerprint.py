@@ -20,6 +20,8 @@ _PRIME = (1 << 61) - 1
 _ROOT, _OTHER_ROOT = 37, 41
 
 Fingerprint = tuple[int, int]
+Items = tuple[tuple[Term, int], ...]
+"""A sum without its constant: each term with its coefficient."""
 
 
 class _Evaluation:
@@ -107,10 +109,18 @@ class ClassFingerprints(_Evaluation):
     `emulator.affine` differ in nothing but the constant and what has `%tid.x` or `%laneid` in it.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._classes: dict[Items, int] = {}
+
     def of(self, address: Term) -> int:
-        # With each atom given two numbers, the difference of the two values has no constant in it.
-        one, other = self.both(address)
-        return (one - other) % _PRIME
+        _, items = split(address)
+        mark = self._classes.get(items)
+        if mark is None:
+            # Each atom is given two numbers: the difference of the two values has no constant.
+            one, other = self.both(address)
+            mark = self._classes[items] = (one - other) % _PRIME
+        return mark
 
     def _atom(self, term: Term) -> Fingerprint:
         if is_lane_atom(term):

@@ -13,8 +13,10 @@ from functools import cached_property
 from msgspec import Struct
 
 from ptxsw import isa
-from ptxsw.analysis.address_fingerprint import ClassFingerprints
+from ptxsw.analysis.address_fingerprint import ClassFingerprints, Items
+from ptxsw.bits import wrapped
 from ptxsw.emulator.affine import (
+    MAX_MONOMIALS,
     Affine,
     Monomial,
     Polynomial,
@@ -23,7 +25,7 @@ from ptxsw.emulator.affine import (
     without_constant,
 )
 from ptxsw.emulator.digits import is_digit, is_remainder
-from ptxsw.emulator.node import Term, Variance
+from ptxsw.emulator.node import Term, Variance, split
 from ptxsw.emulator.terms import Terms
 from ptxsw.emulator.trace import Access, Trace
 from ptxsw.ir import type_width
@@ -54,6 +56,18 @@ class Place(Struct, frozen=True):
             (frozenset((m, -c if any(map(is_lane_index, m)) else c) for m, c in key), offset)
             for key, offset in self.key
         )
+
+
+class View(Struct, frozen=True):
+    """Where one path sees an access: `alone` is its class where no other path sees another."""
+
+    key: Key
+    alone: Class
+    offset: int
+    stride: int
+
+    def moved(self, by: int) -> View:
+        return View(self.key, self.alone, self.offset + by, self.stride)
 
 
 class Candidate(Struct, frozen=True):
@@ -123,6 +137,7 @@ class Places:
         self._trace, self._affine = trace, trace.affine
         self._known: dict[int, Place | None] = {}
         self._growths: dict[Monomial, int | None] = {}
+        self._views: dict[Items, View | None] = {}  # of sums without their constants
 
     def of(self, load: Access) -> Place | None:
         """The place of a load; None where no other load is in its class or in that of its mirror
@@ -145,22 +160,41 @@ class Places:
         return frozenset(i for several in alike.values() if len(several) > 1 for i in several)
 
     def _of(self, access: Access) -> Place | None:
-        views: set[tuple[Key, int]] = set()
-        strides = set()
-        for variant in access.variants:
-            polynomial = _split(self._affine.polynomial(variant.address))
-            stride = 0
-            for monomial, coefficient in polynomial.items():
-                growth = self._growth(monomial)
-                if growth is None:
-                    return None
-                stride += coefficient * growth
-            strides.add(stride)
-            views.add((without_constant(polynomial), polynomial.get((), 0)))
-        if len(strides) != 1:
+        views = [self._view(variant.address) for variant in access.variants]
+        if len(views) == 1:  # mostly
+            (view,) = views
+            return None if view is None else Place(view.alone, view.offset, view.stride)
+        told = [view for view in views if view is not None]
+        strides = {view.stride for view in told}
+        if len(told) < len(views) or len(strides) != 1:
             return None
-        lowest = min(offset for _, offset in views)
-        return Place(frozenset((k, o - lowest) for k, o in views), lowest, strides.pop())
+        lowest = min(view.offset for view in told)
+        key = frozenset((view.key, view.offset - lowest) for view in told)
+        return Place(key, lowest, strides.pop())
+
+    def _view(self, address: Term) -> View | None:
+        """Where one path sees an address. Of sums that differ in a constant, so do the offsets."""
+        constant, items = split(address)
+        constant = wrapped(constant, address.width)
+        if items in self._views:
+            view = self._views[items]
+            return None if view is None else view.moved(constant)
+        whole = self._affine.polynomial(address)
+        view = self._read(whole)
+        # A constant makes one monomial more, and may be what makes a polynomial too long.
+        if (address,) not in whole and len(whole) < MAX_MONOMIALS:
+            self._views[items] = None if view is None else view.moved(-constant)
+        return view
+
+    def _read(self, whole: Polynomial) -> View | None:
+        polynomial, stride = _split(whole), 0
+        for monomial, coefficient in polynomial.items():
+            growth = self._growth(monomial)
+            if growth is None:
+                return None
+            stride += coefficient * growth
+        key = without_constant(polynomial)
+        return View(key, frozenset({(key, 0)}), polynomial.get((), 0), stride)
 
     def _growth(self, monomial: Monomial) -> int | None:
         """What a monomial grows by from lane to lane; None where that is no constant, as in

@@ -15,7 +15,8 @@ from ptxsw.emulator.node import Term, bottom_up, signed, split
 Monomial = tuple[Term, ...]
 Polynomial = Mapping[Monomial, int]  # the empty monomial holds the constant
 
-_MAX_MONOMIALS = 256
+MAX_MONOMIALS = 256
+"""Of a polynomial; what has more counts as one unknown."""
 _MAX_PRODUCTS = 1024  # of monomials in one multiplication
 _LANE_ATOMS = ("%tid.x", "%laneid")
 
@@ -45,7 +46,7 @@ class Affine:
                 _accumulate(total, {(): 1}, wrapped(constant, term.width))
                 for atom, coefficient in items:
                     _accumulate(total, self._part(atom), wrapped(coefficient, term.width))
-                return total if len(total) <= _MAX_MONOMIALS else {(term,): 1}
+                return total if len(total) <= MAX_MONOMIALS else {(term,): 1}
             case "mul":
                 product: dict[Monomial, int] = {(): 1}
                 for factor in term.args:
@@ -53,7 +54,7 @@ class Affine:
                     if len(product) * len(other) > _MAX_PRODUCTS:
                         return {(term,): 1}
                     product = _multiply(product, other)
-                    if len(product) > _MAX_MONOMIALS:
+                    if len(product) > MAX_MONOMIALS:
                         return {(term,): 1}
                 return product
             case _ if _read_parts(term):
