@@ -177,7 +177,8 @@ def test_bits_values_and_other_lanes_of_a_term(tower: Term) -> None:
     assert Samples().value(moved, 3) <= 0xFFFFFFFF
     known = {term: 5 for term in unknowns(tower)}
     assert evaluate(tower, known) == evaluate(tower, known) <= 0xFFFFFFFF
-    prove.assume_no_overflow(TERMS, TERMS.sext(tower, 64), TERMS.sext(moved, 64))
+    unwrap = prove.NoOverflowView(TERMS)
+    prove.assume_no_overflow(unwrap, TERMS.sext(tower, 64), TERMS.sext(moved, 64))
 
 
 @pytest.mark.slow

@@ -94,12 +94,11 @@ def prove_equal(
     return UNPROVED
 
 
-def assume_no_overflow(terms: Terms, source: Term, dest: Term) -> Same | Unequal:
+def assume_no_overflow(unwrap: NoOverflowView, source: Term, dest: Term) -> Same | Unequal:
     """The same question where no signed index sum or product wraps and no loop goes through 2^31
     iterations, which the user vouches for: an extended sum is then the sum of the extended
     parts."""
-    unwrap = NoOverflowView(terms)
-    claim = terms.eq(unwrap(source), unwrap(dest))
+    claim = unwrap.terms.eq(unwrap(source), unwrap(dest))
     return Same(Obligation(claim)) if claim.kind == "const" and claim.value else UNPROVED
 
 
@@ -108,7 +107,7 @@ class NoOverflowView:
     zero extensions only where that is known."""
 
     def __init__(self, terms: Terms) -> None:
-        self._terms = terms
+        self.terms = terms
         self._done: dict[Term, Term] = {}
         self._spreads: dict[Term, Term | None] = {}
         self._largest: dict[Term, int] = {}
@@ -121,7 +120,7 @@ class NoOverflowView:
             if spread is not None:
                 self._done[node] = self._done[spread]
             else:
-                self._done[node] = node if same else rebuild(self._terms, node, args)
+                self._done[node] = node if same else rebuild(self.terms, node, args)
         return self._done[term]
 
     def _parts(self, node: Term) -> tuple[Term, ...]:
@@ -143,7 +142,7 @@ class NoOverflowView:
 
     def _inward(self, inner: Term, width: int, *, signed: bool) -> Term | None:
         """An extended term as terms of its extended parts; None where it has no parts."""
-        terms = self._terms
+        terms = self.terms
         extend = terms.sext if signed else terms.zext
         if inner.kind == "mul":
             product = terms.const(1, width)

@@ -101,8 +101,16 @@ def orders(a: Range, b: Range) -> tuple[Polynomial, Polynomial]:
 def apart(a: Range, b: Range, given: Facts, grid: Grid) -> bool:
     """Do the ranges surely have no byte in common, and are they what they claim to be? Pointers
     that are compared must be known not to be so large that an address would wrap."""
-    if not all(proved(need, given, grid) for need in (*a.needs, *b.needs)):
-        return False
+    return all(stands(one, given, grid) for one in (a, b)) and kept_apart(a, b, given, grid)
+
+
+def stands(bounds: Range, given: Facts, grid: Grid) -> bool:
+    """Is a range what it claims to be?"""
+    return all(proved(need, given, grid) for need in bounds.needs)
+
+
+def kept_apart(a: Range, b: Range, given: Facts, grid: Grid) -> bool:
+    """The same of two ranges that are what they claim to be."""
     if a.base is not b.base and any(grid.limits(r.base)[1] >= FARTHEST for r in (a, b)):
         return False
     both_orders = orders(a, b)

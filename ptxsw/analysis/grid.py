@@ -63,6 +63,7 @@ class Grid:
         self._limits = [terms.ule(t, terms.const(n, t.width)) for t, n in self.most.items()]
         self.again = {loop_counted(count): (count, found) for count, found in again.items()}
         self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (0, 0, 0), strict=True)}
+        self._spans = _Spans(self.most)
         self.numbers: dict[Term, None] = {}  # the parameters and sizes that were met
         self.path_facts: dict[
             tuple[object, ...], PathFact
@@ -107,12 +108,11 @@ class Grid:
 
     def limits(self, atom: Term) -> tuple[int, int]:
         """The least and the highest number that an atom may be."""
-        least = 1 if atom.kind == "atom" and atom.value in _SIZES else 0  # no empty launch
-        return least, min(ones(atom), self.most.get(atom, ones(atom)))
+        return self._spans[atom]
 
     def span(self, value: Polynomial) -> tuple[Number, Number]:
         """The least and the highest number that a polynomial may be."""
-        return value.span({atom: self.limits(atom) for atom in value.atoms})
+        return value.span(self._spans)
 
     def size(self, name: str) -> Polynomial:
         """A special register that is the same for all threads."""
@@ -126,6 +126,19 @@ class Grid:
         """The atom of a special register."""
         variance, bits = SPECIALS[name]
         return self.terms.atom(name, 32, variance, bits)
+
+
+class _Spans(dict[Term, tuple[int, int]]):
+    """The least and the highest number that atoms may be."""
+
+    def __init__(self, most: Mapping[Term, int]) -> None:
+        super().__init__()
+        self._most = most
+
+    def __missing__(self, atom: Term) -> tuple[int, int]:
+        least = 1 if atom.kind == "atom" and atom.value in _SIZES else 0  # no empty launch
+        self[atom] = limits = least, min(ones(atom), self._most.get(atom, ones(atom)))
+        return limits
 
 
 def loop_counted(atom: Term) -> str:

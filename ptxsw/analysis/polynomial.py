@@ -60,7 +60,11 @@ class Polynomial(Struct, frozen=True, dict=True):
         return Polynomial(_in_order(total))
 
     def __sub__(self, other: Polynomial | int) -> Polynomial:
-        return self + other * -1
+        less = other if isinstance(other, Polynomial) else Polynomial.constant(other)
+        total = dict(self.items)
+        for monomial, coefficient in less.items:
+            total[monomial] = total.get(monomial, 0) - coefficient
+        return Polynomial(_in_order(total))
 
     def __mul__(self, other: Polynomial | Number) -> Polynomial:
         if not isinstance(other, Polynomial):

@@ -65,6 +65,9 @@ class Samples:
     def value(self, term: Term, number: int) -> int:
         """The unsigned value of a term in a sample."""
         values = self._values[number]
+        known = values.get(term)
+        if known is not None:
+            return known
         for node in walk_until(values, term):
             if node.kind in OPAQUE:
                 values[node] = _drawn(node, number % len(_SHAPES))

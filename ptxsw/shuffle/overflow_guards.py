@@ -81,13 +81,14 @@ class OverflowGuards:
     def _held(
         self, values_held: Iterable[RegisterValue], given: frozenset[Term], before: int
     ) -> Iterator[HeldValue]:
+        writers, body = self._trace.cfg.sole_writers, self._trace.function.body
         for one in values_held:
-            values = one.on_paths(given, self._trace.terms)
             # With a second writer it might hold something else by the time of the load.
-            stays = self._trace.cfg.sole_writers.get(one.reg) == one.index
-            named = self._trace.function.body.means(one.reg, before)
-            if len(values) == 1 and stays and named and self.in_time(one.index, before):
-                yield HeldValue(one.reg, values[0])
+            stays = writers.get(one.reg) == one.index
+            if stays and self.in_time(one.index, before) and body.means(one.reg, before):
+                values = one.on_paths(given, self._trace.terms)
+                if len(values) == 1:
+                    yield HeldValue(one.reg, values[0])
 
     def in_time(self, index: int, before: int) -> bool:
         """Is it on every path to `before`, for the last time in the same iteration of every

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.address_equality import (
     UNPROVED,
+    NoOverflowView,
     Same,
     Unequal,
     assume_no_overflow,
@@ -55,6 +56,7 @@ class SameBytes:
         self._solver, self._assume = solver, assume
         self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
         self._guards = OverflowGuards(trace)
+        self._unwrapped = NoOverflowView(self._terms)
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._memo: dict[tuple[int, ...], EqualBytes | Refused] = {}
         self._mentioned = Mentioned()
@@ -160,7 +162,7 @@ class SameBytes:
         )
         if outcome == UNPROVED:
             self._unproved += asked
-            unwrapped = assume_no_overflow(terms, moved, dest)
+            unwrapped = assume_no_overflow(self._unwrapped, moved, dest)
             if isinstance(unwrapped, Same) and not unwraps:
                 return Refused(
                     f"the index may wrap, and no test is possible here (--assume {NO_WRAP})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ptxsw.analysis.address_equality import Same, assume_no_overflow
+from ptxsw.analysis.address_equality import NoOverflowView, Same, assume_no_overflow
 from ptxsw.emulator.node import Term, bottom_up
 from ptxsw.validate.choices import condition_within, lifted_extension, lifted_sum
 from ptxsw.validate.conditions import assumed
@@ -36,11 +36,17 @@ class Equality:
         self.prover, self._unwraps = prover, unwraps
         self.simplifier = prover.simplifier
         self._terms = self.simplifier.terms
+        self._unwrapped_view = NoOverflowView(self._terms)
         self._answers: dict[tuple[object, ...], bool] = {}
         self._whole: tuple[Term, ...] = ()  # what holds in all cases of a comparison
         self._cases = 0  # into which it was divided
         self.by_bounds: SameSum | None = None
         self.unwritten: frozenset[tuple[str, Term, int]] = frozenset()
+
+    @property
+    def may_assume(self) -> bool:
+        """May an answer rest on the assumption that sums do not overflow?"""
+        return self._unwraps is not None
 
     def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
         """Are the values equal wherever all of `given` hold? A no may mean that it is not known."""
@@ -178,7 +184,7 @@ class Equality:
         """Are two addresses the same if no signed sum in them overflows?"""
         if self._unwraps is None or a.size + b.size > MAX_SIZE:
             return False
-        same = isinstance(assume_no_overflow(self._terms, a, b), Same)
+        same = isinstance(assume_no_overflow(self._unwrapped_view, a, b), Same)
         if same:
             self._unwraps()
         return same

@@ -71,7 +71,8 @@ class _Kind(NamedTuple):
 
 class _Form(Struct, frozen=True):
     """What an instruction that computes is, whatever its sources hold. `registers`: how many it
-    writes; `widths` are those of its destinations, 0 for a sink."""
+    writes; `widths` are those of its destinations, 0 for a sink. `plain`: it sets one register from
+    registers and numbers."""
 
     instruction: Instruction
     sense: Meaning | None
@@ -81,13 +82,23 @@ class _Form(Struct, frozen=True):
     sources: tuple[Operand, ...]
     stays_small: bool
     divides: bool
+    plain: bool
+
+
+Computed = dict[tuple[object, ...], "Term | None"]
+"""Results by the meaning of an instruction, the width of its destination, and the values that it
+reads; None where the meaning does not fit them."""
 
 
 class Evaluator:
-    """Reads operands and computes results for the instructions of one function."""
+    """Reads operands and computes results for the instructions of one function. Evaluators that
+    share what they have `computed` compute equal things once."""
 
-    def __init__(self, terms: Terms, module: Module, function: Function) -> None:
+    def __init__(
+        self, terms: Terms, module: Module, function: Function, computed: Computed | None = None
+    ) -> None:
         self.terms = terms
+        self._computed: Computed = {} if computed is None else computed
         self.function = function
         self._body = function.body
         self._address_size = module.address_size
@@ -157,19 +168,17 @@ class Evaluator:
 
     def compute(self, instruction: Instruction, get: Get) -> list[tuple[Reg, Term]]:
         """What an instruction that computes writes, its guard left out of account."""
-        told, operands = _kind_of(instruction.opcode, instruction.modifiers), instruction.operands
-        plain = told.plain and operands and type(operands[0]) is Reg
-        if plain and _SIMPLE.issuperset(map(type, operands)):  # nearly always
-            return self._plain(instruction, told, get)
-        if instruction.opcode == "cvta":
-            return self._converted(instruction, get)
-        if instruction.opcode == "isspacep":
-            return self._located(instruction, get)
         # By identity, since hashing an instruction is slow. The comparison below guards against an
         # identity that was reused for another instruction.
         form = self._forms.get(id(instruction))
         if form is None or form.instruction is not instruction:
             form = self._forms[id(instruction)] = self._form_of(instruction)
+        if form.plain:  # nearly always
+            return self._plain(form, get)
+        if instruction.opcode == "cvta":
+            return self._converted(instruction, get)
+        if instruction.opcode == "isspacep":
+            return self._located(instruction, get)
         sense = form.sense
         if sense is None:
             return self._uninterpreted(instruction, get)
@@ -194,35 +203,44 @@ class Evaluator:
             return self._divided(instruction, written, sources)
         return [*written, (CARRY, values[-1])] if sense.writes_carry else written
 
-    def _plain(self, instruction: Instruction, told: _Kind, get: Get) -> list[tuple[Reg, Term]]:
+    def _plain(self, form: _Form, get: Get) -> list[tuple[Reg, Term]]:
         """What an instruction writes that sets one register from registers and numbers."""
-        dest, sense = instruction.operands[0], told.sense
+        dest, sense, (width,) = form.dests[0], form.sense, form.widths
         assert type(dest) is Reg and sense is not None
-        sources = [
-            get(o) if type(o) is Reg else self.read(o, get) for o in instruction.operands[1:]
-        ]
-        if told.stays_small or not any(map(self._is_large, sources)):
-            width = self.width(dest)
+        sources = [get(o) if type(o) is Reg else self.read(o, get) for o in form.sources]
+        if not form.stays_small and any(map(self._is_large, sources)):
+            return self._uninterpreted(form.instruction, get)
+        # There is one object for each meaning, for good.
+        key = (id(sense), width, *sources)
+        if key not in self._computed:
             try:
-                values = sense.run(self.terms, sources, (width,))
+                (value,) = sense.run(self.terms, sources, (width,))
             except ValueError:
-                values = ()
-            if values and values[0].width == width:
-                return [(dest, values[0])]
-        return self._uninterpreted(instruction, get)
+                self._computed[key] = None
+            else:
+                self._computed[key] = value if value.width == width else None
+        known = self._computed[key]
+        return self._uninterpreted(form.instruction, get) if known is None else [(dest, known)]
 
     def _form_of(self, instruction: Instruction) -> _Form:
-        sense, stays_small, divides, _ = _kind_of(instruction.opcode, instruction.modifiers)
-        count, operands = isa.destinations(instruction), instruction.operands
+        sense, stays_small, divides, plain = _kind_of(instruction.opcode, instruction.modifiers)
+        operands = instruction.operands
+        simple = _SIMPLE.issuperset(map(type, operands))
+        if plain and simple and operands and type(operands[0]) is Reg:  # nearly always
+            width = (self.width(operands[0]),)
+            return _Form(
+                instruction, sense, operands[:1], width, 1, operands[1:], stays_small, False, True
+            )  # fmt: skip
+        count = isa.destinations(instruction)
         dests, sources = operands[:count], operands[count:]
-        if not _SIMPLE.issuperset(map(type, operands)):  # seldom
+        if not simple:  # seldom
             dests, sources = tuple(flatten(dests)), tuple(flatten(sources))
             if any(isinstance(o, RegisterPart) for o in (*dests, *sources)):
                 sense = None
         widths = tuple([self.width(d) if isinstance(d, Reg) else 0 for d in dests])
         registers = len(dests) - widths.count(0)
         return _Form(
-            instruction, sense, dests, widths, registers, sources, stays_small, divides
+            instruction, sense, dests, widths, registers, sources, stays_small, divides, False
         )  # fmt: skip
 
     def _divided(

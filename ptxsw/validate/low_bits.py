@@ -87,7 +87,7 @@ class LowBits:
         cfg = self._text.cfg
         needed = slice_registers(cfg, _bases)
         return frozenset(
-            at for at, i in enumerate(cfg.instructions) if not needed.isdisjoint(defs(i))
+            at for at, registers in enumerate(cfg.written) if not needed.isdisjoint(registers)
         )
 
     def _run(self, instruction: Instruction, state: _Low) -> None:

@@ -15,6 +15,7 @@ from ptxsw.validate.claims import ReadClaim, is_inequality
 from ptxsw.validate.declared import Declared
 from ptxsw.validate.edit_map import EditMap
 from ptxsw.validate.equality import Equality
+from ptxsw.validate.evaluate import Computed
 from ptxsw.validate.images import Images
 from ptxsw.validate.indices import Indices
 from ptxsw.validate.lanes import KernelLanes
@@ -66,7 +67,9 @@ class ProofContext:
         noted = partial(self.assumptions.setdefault, NO_WRAP, None)
         self.equality = Equality(self.prover, noted if NO_WRAP in assume else None)
         self.memory = Memory(terms, self.solver, self.prover.ordered, budget.check)
-        self.old, self.new = texts = Text(terms, *old), Text(terms, *new, "new register ")
+        computed: Computed = {}
+        texts = Text(terms, *old, computed=computed), Text(terms, *new, "new register ", computed)
+        self.old, self.new = texts
         self.images = images = Images(texts, edits.images, claims)
         self.versions = Versions(*texts)
         self.meetings = Meetings(self.versions)

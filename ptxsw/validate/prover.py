@@ -9,6 +9,7 @@ from typing import Literal
 from ptxsw.emulator.node import OPAQUE, Term, Variance, split, unknowns, walk
 from ptxsw.emulator.solver import Proved, Refuted, Solver
 from ptxsw.emulator.substitution import substitute
+from ptxsw.validate.conditions import together
 from ptxsw.validate.extensions import products_written_out, vanishes
 from ptxsw.validate.numbers import Numbers
 from ptxsw.validate.simplifier import MAX_SIZE, Simplifier
@@ -64,7 +65,7 @@ class Prover:
         """Can the conditions surely not all hold together? `more` are those behind `given`. Z3 is
         asked about "all" of them, about those that are "plain", no disjunctions, or about "none":
         a disjunction seldom contradicts anything, and takes Z3 long."""
-        if self.simplifier.facts((*given, *more)).impossible:
+        if self.simplifier.facts(together(given, more)).impossible:
             return True
         assumed = set(given)
         for condition in more:

@@ -14,7 +14,7 @@ from ptxsw.flow.dataflow import ForwardAnalysis, in_order, live_at, liveness
 from ptxsw.flow.pointer_spaces import Points, State, pointer_spaces
 from ptxsw.ir import Function, Module, Reg
 from ptxsw.validate.equations import Equations
-from ptxsw.validate.evaluate import Evaluator
+from ptxsw.validate.evaluate import Computed, Evaluator
 
 MAX_KNOWN = 1000
 """Nodes of a term that is kept from one place to another."""
@@ -25,12 +25,17 @@ class Text:
     """One of the two kernels and what is known of it for good."""
 
     def __init__(
-        self, terms: Terms, module: Module, function: Function, prefix: str = "register "
+        self,
+        terms: Terms,
+        module: Module,
+        function: Function,
+        prefix: str = "register ",
+        computed: Computed | None = None,
     ) -> None:
-        """`prefix` is that of the names of unknowns."""
+        """`prefix` is that of the names of unknowns; `computed` as for an `Evaluator`."""
         self.module, self.function = module, function
         self.cfg = build(function.body)
-        self.evaluator = Evaluator(terms, module, function)
+        self.evaluator = Evaluator(terms, module, function, computed)
         self._prefix = prefix
         self._live_at: dict[int, frozenset[Reg]] = {}
         self._live_in_order: dict[int, list[Reg]] = {}

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
 from ptxsw.analysis.comparisons import conjuncts
-from ptxsw.analysis.disjoint import Facts, apart, facts, upper_limits
+from ptxsw.analysis.disjoint import Facts, facts, kept_apart, stands, upper_limits
 from ptxsw.analysis.grid import Grid, Unbounded
 from ptxsw.analysis.ranges import Range, touched_ranges
 from ptxsw.emulator.node import Term
@@ -76,7 +76,10 @@ class WrittenRanges:
             written = self._of(writer, grid)
             if written is None or len(ranges) * len(written) > _MOST_PAIRS:
                 return False
-            if not all(apart(a, b, grid_facts, grid) for a in ranges for b in written):
+            both = (*ranges, *written) if ranges and written else ()
+            if not all(stands(one, grid_facts, grid) for one in both):
+                return False
+            if not all(kept_apart(a, b, grid_facts, grid) for a in ranges for b in written):
                 return False
         return True
 
