@@ -61,9 +61,7 @@ def prove_equal(
     the address `dest` in lane i, given what is known in lane i? Without a solver only sums that
     differ by what their extensions add are told to be equal. `moved` is the source as the other
     lane has it, where more is known of that."""
-    given = conditions
-    if other is not None:
-        given = conditions | other.exists(source, dest)
+    address = dest
     if moved is None:
         moved = source if other is None else other(source)
     if source.width != dest.width:
@@ -89,7 +87,12 @@ def prove_equal(
     same = _pair_up(terms, difference, dest, halves)
     if same is not None:
         return same
-    if solver is not None and isinstance(solver.prove(claim, given), Proved):
+    if solver is None:
+        return UNPROVED
+    given = conditions
+    if other is not None:
+        given = conditions | other.exists(source, address)
+    if isinstance(solver.prove(claim, given), Proved):
         return Same(Obligation(claim, given))
     return UNPROVED
 

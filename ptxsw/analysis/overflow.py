@@ -27,8 +27,26 @@ class Obligation(Struct, frozen=True):
     given: frozenset[Term] = frozenset()
 
 
+class Compared:
+    """What conditions compare, up to a constant, remembered by condition."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Term, frozenset[Varying]] = {}
+
+    def of(self, condition: Term) -> frozenset[Varying]:
+        """The sides of all comparisons in a condition."""
+        parts = self._parts.get(condition)
+        if parts is None:
+            seen = set[Term]()
+            for node in bottom_up(seen, _joined, condition):
+                seen.add(node)
+            sides = (side for node in seen if not _joined(node) for side in node.args)
+            parts = self._parts[condition] = frozenset(map(varying_part, sides))
+        return parts
+
+
 def discharge(
-    terms: Terms, solver: Solver, need: NoOverflow, conditions: frozenset[Term]
+    terms: Terms, solver: Solver, need: NoOverflow, conditions: frozenset[Term], compared: Compared
 ) -> Obligation | None:
     """The proof that the sum does not overflow, from the path's conditions, if there is one.
 
@@ -37,7 +55,8 @@ def discharge(
     claim = no_overflow(terms, need)
     if claim.kind == "const":
         return Obligation(claim) if claim.value else None
-    bounds = frozenset(c for c in conditions if _bounds(c, need.value))
+    index = varying_part(need.value)
+    bounds = frozenset(c for c in conditions if index in compared.of(c))
     if bounds and isinstance(solver.prove(claim, bounds), Proved):
         return Obligation(claim, bounds)
     return None
@@ -56,19 +75,12 @@ def no_overflow(terms: Terms, need: NoOverflow) -> Term:
     return terms.ule(terms.const(-step, width), value)
 
 
-def varying_part(term: Term) -> tuple[int, tuple[tuple[Term, int], ...]]:
+Varying = tuple[int, tuple[tuple[Term, int], ...]]
+
+
+def varying_part(term: Term) -> Varying:
     """The same for terms that differ by a constant, and for no others."""
     return term.width, split(term)[1]
-
-
-def _bounds(condition: Term, value: Term) -> bool:
-    """Does a comparison in the condition speak of this very value, up to a constant?"""
-    seen, wanted = set[Term](), varying_part(value)
-    for node in bottom_up(seen, _joined, condition):
-        seen.add(node)
-        if not _joined(node) and any(varying_part(side) == wanted for side in node.args):
-            return True
-    return False
 
 
 def _joined(condition: Term) -> tuple[Term, ...]:

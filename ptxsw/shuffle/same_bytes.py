@@ -23,7 +23,7 @@ from ptxsw.analysis.address_equality import (
 from ptxsw.analysis.inside_row import InsideRow, inside_row
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.analysis.lane_views import Mentioned, ShiftedLane, needs_rows
-from ptxsw.analysis.overflow import NoOverflow, Obligation, discharge
+from ptxsw.analysis.overflow import Compared, NoOverflow, Obligation, discharge
 from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
@@ -57,6 +57,7 @@ class SameBytes:
         self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
         self._guards = OverflowGuards(trace)
         self._unwrapped = NoOverflowView(self._terms)
+        self._compared_in = Compared()
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._memo: dict[tuple[int, ...], EqualBytes | Refused] = {}
         self._mentioned = Mentioned()
@@ -227,7 +228,7 @@ class SameBytes:
         self, need: NoOverflow, given: frozenset[Term], candidate: Candidate, before: int
     ) -> Obligation | WrapGuard | Refused | str:
         """Prove, else guard, or assume what the user said: the assumption's name."""
-        proved = discharge(self._terms, self._solver, need, given)
+        proved = discharge(self._terms, self._solver, need, given, self._compared_in)
         if proved is not None:
             return proved
         if need.signed and NO_WRAP in self._assume:
