@@ -13,7 +13,7 @@ from ptxsw.analysis import address_equality as prove
 from ptxsw.analysis import warp_addresses
 from ptxsw.analysis.address_text import AddressWriter
 from ptxsw.analysis.lane_views import ShiftedLane
-from ptxsw.analysis.overflow import Compared, NoOverflow, discharge
+from ptxsw.analysis.overflow import ComparedSides, NoOverflow, discharge
 from ptxsw.analysis.warps import Warps
 from ptxsw.cli.commands import app
 from ptxsw.emulator import symbolic_machine
@@ -196,7 +196,7 @@ def test_conditions_as_deep() -> None:
         other = TERMS.ult(THREAD, TERMS.const(n + 1, 32))
         condition = TERMS.and_(condition, other) if n % 2 else TERMS.or_(condition, other)
     need = NoOverflow(THREAD, 1, False)
-    discharge(TERMS, Solver(), need, frozenset({condition}), Compared())
+    discharge(TERMS, Solver(), need, frozenset({condition}), ComparedSides())
 
 
 def test_shuffles_of_shuffles() -> None:

@@ -27,7 +27,7 @@ class Obligation(Struct, frozen=True):
     given: frozenset[Term] = frozenset()
 
 
-class Compared:
+class ComparedSides:
     """What conditions compare, up to a constant, remembered by condition."""
 
     def __init__(self) -> None:
@@ -46,7 +46,11 @@ class Compared:
 
 
 def discharge(
-    terms: Terms, solver: Solver, need: NoOverflow, conditions: frozenset[Term], compared: Compared
+    terms: Terms,
+    solver: Solver,
+    need: NoOverflow,
+    conditions: frozenset[Term],
+    compared: ComparedSides,
 ) -> Obligation | None:
     """The proof that the sum does not overflow, from the path's conditions, if there is one.
 

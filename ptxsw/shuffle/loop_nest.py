@@ -59,7 +59,7 @@ class LoopNest(Struct):
         return frozenset(leaving | {s.start for s in self.shapes.values() if s.enters is not None})
 
 
-class Effect(Struct, frozen=True):
+class NestEffect(Struct, frozen=True):
     """What an instruction of a nest does."""
 
     index: int
@@ -73,7 +73,7 @@ class NestCode:
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.cfg = trace, trace.cfg
-        self._effects: dict[object, tuple[Effect, ...]] = {}
+        self._effects: dict[object, tuple[NestEffect, ...]] = {}
 
     @cached_property
     def live(self) -> Mapping[int, Facts]:
@@ -95,14 +95,14 @@ class NestCode:
     def why(self, index: int, reason: str) -> str:
         return f"{reason} (line {self.line(index)})"
 
-    def effects(self, nest: LoopNest) -> tuple[Effect, ...]:
+    def effects(self, nest: LoopNest) -> tuple[NestEffect, ...]:
         """What each instruction of a nest does, block by block."""
         key = tuple((header, shape.lead, shape.after) for header, shape in nest.shapes.items())
         if key not in self._effects:
             self._effects[key] = tuple(self._effects_in(nest))
         return self._effects[key]
 
-    def _effects_in(self, nest: LoopNest) -> Iterator[Effect]:
+    def _effects_in(self, nest: LoopNest) -> Iterator[NestEffect]:
         around: dict[int, list[LoopShape]] = {}
         for shape in nest.shapes.values():  # outer ones first
             for number in shape.blocks:
@@ -112,7 +112,7 @@ class NestCode:
             live = frozenset[Reg]().union(*(self.live[s.after] for s in shapes))
             for index in self.indices(number):
                 lasts = not live.isdisjoint(self.sets(index))
-                yield Effect(index, inmost.loop.header, lasts, self.is_access(index))
+                yield NestEffect(index, inmost.loop.header, lasts, self.is_access(index))
 
     def tainted(self, nest: LoopNest) -> frozenset[Reg]:
         """Registers that may hold something else in lanes that have left: set under the

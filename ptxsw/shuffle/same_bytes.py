@@ -23,7 +23,7 @@ from ptxsw.analysis.address_equality import (
 from ptxsw.analysis.inside_row import InsideRow, inside_row
 from ptxsw.analysis.lane_reuse import Candidate
 from ptxsw.analysis.lane_views import Mentioned, ShiftedLane, needs_rows
-from ptxsw.analysis.overflow import Compared, NoOverflow, Obligation, discharge
+from ptxsw.analysis.overflow import ComparedSides, NoOverflow, Obligation, discharge
 from ptxsw.analysis.pointers import pointer_bases
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.solver import Solver
@@ -57,7 +57,7 @@ class SameBytes:
         self.one_row = one_row(trace)  # is lane i + N the thread with tid.x + N?
         self._guards = OverflowGuards(trace)
         self._unwrapped = NoOverflowView(self._terms)
-        self._compared_in = Compared()
+        self._compared_in = ComparedSides()
         self._unproved = 0  # addresses that Z3 could not tell to be equal
         self._memo: dict[tuple[int, ...], EqualBytes | Refused] = {}
         self._mentioned = Mentioned()
