@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import islice
 
 from msgspec import Struct
@@ -13,7 +12,6 @@ from ptxsw.emulator.substitution import substitute
 from ptxsw.emulator.terms import Terms
 from ptxsw.ir import Reg
 from ptxsw.validate.chain import Bytes, Store, byte_distance
-from ptxsw.validate.conditions import together
 from ptxsw.validate.equality import Equality
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import Differ
@@ -93,10 +91,11 @@ class PathComparison:
     def _compare(self) -> Sequence[tuple[Event, Event]]:
         self._ends()
         met = self._events()
+        stores = StoreComparison(self._memory, self._equality, self._given)
         last = len(self._old.stores) - 1
         for epoch, (old, new) in enumerate(zip(self._old.stores, self._new.stores, strict=True)):
             first, second = self._pending if epoch == last else NOTHING
-            self._stores([*old, *first], [*new, *second], epoch)
+            stores.compare([*old, *first], [*new, *second], epoch)
         for touch in self._new.touches:
             self._touch(touch)
         assert self._old.end is not None
@@ -108,26 +107,6 @@ class PathComparison:
 
     def _same(self, a: Term, b: Term) -> bool:
         return self._equality.same(a, b, self._given)
-
-    def _stores(self, old: Sequence[Store], new: Sequence[Store], epoch: int) -> None:
-        """The stores of an epoch leave the same bytes."""
-        if self._known is not None:
-            try:
-                StoreComparison(self._memory, self._equality, self._known).compare(old, new, epoch)
-                return
-            except Differ:
-                pass
-        StoreComparison(self._memory, self._equality, self._given).compare(old, new, epoch)
-
-    @cached_property
-    def _known(self) -> tuple[Term, ...] | None:
-        """What was known when the last stores were made, if that is less. Mostly it is enough for
-        all that was done before. Other paths that part from these later have done the same: for
-        them the answers are there already."""
-        known = together(self._old.known, self._new.known)
-        # With less known, more may seem to rest on an assumption.
-        less = known and len(known) < len(self._given) and not self._equality.may_assume
-        return known if less else None
 
     # ------------------------------------------------------------ ends and events
 
@@ -210,23 +189,13 @@ class PathComparison:
         if any(self._twin(other, touch) for other in self._by_sum.beginning_with(touch)):
             self._check_nc(touch, given)
             return
-        lent = self._lent(touch, given) if touch.loads else None
+        lent = self._rules.others_read(self._old, touch, given) if touch.loads else None
         # What another lane reads in the first text, by a load of the same size, is mapped and
         # aligned for this lane, too.
         if lent is None:
             self._reads_own(touch, given)
         if lent is None or not lent.nc:
             self._check_nc(touch, given)
-
-    def _lent(self, touch: Touch, given: Sequence[Term]) -> Touch | None:
-        """A load of the first text that reads these bytes in another lane."""
-        if self._known is not None:
-            sure = touch.guard.kind == "const"
-            known = self._known if sure else (*self._known, touch.guard)
-            lent = self._rules.others_read(self._old, touch, known)
-            if lent is not None and (lent.nc or not touch.nc):
-                return lent
-        return self._rules.others_read(self._old, touch, given)
 
     def _reads_own(self, touch: Touch, given: Sequence[Term]) -> None:
         mapped = not touch.loads or self._mapped(touch, given)

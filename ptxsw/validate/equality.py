@@ -43,11 +43,6 @@ class Equality:
         self.by_bounds: SameSum | None = None
         self.unwritten: frozenset[tuple[str, Term, int]] = frozenset()
 
-    @property
-    def may_assume(self) -> bool:
-        """May an answer rest on the assumption that sums do not overflow?"""
-        return self._unwraps is not None
-
     def same(self, a: Term, b: Term, given: Sequence[Term]) -> bool:
         """Are the values equal wherever all of `given` hold? A no may mean that it is not known."""
         self.prover.example, self._cases = {}, 0

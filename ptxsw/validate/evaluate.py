@@ -85,9 +85,10 @@ class _Form(Struct, frozen=True):
     plain: bool
 
 
-Computed = dict[tuple[object, ...], "Term | None"]
-"""Results by the meaning of an instruction, the width of its destination, and the values that it
-reads; None where the meaning does not fit them."""
+Computed = dict[tuple[object, ...], tuple[Meaning, "Term | None"]]
+"""Results by the identity of an instruction's meaning, the width of its destination, and the values
+that it reads; None where the meaning does not fit them. The meaning is kept beside, so that its
+identity is not given to another one."""
 
 
 class Evaluator:
@@ -210,17 +211,18 @@ class Evaluator:
         sources = [get(o) if type(o) is Reg else self.read(o, get) for o in form.sources]
         if not form.stays_small and any(map(self._is_large, sources)):
             return self._uninterpreted(form.instruction, get)
-        # There is one object for each meaning, for good.
-        key = (id(sense), width, *sources)
-        if key not in self._computed:
+        key = (id(sense), width, *sources)  # hashing a meaning is slow
+        known = self._computed.get(key)
+        if known is None:
             try:
-                (value,) = sense.run(self.terms, sources, (width,))
+                (result,) = sense.run(self.terms, sources, (width,))
             except ValueError:
-                self._computed[key] = None
+                fits = None
             else:
-                self._computed[key] = value if value.width == width else None
-        known = self._computed[key]
-        return self._uninterpreted(form.instruction, get) if known is None else [(dest, known)]
+                fits = result if result.width == width else None
+            known = self._computed[key] = sense, fits
+        value = known[1]
+        return self._uninterpreted(form.instruction, get) if value is None else [(dest, value)]
 
     def _form_of(self, instruction: Instruction) -> _Form:
         sense, stays_small, divides, plain = _kind_of(instruction.opcode, instruction.modifiers)

@@ -366,7 +366,6 @@ class Runner:
             given = path.conditions if sure else (*path.conditions, guard)
             self.memory.aliases.note_access(index, target, given)
         path.stores[-1].append(Store(target, value, guard, index))
-        path.known = path.conditions
         path.touches.append(Touch(target, guard, index, len(path.events), False))
 
     # ------------------------------------------------------------ events
