@@ -229,6 +229,7 @@ BROADCAST = "shfl.sync.idx.b32\t%r27, %r27, 0, 31, 0xffffffff;"
         BROADCAST.replace("%r27, 0,", "%r27, %r78,"),
         BROADCAST.replace("idx", "up"),
     ],
+    ids=["as it was", "for a half warp", "half by half", "from lane to lane", "upwards"],
 )
 def test_what_not_all_lanes_have_from_one(other: str) -> None:
     """It may be another number in the next lane, and no test compares it."""

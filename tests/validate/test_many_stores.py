@@ -112,7 +112,7 @@ def calls_of_a_proof(rows: int) -> int:
 
 def test_the_work_grows_little_faster_than_the_block() -> None:
     """Each load held against each store takes 16 times the work for 4 times the rows."""
-    assert calls_of_a_proof(240) < 12 * calls_of_a_proof(60)
+    assert calls_of_a_proof(160) < 12 * calls_of_a_proof(40)
 
 
 HALO = Options(mode="force", scheme="halo", form="keep", rewrites=("shuffle",), budget_s=1e6)
