@@ -29,7 +29,7 @@ _ASK = """\
 # says so, Python does the work here, which takes ten times as long to start as this shell.
 ptxsw_ask() {{
     local ptxsw_directory=${{{server}%/*}} ptxsw_front ptxsw_pipe=0 ptxsw_seconds=0
-    local ptxsw_said ptxsw_status ptxsw_out ptxsw_err ptxsw_words
+    local ptxsw_first ptxsw_rest ptxsw_status ptxsw_out ptxsw_err ptxsw_words
     [[ ${server} == /* && -O $ptxsw_directory ]] || return
     {{ read -r ptxsw_front <"$ptxsw_directory/{number}"; }} 2>/dev/null || return
     set -C
@@ -39,13 +39,15 @@ ptxsw_ask() {{
     {{ exec {{ptxsw_answer}}<>"$ptxsw_directory/{answers}$ptxsw_pipe"; }} 2>/dev/null || return
     printf '%s\\n' "$$ $ptxsw_pipe $ptxsw_answer $# {entry} ${variable}" \\
         1<>"$ptxsw_directory/{calls}"
-    until read -r -t 1 -u "$ptxsw_answer" ptxsw_said ptxsw_status ptxsw_out ptxsw_err; do
+    # Of a line that came bit by bit, what was read when the second ends would be lost.
+    until read -r -N 1 -t 1 -u "$ptxsw_answer" ptxsw_first; do
         [[ -e /proc/$ptxsw_front/exe ]] || return  # a zombie has none
         if ((++ptxsw_seconds == {patience})); then
             {{ true >"$ptxsw_directory/{begun}$ptxsw_pipe"; }} 2>/dev/null && return
         fi
     done
-    case $ptxsw_said in
+    read -r -u "$ptxsw_answer" ptxsw_rest ptxsw_status ptxsw_out ptxsw_err
+    case $ptxsw_first$ptxsw_rest in
     real)
         IFS= read -r -u "$ptxsw_answer" ptxsw_words
         exec {{ptxsw_answer}}<&-

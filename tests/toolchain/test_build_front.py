@@ -235,6 +235,19 @@ def test_a_front_that_is_silent(
     assert len(build.log()) == 2, "the first call was answered once"
 
 
+def test_an_answer_that_comes_bit_by_bit(build: Build, own: Front, no_python: Path) -> None:
+    """The script looks each second whether the front still runs; nothing of the answer is lost."""
+    own.process.send_signal(signal.SIGSTOP)
+    call = subprocess.Popen([str(no_python), *CALL], cwd=build.work, env=settings(build, own))
+    until((own.path.parent / f"{front.CLAIM}0").exists)
+    answers = os.open(own.path.parent / f"{front.ANSWERS}0", os.O_RDWR)
+    os.write(answers, b"do")
+    time.sleep(1.5)
+    os.write(answers, b"ne 7 0 0\n")
+    assert call.wait(60) == 7
+    os.close(answers)
+
+
 def test_a_front_that_dies(build: Build, own: Front, script: Path, tmp_path: Path) -> None:
     """In the middle of a call: what acts for the script ends with it, and Python begins anew."""
     fake, pid = tmp_path / "fake", tmp_path / "pid"
