@@ -39,8 +39,8 @@ ptxsw_ask() {{
     {{ exec {{ptxsw_answer}}<>"$ptxsw_directory/{answers}$ptxsw_pipe"; }} 2>/dev/null || return
     printf '%s\\n' "$$ $ptxsw_pipe $ptxsw_answer $# {entry} ${variable}" \\
         1<>"$ptxsw_directory/{calls}"
-    # Of a line that came bit by bit, what was read when the second ends would be lost.
-    until read -r -N 1 -t 1 -u "$ptxsw_answer" ptxsw_first; do
+    # A letter that comes as the second ends may be read, and the second be called over.
+    until read -r -N 1 -t 1 -u "$ptxsw_answer" ptxsw_first || [[ -n $ptxsw_first ]]; do
         [[ -e /proc/$ptxsw_front/exe ]] || return  # a zombie has none
         if ((++ptxsw_seconds == {patience})); then
             {{ true >"$ptxsw_directory/{begun}$ptxsw_pipe"; }} 2>/dev/null && return

@@ -344,12 +344,11 @@ def test_more_calls_than_pipes(build: Build, own: Front, script: Path, no_python
     assert run([str(no_python), *CALL], build.work, environ).status == 0
 
 
-def test_many_at_once(build: Build, desk: Front, script: Path) -> None:
-    """One that gets no answer on a busy machine may start Python: the code is the same."""
+def test_many_at_once(build: Build, desk: Front, no_python: Path) -> None:
     environ = settings(build, desk)
     calls = [
         subprocess.Popen(
-            [str(script), "-arch=sm_80", "jacobi.ptx", "-o", f"out{n}"],
+            [str(no_python), "-arch=sm_80", "jacobi.ptx", "-o", f"out{n}"],
             cwd=build.work, env=environ,
         )
         for n in range(12)
