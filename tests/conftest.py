@@ -14,7 +14,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background so, and the programs under test would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-collect_seldom()  # the tests make much that stays
+collect_seldom()  # most of what tests make stays until they end
+
 _LONGEST = (
     "cli/test_looking.py::test_kernels_by_either_name[_ZN3app",
     "cli/test_looking.py::test_kernels_by_either_name[app::jacobi",

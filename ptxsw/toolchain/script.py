@@ -39,7 +39,7 @@ ptxsw_ask() {{
     {{ exec {{ptxsw_answer}}<>"$ptxsw_directory/{answers}$ptxsw_pipe"; }} 2>/dev/null || return
     printf '%s\\n' "$$ $ptxsw_pipe $ptxsw_answer $# {entry} ${variable}" \\
         1<>"$ptxsw_directory/{calls}"
-    # A letter that comes as the second ends may be read, and the second be called over.
+    # Bash may report that the time is up although it has just read the letter.
     until read -r -N 1 -t 1 -u "$ptxsw_answer" ptxsw_first || [[ -n $ptxsw_first ]]; do
         [[ -e /proc/$ptxsw_front/exe ]] || return  # a zombie has none
         if ((++ptxsw_seconds == {patience})); then

@@ -93,7 +93,7 @@ def test_stores_that_only_change_places() -> None:
 
 
 def calls_of_a_proof(rows: int) -> int:
-    """How many functions are called: of each run the same, unlike its time."""
+    """How many functions a proof calls: its work, which a busy machine does not change."""
     before, after = kernel(rows, 4), shuffled(rows, 4)
     called = 0
 
@@ -112,7 +112,7 @@ def calls_of_a_proof(rows: int) -> int:
 
 def test_the_work_grows_little_faster_than_the_block() -> None:
     """Each load held against each store takes 16 times the work for 4 times the rows."""
-    assert calls_of_a_proof(160) < 12 * calls_of_a_proof(40)
+    assert calls_of_a_proof(160) < 9 * calls_of_a_proof(40)
 
 
 HALO = Options(mode="force", scheme="halo", form="keep", rewrites=("shuffle",), budget_s=1e6)
