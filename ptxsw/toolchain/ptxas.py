@@ -6,13 +6,14 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ptxsw.patterns import pattern
 from ptxsw.toolchain import find
+from ptxsw.toolchain.large_pages import with_large_pages
 
 
 class Resources(Struct, frozen=True):
@@ -78,7 +79,7 @@ def assemble(
         command = [program, f"-arch={arch}", "-v", *options, str(source), "-o", str(cubin)]
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=timeout,
-            env=_with_large_pages(os.environ),
+            env=with_large_pages(os.environ),
         )  # fmt: skip
         messages = (done.stdout + done.stderr).replace(str(source), name)
         if _UNKNOWN in messages:
@@ -89,16 +90,6 @@ def assemble(
         if done.returncode != 0 or not cubin.exists():
             raise AssemblyError(messages.strip() or f"ptxas ended with status {done.returncode}")
         return Assembly(cubin.read_bytes(), tuple(resources(messages)), messages)
-
-
-def _with_large_pages(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """An environment in which glibc takes memory in few large pages: to touch thousands of small
-    ones takes a fifth of the time of ptxas for a small kernel. What it writes is the same."""
-    return environ if _TUNABLES in environ else {**environ, _TUNABLES: _LARGE_PAGES}
-
-
-_TUNABLES = "GLIBC_TUNABLES"
-_LARGE_PAGES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216"
 
 
 def version(ptxas: str) -> str:

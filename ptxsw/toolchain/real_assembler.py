@@ -6,6 +6,7 @@ import os
 import sys
 
 from ptxsw.toolchain import find
+from ptxsw.toolchain.large_pages import with_large_pages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Target:
 
     @property
     def environ(self) -> dict[str, str]:
-        return find.remember(os.environ, self.path)
+        return find.remember(with_large_pages(os.environ), self.path)
 
     def replace_us(self) -> NoReturn:
         """Becomes the real ptxas with the arguments it was given. Raises OSError."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ptxsw.toolchain import find, front, gcc, server_client
+from ptxsw.toolchain import find, front, gcc, large_pages, server_client
 
 _BASH = "/bin/bash"
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ptxsw.shim import {0}; {0}()"
@@ -52,7 +52,7 @@ ptxsw_ask() {{
         IFS= read -r -u "$ptxsw_answer" ptxsw_words
         exec {{ptxsw_answer}}<&-
         shift "$ptxsw_status"
-        export {tried}="${{{tried}:+${tried}:}}$ptxsw_words"
+        export {tried}="${{{tried}:+${tried}:}}$ptxsw_words" {memory}="${{{memory}-{tunables}}}"
         exec -a {called} "$ptxsw_words" "$@"
         ;;
     done)
@@ -115,6 +115,7 @@ def _text(real: str | None, for_gcc: bool, *, asks: bool) -> str:
             server=server_client.VARIABLE, number=front.NUMBER, claim=front.CLAIM,
             pipes=front.PIPES, answers=front.ANSWERS, calls=front.CALLS, entry=entry,
             variable=variable, patience=front.PATIENCE, begun=front.BEGUN, tried=find.TRIED,
+            memory=large_pages.VARIABLE, tunables=large_pages.TUNABLES,
             called='"$ptxsw_words"' if for_gcc else name,
         )  # fmt: skip
     return text + _START.format(
