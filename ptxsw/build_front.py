@@ -23,8 +23,10 @@ import signal
 import sys
 
 from ptxsw import shim
+from ptxsw.toolchain import ahead as ahead  # which forks will need, as the next ones
 from ptxsw.toolchain import assembler_job, cache, front, other_process, server_client
-from ptxsw.toolchain import jobs as jobs  # which forks will need
+from ptxsw.toolchain import jobs as jobs
+from ptxsw.toolchain import nvcc_targets as nvcc_targets
 from ptxsw.toolchain.process import close_all_but, end_with_parent, write_all
 from ptxsw.toolchain.real_assembler import NoInput
 

@@ -40,13 +40,14 @@ _NEEDED: Final = (
 
 class _Process:
     """A process, its handle, the channel to it, and the connection to whom it works for, which is
-    None while it waits."""
+    None while it waits, and while it works ahead."""
 
     def __init__(self, number: int, handle: int, channel: socket.socket) -> None:
         self.number: Final = number
         self.handle: Final = handle
         self.channel: Final = channel
         self.connection: socket.socket | None = None
+        self.is_ahead = False
 
 
 class Server:
@@ -87,6 +88,7 @@ class Server:
         for process in self._waiting:
             self._dismiss(process)
         self._waiting.clear()
+        self._end_ahead()
         server_client.remove(self._directory)
 
     def _accept(self, listener: socket.socket) -> None:
@@ -138,7 +140,7 @@ class Server:
         self._poll.unregister(descriptor)
 
     def _is_done(self, process: _Process) -> bool:
-        """Has it said that it waits for the next text? It says so before its stand-in can know."""
+        """Has it said that it has answered? It says so before its stand-in can know."""
         try:
             said = process.channel.recv(1 << 16, socket.MSG_DONTWAIT)
         except OSError:
@@ -147,13 +149,27 @@ class Server:
             self._poll.unregister(process.channel.fileno())
             del self._processes[process.channel.fileno()]
             return False
-        self._names.extend(said[1:].decode().split())
         self._drop_connection(process)
+        if said == server_client.AHEAD:
+            self._end_ahead()  # one at a time
+            process.is_ahead = self._listener is not None
+            if not process.is_ahead:
+                os.kill(process.number, signal.SIGTERM)
+            return True
+        process.is_ahead = False
+        self._names.extend(said[1:].decode().split())
         if self._listener is None or len(self._waiting) >= _IDLE:
             self._dismiss(process)
         else:
             self._waiting.append(process)
         return True
+
+    def _end_ahead(self) -> None:
+        """Has the process end that works ahead."""
+        for process in set(self._processes.values()):
+            if process.is_ahead:
+                process.is_ahead = False
+                os.kill(process.number, signal.SIGTERM)
 
     def _dismiss(self, process: _Process) -> None:
         """Has a process that waits end."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import signal
 import sys
 
 from ptxsw.toolchain import other_process, request, server_client
@@ -22,6 +23,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from typing import Final, NoReturn
+
+    from ptxsw.toolchain.cache import Answer
+    from ptxsw.toolchain.request import Call, Optimize
+    from ptxsw.toolchain.subprocess_guard import Tell
 else:
     import _socket as socket
 
@@ -81,20 +86,28 @@ class Worker:
 
         settings = Settings(os.environ)
         connection.send(server_client.ACCEPTED)
+
+        def optimize(call: Call, tell: Tell) -> Answer:
+            return shim.optimize(settings, call, tell)
+
         limit_time(float(timeout))
-        right = tell_all(
-            lambda tell: request.perform(
-                asked, lambda call, told: shim.optimize(settings, call, told), tell
-            ),
-            answer,
-        )
+        right = tell_all(lambda tell: request.perform(asked, optimize, tell), answer)
         limit_time(0)
         again = right and self._is_as_it_was()
-        if again:
+        goes_ahead = again and bool(asked.coming)
+        if goes_ahead:
+            self._channel.send(server_client.AHEAD)
+        elif again:
             _forget()
             self._channel.send(self._imported())
         os.close(answer)  # the last: now the stand-in goes on, and the build may ask for more
         connection.close()
+        if goes_ahead:
+            _work_ahead(asked, optimize, float(timeout))
+            again = self._is_as_it_was()
+            if again:
+                _forget()
+                self._channel.send(self._imported())
         return again
 
     def _is_as_it_was(self) -> bool:
@@ -107,7 +120,21 @@ class Worker:
         names = (name for name in now - self._told if _may_be_shared(name))
         self._told = now
         data = "".join(f"{name}\n" for name in names).encode()
-        return b"." + data[: data.rfind(b"\n", 0, NAMES) + 1]
+        return server_client.READY + data[: data.rfind(b"\n", 0, NAMES) + 1]
+
+
+def _work_ahead(asked: request.CallRequest, optimize: Optimize, timeout: float) -> None:
+    """Works on what is expected to be asked next. The server may end it at any time; then nothing
+    is left behind of what was begun."""
+    import contextlib
+
+    from ptxsw.toolchain import ahead
+
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    with contextlib.suppress(Exception):  # nobody has asked for it yet
+        ahead.work(asked, optimize, lambda: limit_time(timeout))
+    limit_time(0)
+    signal.signal(signal.SIGTERM, before)
 
 
 def _may_be_shared(name: str) -> bool:

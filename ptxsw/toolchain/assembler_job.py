@@ -15,7 +15,7 @@ from ptxsw.toolchain import cache
 from ptxsw.toolchain import prefilter as prefilter
 from ptxsw.toolchain.cache import Answer
 from ptxsw.toolchain.process import Finished, PrivateFile, run_captured
-from ptxsw.toolchain.request import CallRequest, perform
+from ptxsw.toolchain.request import CallRequest, ComingText, perform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,15 +93,17 @@ class Job:
     def _compute(self, text: bytes, display: str, cubin: str) -> Answer:
         """Has a text answered. Meanwhile ptxas assembles a short one as it is, which may be what is
         wanted, where a process is free for that; kernels of a long one are divided among those."""
-        from ptxsw.toolchain.jobs import LONG, Jobs, processors
+        from ptxsw.toolchain.jobs import LONG, Jobs, jobserver, processors
 
         is_long = len(text) > LONG
         beside = not is_long and self._may_stay()
         wanted = processors() - 1 if is_long else int(beside)
-        jobs = Jobs(os.environ, self._target.process, wanted)
+        slots = jobserver(os.environ, self._target.process)
+        jobs = Jobs(slots, wanted)
         original = self._target.start() if beside and jobs.count > 1 else None
         try:
-            request = self._request(text, display, jobs.count if is_long else 1, cubin)
+            count = jobs.count if is_long else 1
+            request = self._request(text, display, count, cubin, slots)
             answer = self._asked(text, request)
             if original is not None and answer.text is not None:
                 original.stop()
@@ -152,15 +154,32 @@ class Job:
         self._target.done = self._target.run()
         return os.path.abspath(path) if self._target.done.status == 0 else None
 
-    def _request(self, text: bytes, display: str, jobs: int, cubin: str) -> CallRequest:
+    def _request(self, text: bytes, display: str, jobs: int, cubin: str, slots: str) -> CallRequest:
         circumstances, store = "", ""
         if self._store is not None:
-            circumstances, store = cache.key(*self._circumstances()), self._store.directory
+            circumstances = self._circumstances(self._line.arch)
+            store = self._store.directory
         return CallRequest(
             text, display, self._line.arch, jobs,
             self._target.path if self._target.called == "ptxas" else "",
             store, circumstances, lines=self._settings.report is not None, cubin=cubin,
+            coming=self._coming(text), jobserver=slots,
         )  # fmt: skip
+
+    def _coming(self, text: bytes) -> list[ComingText]:
+        """The texts to which the compiler that runs this call is expected to come next."""
+        from ptxsw.toolchain.jobs import LONG
+
+        if self._store is None or self._target.called != "ptxas" or len(text) > LONG:
+            return []
+        from ptxsw.toolchain.ahead import target_of
+        from ptxsw.toolchain.nvcc_targets import coming_targets
+
+        here = target_of(text), self._line.arch or ""
+        return [
+            ComingText(target, arch, self._circumstances(arch))
+            for target, arch in coming_targets(self._target.process, *here)
+        ]
 
     def _perform(self, request: CallRequest, tell: Callable[[bytes], None]) -> None:
         """In a fork of this process."""
@@ -171,14 +190,14 @@ class Job:
         perform(request, self._optimize, tell)
 
     def _name(self, text: bytes) -> str:
-        return cache.key(text, *self._circumstances())
+        return cache.key(text, self._circumstances(self._line.arch).encode())
 
-    def _circumstances(self) -> tuple[bytes, ...]:
-        """All but the text that decides what becomes of it."""
-        parts = [__version__, self._state, self._settings.key(), self._line.arch or ""]
+    def _circumstances(self, arch: str | None) -> str:
+        """Names all but the text that decides what becomes of it."""
+        parts = [__version__, self._state, self._settings.key(), arch or ""]
         if self._settings.mode == "auto":  # ptxas is asked what a rewrite costs
             parts.append(self._target.identity())
-        return tuple(part.encode() for part in parts)
+        return cache.key(*(part.encode() for part in parts))
 
     def _keep(self, name: str, answer: Answer) -> None:
         if self._store is not None:

@@ -128,6 +128,10 @@ class Cache:
             return "can be written by other users"
         return None
 
+    def has(self, name: str) -> bool:
+        """Is there such an entry, damaged or not?"""
+        return os.path.exists(self._path(name))
+
     def get(self, name: str) -> Answer | None:
         """The entry, or None. A damaged entry is removed."""
         path = self._path(name)

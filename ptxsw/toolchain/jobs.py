@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import stat
 
+from ptxsw.toolchain.lineage import lineage
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,26 +19,36 @@ if TYPE_CHECKING:
 LONG = 48_000
 """Characters of kernels from which on it pays to divide them among processes: about a second."""
 
+BY_LOAD = "load"
+"""Stands for the path of a jobserver where there is no make."""
+
 _MAKES = frozenset({"make", "gmake"})
 
 
 class Jobs:
     """Processes that may run, this one among them: `count`, until `end`."""
 
-    def __init__(self, environ: Mapping[str, str], process: int, wanted: int) -> None:
-        """Takes up to so many besides the one that there is, of those that are free for a process
-        of the build."""
+    def __init__(self, jobserver: str, wanted: int, patience: float = 0.0) -> None:
+        """Takes up to so many besides the one that there is, of those that are free, or of those
+        of make that are the first to become free in so many seconds. `jobserver` is what the
+        function of that name has said."""
         self._tokens = b""
         self._pipe = -1
         self.count = 1
         if not wanted:
             return
-        if not _in_make(environ):
+        if jobserver == BY_LOAD:
             idle = processors() - 1 - int(os.getloadavg()[0])
             self.count += min(wanted, max(0, idle))
             return
-        self._pipe = _jobserver(environ, process)
+        self._pipe = _opened(jobserver)
         if self._pipe >= 0:
+            if patience:
+                import select
+
+                free = select.poll()
+                free.register(self._pipe, select.POLLIN)
+                free.poll(patience * 1000)
             self._take(wanted)
         self.count += len(self._tokens)
 
@@ -64,16 +76,20 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _in_make(environ: Mapping[str, str]) -> bool:
-    return bool(environ.get("MAKELEVEL"))
+def jobserver(environ: Mapping[str, str], process: int) -> str:
+    """Where the slots of the build are counted that runs a process: the path of make's pipe, empty
+    where there is none for this process, `BY_LOAD` outside of make. It holds as long as make runs.
+    """
+    if not environ.get("MAKELEVEL"):
+        return BY_LOAD
+    return _pipe_path(environ.get("MAKEFLAGS", ""), process)
 
 
-def _jobserver(environ: Mapping[str, str], process: int) -> int:
-    """A descriptor of make's pipe that does not wait; -1 where there is none for the process.
+def _opened(path: str) -> int:
+    """A descriptor of make's pipe that does not wait; -1 where there is none.
 
     The pipe is opened anew, so that it does not stop waiting for the others who share it.
     """
-    path = _pipe_path(environ.get("MAKEFLAGS", ""), process)
     try:
         if path and stat.S_ISFIFO(os.stat(path).st_mode):
             return os.open(path, os.O_RDWR | os.O_NONBLOCK)
@@ -115,13 +131,4 @@ def _one_pipe(owner: int, reading: str, writing: str) -> bool:
 
 def _running_makes(process: int) -> Iterator[int]:
     """The numbers of the processes that run one and are called make, the nearest first."""
-    while process > 1:
-        try:
-            with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-                # `13687 (make) S 13682 …`: number, name, state, parent (proc(5))
-                name, _, rest = file.read().partition("(")[2].rpartition(")")
-        except OSError:
-            return
-        if name in _MAKES:
-            yield process
-        process = int(rest.split()[1])
+    return (number for number, name in lineage(process) if name in _MAKES)

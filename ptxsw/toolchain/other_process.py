@@ -19,11 +19,16 @@ _LIMITS: Final = tuple(
 def arguments(process: int, count: int) -> list[str]:
     """The last `count` words of a process's command line. Raises OSError; ValueError where it has
     fewer."""
-    with open(f"/proc/{process}/cmdline", "rb") as file:
-        words = file.read().split(b"\0")[:-1]
+    words = command_line(process)
     if len(words) < count:
         raise ValueError(f"{len(words)} words")
-    return [os.fsdecode(word) for word in words[len(words) - count :]]
+    return words[len(words) - count :]
+
+
+def command_line(process: int) -> list[str]:
+    """Its words. Raises OSError."""
+    with open(f"/proc/{process}/cmdline", "rb") as file:
+        return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
 
 
 def environment(process: int) -> dict[bytes, bytes]:

@@ -41,6 +41,8 @@ VARIABLE: Final = "PTXSW_SERVER"
 """The path of the socket; `off` where no server is wanted."""
 
 ACCEPTED: Final = b"+"
+READY: Final = b"."  # a process waits for the next text, and names behind it what it has imported
+AHEAD: Final = b">"  # it has answered, and works on what it expects to be asked
 STATUS: Final = 4  # bytes of the status of the process, with its sign
 PATIENCE: Final = 5.0  # seconds in which it is accepted; else it is quicker without
 _SOCKET: Final = "server"  # in a directory of its own
