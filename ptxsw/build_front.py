@@ -2,15 +2,16 @@
 
 Python takes ten times as long to start as a shell, and a build calls ptxas thousands of times. So
 `ptxsw exec` starts one process that has imported what each call needs. A script
-(`toolchain.script`) tells it its number. It forks a process, which takes over directory,
-environment, umask and limits from that of the script, does the stand-in's work (`shim`), and says
-how the call ends. The script then says what ptxas said and exits, or it becomes the real ptxas.
+(`toolchain.script`) tells it its number. It hands the call to a process that it has forked
+(`build_proxy`), which does the stand-in's work and says how the call ends. The script then says
+what ptxas said and exits, or it becomes the real ptxas.
 
 Texts are rewritten elsewhere: by the server (`build_server`), which the front forks when somebody
 first calls at its socket, or at once where nothing is kept of an earlier build.
 
-A process ends with the script that it acts for, and with the front. That ends with the build and
-the last of them. Where the front is not there, is silent or dies, scripts start Python.
+A process that is done waits for the next call. It ends with the script that it acts for, and with
+the front. That ends with the build and the last call. Where the front is not there, is silent or
+dies, scripts start Python.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ import select
 import signal
 import sys
 
-from ptxsw import shim
+from ptxsw import build_proxy
 from ptxsw.toolchain import ahead as ahead  # which forks will need, as the next ones
-from ptxsw.toolchain import assembler_job, cache, front, other_process, server_client
+from ptxsw.toolchain import assembler_job, cache, front, server_client
 from ptxsw.toolchain import jobs as jobs
 from ptxsw.toolchain import nvcc_targets as nvcc_targets
-from ptxsw.toolchain.process import close_all_but, end_with_parent, write_all
-from ptxsw.toolchain.real_assembler import NoInput
+from ptxsw.toolchain.process import close_all_but, end_with_parent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 else:
     import _socket as socket
 
-_ANSWERED: Final = 0  # status of a process that has answered
-_ENTRIES: Final = {"main": shim.as_ptxas, "nvptx_as": shim.as_nvptx_as}
-_VARIABLES: Final = {"main": b"PTXSW_REAL_PTXAS", "nvptx_as": b"PTXSW_REAL_NVPTX_AS"}
+_IDLE: Final = 8
+"""Processes that may wait for calls: they hold some three MB each."""
+
+_PATIENCE: Final = 0.05  # seconds in which a process whose script has ended may say that it is done
 _SERVERS: Final = 3  # are started one after the other, if they die
 
 
@@ -55,15 +56,26 @@ def main() -> NoReturn:
         os._exit(0)
 
 
-class _Acting:
+class _Proxy:
+    """A process, its handle, the channel to it, and the call that it acts for, which is None while
+    it waits."""
+
+    def __init__(self, number: int, channel: socket.socket) -> None:
+        """Raises OSError."""
+        self.number: Final = number
+        self.handle: Final = os.pidfd_open(number)
+        self.channel: Final = channel
+        self.call: _Call | None = None
+
+
+class _Call:
     """A call of the script behind the handle `caller`, which waits at the pipe `answers`."""
 
     def __init__(self, pipe: int, answers: int, caller: int) -> None:
         self.pipe: Final = pipe
         self.answers: Final = answers
         self.caller: Final = caller
-        self.number = 0  # of the process that acts for it
-        self.handle = -1  # of the same, as long as it runs
+        self.proxy: _Proxy | None = None  # as long as it acts
 
 
 class Front:
@@ -78,8 +90,9 @@ class Front:
         self._servers = 0
         self._incoming = -1
         self._line = b""  # as far as it has come
-        self._calls: Final[dict[int, _Acting]] = {}  # by pipe
-        self._ready: Final[dict[int, Callable[[], None]]] = {}  # what to do, by descriptor
+        self._calls: Final[dict[int, _Call]] = {}  # by pipe
+        self._idle: Final[list[_Proxy]] = []
+        self._ready: Final[dict[int, Callable[[], object]]] = {}  # what to do, by descriptor
         self._poll: Final = select.poll()
 
     def run(self, *, at_once: bool) -> None:
@@ -101,6 +114,9 @@ class Front:
         """Has nobody come any more."""
         for descriptor in (self._build, self._listener, self._incoming):
             self._ignore(descriptor)
+        for proxy in self._idle:
+            proxy.channel.shutdown(socket.SHUT_RDWR)
+        self._idle.clear()
         server_client.remove(self._directory)
 
     def _open(self) -> None:
@@ -122,7 +138,7 @@ class Front:
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)
 
-    def _watch(self, descriptor: int, call: Callable[[], None]) -> None:
+    def _watch(self, descriptor: int, call: Callable[[], object]) -> None:
         self._ready[descriptor] = call
         self._poll.register(descriptor, select.POLLIN)
 
@@ -170,58 +186,98 @@ class Front:
         *lines, self._line = (self._line + os.read(self._incoming, 1 << 16)).split(b"\n")
         for line in lines:
             with contextlib.suppress(ValueError, OSError):  # nonsense; or the script has ended
-                self._begin(front.ScriptCall(line))
+                self._begin(line)
 
-    def _begin(self, call: front.ScriptCall) -> None:
-        """Forks a process for a call. Raises OSError where the script does not wait for it."""
-        if call.pipe in self._calls:
+    def _begin(self, line: bytes) -> None:
+        """Has a process act for a call. Raises OSError where the script does not wait for it."""
+        said = front.ScriptCall(line)
+        if said.pipe in self._calls:
             return
-        path = self._path(f"{front.ANSWERS}{call.pipe}")
-        answers = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        answers = os.open(self._path(f"{front.ANSWERS}{said.pipe}"), os.O_RDWR | os.O_NONBLOCK)
         try:
-            caller = os.pidfd_open(call.process)
+            caller = os.pidfd_open(said.process)
         except OSError:
-            self._release(call.pipe, answers)
+            self._release(said.pipe, answers)
             raise
-        acting = self._calls[call.pipe] = _Acting(call.pipe, answers, caller)
-        self._watch(caller, lambda: self._caller_ended(acting))
-        begun = os.open(self._path(f"{front.BEGUN}{call.pipe}"), os.O_CREAT | os.O_EXCL)
+        call = self._calls[said.pipe] = _Call(said.pipe, answers, caller)
+        self._watch(caller, lambda: self._caller_ended(call))
+        begun = os.open(self._path(f"{front.BEGUN}{said.pipe}"), os.O_CREAT | os.O_EXCL)
         os.close(begun)
-        parent = os.getpid()
         try:
-            acting.number = os.fork()
+            call.proxy = self._idle.pop() if self._idle else self._forked()
         except OSError:
             os.write(answers, front.SELF)
             raise
-        if acting.number == 0:
-            _act(call, path, parent)
-        acting.handle = os.pidfd_open(acting.number)
-        self._watch(acting.handle, lambda: self._answered(acting))
+        call.proxy.call = call
+        with contextlib.suppress(OSError):  # it has died: its end is told next
+            call.proxy.channel.send(line, socket.MSG_NOSIGNAL)
 
-    def _answered(self, acting: _Acting) -> None:
-        """The process that acts has ended."""
-        self._ignore(acting.handle)
-        os.close(acting.handle)
-        acting.handle = -1
-        _, status = os.waitpid(acting.number, 0)
-        if status != _ANSWERED:
-            with contextlib.suppress(OSError):  # nobody reads, and it is full
-                os.write(acting.answers, front.SELF)
-        if acting.caller not in self._ready:
-            self._forget(acting)
+    def _forked(self) -> _Proxy:
+        """A new process. Raises OSError."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        number = os.fork()
+        if number == 0:
+            build_proxy.serve(theirs, self._directory, parent)
+        theirs.close()
+        proxy = _Proxy(number, ours)
+        self._watch(proxy.handle, lambda: self._proxy_ended(proxy))
+        self._watch(ours.fileno(), lambda: self._is_done(proxy))
+        return proxy
 
-    def _caller_ended(self, acting: _Acting) -> None:
-        """The process of the script has ended, as itself or as the real ptxas."""
-        self._ignore(acting.caller)
-        if acting.handle < 0:
-            self._forget(acting)
+    def _is_done(self, proxy: _Proxy, patience: float = 0.0) -> bool:
+        """Has a process said that it waits for the next call, or does it in so many seconds?"""
+        if patience:
+            word = select.poll()
+            word.register(proxy.channel.fileno(), select.POLLIN)
+            word.poll(patience * 1000)
+        try:
+            said = proxy.channel.recv(1, socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+        if not said:  # it ends, which its handle will tell
+            self._ignore(proxy.channel.fileno())
+            return False
+        self._end_call(proxy)
+        if self._build not in self._ready or len(self._idle) >= _IDLE:
+            proxy.channel.shutdown(socket.SHUT_RDWR)
         else:
-            os.kill(acting.number, signal.SIGKILL)
+            self._idle.append(proxy)
+        return True
 
-    def _forget(self, acting: _Acting) -> None:
-        os.close(acting.caller)
-        del self._calls[acting.pipe]
-        self._release(acting.pipe, acting.answers)
+    def _proxy_ended(self, proxy: _Proxy) -> None:
+        self._ignore(proxy.handle)
+        self._ignore(proxy.channel.fileno())
+        if proxy in self._idle:
+            self._idle.remove(proxy)
+        os.close(proxy.handle)
+        proxy.channel.close()
+        _, status = os.waitpid(proxy.number, 0)
+        if status != build_proxy.ANSWERED and proxy.call is not None:
+            with contextlib.suppress(OSError):  # nobody reads, and it is full
+                os.write(proxy.call.answers, front.SELF)
+        self._end_call(proxy)
+
+    def _end_call(self, proxy: _Proxy) -> None:
+        """Nobody acts for its call any more."""
+        call, proxy.call = proxy.call, None
+        if call is not None:
+            call.proxy = None
+            if call.caller not in self._ready:
+                self._forget(call)
+
+    def _caller_ended(self, call: _Call) -> None:
+        """The process of the script has ended, as itself or as the real ptxas."""
+        self._ignore(call.caller)
+        if call.proxy is None:
+            self._forget(call)
+        elif not self._is_done(call.proxy, _PATIENCE):
+            os.kill(call.proxy.number, signal.SIGKILL)
+
+    def _forget(self, call: _Call) -> None:
+        os.close(call.caller)
+        del self._calls[call.pipe]
+        self._release(call.pipe, call.answers)
 
     def _release(self, pipe: int, answers: int) -> None:
         """Lets others take a pipe, without what was not read."""
@@ -232,33 +288,3 @@ class Front:
         for name in (front.BEGUN, front.CLAIM):
             with contextlib.suppress(OSError):  # it was not made; or the build has ended
                 os.unlink(self._path(f"{name}{pipe}"))
-
-
-def _act(call: front.ScriptCall, path: str, parent: int) -> NoReturn:
-    """The part of a process that acts for a script."""
-    try:
-        end_with_parent(parent)
-        close_all_but()
-        answers = os.open(path, os.O_RDWR)
-        if other_process.has_open(call.process, call.descriptor, answers):
-            write_all(answers, _answer(call))
-            os._exit(_ANSWERED)
-    finally:  # never back into the front's code, whatever was raised
-        os._exit(1)
-
-
-def _answer(call: front.ScriptCall) -> bytes:
-    """How a call ends. Raises OSError, ValueError where the script has to find that out."""
-    process = call.process
-    if not other_process.sees_the_same(process):
-        return front.SELF
-    arguments = other_process.arguments(process, call.count)
-    environ = other_process.environment(process)
-    if call.real and not environ.get(_VARIABLES[call.entry]):
-        environ[_VARIABLES[call.entry]] = call.real
-    other_process.take_over(process, other_process.umask(process), environ)
-    try:
-        ending = _ENTRIES[call.entry](arguments, process)
-    except NoInput:
-        return front.SELF
-    return front.answer(ending, len(arguments))

@@ -98,7 +98,7 @@ class Worker:
         if goes_ahead:
             self._channel.send(server_client.AHEAD)
         elif again:
-            _forget()
+            other_process.forget()
             self._channel.send(self._imported())
         os.close(answer)  # the last: now the stand-in goes on, and the build may ask for more
         connection.close()
@@ -106,7 +106,7 @@ class Worker:
             _work_ahead(asked, optimize, float(timeout))
             again = self._is_as_it_was()
             if again:
-                _forget()
+                other_process.forget()
                 self._channel.send(self._imported())
         return again
 
@@ -140,13 +140,6 @@ def _work_ahead(asked: request.CallRequest, optimize: Optimize, timeout: float) 
 def _may_be_shared(name: str) -> bool:
     first = name.partition(".")[0]
     return first in _OURS or first in sys.stdlib_module_names
-
-
-def _forget() -> None:
-    """Forgets what was read of the environment: the next text may meet another one."""
-    os.chdir("/")
-    if "tempfile" in sys.modules:  # it remembers TMPDIR
-        sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]
 
 
 def _received(connection: socket.socket) -> tuple[int, bytes]:

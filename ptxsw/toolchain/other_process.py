@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +79,14 @@ def take_over(process: int, mask: int, environ: Mapping[bytes, bytes]) -> None:
     os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, process))
     for limit in _LIMITS:
         resource.setrlimit(limit, resource.prlimit(process, limit))
+
+
+def forget() -> None:
+    """Leaves the directory, and forgets what was read of the environment: the next process to take
+    over may have others."""
+    os.chdir("/")
+    if "tempfile" in sys.modules:  # it remembers TMPDIR
+        sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]
 
 
 def circumstances() -> tuple[object, ...]:

@@ -209,6 +209,55 @@ def test_the_default_of_the_script_is_known(
     assert said.stdout == b"second -arch=sm_80 one.ptx\n"
 
 
+# ---------------------------------------------------------------- one process, many calls
+
+
+def acting(build: Build, one: Front, script: Path, limit: str = "", **more: str) -> list[str]:
+    """The process that acts for a call and what its ptxas meets: a variable, directory, umask."""
+    told, fake = build.work / "told", build.work / "fake"
+    fake.write_text(f'#!/bin/sh\n{{ echo "$PPID [$WORD]"; pwd; umask; }} > {told}\n')
+    fake.chmod(0o755)
+    environ = settings(build, one, PTXSW_REAL_PTXAS=str(fake), PTXSW_CACHE="off", **more)
+    call = f"{limit}exec {script} {' '.join(CALL)}"
+    assert run(["sh", "-c", call], build.work, environ).status == 0
+    return told.read_text().split()
+
+
+def test_one_process_acts_for_calls_one_after_the_other(
+    build: Build, own: Front, no_python: Path
+) -> None:
+    """And nothing of a call stays in the next one."""
+    before = os.umask(0o022)
+    try:
+        first = acting(build, own, no_python, WORD="word")
+        os.umask(0o027)
+        assert acting(build, own, no_python) == [first[0], "[]", first[2], "0027"]
+        assert first[1:] == ["[word]", str(build.work), "0022"]
+    finally:
+        os.umask(before)
+    process = Path("/proc", first[0])
+    until(lambda: os.readlink(process / "cwd") == "/")
+    until(lambda: len([each for each in os.listdir(process / "fd") if int(each) > 2]) == 1)
+
+
+def test_one_with_other_limits_is_not_taken_again(
+    build: Build, own: Front, no_python: Path
+) -> None:
+    """A hard limit cannot be raised again. Soft ones can, but count as others, too."""
+    first, second, third = (
+        acting(build, own, no_python, limit)[0] for limit in ("ulimit -n 200; ", "", "")
+    )
+    assert first != second == third
+
+
+def test_those_that_wait_end_with_the_build(build: Build, own: Front, no_python: Path) -> None:
+    number = int(acting(build, own, no_python)[0])
+    assert is_running(number)
+    own.build.kill()
+    own.build.wait()
+    until(lambda: not is_running(number) and own.process.poll() is not None)
+
+
 # ---------------------------------------------------------------- what goes wrong
 
 
