@@ -34,6 +34,8 @@ _IDLE: Final = 4
 _NEEDED: Final = (
     "ptxsw.build_worker", "ptxsw.shim", "ptxsw.pipeline", "ptxsw.rewrites.weighing",
     "ptxsw.cost.counted", "ptxsw.cost.wavefronts", "ptxsw.validate.proof", "ptxsw.checking",
+    "ptxsw.rewrites.kept_values", "ptxsw.rewrites.partial_loads", "ptxsw.toolchain.held_registers",
+    "ptxsw.toolchain.partial", "ptxsw.toolchain.tuned", "tomllib",
 )  # fmt: skip
 """What nearly every text needs, and with it what nearly every rewrite needs to look at one."""
 

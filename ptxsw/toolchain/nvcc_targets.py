@@ -3,7 +3,8 @@
     nvcc -gencode arch=compute_80,code=[sm_80,sm_86] -gencode arch=compute_90,code=sm_90 …
 
 makes a PTX text for sm_80, of which ptxas makes code for sm_80 and for sm_86, and a second one for
-sm_90. What `-arch=all` and its like stand for only nvcc knows: of these nothing is told.
+sm_90. What `-arch=all` and its like stand for only nvcc knows: of these nothing is told. Nor is it
+where nvcc works on several targets at once (`--threads`): then they have come already.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ def coming_targets(process: int, text: str, code: str) -> list[CodeTarget]:
     for number, name in lineage(process):
         if name == _NAME:
             try:
-                every = dict.fromkeys(targets(_words(number)))
+                words = _words(number)
             except OSError:
                 return []
+            if any(map(_is_threads, words)):
+                return []
+            every = dict.fromkeys(targets(words))
             texts = list(dict.fromkeys(each for each, _ in every))
             behind = texts[texts.index(text) :] if text in texts else []
             return [each for each in every if each[0] in behind and each != (text, code)]
@@ -50,6 +54,11 @@ def _words(process: int) -> list[str]:
 
     own = other_process.command_line(process)[1:]
     return [*flags(b"NVCC_PREPEND_FLAGS"), *own, *flags(b"NVCC_APPEND_FLAGS")]
+
+
+def _is_threads(word: str) -> bool:
+    name = word.partition("=")[0]
+    return name in ("-t", "--threads") or (name.startswith("-t") and name[2:].isdigit())
 
 
 def targets(words: Sequence[str]) -> Iterator[CodeTarget]:

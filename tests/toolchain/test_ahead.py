@@ -85,6 +85,13 @@ def test_what_comes_behind(tmp_path: Path) -> None:
     assert coming(tmp_path, line, ("sm_80", "sm_80"), **more) == "sm_86 sm_86"
 
 
+@pytest.mark.parametrize("threads", ["-t 2", "-t4", "-t=4", "--threads 0", "--threads=2"])
+def test_nothing_where_all_come_at_once(threads: str, tmp_path: Path) -> None:
+    line = "-gencode arch=compute_75,code=sm_75 -gencode arch=compute_90,code=sm_90"
+    assert coming(tmp_path, f"-time x {line}", ("sm_75", "sm_75")) == "sm_90 sm_90"
+    assert coming(tmp_path, f"{line} {threads}", ("sm_75", "sm_75")) == ""
+
+
 def test_targets_of_texts() -> None:
     assert target_of(b".version 9.0\n.target sm_90a, debug\n") == "sm_90a"
     assert target_of(b"// .target sm_80\n.version 9.0\n") == ""
