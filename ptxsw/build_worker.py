@@ -34,6 +34,9 @@ NAMES: Final = 4000
 """Bytes that the server is told at once: names of modules, a line each."""
 
 _OURS: Final = frozenset({"ptxsw", "z3", "lark", "msgspec"})
+_SELDOM: Final = 500_000
+"""Objects that some fifty texts make, most of which are kept for other targets for a while."""
+
 _MUCH: Final = 400 << 10  # KiB of memory that were held at once
 
 
@@ -54,9 +57,10 @@ class Worker:
         try:
             end_with_parent(self._server)
             lead_nowhere()
-            from ptxsw import other_targets
+            from ptxsw import lean_start, other_targets
 
             other_targets.remember()
+            lean_start.collect_seldom(_SELDOM)
             gc.freeze()  # what is here stays: looking through it costs more than a text
             while True:
                 message, more, _, _ = self._channel.recvmsg(1, socket.CMSG_SPACE(4))

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ptxsw.emulator.budget import Budget, OutOfTime
-from ptxsw.emulator.few_values import contradict
+from ptxsw.emulator.few_values import FewValues
 from ptxsw.emulator.garbage import no_collection
 from ptxsw.emulator.joins import Joins
 from ptxsw.emulator.loops import (
@@ -77,6 +77,7 @@ class Emulation:
         self.machine = SymbolicMachine(module, function, self.terms)
         self.solver = solver
         self.budget = budget
+        self._few_values = FewValues()
         self.tracked = tracked(self.cfg, follow)
         self.names = follow | followed_anyway(self.cfg, note, self.tracked)
         self.followed = followed(self.cfg, self.names)
@@ -380,7 +381,9 @@ class Emulation:
             return True
         if loops_back or not self.recording or not given:
             return False
-        return contradict((condition, *given)) or self.solver.contradicts(condition, given)
+        return self._few_values.contradict((condition, *given)) or self.solver.contradicts(
+            condition, given
+        )
 
     def _blunt(self, number: int, state: State) -> State:
         """Irreducible flow: whatever any block may write is unknown here, and no earlier

@@ -17,28 +17,45 @@ _MOST_NODES = 60  # of a condition
 _MOST_CONDITIONS = 16
 
 
-def contradict(conditions: Iterable[Term]) -> bool:
-    """Can the conditions surely not all hold? A no may mean that no unknown has few values."""
-    alone: dict[Term, list[Term]] = {}
-    for condition in conditions:
-        if condition.size <= _MOST_NODES:
-            named = unknowns(condition)
-            if len(named) == 1:  # conditions that speak of others may be left out
-                alone.setdefault(named[0], []).append(condition)
-    return any(_contradict(unknown, about) for unknown, about in alone.items())
+class FewValues:
+    """The contradictions among the conditions of one run, on whose paths the same ones come again
+    and again."""
 
+    def __init__(self) -> None:
+        self._unknowns: dict[Term, list[Term]] = {}
+        self._truths: dict[tuple[Term, Term, int], bool] = {}
 
-def _contradict(unknown: Term, about: list[Term]) -> bool:
-    few = [few for each in about if (few := _values(unknown, each)) is not None]
-    if not few:
-        return False
-    # Of more bits than others leave open more conditions can be told.
-    bits, values = max(few, key=lambda each: (each[0], -len(each[1])))
-    if bits < unknown.width:  # of the bits above these nothing is known
-        about = [each for each in about if _reads_low(unknown, bits, each)]
-    possible = (value for value in values if value & ~ones(unknown) == 0)
-    conditions = about[:_MOST_CONDITIONS]
-    return not any(all(evaluate(each, {unknown: v}) for each in conditions) for v in possible)
+    def contradict(self, conditions: Iterable[Term]) -> bool:
+        """Can the conditions surely not all hold? A no may mean that no unknown has few values."""
+        alone: dict[Term, list[Term]] = {}
+        for condition in conditions:
+            if condition.size <= _MOST_NODES:
+                named = self._unknowns.get(condition)
+                if named is None:
+                    named = self._unknowns[condition] = unknowns(condition)
+                if len(named) == 1:  # conditions that speak of others may be left out
+                    alone.setdefault(named[0], []).append(condition)
+        return any(self._contradict(unknown, about) for unknown, about in alone.items())
+
+    def _contradict(self, unknown: Term, about: list[Term]) -> bool:
+        few = [few for each in about if (few := _values(unknown, each)) is not None]
+        if not few:
+            return False
+        # Of more bits than others leave open more conditions can be told.
+        bits, values = max(few, key=lambda each: (each[0], -len(each[1])))
+        if bits < unknown.width:  # of the bits above these nothing is known
+            about = [each for each in about if _reads_low(unknown, bits, each)]
+        possible = (value for value in values if value & ~ones(unknown) == 0)
+        conditions = about[:_MOST_CONDITIONS]
+        return not any(all(self._holds(each, unknown, v) for each in conditions) for v in possible)
+
+    def _holds(self, condition: Term, unknown: Term, value: int) -> bool:
+        """Does a condition hold where its only unknown has this value?"""
+        key = (condition, unknown, value)
+        truth = self._truths.get(key)
+        if truth is None:
+            truth = self._truths[key] = bool(evaluate(condition, {unknown: value}))
+        return truth
 
 
 def _values(unknown: Term, condition: Term) -> tuple[int, list[int]] | None:

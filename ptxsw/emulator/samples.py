@@ -68,6 +68,10 @@ class Samples:
         known = values.get(term)
         if known is not None:
             return known
+        inputs = [values.get(arg) for arg in term.args]
+        if term.kind not in OPAQUE and None not in inputs:  # as nearly always
+            value = values[term] = value_of(term, inputs)  # type: ignore[arg-type]
+            return value
         for node in walk_until(values, term):
             if node.kind in OPAQUE:
                 values[node] = _drawn(node, number % len(_SHAPES))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ptxsw.emulator.evaluate import evaluate
-from ptxsw.emulator.few_values import contradict
+from ptxsw.emulator.few_values import FewValues
 from ptxsw.emulator.node import Term, Variance
 from ptxsw.emulator.terms import Terms
 
@@ -35,11 +35,11 @@ def test_what_is_told_is_true() -> None:
     terms = Terms()
     n = terms.atom("n", WIDTH, Variance.UNIFORM)
     pool = conditions(terms, n)
-    told = 0
+    run, told = FewValues(), 0
     for chosen in range(1, 1 << len(pool)):
         some = [each for at, each in enumerate(pool) if chosen >> at & 1]
         possible = any(all(evaluate(c, {n: v}) for c in some) for v in range(1 << WIDTH))
-        answer = contradict(some)
+        answer = run.contradict(some)
         assert not (answer and possible)
         few = not {pool[1], pool[2], pool[6]}.isdisjoint(some)
         assert answer == (few and not possible)
@@ -53,15 +53,15 @@ def test_values_that_an_unknown_cannot_have_do_not_count(mask: int) -> None:
     n = terms.atom("n", WIDTH, Variance.LANE, mask)
     few = terms.ult(n, terms.const(3, WIDTH))
     others = [terms.not_(terms.eq(n, terms.const(value, WIDTH))) for value in (0, 1)]
-    assert contradict([few, *others]) == (mask == 0x5)  # whose bit for 2 is never set
+    assert FewValues().contradict([few, *others]) == (mask == 0x5)  # whose bit for 2 is never set
 
 
 def test_conditions_about_two_unknowns_are_left_out() -> None:
     terms = Terms()
     n, m = (terms.atom(name, WIDTH, Variance.UNIFORM) for name in "nm")
     few, other = terms.ult(n, terms.const(3, WIDTH)), terms.ult(n, m)
-    assert not contradict([few, other, terms.eq(m, terms.const(0, WIDTH))])
-    assert contradict([few, terms.eq(n, terms.const(5, WIDTH)), other])
+    assert not FewValues().contradict([few, other, terms.eq(m, terms.const(0, WIDTH))])
+    assert FewValues().contradict([few, terms.eq(n, terms.const(5, WIDTH)), other])
 
 
 def test_of_low_bits_nothing_is_concluded_about_others() -> None:
@@ -71,12 +71,14 @@ def test_of_low_bits_nothing_is_concluded_about_others() -> None:
     low, lowest = terms.extract(n, 0, WIDTH), terms.extract(n, 0, 2)
     few = terms.ult(terms.sub(low, terms.const(1, WIDTH)), terms.const(3, WIDTH))  # 1, 2 or 3
     none = terms.eq(lowest, terms.const(0, 2))
-    assert contradict([none, few]) and contradict([few, none])
-    assert contradict([few, none, terms.ult(n, terms.const(300, 2 * WIDTH))])
-    assert not contradict([terms.eq(lowest, terms.const(1, 2)), few])
+    assert FewValues().contradict([none, few]) and FewValues().contradict([few, none])
+    assert FewValues().contradict([few, none, terms.ult(n, terms.const(300, 2 * WIDTH))])
+    assert not FewValues().contradict([terms.eq(lowest, terms.const(1, 2)), few])
     # 257, whose low bits are 1, is below none of these; what is read of all bits is left out.
-    assert not contradict([few, terms.ult(terms.const(255, 2 * WIDTH), n)])
-    assert not contradict([few, terms.eq(terms.extract(n, 1, WIDTH), terms.const(200, WIDTH))])
+    assert not FewValues().contradict([few, terms.ult(terms.const(255, 2 * WIDTH), n)])
+    assert not FewValues().contradict(
+        [few, terms.eq(terms.extract(n, 1, WIDTH), terms.const(200, WIDTH))]
+    )
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -87,10 +89,10 @@ def test_what_is_told_of_low_bits_is_true(wide: bool) -> None:
     pool = conditions(terms, terms.extract(n, 0, WIDTH))
     if wide:
         pool[5] = terms.ult(n, terms.const(600, 10))
-    told = 0
+    run, told = FewValues(), 0
     for chosen in range(1, 1 << len(pool)):
         some = [each for at, each in enumerate(pool) if chosen >> at & 1]
-        answer = contradict(some)
+        answer = run.contradict(some)
         if answer:
             assert not any(all(evaluate(c, {n: v}) for c in some) for v in range(1 << 10))
         told += answer
