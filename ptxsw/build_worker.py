@@ -128,15 +128,22 @@ class Worker:
 
 
 def _work_ahead(asked: request.CallRequest, optimize: Optimize, timeout: float) -> None:
-    """Works on what is expected to be asked next. The server may end it at any time; then nothing
-    is left behind of what was begun."""
+    """Works on what is expected to be asked next. The server may end it at any time, and so does a
+    text that takes too long: then nothing is left behind, and no slot of the build is kept."""
     import contextlib
 
     from ptxsw.toolchain import ahead
 
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    def end(*_: object) -> NoReturn:
+        sys.exit()
+
+    def limit() -> None:
+        limit_time(timeout)
+        signal.signal(signal.SIGALRM, end)
+
+    before = signal.signal(signal.SIGTERM, end)
     with contextlib.suppress(Exception):  # nobody has asked for it yet
-        ahead.work(asked, optimize, lambda: limit_time(timeout))
+        ahead.work(asked, optimize, limit)
     limit_time(0)
     signal.signal(signal.SIGTERM, before)
 

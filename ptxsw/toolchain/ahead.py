@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ptxsw.toolchain.request import Optimize
 
 _TARGET: Final = b"\n.target "
-_PATIENCE: Final = 0.05  # seconds for a slot: who has just got his answer may give one back
+_PATIENCE: Final = 0.05  # seconds for the first slot: who has got his answer may give one back
 
 
 def target_of(text: bytes) -> str:
@@ -34,12 +34,13 @@ def work(request: CallRequest, optimize: Optimize, limit_time: Callable[[], None
     takes and gives back; ends where none is free. `limit_time` is called before each."""
     store = Cache(request.store)
     was = b"%s%s" % (_TARGET, target_of(request.text).encode())
+    patience = _PATIENCE
     for each in request.coming:
         text = request.text.replace(was, b"%s%s" % (_TARGET, each.target.encode()), 1)
         name = key(text, each.circumstances.encode())
         if store.has(name):
             continue
-        slot = Jobs(request.jobserver, 1, _PATIENCE)
+        slot, patience = Jobs(request.jobserver, 1, patience), 0.0
         try:
             if slot.count == 1:
                 return

@@ -123,7 +123,9 @@ def ask(
     targets: Sequence[str] = (),
     mode: str = "force",
     here: str = HERE,
-    **environ: str,
+    timeout: float = 60.0,
+    ptxas: str = "",
+    temporary: str = "/tmp",
 ) -> cache.Answer:
     """Has the text for one target answered where others are expected."""
     request = CallRequest(
@@ -132,8 +134,9 @@ def ask(
         jobserver=str(work / "slots"),
     )  # fmt: skip
     own = {server_client.VARIABLE: str(server.path), "PTXSW_MODE": mode, "PTXSW_CACHE": "off"}
-    environ = {"PATH": os.environ["PATH"], **own, **environ}
-    return answer(server_client.call(request, STATE, 60.0, environ))
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": temporary, **own}
+    environ |= {"PTXSW_REAL_PTXAS": ptxas} if ptxas else {}
+    return answer(server_client.call(request, STATE, timeout, environ))
 
 
 def kept(work: Path, target: str) -> cache.Answer | None:
@@ -178,8 +181,8 @@ def test_it_ends_with_the_build(server: Server, slots: int, tmp_path: Path) -> N
     os.write(slots, b"+")
     (tmp_path / "temporary").mkdir()
     pid = tmp_path / "pid"
-    own = {"PTXSW_REAL_PTXAS": sleeper(tmp_path, pid), "TMPDIR": str(tmp_path / "temporary")}
-    ask(server, tmp_path, ["sm_86"], "auto", **own)
+    fake, temporary = sleeper(tmp_path, pid), str(tmp_path / "temporary")
+    ask(server, tmp_path, ["sm_86"], "auto", ptxas=fake, temporary=temporary)
     until(pid.exists)
     server.build.kill()
     server.build.wait()
@@ -190,13 +193,26 @@ def test_it_ends_with_the_build(server: Server, slots: int, tmp_path: Path) -> N
     assert os.read(slots, 9) == b"+"
 
 
+def test_time_runs_out(server: Server, slots: int, tmp_path: Path) -> None:
+    """As for any text; the slot is given back."""
+    os.write(slots, b"+")
+    pid = tmp_path / "pid"
+    fake = sleeper(tmp_path, pid)
+    ask(server, tmp_path, ["sm_86"], "auto", timeout=2.0, ptxas=fake)
+    until(pid.exists)
+    until(lambda: not any(map(is_running, map(int, pid.read_text().split()))))
+    os.set_blocking(slots, True)
+    assert os.read(slots, 9) == b"+" and kept(tmp_path, "sm_86") is None
+    assert ask(server, tmp_path).text
+
+
 def test_one_at_a_time(server: Server, slots: int, tmp_path: Path) -> None:
     """Who begins has an earlier one end: its texts have not come."""
     os.write(slots, b"++")
     numbers = []
     for count in range(2):
         pid = tmp_path / f"pid{count}"
-        ask(server, tmp_path, ["sm_86"], "auto", PTXSW_REAL_PTXAS=sleeper(tmp_path, pid))
+        ask(server, tmp_path, ["sm_86"], "auto", ptxas=sleeper(tmp_path, pid))
         until(pid.exists)
         numbers.append(int(pid.read_text().split()[1]))
     until(lambda: not is_running(numbers[0]))
