@@ -6,14 +6,17 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from ptxsw.patterns import pattern
 from ptxsw.toolchain import find
 from ptxsw.toolchain.large_pages import with_large_pages
+from ptxsw.toolchain.process import PrivateFile
 
 
 class Resources(Struct, frozen=True):
@@ -73,23 +76,51 @@ def assemble(
     the architecture), or subprocess.TimeoutExpired.
     """
     program = ptxas or locate()
-    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
-        source, cubin = Path(directory, "input.ptx"), Path(directory, "output.cubin")
-        source.write_bytes(ptx.encode())
-        command = [program, f"-arch={arch}", "-v", *options, str(source), "-o", str(cubin)]
+    with _files(ptx.encode()) as files:
+        command = [program, f"-arch={arch}", "-v", *options, files.source, "-o", files.output]
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=timeout,
-            env=with_large_pages(os.environ),
+            env=with_large_pages(os.environ), pass_fds=files.descriptors,
         )  # fmt: skip
-        messages = (done.stdout + done.stderr).replace(str(source), name)
+        messages = (done.stdout + done.stderr).replace(files.source, name)
         if _UNKNOWN in messages:
             raise NoCodeForTarget(
                 f"ptxas makes no code for {arch}: name one that does in PTXSW_REAL_PTXAS, or "
                 "another target with --arch"
             )
-        if done.returncode != 0 or not cubin.exists():
+        cubin = files.read()
+        if done.returncode != 0 or not cubin:
             raise AssemblyError(messages.strip() or f"ptxas ended with status {done.returncode}")
-        return Assembly(cubin.read_bytes(), tuple(resources(messages)), messages)
+        return Assembly(cubin, tuple(resources(messages)), messages)
+
+
+class _Files(NamedTuple):
+    """What ptxas reads and writes: two paths, what they need open in ptxas, and a function that
+    reads the output, or nothing where there is none."""
+
+    source: str
+    output: str
+    descriptors: tuple[int, ...]
+    read: Callable[[], bytes]
+
+
+@contextmanager
+def _files(ptx: bytes) -> Iterator[_Files]:
+    """Files in memory, which are gone with this process however that ends; files of a directory
+    where the system has no such files."""
+    if hasattr(os, "memfd_create"):
+        source, output = PrivateFile(ptx), PrivateFile(b"")
+        descriptors = source.descriptor, output.descriptor
+        try:
+            yield _Files(source.path, output.path, descriptors, output.read)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return
+    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
+        text, code = Path(directory, "input.ptx"), Path(directory, "output.cubin")
+        text.write_bytes(ptx)
+        yield _Files(str(text), str(code), (), lambda: code.read_bytes() if code.exists() else b"")
 
 
 def version(ptxas: str) -> str:

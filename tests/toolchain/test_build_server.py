@@ -185,9 +185,9 @@ def maps(server: Server) -> str:
 
 
 def worker(server: Server, tmp_path: Path, **environ: str) -> str:
-    """The process that answers a request, and where it would put temporary files."""
+    """The process that answers a request, and a variable that it has."""
     told = tmp_path / "told"
-    fake = script(tmp_path / "ptxas", f'echo "$PPID $2 $3 $4" > {told}; exit 1')
+    fake = script(tmp_path / "ptxas", f'echo "$PPID [$WORD]" > {told}; exit 1')
     more = {"PTXSW_MODE": "auto", "PTXSW_REAL_PTXAS": fake, **environ}
     assert server.ask(TEXT, 60.0, "", **more) is not None
     return told.read_text()
@@ -199,10 +199,11 @@ def test_one_process_takes_texts_one_after_the_other(server: Server, tmp_path: P
 
 
 def test_nothing_of_the_environment_stays(server: Server, tmp_path: Path) -> None:
-    """Python remembers TMPDIR; a stand-in's process would not."""
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        assert f"{tmp_path / name}/" in worker(server, tmp_path, TMPDIR=str(tmp_path / name))
+    """A variable is another one in the next request, or is not there."""
+    said = [
+        worker(server, tmp_path, **each).split() for each in ({"WORD": "one"}, {}, {"WORD": "two"})
+    ]
+    assert [word for _, word in said] == ["[one]", "[]", "[two]"] and len({n for n, _ in said}) == 1
 
 
 def test_a_process_that_failed_is_not_taken_again(server: Server, tmp_path: Path) -> None:
@@ -311,18 +312,19 @@ def test_a_server_that_dies(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_stand_in_that_is_killed(server: Server, tmp_path: Path) -> None:
-    """What works for it ends, and the server goes on."""
-    pid = tmp_path / "pid"
+    """What works for it ends and leaves no files, and the server goes on."""
+    pid, temporary = tmp_path / "pid", tmp_path / "temporary"
+    temporary.mkdir()
     fake = script(tmp_path / "ptxas", f"echo $PPID > {pid}.new; mv {pid}.new {pid}; exec sleep 30")
     client = os.fork()
     if client == 0:
-        server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake)
+        server.ask(PTXSW_MODE="auto", PTXSW_REAL_PTXAS=fake, TMPDIR=str(temporary))
         os._exit(0)
     until(pid.exists)
     os.kill(client, signal.SIGKILL)
     os.waitpid(client, 0)
     until(lambda: not is_running(int(pid.read_text())))
-    assert server.ask() is not None
+    assert os.listdir(temporary) == [] and server.ask() is not None
 
 
 # ---------------------------------------------------------------- beside a build
