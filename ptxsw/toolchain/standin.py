@@ -10,7 +10,8 @@ from pathlib import Path
 from ptxsw.toolchain import compiler_caches
 from ptxsw.toolchain.gcc import NAME, VARIABLE, real_nvptx_as
 from ptxsw.toolchain.script import data_directory, write_script
-from ptxsw.toolchain.toolkit import ToolkitError, ToolkitSearch, shadow
+from ptxsw.toolchain.toolkit import ToolkitError, shadow
+from ptxsw.toolchain.toolkit_search import ToolkitSearch
 
 
 def settings_directory(environ: Mapping[str, str]) -> Path:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from ptxsw.toolchain import find
 from ptxsw.toolchain.cache import key
-from ptxsw.toolchain.process import Running
 from ptxsw.toolchain.script import data_directory, write_script
-
-MARKER: Final = ".ptxsw-toolkit"
-"""In the top directory of every shadow toolkit: the real one's path."""
-
-_PATIENCE: Final = 20.0  # seconds for nvcc
+from ptxsw.toolchain.toolkit_search import MARKER, ToolkitSearch
 
 
 class ToolkitError(Exception):
@@ -65,49 +57,6 @@ def _link_all(source: Path, destination: Path, but: set[str]) -> None:
         private.replace(link)
 
 
-class ToolkitSearch:
-    """Looks for the CUDA toolkit that a build would use: named by the environment, or nvcc's own,
-    which is asked meanwhile."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        named = (environ.get(variable) for variable in ("CUDA_HOME", "CUDA_PATH"))
-        self._named = next((path for path in map(_unshadowed, named) if path is not None), None)
-        self._nvcc = None
-        nvcc = find.on_path("nvcc", environ) if self._named is None else None
-        if nvcc is not None:
-            with contextlib.suppress(OSError):
-                self._nvcc = Running(nvcc, [nvcc, "--dryrun", "-c", "none.cu"], environ)
-
-    def found(self) -> Path | None:
-        """The toolkit. To be asked once."""
-        if self._named is not None:
-            return self._named
-        return self._of_nvcc() or _unshadowed("/usr/local/cuda")
-
-    def _of_nvcc(self) -> Path | None:
-        """What nvcc says of itself: it may be a script that starts another one."""
-        if self._nvcc is None:
-            return None
-        try:
-            done = self._nvcc.finish_within(_PATIENCE)
-        except OSError:
-            return None
-        said = done.stderr.decode(errors="replace") if done is not None else ""
-        here = re.search(r"^#\$ _HERE_=(.+)$", said, re.MULTILINE)
-        return _unshadowed(os.path.dirname(here[1])) if here else None
-
-
-def _unshadowed(path: str | None) -> Path | None:
-    """The toolkit in a directory, or that of which it is a shadow."""
-    if not path:
-        return None
-    cuda = Path(path)
-    marker = cuda / MARKER
-    if marker.exists():
-        cuda = Path(marker.read_text().strip())
-    return cuda if (cuda / "bin" / "ptxas").exists() else None
-
-
 def shadow(search: ToolkitSearch, environ: Mapping[str, str]) -> Path | None:
     """A shadow of the toolkit that a build would use, made where it is not there yet; None
     where there is no toolkit. Raises ToolkitError or OSError."""
@@ -115,4 +64,4 @@ def shadow(search: ToolkitSearch, environ: Mapping[str, str]) -> Path | None:
     if cuda is None:
         return None
     name = key(os.path.abspath(cuda).encode())[:12]
-    return make_toolkit(cuda, data_directory(environ) / "toolkits" / name)
+    return make_toolkit(Path(cuda), data_directory(environ) / "toolkits" / name)

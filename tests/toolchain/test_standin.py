@@ -12,7 +12,8 @@ import pytest
 
 from ptxsw.toolchain import find, standin
 from ptxsw.toolchain.script import write_script
-from ptxsw.toolchain.toolkit import MARKER, ToolkitError, ToolkitSearch, make_toolkit
+from ptxsw.toolchain.toolkit import ToolkitError, make_toolkit
+from ptxsw.toolchain.toolkit_search import MARKER, ToolkitSearch
 from tests.toolchain.conftest import ROOT, StandIn, run
 
 SOURCES = ROOT / "benchmarks" / "kernelgen" / "cuda"
@@ -83,8 +84,8 @@ def test_refusals(cuda: Path, tmp_path: Path) -> None:
 
 def test_finding_the_toolkit(cuda: Path, tmp_path: Path) -> None:
     shadow = make_toolkit(cuda, tmp_path / "shadow")
-    assert ToolkitSearch({"CUDA_HOME": str(cuda)}).found() == cuda
-    assert ToolkitSearch({"CUDA_PATH": str(shadow)}).found() == cuda
+    assert ToolkitSearch({"CUDA_HOME": str(cuda)}).found() == str(cuda)
+    assert ToolkitSearch({"CUDA_PATH": str(shadow)}).found() == str(cuda)
 
 
 def test_advice(cuda: Path, tmp_path: Path) -> None:
@@ -121,7 +122,8 @@ ROUTES = ("prefix", "shadow", "exec")
 @pytest.fixture(scope="session")
 def toolkit() -> Path:
     """A CUDA toolkit with nvcc: the machine's, or the wheel's."""
-    found = ToolkitSearch(os.environ).found()
+    path = ToolkitSearch(os.environ).found()
+    found = None if path is None else Path(path)
     if found is None:
         wheel = next((c for c in find.candidates(os.environ) if "package" in c.origin), None)
         found = Path(wheel.path).parents[1] if wheel is not None else None
