@@ -28,7 +28,7 @@ from ptxsw.toolchain import ahead as ahead  # which forks will need, as the next
 from ptxsw.toolchain import assembler_job, cache, front, server_client
 from ptxsw.toolchain import jobs as jobs
 from ptxsw.toolchain import nvcc_targets as nvcc_targets
-from ptxsw.toolchain.process import close_all_but, end_with_parent
+from ptxsw.toolchain.process import close_all_but, end_with_parent, is_readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ class Front:
             self._watch(self._listener, self._start_server)
         while self._ready:
             ready = [descriptor for descriptor, _ in self._poll.poll()]
-            # New calls come last: their descriptors may be numbers that were others' before.
-            for descriptor in sorted(ready, key=lambda d: d == self._incoming):
+            # What opens files comes last: new descriptors may have the numbers of closed ones.
+            for descriptor in sorted(ready, key=lambda d: d in (self._listener, self._incoming)):
                 if descriptor in self._ready:
                     self._ready[descriptor]()
 
@@ -228,9 +228,7 @@ class Front:
     def _is_done(self, proxy: _Proxy, patience: float = 0.0) -> bool:
         """Has a process said that it waits for the next call, or does it in so many seconds?"""
         if patience:
-            word = select.poll()
-            word.register(proxy.channel.fileno(), select.POLLIN)
-            word.poll(patience * 1000)
+            is_readable(proxy.channel.fileno(), patience)
         try:
             said = proxy.channel.recv(1, socket.MSG_DONTWAIT)
         except OSError:

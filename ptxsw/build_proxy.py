@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Final, NoReturn
 
 ANSWERED: Final = 0
-"""The status of a process that has answered, and is not to be had again."""
+"""The status of a process that has answered, and takes no further call."""
 
 DONE: Final = b"."  # it waits for the next call
 _LONGEST: Final = 1 << 16  # bytes of a line

@@ -98,21 +98,24 @@ class Worker:
         right = tell_all(lambda tell: request.perform(asked, optimize, tell), answer)
         limit_time(0)
         again = right and self._is_as_it_was()
-        goes_ahead = again and bool(asked.coming)
+        goes_ahead = again and bool(asked.expected)
         if goes_ahead:
             self._channel.send(server_client.AHEAD)
         elif again:
-            other_process.forget()
-            self._channel.send(self._imported())
+            self._be_ready()
         os.close(answer)  # the last: now the stand-in goes on, and the build may ask for more
         connection.close()
         if goes_ahead:
             _work_ahead(asked, optimize, float(timeout))
             again = self._is_as_it_was()
             if again:
-                other_process.forget()
-                self._channel.send(self._imported())
+                self._be_ready()
         return again
+
+    def _be_ready(self) -> None:
+        """Leaves nothing of this text for the next one, and says so."""
+        other_process.forget()
+        self._channel.send(self._imported())
 
     def _is_as_it_was(self) -> bool:
         little = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < _MUCH

@@ -35,7 +35,7 @@ def work(request: CallRequest, optimize: Optimize, limit_time: Callable[[], None
     store = Cache(request.store)
     was = b"%s%s" % (_TARGET, target_of(request.text).encode())
     patience = _PATIENCE
-    for each in request.coming:
+    for each in request.expected:
         text = request.text.replace(was, b"%s%s" % (_TARGET, each.target.encode()), 1)
         name = key(text, each.circumstances.encode())
         if store.has(name):

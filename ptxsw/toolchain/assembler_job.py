@@ -15,7 +15,7 @@ from ptxsw.toolchain import cache
 from ptxsw.toolchain import prefilter as prefilter
 from ptxsw.toolchain.cache import Answer
 from ptxsw.toolchain.process import Finished, PrivateFile, run_captured
-from ptxsw.toolchain.request import CallRequest, ComingText, perform
+from ptxsw.toolchain.request import CallRequest, ExpectedText, perform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ class Job:
         self._texts: Final = texts
         self._optimize: Final = optimize
         self._state: Final = cache.fingerprint(PACKAGE)
+        common = [__version__, self._state, settings.key()]
+        if settings.mode == "auto":  # ptxas is asked what a rewrite costs
+            common.append(target.identity())
+        self._common: Final = tuple(common)  # of what decides what becomes of a text
         store = cache.Cache(settings.cache) if settings.cache else None
         if store is not None and store.problem is not None:
             target.log(f"cache {store.directory} {store.problem}")
@@ -163,22 +167,22 @@ class Job:
             text, display, self._line.arch, jobs,
             self._target.path if self._target.called == "ptxas" else "",
             store, circumstances, lines=self._settings.report is not None, cubin=cubin,
-            coming=self._coming(text), jobserver=slots,
+            expected=self._expected(text), jobserver=slots,
         )  # fmt: skip
 
-    def _coming(self, text: bytes) -> list[ComingText]:
+    def _expected(self, text: bytes) -> list[ExpectedText]:
         """The texts to which the compiler that runs this call is expected to come next."""
         from ptxsw.toolchain.jobs import LONG
 
         if self._store is None or self._target.called != "ptxas" or len(text) > LONG:
             return []
         from ptxsw.toolchain.ahead import target_of
-        from ptxsw.toolchain.nvcc_targets import coming_targets
+        from ptxsw.toolchain.nvcc_targets import expected_targets
 
         here = target_of(text), self._line.arch or ""
         return [
-            ComingText(target, arch, self._circumstances(arch))
-            for target, arch in coming_targets(self._target.process, *here)
+            ExpectedText(target, arch, self._circumstances(arch))
+            for target, arch in expected_targets(self._target.process, *here)
         ]
 
     def _perform(self, request: CallRequest, tell: Callable[[bytes], None]) -> None:
@@ -194,10 +198,7 @@ class Job:
 
     def _circumstances(self, arch: str | None) -> str:
         """Names all but the text that decides what becomes of it."""
-        parts = [__version__, self._state, self._settings.key(), arch or ""]
-        if self._settings.mode == "auto":  # ptxas is asked what a rewrite costs
-            parts.append(self._target.identity())
-        return cache.key(*(part.encode() for part in parts))
+        return cache.key(*(part.encode() for part in (*self._common, arch or "")))
 
     def _keep(self, name: str, answer: Answer) -> None:
         if self._store is not None:

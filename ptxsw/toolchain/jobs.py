@@ -44,11 +44,9 @@ class Jobs:
         self._pipe = _opened(jobserver)
         if self._pipe >= 0:
             if patience:
-                import select
+                from ptxsw.toolchain.process import is_readable
 
-                free = select.poll()
-                free.register(self._pipe, select.POLLIN)
-                free.poll(patience * 1000)
+                is_readable(self._pipe, patience)
             self._take(wanted)
         self.count += len(self._tokens)
 

@@ -26,7 +26,7 @@ _ARCHITECTURE: Final = ("-arch", "--gpu-architecture")
 _CODE: Final = ("-code", "--gpu-code")
 
 
-def coming_targets(process: int, text: str, code: str) -> list[CodeTarget]:
+def expected_targets(process: int, text: str, code: str) -> list[CodeTarget]:
     """The targets that the nvcc which runs a process may still come to, when it has come to a
     `text` for one target and `code` for another. It takes texts in the order of its command line,
     and codes of one text in any."""

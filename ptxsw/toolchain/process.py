@@ -92,13 +92,9 @@ class Running:
 
     def finish_within(self, seconds: float) -> Finished | None:
         """The same; None where it was ended because it took longer."""
-        import select
-
         handle = os.pidfd_open(self._child)
         try:
-            end = select.poll()
-            end.register(handle, select.POLLIN)
-            in_time = end.poll(seconds * 1000)
+            in_time = is_readable(handle, seconds)
         finally:
             os.close(handle)
         if in_time:
@@ -191,6 +187,15 @@ def _prctl() -> Callable[[int, int], object]:
 
         prctl: Callable[[int, int], object] = ctypes.CDLL(None).prctl
         return prctl
+
+
+def is_readable(descriptor: int, seconds: float) -> bool:
+    """Is there something to read, or is it there in so many seconds?"""
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def end_by(number: int) -> None:

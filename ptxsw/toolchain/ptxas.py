@@ -16,7 +16,6 @@ from msgspec import Struct
 from ptxsw.patterns import pattern
 from ptxsw.toolchain import find
 from ptxsw.toolchain.large_pages import with_large_pages
-from ptxsw.toolchain.process import PrivateFile
 
 
 class Resources(Struct, frozen=True):
@@ -109,6 +108,8 @@ def _files(ptx: bytes) -> Iterator[_Files]:
     """Files in memory, which are gone with this process however that ends; files of a directory
     where the system has no such files."""
     if hasattr(os, "memfd_create"):
+        from ptxsw.toolchain.process import PrivateFile  # not for Windows
+
         source, output = PrivateFile(ptx), PrivateFile(b"")
         descriptors = source.descriptor, output.descriptor
         try:

@@ -39,7 +39,7 @@ class Call:
         self.cubin: Final = cubin
 
 
-class ComingText:
+class ExpectedText:
     """A text that a build is expected to come to: its target, the architecture for which ptxas
     will make code of it, and the circumstances that decide under which name its answer is kept."""
 
@@ -56,7 +56,7 @@ class CallRequest:
     """A call, and what has to be set up for it. `cubin` is what ptxas made of the text as it is,
     empty where that is not known; `ptxas` is the one to ask, empty for that of the
     environment; `store` the directory where kernels are kept, empty for nowhere, under names that
-    `circumstances` decide, with their `lines` or without. `coming` are texts that are expected to
+    `circumstances` decide, with their `lines` or without. `expected` are texts that are likely to
     be asked about next, in which this one's target has given way to another; they may be answered
     in a free slot of the build's `jobserver` (`jobs.jobserver`)."""
 
@@ -72,7 +72,7 @@ class CallRequest:
         *,
         lines: bool,
         cubin: str = "",
-        coming: Sequence[ComingText] = (),
+        expected: Sequence[ExpectedText] = (),
         jobserver: str = "",
     ) -> None:
         self.text: Final = text
@@ -84,7 +84,7 @@ class CallRequest:
         self.circumstances: Final = circumstances
         self.lines: Final = lines
         self.cubin: Final = cubin
-        self.coming: Final = tuple(coming)
+        self.expected: Final = tuple(expected)
         self.jobserver: Final = jobserver
 
     def fields(self) -> list[bytes]:
@@ -92,17 +92,17 @@ class CallRequest:
             self.text, os.fsencode(self.name), (self.arch or "").encode(), b"%d" % self.jobs,
             os.fsencode(self.ptxas), os.fsencode(self.store), self.circumstances.encode(),
             b"1" if self.lines else b"", os.fsencode(self.cubin),
-            "\n".join(map(str, self.coming)).encode(), os.fsencode(self.jobserver),
+            "\n".join(map(str, self.expected)).encode(), os.fsencode(self.jobserver),
         ]  # fmt: skip
 
 
 def of_fields(fields: Sequence[bytes]) -> CallRequest:
     """The request that has these `fields`. Raises ValueError."""
-    text, name, arch, jobs, ptxas, store, circumstances, lines, cubin, coming, jobserver = fields
+    text, name, arch, jobs, ptxas, store, circumstances, lines, cubin, expected, jobserver = fields
     return CallRequest(
         text, os.fsdecode(name), arch.decode() or None, int(jobs), os.fsdecode(ptxas),
         os.fsdecode(store), circumstances.decode(), lines=bool(lines), cubin=os.fsdecode(cubin),
-        coming=[ComingText(*line.split()) for line in coming.decode().splitlines()],
+        expected=[ExpectedText(*line.split()) for line in expected.decode().splitlines()],
         jobserver=os.fsdecode(jobserver),
     )  # fmt: skip
 

@@ -1,11 +1,12 @@
 """Which CUDA toolkit a build would use.
 
-nvcc is asked where it does not stand in the environment, which takes it longer than Python takes to
-import what else `ptxsw exec` needs. So this imports nothing heavy, and asks first.
+Where no variable names it, nvcc is asked, and takes longer to answer than Python takes to import
+what else `ptxsw exec` needs. So this imports nothing heavy, and asks first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from ptxsw.toolchain import find
@@ -33,10 +34,8 @@ class ToolkitSearch:
         self._nvcc = None
         nvcc = find.on_path("nvcc", environ) if self._named is None else None
         if nvcc is not None:
-            try:
+            with contextlib.suppress(OSError):
                 self._nvcc = Running(nvcc, [nvcc, "--dryrun", "-c", "none.cu"], environ)
-            except OSError:
-                self._nvcc = None
 
     def found(self) -> str | None:
         """Its directory. To be asked once."""

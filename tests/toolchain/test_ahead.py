@@ -14,7 +14,7 @@ import pytest
 from ptxsw.toolchain import cache, server_client
 from ptxsw.toolchain.ahead import target_of
 from ptxsw.toolchain.nvcc_targets import targets
-from ptxsw.toolchain.request import CallRequest, ComingText
+from ptxsw.toolchain.request import CallRequest, ExpectedText
 from tests.toolchain.conftest import KERNELS, ROOT, Build, until
 from tests.toolchain.test_build_server import STATE, Server, answer, script
 from tests.toolchain.test_parent import is_running
@@ -56,12 +56,12 @@ def test_targets(line: str, expected: list[tuple[str, str]]) -> None:
     assert list(targets(line.split())) == expected
 
 
-def coming(tmp_path: Path, line: str, here: tuple[str, str], **environ: str) -> str:
+def told_below(tmp_path: Path, line: str, here: tuple[str, str], **environ: str) -> str:
     """What is told in a process that a program called nvcc runs."""
     code = (
         f"import os, sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from ptxsw.toolchain.nvcc_targets import coming_targets\n"
-        f"print(*(t + ' ' + c for t, c in coming_targets(os.getpid(), *{here!r})), sep=', ')"
+        "from ptxsw.toolchain.nvcc_targets import expected_targets\n"
+        f"print(*(t + ' ' + c for t, c in expected_targets(os.getpid(), *{here!r})), sep=', ')"
     )
     (tmp_path / "asks.py").write_text(code)
     program = script(tmp_path / "nvcc", f"sh -c '{sys.executable} {tmp_path}/asks.py; true'")
@@ -77,19 +77,21 @@ def test_what_comes_behind(tmp_path: Path) -> None:
         "-gencode arch=compute_75,code=sm_75 -gencode arch=compute_90,code=[sm_90,sm_100] "
         "-gencode arch=compute_80,code=sm_80"
     )
-    assert coming(tmp_path, line, ("sm_75", "sm_75")) == "sm_90 sm_90, sm_90 sm_100, sm_80 sm_80"
-    assert coming(tmp_path, line, ("sm_90", "sm_100")) == "sm_90 sm_90, sm_80 sm_80"
-    assert coming(tmp_path, line, ("sm_80", "sm_80")) == ""
-    assert coming(tmp_path, line, ("sm_60", "sm_60")) == ""
+    assert (
+        told_below(tmp_path, line, ("sm_75", "sm_75")) == "sm_90 sm_90, sm_90 sm_100, sm_80 sm_80"
+    )
+    assert told_below(tmp_path, line, ("sm_90", "sm_100")) == "sm_90 sm_90, sm_80 sm_80"
+    assert told_below(tmp_path, line, ("sm_80", "sm_80")) == ""
+    assert told_below(tmp_path, line, ("sm_60", "sm_60")) == ""
     more = {"NVCC_APPEND_FLAGS": "-gencode arch=compute_86,code=sm_86"}
-    assert coming(tmp_path, line, ("sm_80", "sm_80"), **more) == "sm_86 sm_86"
+    assert told_below(tmp_path, line, ("sm_80", "sm_80"), **more) == "sm_86 sm_86"
 
 
 @pytest.mark.parametrize("threads", ["-t 2", "-t4", "-t=4", "--threads 0", "--threads=2"])
 def test_nothing_where_all_come_at_once(threads: str, tmp_path: Path) -> None:
     line = "-gencode arch=compute_75,code=sm_75 -gencode arch=compute_90,code=sm_90"
-    assert coming(tmp_path, f"-time x {line}", ("sm_75", "sm_75")) == "sm_90 sm_90"
-    assert coming(tmp_path, f"{line} {threads}", ("sm_75", "sm_75")) == ""
+    assert told_below(tmp_path, f"-time x {line}", ("sm_75", "sm_75")) == "sm_90 sm_90"
+    assert told_below(tmp_path, f"{line} {threads}", ("sm_75", "sm_75")) == ""
 
 
 def test_targets_of_texts() -> None:
@@ -130,7 +132,7 @@ def ask(
     """Has the text for one target answered where others are expected."""
     request = CallRequest(
         text_for(here), "a.ptx", here, 1, "", str(work / "kept"), "now", lines=False,
-        coming=[ComingText(each, each, f"at-{each}") for each in targets],
+        expected=[ExpectedText(each, each, f"at-{each}") for each in targets],
         jobserver=str(work / "slots"),
     )  # fmt: skip
     own = {server_client.VARIABLE: str(server.path), "PTXSW_MODE": mode, "PTXSW_CACHE": "off"}

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ptxsw.toolchain import cache, find, server_client
-from ptxsw.toolchain.request import CallRequest, ComingText, of_fields
+from ptxsw.toolchain.request import CallRequest, ExpectedText, of_fields
 from ptxsw.toolchain.subprocess_guard import Lost, Transcript
 from tests.toolchain.conftest import KERNELS, ROOT, Build, Front, until
 from tests.toolchain.test_parent import is_running
@@ -84,14 +84,14 @@ def script(path: Path, text: str) -> str:
 
 
 def test_requests_cross_whole() -> None:
-    coming = ComingText("sm_80", "sm_86", "state86"), ComingText("sm_90", "sm_90", "state90")
+    expected = ExpectedText("sm_80", "sm_86", "state86"), ExpectedText("sm_90", "sm_90", "state90")
     asked = CallRequest(
         b"text\n", "a b.ptx", None, 3, "/bin/ptxas", "", "state",
-        lines=True, coming=coming, jobserver="/a b",
+        lines=True, expected=expected, jobserver="/a b",
     )  # fmt: skip
     again = of_fields(asked.fields())
-    assert [str(text) for text in again.coming] == ["sm_80 sm_86 state86", "sm_90 sm_90 state90"]
-    assert again.__dict__ | {"coming": coming} == asked.__dict__
+    assert [str(text) for text in again.expected] == ["sm_80 sm_86 state86", "sm_90 sm_90 state90"]
+    assert again.__dict__ | {"expected": expected} == asked.__dict__
     with pytest.raises(ValueError, match="values to unpack"):
         of_fields(asked.fields()[1:])
 
