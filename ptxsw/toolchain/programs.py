@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,16 +17,25 @@ class Missing(Exception):
 def places(name: str, environ: Mapping[str, str] | None = None) -> Iterator[str]:
     """The paths of a program, best first: where a ptxas can be found, on PATH, in packages."""
     environ = os.environ if environ is None else environ
-    beside = [os.path.dirname(os.path.realpath(c.path)) for c in find.candidates(environ)]
-    on_path = shutil.which(name, path=environ.get("PATH", ""))
-    if on_path is not None:
-        beside.append(os.path.dirname(on_path))
-    packages = [Path(root, "nvidia") for root in sys.path if root]
-    beside += [str(path.parent) for root in packages for path in root.glob(f"*/bin/{name}")]
-    for directory in dict.fromkeys(beside):
+    seen = set[str]()
+    for directory in _directories(name, environ):
         path = os.path.join(directory, name)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
+        if directory not in seen and os.path.isfile(path) and os.access(path, os.X_OK):
             yield path
+        seen.add(directory)
+
+
+def _directories(name: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Where to look, one after the other: most programs lie beside the first ptxas, and looking
+    through packages takes time."""
+    for candidate in find.candidates(environ):
+        yield os.path.dirname(os.path.realpath(candidate.path))
+    on_path = find.on_path(name, environ)
+    if on_path is not None:
+        yield os.path.dirname(on_path)
+    for root in filter(None, sys.path):
+        for path in Path(root, "nvidia").glob(f"*/bin/{name}"):
+            yield str(path.parent)
 
 
 def locate(name: str, advice: str) -> str:
