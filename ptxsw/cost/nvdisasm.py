@@ -5,13 +5,11 @@ Its JSON (`-json`) is read; versions that print text only are refused.
 
 from __future__ import annotations
 
-import json
 import subprocess
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from ptxsw.toolchain.program_files import program_file
 from ptxsw.toolchain.programs import places
 
 
@@ -46,13 +44,15 @@ def disassemble(
 
     `timeout` is in seconds. Raises NoNvdisasm, or subprocess.TimeoutExpired.
     """
+    import json  # most code is read without nvdisasm
+
     program = nvdisasm or locate()
-    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
-        path = Path(directory, "input.cubin")
-        path.write_bytes(cubin)
-        command = [program, "-json", str(path)]
+    with program_file(cubin, "input.cubin") as file:
+        command = [program, "-json", file.path]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=timeout)
+            done = subprocess.run(
+                command, capture_output=True, timeout=timeout, pass_fds=file.descriptors
+            )
         except OSError as error:
             raise NoNvdisasm(f"{program} cannot be run: {error.strerror}") from error
     if done.returncode != 0:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from ptxsw.patterns import pattern
 from ptxsw.toolchain import find
 from ptxsw.toolchain.large_pages import with_large_pages
+from ptxsw.toolchain.program_files import program_file
 
 
 class Resources(Struct, frozen=True):
@@ -75,53 +72,23 @@ def assemble(
     the architecture), or subprocess.TimeoutExpired.
     """
     program = ptxas or locate()
-    with _files(ptx.encode()) as files:
-        command = [program, f"-arch={arch}", "-v", *options, files.source, "-o", files.output]
+    source_file = program_file(ptx.encode(), "input.ptx")
+    with source_file as source, program_file(b"", "output.cubin") as output:
+        command = [program, f"-arch={arch}", "-v", *options, source.path, "-o", output.path]
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=timeout,
-            env=with_large_pages(os.environ), pass_fds=files.descriptors,
+            env=with_large_pages(os.environ), pass_fds=source.descriptors + output.descriptors,
         )  # fmt: skip
-        messages = (done.stdout + done.stderr).replace(files.source, name)
-        if _UNKNOWN in messages:
-            raise NoCodeForTarget(
-                f"ptxas makes no code for {arch}: name one that does in PTXSW_REAL_PTXAS, or "
-                "another target with --arch"
-            )
-        cubin = files.read()
-        if done.returncode != 0 or not cubin:
-            raise AssemblyError(messages.strip() or f"ptxas ended with status {done.returncode}")
-        return Assembly(cubin, tuple(resources(messages)), messages)
-
-
-class _Files(NamedTuple):
-    """What ptxas reads and writes: two paths, what they need open in ptxas, and a function that
-    reads the output, or nothing where there is none."""
-
-    source: str
-    output: str
-    descriptors: tuple[int, ...]
-    read: Callable[[], bytes]
-
-
-@contextmanager
-def _files(ptx: bytes) -> Iterator[_Files]:
-    """Files in memory, which are gone with this process however that ends; files of a directory
-    where the system has no such files."""
-    if hasattr(os, "memfd_create"):
-        from ptxsw.toolchain.process import PrivateFile  # not for Windows
-
-        source, output = PrivateFile(ptx), PrivateFile(b"")
-        descriptors = source.descriptor, output.descriptor
-        try:
-            yield _Files(source.path, output.path, descriptors, output.read)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
-        return
-    with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
-        text, code = Path(directory, "input.ptx"), Path(directory, "output.cubin")
-        text.write_bytes(ptx)
-        yield _Files(str(text), str(code), (), lambda: code.read_bytes() if code.exists() else b"")
+        cubin = output.read()
+    messages = (done.stdout + done.stderr).replace(source.path, name)
+    if _UNKNOWN in messages:
+        raise NoCodeForTarget(
+            f"ptxas makes no code for {arch}: name one that does in PTXSW_REAL_PTXAS, or "
+            "another target with --arch"
+        )
+    if done.returncode != 0 or not cubin:
+        raise AssemblyError(messages.strip() or f"ptxas ended with status {done.returncode}")
+    return Assembly(cubin, tuple(resources(messages)), messages)
 
 
 def version(ptxas: str) -> str:
