@@ -33,11 +33,6 @@ class PrivateFile:
             file.write(content)
         os.lseek(self.descriptor, 0, os.SEEK_SET)
 
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """What a child needs open."""
-        return (self.descriptor,)
-
     def read(self) -> bytes:
         with open(self.descriptor, "rb", closefd=False) as file:
             file.seek(0)

@@ -4,60 +4,37 @@ left behind however this process ends."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple
 
 
-class ProgramFile(Protocol):
-    """A file by the name that a program started with `descriptors` open has for it."""
+class ProgramFile(NamedTuple):
+    """A file: its path for a program that is started with these descriptors open, and a function
+    that reads it, which gives nothing where the program has removed it."""
 
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def descriptors(self) -> tuple[int, ...]: ...
-
-    def read(self) -> bytes:
-        """What is in it now."""
+    path: str
+    descriptors: tuple[int, ...]
+    read: Callable[[], bytes]
 
 
 @contextmanager
 def program_file(content: bytes, name: str) -> Iterator[ProgramFile]:
-    """A file for as long as the context lasts; `name` is its last part where it has one. Raises
+    """A file for as long as the context lasts, with this `name` where it is not in memory. Raises
     OSError."""
     if hasattr(os, "memfd_create"):
-        yield from _in_memory(content)
-    else:
-        yield from _in_directory(content, name)
+        from ptxsw.toolchain.process import PrivateFile  # not for Windows
 
-
-def _in_memory(content: bytes) -> Iterator[ProgramFile]:
-    from ptxsw.toolchain.process import PrivateFile  # not for Windows
-
-    file = PrivateFile(content)
-    try:
-        yield file
-    finally:
-        os.close(file.descriptor)
-
-
-class _FileOfDirectory:
-    descriptors: tuple[int, ...] = ()
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def read(self) -> bytes:
-        with open(self.path, "rb") as file:
-            return file.read()
-
-
-def _in_directory(content: bytes, name: str) -> Iterator[ProgramFile]:
+        file = PrivateFile(content)
+        try:
+            yield ProgramFile(file.path, (file.descriptor,), file.read)
+        finally:
+            os.close(file.descriptor)
+        return
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="ptxsw-") as directory:
-        file = _FileOfDirectory(os.path.join(directory, name))
-        with open(file.path, "wb") as written:
-            written.write(content)
-        yield file
+        path = Path(directory, name)
+        path.write_bytes(content)
+        yield ProgramFile(str(path), (), lambda: path.read_bytes() if path.exists() else b"")

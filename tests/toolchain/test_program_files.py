@@ -44,6 +44,13 @@ def test_nothing_is_left_where_the_program_fails(place: Path) -> None:
             os.fstat(descriptor)
 
 
+def test_an_output_that_the_program_removes_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    with program_file(b"", "out.txt") as output:
+        subprocess.run(["rm", output.path], check=True)
+        assert output.read() == b""
+
+
 def test_in_memory_no_file_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with program_file(b"text", "in.txt"):
