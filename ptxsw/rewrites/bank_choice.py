@@ -148,11 +148,13 @@ def best(scene: PermutationCosts) -> PermutationChoice | str:
     """The permutation that gains most by count, or why none does."""
     before, shares = _total(scene.before, scene.stays), _shares(scene.before, scene.stays)
     # One winner for each granule and number of shifts. These decide how many instructions an access
-    # costs in addition, so wavefronts alone compare only permutations that agree in both.
+    # costs in addition, so wavefronts alone compare only permutations that agree in both. One more
+    # shift is an instruction more, and has to save something by itself.
     shortlist: dict[tuple[int, int], tuple[float, Permutation]] = {}
     for permutation, banks in _different(scene):
-        kind = (permutation.granule, len(permutation.shifts))
-        best_yet = shortlist.get(kind, (before, None))[0]
+        granule, shifts = kind = permutation.granule, len(permutation.shifts)
+        with_fewer = shortlist.get((granule, shifts - 1), (before, None))[0]
+        best_yet = shortlist.get(kind, (with_fewer, None))[0]
         if _surpasses(scene.wanted(permutation), banks, best_yet):
             continue
         after = _total(scene.after(permutation), banks, best_yet)
