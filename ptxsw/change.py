@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ptxsw.analysis.overflow import Obligation
 from ptxsw.claim import Claim
+from ptxsw.permutation import Permutation
 from ptxsw.plan import Proof
 
 INDEX_MAY_WRAP = "its index may wrap"
@@ -50,6 +51,7 @@ class Change(Struct, frozen=True):
     obligations: tuple[Obligation, ...] = ()  # what was proved, for those who prove it again
     worth: Worth = Worth()
     claims: tuple[Claim, ...] = ()  # what the check of the new text has to establish
+    shared_layout: Permutation | None = None  # that all shared memory of the kernel goes through
 
 
 class Refusal(Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ptxsw import other_targets
-from ptxsw.codegen.lower_bank_conflicts import PermutedBanks
 from ptxsw.ir import Module
 from ptxsw.rewrites.base import Attempt
 from ptxsw.validate import ASSUMPTIONS, Proved, validate
@@ -18,11 +17,9 @@ def problem(attempt: Attempt, text: Module, share: float = 1.0) -> str | None:
     kernel = attempt.kernel
     budget = kernel.budget.until(share)
     budget.check()
-    layouts = [c.detail.permutation for c in attempt.changes if isinstance(c.detail, PermutedBanks)]
-    layout = layouts[0] if layouts else None
     claims = tuple(dict.fromkeys(claim for c in attempt.changes for claim in c.claims))
     assume = frozenset(kernel.options.assume & ASSUMPTIONS.keys())
-    asked = (kernel.function.name, claims, assume, layout)
+    asked = (kernel.function.name, claims, assume, attempt.shared_layout)
     if other_targets.was_proved(kernel.module, text, asked):
         return None
     outcome = validate(
@@ -30,7 +27,7 @@ def problem(attempt: Attempt, text: Module, share: float = 1.0) -> str | None:
         (text, text.kernel(kernel.function.name)),
         claims=claims,
         assume=assume,
-        shared_layout=layout,
+        shared_layout=attempt.shared_layout,
         budget=budget,
     )
     if not isinstance(outcome, Proved):

@@ -163,10 +163,13 @@ class Passes:
                 self._texts.write(one, each, attempt, checked=checked)
                 if one.requires.shorter_code and not auto:
                     yield from profitability.keep_shorter(each)
-            # Shuffles stand in the way of later rewrites; if ptxas was asked before, they stay
-            # to the end, since it is asked twice at most.
+            # Shuffles stand in the way of later rewrites. If ptxas was asked before, they stay to
+            # the end: it is not started for them alone.
             shuffled = auto and each.scales is None and _shuffled(each)
-            if wrong is None and (one is self._last_unsure or shuffled):
+            # What a permuted text asks of memory is known before it is run. Most of them do not
+            # stay, so that none is run for later rewrites before it is weighed.
+            foreseen = auto and attempt is not None and attempt.shared_layout is not None
+            if wrong is None and (one is self._last_unsure or shuffled or foreseen):
                 wrong = yield from profitability.weigh(each)
             if wrong is not None:
                 return wrong

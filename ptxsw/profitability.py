@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from ptxsw.checked_texts import CheckedTexts
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered
+    from ptxsw.cost.wavefronts import Wavefronts
     from ptxsw.emulator.budget import Budget
     from ptxsw.emulator.trace import Trace
     from ptxsw.options import Options
-    from ptxsw.rewrites.base import Rewrite
-    from ptxsw.rewrites.weighing import Asking, Weighed
+    from ptxsw.rewrites.base import Attempt, Rewrite
+    from ptxsw.rewrites.weighing import Asking, Scales, Weighed
 
 SHUFFLES = frozenset({SHUFFLE, UNIFORM_LOOPS})
 
@@ -120,7 +121,8 @@ class Profitability:
         texts = [WeighedText(each.excerpt.module, lambda: each.original)]
         for state in each.states:
             sure = self._unsure.isdisjoint(c.rewrite for c in each.attempts[state.number].changes)
-            texts.append(WeighedText(state.module, partial(self._trace, state), sure))
+            foreseen = partial(self._foreseen, each.attempts[state.number], state, each.scales)
+            texts.append(WeighedText(state.module, partial(self._trace, state), sure, foreseen))
         weighed = yield from _unhurried(each.scales.choose(texts, each.weighed), each.budget)
         wrong = self._texts.take_back_wrong(each, weighed.kept)
         if wrong is not None:
@@ -157,6 +159,20 @@ class Profitability:
             reason = f"ptxas makes more of it for {asked}: {was} to {now} instructions"
             each.drop(number, reason)
             each.return_to(len(each.states) - 1)
+
+    def _foreseen(
+        self, attempt: Attempt, state: RewrittenState, scales: Scales
+    ) -> Wavefronts | None:
+        """What a text asks of memory that was not run symbolically, where its changes tell."""
+        permutation = attempt.shared_layout
+        if permutation is None or state.trace is not None:
+            return None
+        from ptxsw.cost.wavefronts import permuted, wavefronts_of
+        from ptxsw.flow.cfg import build
+
+        before = attempt.kernel.trace
+        known = wavefronts_of(before, scales.block)
+        return permuted(known, before.cfg, build(state.function.body), permutation)
 
     def _trace(self, state: RewrittenState) -> Trace:
         """The trace of a kernel as a rewrite left it."""

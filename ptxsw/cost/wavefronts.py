@@ -11,7 +11,7 @@ each lane in global memory; in shared memory it counts as one without conflicts.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -23,7 +23,10 @@ from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
 from ptxsw.analysis.shared_banks import bank_traffic
 from ptxsw.analysis.warp_columns import Block
 from ptxsw.emulator.affine import Affine
+from ptxsw.emulator.state import reach
 from ptxsw.emulator.trace import Access, Trace
+from ptxsw.flow.cfg import Cfg
+from ptxsw.permutation import Permutation
 
 _LINE: Final = 128  # bytes
 _SIZE: Final = "%dynamic_smem_size"  # what a permutation may ask for
@@ -80,6 +83,32 @@ def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     wavefronts = Wavefronts({t.access.index: t.requests for t in shared}, strides)
     _LAST.append((trace.accesses, block, wavefronts))
     return wavefronts
+
+
+def permuted(
+    known: Wavefronts, before: Cfg, after: Cfg, permutation: Permutation
+) -> Wavefronts | None:
+    """Of a text that differs from one that is known in its permutation of shared memory alone: what
+    a symbolic run of it would tell. None where their accesses are not the same."""
+    old, new = _accesses(before), _accesses(after)
+    names = [before.instructions[at].name for at in old]
+    if names != [after.instructions[at].name for at in new]:
+        return None
+    number = dict(zip(old, new, strict=True))
+    moved: dict[Addresses, Addresses] = {}
+    for asked in known.requests.values():
+        for one in asked:
+            moved[one] = moved.get(one) or tuple(map(permutation.of, one))
+    return Wavefronts(
+        {number[at]: tuple([moved[one] for one in asked]) for at, asked in known.requests.items()},
+        {number[at]: stride for at, stride in known.strides.items()},
+    )
+
+
+def _accesses(cfg: Cfg) -> Sequence[int]:
+    """The numbers of the instructions that touch memory."""
+    instructions = enumerate(cfg.instructions)
+    return [at for at, one in instructions if reach(one.opcode, one.modifiers).touches]
 
 
 _LAST: deque[tuple[object, Block | None, Wavefronts]] = deque(maxlen=2)

@@ -292,4 +292,7 @@ def _too_little_known(traffic: Sequence[BankTraffic], known: float) -> str | Non
 def _change(at: int, choice: PermutationChoice) -> Change:
     worth = Worth(choice.added, -choice.saved)
     indices = frozenset(access.at for access in choice.detail.accesses)
-    return Change(BankConflicts.name, at, indices, Proof(), choice.detail, worth=worth)
+    return Change(
+        BankConflicts.name, at, indices, Proof(), choice.detail, worth=worth,
+        shared_layout=choice.detail.permutation,
+    )  # fmt: skip

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ptxsw.emulator.trace import Trace
     from ptxsw.ir import Function, Module
     from ptxsw.options import Options
+    from ptxsw.permutation import Permutation
 
 Outcome: TypeAlias = "Change | Refusal | Choice"
 
@@ -99,6 +100,12 @@ class Attempt(Struct, frozen=True):
     changes: tuple[Change, ...]
     refusals: tuple[Refusal, ...]
     choice: Choice | None
+
+    @property
+    def shared_layout(self) -> Permutation | None:
+        """What all shared memory of the kernel goes through."""
+        layouts = (change.shared_layout for change in self.changes)
+        return next((layout for layout in layouts if layout is not None), None)
 
     def line(self, index: int) -> int:
         """The line in the original text of an instruction that the rewrite saw, or of what has

@@ -1,10 +1,10 @@
 """Mode auto keeps what certainly pays: the texts of one kernel, as each rewrite left it, are held
 against one another by what ptxas makes of them (`cost/decide.py`).
 
-Rewrites whose cost only ptxas knows are weighed before others build on them, all others at the end:
-so ptxas is asked twice at most, each time for several texts at once. No rewrite takes part in it,
-and all are judged alike. Questions are yielded, so that those of several kernels can be answered
-together.
+Rewrites whose cost only ptxas knows are weighed before others build on them, and so are those of
+which it is known beforehand what they ask of memory; all others at the end. So ptxas is asked three
+times at most, each time for several texts at once. No rewrite takes part in it, and all are judged
+alike. Questions are yielded, so that those of several kernels can be answered together.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ptxsw.target import assembled_for
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered, Counted
+    from ptxsw.cost.wavefronts import Wavefronts
 
 Asking = Generator["Question", "Answered", "Weighed"]
 Block = tuple[int, int, int]
@@ -32,11 +33,13 @@ _FIRST_ARCH = 70  # whose machine code is read
 
 class WeighedText(Struct, frozen=True):
     """A kernel as a rewrite left it, or the original. `trace` runs it symbolically, or knows what
-    that gave. Where ptxas cannot be asked only a `sure` one may stay."""
+    that gave; `foreseen` tells, without that, what of it a rewrite knows. Where ptxas cannot be
+    asked only a `sure` one may stay."""
 
     module: Module
     trace: Callable[[], Trace]
     sure: bool = True
+    foreseen: Callable[[], Wavefronts | None] = lambda: None
 
 
 class Weighed(Struct, frozen=True):
@@ -70,7 +73,9 @@ class Scales:
     def __init__(
         self, name: str, arch: str | None, block: Block | None, falls: float = FALLS
     ) -> None:
-        self._name, self._arch, self._block, self._falls = name, arch, block, falls
+        self.block = block
+        self._name, self._arch, self._falls = name, arch, falls
+        self._counts: dict[int, Counted] = {}
         self._uses: dict[int, ResourceUse] = {}
 
     def choose(self, texts: Sequence[WeighedText], base: int) -> Asking:
@@ -97,34 +102,34 @@ class Scales:
 
     def forget(self, kept: int) -> None:
         """Forget what is known of texts behind number `kept`."""
+        self._counts = {number: one for number, one in self._counts.items() if number <= kept}
         self._uses = {number: use for number, use in self._uses.items() if number <= kept}
 
     def _counted(self, texts: Sequence[WeighedText], base: int) -> Asking:
         """The same by what ptxas makes of them: each that dominates the one kept before it. Raises
         NotCounted, UnknownTarget."""
         yield from self._ask(texts, base)
-        kept, reasons = base, dict[int, str]()
+        kept, decisions = base, dict[int, Decision]()
         for number in range(base + 1, len(texts)):
-            if number in self._uses:
-                decision = decide(self._uses[kept], self._uses[number], self._falls)
-                reasons[number] = decision.reason
-                kept = number if decision.kept else kept
-        last = len(texts) - 1
-        why = {n: reasons.get(n, reasons[last]) for n in range(base + 1, len(texts))}
-        decision = decide(self._uses[0], self._uses[kept or last], self._falls)
+            if number in self._counts:
+                decisions[number] = self._beside(texts, kept, number)
+                kept = number if decisions[number].kept else kept
+        last = decisions[len(texts) - 1]
+        why = {n: decisions.get(n, last).reason for n in range(base + 1, len(texts))}
+        decision = self._beside(texts, 0, kept) if kept else last
         self.forget(kept)
         return Weighed(kept, why, decision)
 
     def _ask(self, texts: Sequence[WeighedText], base: int) -> Generator[Question, Answered, None]:
         """Learns what ptxas makes of all these texts; where they differ in more than the kernel,
-        of the first and the last."""
+        of the first and the last. Raises NotCounted."""
         from ptxsw.cost.combined import Question, differ_in_one_kernel
         from ptxsw.cost.counted import NotCounted
 
         arch = self._arch or ""
         asked = assembled_for(arch)
         wanted = dict.fromkeys((0, *range(base, len(texts))))
-        numbers = [number for number in wanted if number not in self._uses]
+        numbers = [number for number in wanted if number not in self._counts]
         if not numbers:
             return
         if differ_in_one_kernel([texts[n].module for n in numbers], self._name):
@@ -136,14 +141,30 @@ class Scales:
             answer = yield Question(modules, self._name, asked)
             if isinstance(answer, NotCounted):
                 raise answer
-            for number, counted in zip(group, answer, strict=True):
-                self._uses[number] = self._figures(texts[number], counted)
+            self._counts.update(zip(group, answer, strict=True))
 
-    def _figures(self, text: WeighedText, counted: Counted) -> ResourceUse:
+    def _beside(self, texts: Sequence[WeighedText], kept: int, number: int) -> Decision:
+        """Does a text gain on one that is kept? What is foreseen suffices to say no. Raises
+        NotCounted, UnknownTarget."""
+        before = self._figures(texts, kept)
+        foreseen = None if number in self._uses else texts[number].foreseen()
+        if foreseen is not None:
+            use = self._with(number, foreseen)
+            decision = decide(before, use, self._falls)
+            if not decision.kept:
+                return decision
+        return decide(before, self._figures(texts, number), self._falls)
+
+    def _figures(self, texts: Sequence[WeighedText], number: int) -> ResourceUse:
         from ptxsw.cost.counted import NotCounted
         from ptxsw.cost.wavefronts import wavefronts_of
 
-        trace = text.trace()
-        if trace.statistics.timed_out:
-            raise NotCounted("the symbolic run of the kernel did not finish")
-        return figures(counted, wavefronts_of(trace, self._block), self._arch or "", self._block)
+        if number not in self._uses:
+            trace = texts[number].trace()
+            if trace.statistics.timed_out:
+                raise NotCounted("the symbolic run of the kernel did not finish")
+            self._uses[number] = self._with(number, wavefronts_of(trace, self.block))
+        return self._uses[number]
+
+    def _with(self, number: int, asked: Wavefronts) -> ResourceUse:
+        return figures(self._counts[number], asked, self._arch or "", self.block)

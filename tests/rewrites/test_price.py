@@ -12,12 +12,11 @@ PRICES = tuple(prices())
 
 @pytest.mark.parametrize("one", PRICES, ids=lambda one: one.name)
 def test_what_is_there_for_a_rewrite(one: Price) -> None:
-    """Others ask only for what one cannot say as a rewrite: `checking` what the check needs,
-    `tune` the limits of `registers`."""
+    """Others ask only for what one cannot say as a rewrite: `tune` the limits of `registers`."""
     assert all(one.code.values())
     assert one.tests
     assert one.page >= 5
-    assert set(one.elsewhere) <= {"checking.py", "gpu/tune.py"}
+    assert set(one.elsewhere) <= {"gpu/tune.py"}
 
 
 def test_narrowing_costs_two_files() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,20 @@ import pytest
 from msgspec import structs
 
 from benchmarks.scale import many_kernels
+from ptxsw import other_targets
+from ptxsw.analysis.shared_arrays import shared_arrays
 from ptxsw.cost import counted, nvdisasm, sass
 from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, together
 from ptxsw.cost.counted import Counted, NotCounted, Use
 from ptxsw.cost.decide import Case, ResourceUse, decide, figures
 from ptxsw.cost.dominance import Ends, gains
-from ptxsw.cost.wavefronts import Wavefronts, wavefronts_of
+from ptxsw.cost.wavefronts import Wavefronts, permuted, wavefronts_of
 from ptxsw.emulator.run import emulate
+from ptxsw.emulator.trace import Trace
 from ptxsw.excerpt import Excerpts
+from ptxsw.ir import Module
 from ptxsw.parser import parse
+from ptxsw.permutation import Permutation
 from ptxsw.pipeline import Options, optimize
 from ptxsw.report.model import Decision, Kernel
 from ptxsw.rewrites.weighing import cannot_count
@@ -240,6 +246,61 @@ def test_loads_over_stores_are_made_where_they_pay(programs: None, runs: Counter
 def test_two_runs_are_the_most(programs: None, runs: Counter[str]) -> None:
     auto(twice_loaded())
     assert runs == {"ptxas": 2}
+
+
+@pytest.mark.parametrize("program", ["alignment", "bitonic", "lu"])
+def test_a_permutation_that_does_not_pay_is_not_run(
+    programs: None, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    """What it asks of memory follows from the permutation."""
+    ran: list[str] = []
+
+    def emulated(module: Module, *args: Any, **more: Any) -> Trace:
+        ran.append(module.source.text)
+        return emulate(module, *args, **more)
+
+    monkeypatch.setattr(other_targets, "emulate", emulated)
+    made, kernel, decision = auto(text_of(program))
+    assert made == text_of(program) and not decision.kept
+    assert "bank-conflicts" in {r.rewrite for r in kernel.refusals or ()}
+    assert len(ran) == 1
+
+
+PERMUTED = [
+    path.stem
+    for path in sorted(PROGRAMS.glob("*.ptx"))
+    if ".shared" in path.read_text() and not path.stem.endswith("-padded")
+]
+
+
+@pytest.mark.parametrize("block", [None, (32, 8, 1), (64, 1, 1), (20, 3, 1)])
+@pytest.mark.parametrize("program", PERMUTED)
+def test_what_is_foreseen_of_a_permutation_is_what_a_run_tells(
+    program: str, block: tuple[int, int, int] | None
+) -> None:
+    text = text_of(program)
+    options = Options(mode="force", rewrites=("bank-conflicts",), arch="sm_80", block=block)
+    result = optimize(text, options)
+    old, new = (emulate(m, m.kernels[0]) for m in (parse(text), parse(result.text)))
+    (change,) = result.report.kernels[0].rewrites or ()
+    permutation = told_permutation(change.detail or {}, old)
+    foreseen = permuted(wavefronts_of(old, block), old.cfg, new.cfg, permutation)
+    assert foreseen == wavefronts_of(new, block)
+
+
+def told_permutation(detail: Mapping[str, Any], trace: Trace) -> Permutation:
+    """The one of which a report says `a ^ ((a >> 3 ^ a >> 4) & 0x70)`."""
+    *shifts, mask = re.findall(r">> (\d+)|& (0x[0-9a-f]+)", detail["permutation"])
+    dynamic = tuple(a.name for a in shared_arrays(trace) if a.is_dynamic)
+    return Permutation(tuple(int(shift) for shift, _ in shifts), int(mask[1], 16), dynamic)
+
+
+def test_nothing_is_foreseen_of_other_accesses() -> None:
+    text = text_of("lu")
+    other = text.replace("ld.shared.f32 \t%f27, [%r44];", "mov.f32 \t%f27, 0f00000000;")
+    old, new = (emulate(m, m.kernels[0]) for m in (parse(text), parse(other)))
+    assert len(old.accesses) == len(new.accesses) + 1
+    assert permuted(wavefronts_of(old, None), old.cfg, new.cfg, Permutation((4,), 120)) is None
 
 
 def test_what_was_counted_is_remembered(programs: None, runs: Counter[str], cache: Path) -> None:
