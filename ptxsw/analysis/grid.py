@@ -7,10 +7,8 @@ what one path through the kernel has found out, for the next access behind the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
-from msgspec import Struct
-
+from ptxsw.analysis.path_facts import PathFacts
 from ptxsw.analysis.polynomial import Number, Polynomial
 from ptxsw.emulator.node import Term, Variance, ones, split, unknowns
 from ptxsw.emulator.origin import Origin
@@ -31,14 +29,6 @@ Holds = Callable[[Term, Iterable[Term]], bool]
 
 class Unbounded(Exception):
     """The bytes of an access have no bounds that are the same for all threads."""
-
-
-class PathFact(Struct, frozen=True):
-    """What a path has found out about conditions or a loop, and what that needs; or why nothing."""
-
-    value: Any
-    needs: tuple[Polynomial, ...] = ()
-    problem: str | None = None
 
 
 class Grid:
@@ -65,9 +55,7 @@ class Grid:
         self._sides = {f"%ntid.{axis}": n for axis, n in zip(AXES, shape or (0, 0, 0), strict=True)}
         self._spans = _Spans(self.most)
         self.numbers: dict[Term, None] = {}  # the parameters and sizes that were met
-        self.path_facts: dict[
-            tuple[object, ...], PathFact
-        ] = {}  # by paths; most accesses share theirs
+        self.path_facts = PathFacts()  # most accesses share theirs
 
     @classmethod
     def of(cls, trace: Trace, most: Mapping[Term, int], holds: Holds) -> Grid:

@@ -21,8 +21,9 @@ from typing import TypeVar
 from msgspec import Struct
 
 from ptxsw.analysis.comparisons import MAX_SIZE, Inequality, comparisons
-from ptxsw.analysis.grid import AXES, FARTHEST, Grid, PathFact, Unbounded, loop_counted, per_thread
+from ptxsw.analysis.grid import AXES, FARTHEST, Grid, Unbounded, loop_counted, per_thread
 from ptxsw.analysis.iteration_bounds import line_in_loop, most_iterations
+from ptxsw.analysis.path_facts import PathFact
 from ptxsw.analysis.polynomial import Polynomial, reciprocal
 from ptxsw.bits import wrapped
 from ptxsw.emulator.node import Term, Variance, ones, split
@@ -33,6 +34,7 @@ OPAQUE_BITS = 16
 """A value about which only its width is known counts as bounded up to this many bits."""
 _MAX_ITEMS = 64
 MAY_WRAP = "its index may wrap"
+_OWN_BOUND = PathFact(None, (), "its bounds depend on themselves")
 
 _Value = TypeVar("_Value")
 Bounds = tuple[Polynomial, Polynomial]
@@ -115,15 +117,16 @@ class _Path:
     def _once(self, what: str, find: Callable[[_Path], _Value], *of: Term) -> _Value:
         """A result that depends on the conditions alone, computed once for all paths that share
         them. Each path that asks gets the needs of the result, too. Raises Unbounded."""
-        key = (what, self._told, self._more, *of)
-        facts = self.grid.path_facts.get(key)
-        if facts is None:
+
+        def answer() -> PathFact:
             path = _Path(self.grid, self._told, self._more)
             try:
-                facts = PathFact(find(path), tuple(path.needs))
+                return PathFact(find(path), tuple(path.needs))
             except Unbounded as error:
-                facts = PathFact(None, (), str(error))
-            self.grid.path_facts[key] = facts
+                return PathFact(None, (), str(error))
+
+        key = (what, self._told, self._more, *of)
+        facts = self.grid.path_facts.once(key, answer, _OWN_BOUND)
         if facts.problem is not None:
             raise Unbounded(facts.problem)
         self.needs.update(dict.fromkeys(facts.needs))

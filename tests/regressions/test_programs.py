@@ -140,3 +140,15 @@ def test_what_makes_no_sense_is_not_run(name: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     line = {"branch_without_target": 9, "unknown_type": 20}[name]
     assert done.stderr.startswith(f"{file}:{line}:5: ") and "Traceback" not in done.stderr
+
+
+def test_an_index_narrower_than_the_bound_of_its_loop(tmp_path: Path) -> None:
+    """Whether the index wraps was asked of the bounds of the loop, and these of the index."""
+    shown = ptxsw("analyze", PTX / "wide_bound.ptx")
+    assert shown.returncode == 0, shown.stderr
+    assert "ld.global.u32      4       4        4  100%" in shown.stdout
+    file, made = PTX / "wide_bound_opt.ptx", tmp_path / "out.ptx"
+    done = ptxsw("optimize", file, "-o", made, "--mode", "force", "--rewrites", "read-only-loads")
+    assert done.returncode == 0, done.stderr
+    assert "its bounds depend on themselves" in done.stdout
+    assert made.read_bytes() == file.read_bytes()
