@@ -58,7 +58,7 @@ from ptxsw.rewrites.bank_conflicts import scene_of
 from ptxsw.rewrites.scalar_replacement import ScalarReplacement
 from ptxsw.simt.run import launch
 from ptxsw.verify import verify
-from ptxsw.verify.verdict import Different, Equal
+from ptxsw.verify.verdict import Different, Proved, Undecided
 
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_120")
 TOGETHER = (
@@ -286,8 +286,10 @@ class Subject:
             self.text, text, kernel=self.program.entry, launches=launches, seeds=(SEED,),
             symbolic=symbolic,
         )  # fmt: skip
-        if isinstance(verdict, Equal):
-            return "proved" if verdict.proved else "tested"
+        if isinstance(verdict, Proved):
+            return "proved"
+        if isinstance(verdict, Undecided) and verdict.launches:
+            return "tested"
         return "DIFFERS" if isinstance(verdict, Different) else "NOT DECIDED"
 
 

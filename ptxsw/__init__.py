@@ -3,7 +3,7 @@
     report = ptxsw.analyze(text)                            # a Report
     result = ptxsw.optimize(text, ptxsw.Options(mode="force"))
     result.text, result.report
-    ptxsw.verify(text, result.text)                         # equal, different or undecided
+    ptxsw.verify(text, result.text)                         # proved, different or undecided
     ptxsw.steps(text)                                       # the symbolic run, step by step
 
 Whatever is named here is imported when it is first asked for.

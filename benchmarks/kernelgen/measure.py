@@ -20,7 +20,7 @@ from ptxsw.toolchain.ptxas import NoPtxas, assemble
 from ptxsw.verify import verify
 from ptxsw.verify.arguments import Data
 from ptxsw.verify.launches import Launch
-from ptxsw.verify.verdict import Different, Equal
+from ptxsw.verify.verdict import Different, Proved, Undecided
 
 ARCHS = ("sm_75", "sm_80", "sm_90")
 SEED = 7
@@ -126,8 +126,10 @@ class Subject:
             if any(a.tobytes() != b.tobytes() for a, b in zip(one[0], other[0], strict=True)):
                 return "DIFFERS"
         verdict = verify(self._text, text, launches=(as_launch(self._tiny),), seeds=(SEED,))
-        if isinstance(verdict, Equal):
-            return "proved" if verdict.proved else "tested"
+        if isinstance(verdict, Proved):
+            return "proved"
+        if isinstance(verdict, Undecided) and verdict.launches:
+            return "tested"
         return "DIFFERS" if isinstance(verdict, Different) else "NOT DECIDED"
 
     def _like_numpy(self, text: str) -> str:

@@ -24,10 +24,10 @@ ptxsw verify kernel.ptx out.ptx
 ptxsw assemble out.ptx -o out.cubin -arch=sm_80
 PTXSW_MODE=force PTXSW_REPORT=reports ptxsw exec -- make -j8""",
     "Exit status": """\
-0  done; verify: the texts do the same; doctor: nothing is wrong
+0  done; verify: proved that the texts do the same; doctor: nothing is wrong
 1  the answer is no: verify found a difference, doctor a fault, check what --fail-on names
 2  bad usage or bad input; what is wrong, and where, is on standard error
-3  it could not be decided (verify)
+3  not decided (verify has no proof and found no difference)
 exec ends with the status of its command, the stand-in with that of ptxas.""",
     "Environment": """\
 NO_COLOR=1        no colours on a terminal

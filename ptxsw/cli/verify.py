@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +17,11 @@ from ptxsw.cli.progress import working
 from ptxsw.cli.values import block_shape, launches, sizes
 
 
+class Format(StrEnum):
+    text = "text"
+    json = "json"
+
+
 @app.command()
 def verify(
     first: Annotated[str, typer.Argument(metavar="A.ptx", help="PTX, or - for standard input.")],
@@ -25,15 +32,24 @@ def verify(
         int,
         typer.Option(min=0, max=1000, metavar="N", help="Fuzzed schedules for each small launch."),
     ] = 3,
+    accept_runs: Annotated[
+        bool,
+        typer.Option(
+            "--accept-runs", help="Exit 0, not 3, if there is no proof but runs show no difference."
+        ),
+    ] = False,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.text,
 ) -> None:
-    """Say whether two PTX texts do the same.
+    """Prove that two PTX texts do the same, or find a launch that shows a difference.
 
-    By proof where one is found, and by running both without a GPU, as unkindly as PTX allows. Exit
-    0: equal, 1: different, 2: bad input, 3: could not decide.
+    Runs both on the CPU, under adversarial schedules. Exit 0: proved, 1: different, 2: bad input,
+    3: not decided. --accept-runs turns 3 into 0 if a launch ran on both texts and runs can show
+    what is open (they cannot show fences, `.nc`, or what other kernels write).
 
     \b
       ptxsw verify jacobi.ptx out.ptx
       ptxsw verify a.ptx b.ptx --kernel jacobi --seeds 20
+      ptxsw verify a.ptx b.ptx --format json --accept-runs
       ptxsw verify a.ptx b.ptx --launch spec.json
         [{"grid": [2, 1, 1], "block": [48, 1, 1], "args": [48, "random:1000:f32:1"]}]
     """
@@ -43,13 +59,14 @@ def verify(
     one, other, spec = read(first), read(second), launches(launch)
     try:
         with working("comparing") as step:
-            verdict, code = commands.compare(
+            verdict = commands.compare(
                 (one[0], other[0]), (one[1], other[1]), kernel, spec, seeds, step
             )
     except ValueError as error:
         raise CommandError(str(error)) from error
-    typer.echo(str(verdict))
-    raise typer.Exit(code)
+    as_json = format is Format.json
+    typer.echo(json.dumps(commands.to_json(verdict), indent=1) if as_json else str(verdict))
+    raise typer.Exit(commands.exit_code(verdict, accept_runs=accept_runs))
 
 
 @app.command("run")

@@ -16,9 +16,9 @@ from ptxsw.simt import Counters, LaunchResult, launch
 from ptxsw.simt.run import LIMIT, entry
 from ptxsw.verify.arguments import Data, parse_argument
 from ptxsw.verify.launches import Launch, Shape
-from ptxsw.verify.verdict import Different, Equal, Verdict, verify
+from ptxsw.verify.verdict import Different, Proved, Verdict, verify
 
-EQUAL, DIFFERENT, UNDECIDED = 0, 1, 3
+PROVED, DIFFERENT, UNDECIDED = 0, 1, 3
 
 
 def compare(
@@ -28,17 +28,44 @@ def compare(
     launches: tuple[Launch, ...] | None,
     seeds: int,
     step: Callable[[str], None] = lambda _: None,
-) -> tuple[Verdict, int]:
-    """The verdict on two texts and its exit code; `step` is told each kernel when its turn comes.
-    Raises ParseError; ValueError where there is no such kernel."""
+) -> Verdict:
+    """The verdict on two texts; `step` is told each kernel when its turn comes. Raises ParseError;
+    ValueError where there is no such kernel."""
     if kernel is not None:
         kernel = in_ptx(parse(texts[0], names[0]), kernel)
-    verdict = verify(
+    return verify(
         *texts, kernel=kernel, launches=launches, seeds=range(1, seeds + 1), names=names, step=step
     )
-    if isinstance(verdict, Equal):
-        return verdict, EQUAL
-    return verdict, DIFFERENT if isinstance(verdict, Different) else UNDECIDED
+
+
+def exit_code(verdict: Verdict, *, accept_runs: bool) -> int:
+    """The status to exit with; with `accept_runs` launches without a difference are enough where
+    they could have shown one."""
+    if isinstance(verdict, Different):
+        return DIFFERENT
+    if isinstance(verdict, Proved):
+        return PROVED
+    return PROVED if accept_runs and verdict.runs_tell else UNDECIDED
+
+
+def to_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as an object: a witness is a launch, as `--launch` takes it."""
+    told: dict[str, Any] = {
+        "verdict": type(verdict).__name__.lower(), "level": "bits", "assumptions": [],
+        "witness": None, "reason": None,
+    }  # fmt: skip
+    if isinstance(verdict, Proved):
+        told["assumptions"] = list(verdict.assumptions)
+    else:
+        told["reason"] = verdict.reason
+    if isinstance(verdict, Different):
+        shown = verdict.difference
+        told["kernel"] = verdict.kernel
+        told["witness"] = None if shown is None else shown.launch.json()
+        told["schedule"] = None if shown is None else shown.seed
+    else:
+        told |= {"launches": verdict.launches, "runs": verdict.runs}
+    return told
 
 
 def in_ptx(module: Module, kernel: str) -> str:

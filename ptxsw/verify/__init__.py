@@ -1,4 +1,4 @@
-"""Are two PTX texts equal? A proof where one is found, the machine otherwise.
+"""Do two PTX texts do the same? A proof says so; a run can only show that they do not.
 
 `ptxsw.verify(a, b)` is `ptxsw.verify.verdict.verify(a, b)`; importing the package alone imports no
 numpy.
@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ptxsw.verify.verdict import Different, Equal, Undecided, Verdict, verify
+    from ptxsw.verify.verdict import Different, Proved, Undecided, Verdict, verify
 
-__all__ = ["Different", "Equal", "Undecided", "Verdict", "verify"]
+__all__ = ["Different", "Proved", "Undecided", "Verdict", "verify"]
 
 
 def __getattr__(name: str) -> Any:

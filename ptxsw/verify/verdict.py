@@ -1,4 +1,4 @@
-"""`verify`: are two PTX texts equal? By proof first, then on the machine."""
+"""`verify`: do two PTX texts do the same? By proof first, then on the machine."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ptxsw.errors import Unsupported
 from ptxsw.ir import Function, Module
 from ptxsw.parser import parse
 from ptxsw.simt.run import require_64_bits
+from ptxsw.verify.beyond_runs import beyond_runs
 from ptxsw.verify.differential import Comparison, Difference, compare
 from ptxsw.verify.launches import Launch, invent
 from ptxsw.verify.proving import Proof, Unproved, prove
@@ -19,24 +20,19 @@ from ptxsw.verify.proving import Proof, Unproved, prove
 SEEDS = (1, 2, 3)
 
 
-class Equal(Struct, frozen=True):
-    """No difference. `proved`: of every kernel there is a proof, on the assumptions named;
-    else the kernels did the same in all `launches`, each run under several schedules."""
+class Proved(Struct, frozen=True):
+    """Of every kernel there is a proof that both do the same, on the assumptions named; and in
+    `launches`, each run under several schedules, there was no difference."""
 
-    proved: bool
-    launches: int
-    runs: int
+    launches: int = 0
+    runs: int = 0
     assumptions: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        tested = f"{self.launches} launches, {self.runs} runs"
-        if not self.proved:
-            return "\n".join((f"equal in {tested}; not proved", *self.notes))
         resting = f", assuming {', '.join(self.assumptions)}" if self.assumptions else ""
         if not self.launches:
-            return f"equal: proved{resting}"
-        return f"equal: proved{resting}; and in {tested}"
+            return f"proved{resting}"
+        return f"proved{resting}; {_tested(self.launches, self.runs)}"
 
 
 class Different(Struct, frozen=True):
@@ -55,15 +51,27 @@ class Different(Struct, frozen=True):
 
 
 class Undecided(Struct, frozen=True):
-    """Neither is known."""
+    """There is no proof, and in `launches` no difference. `runs_tell`: at least one launch ran on
+    both texts of each kernel without a proof, and runs could have shown all that is open."""
 
     reason: str
+    launches: int = 0
+    runs: int = 0
+    runs_tell: bool = False
 
     def __str__(self) -> str:
-        return f"not decided: {self.reason}"
+        return f"not decided: {_tested(self.launches, self.runs)}; not proved\n{self.reason}"
 
 
-Verdict: TypeAlias = Equal | Different | Undecided
+def _tested(launches: int, runs: int) -> str:
+    """What launches tell: no more than this."""
+    words = [f"{n} {one}{'' if n == 1 else more}" for n, one, more in (
+        (launches, "launch", "es"), (runs, "run", "s"),
+    )]  # fmt: skip
+    return f"no difference in {', '.join(words)}"
+
+
+Verdict: TypeAlias = Proved | Different | Undecided
 
 
 def verify(
@@ -79,6 +87,7 @@ def verify(
 ) -> Verdict:
     """Do two PTX texts do the same? Of all kernels, or of one.
 
+    Only a proof says yes: launches can show a difference, and never that there is none.
     `launches` are those to compare on (default: invented from the parameters), `seeds` the
     fuzzed schedules. A proof does not keep the launches from being run; without `symbolic` none
     is tried. `step` is told each kernel when its turn comes. Raises ParseError; Unsupported
@@ -92,7 +101,7 @@ def verify(
         there = ", ".join(f.name for f in first.kernels)
         which = "with a body" if kernel is None else f"{kernel!r} with a body"
         raise ValueError(f"{names[0]}: no kernel {which}{there and f'; there are: {there}'}")
-    verdicts: list[Verdict] = []
+    verdicts: list[Proved | Undecided] = []
     for function in kernels:
         if function.name not in {f.name for f in second.kernels}:
             return Different(function.name, None, "the second text does not have it")
@@ -110,7 +119,7 @@ def _one(
 ) -> Verdict:  # fmt: skip
     proof = prove(first, second, function.name) if symbolic else Unproved("no proof was tried")
     if isinstance(proof, Proof) and proof.unchanged:
-        return Equal(True, 0, 0)
+        return Proved(assumptions=proof.assumptions)
     given = invent(emulate(first, function)) if launches is None else launches
     try:
         compared = compare(first, second, function.name, given, seeds=seeds, amend=launches is None)
@@ -119,23 +128,26 @@ def _one(
     if compared.difference is not None:
         return Different(function.name, compared.difference, compared.difference.what)
     if isinstance(proof, Unproved):
-        notes = (f"{function.name}: {proof.reason}",)
-        if compared.launches:
-            return Equal(False, compared.launches, compared.runs, (), notes)
-        why = compared.skipped[-1] if compared.skipped else "there was no launch to compare"
-        return Undecided(f"{function.name}: {proof.reason}; {why}")
-    return Equal(True, compared.launches, compared.runs, proof.assumptions)
+        other = next(f for f in second.kernels if f.name == function.name)
+        hidden = beyond_runs((first, function), (second, other))
+        return _undecided(function.name, proof.reason, compared, hidden)
+    return Proved(compared.launches, compared.runs, proof.assumptions)
 
 
-def _together(verdicts: Sequence[Verdict]) -> Verdict:
-    open_ones = [v for v in verdicts if isinstance(v, Undecided)]
-    if open_ones:
-        return open_ones[0]
-    equal = [v for v in verdicts if isinstance(v, Equal)]
-    return Equal(
-        all(v.proved for v in equal),
-        sum(v.launches for v in equal),
-        sum(v.runs for v in equal),
-        tuple(dict.fromkeys(name for v in equal for name in v.assumptions)),
-        tuple(note for v in equal for note in v.notes),
-    )
+def _undecided(kernel: str, unproved: str, compared: Comparison, hidden: str | None) -> Undecided:
+    reasons = [unproved] if hidden is None else [unproved, hidden]
+    if not compared.launches:
+        reasons += compared.skipped[-1:] or ["there was no launch to compare"]
+    told = compared.launches > 0 and hidden is None
+    reason = f"{kernel}: {'; '.join(reasons)}"
+    return Undecided(reason, compared.launches, compared.runs, runs_tell=told)
+
+
+def _together(verdicts: Sequence[Proved | Undecided]) -> Verdict:
+    launches, runs = sum(v.launches for v in verdicts), sum(v.runs for v in verdicts)
+    undecided = [v for v in verdicts if isinstance(v, Undecided)]
+    if undecided:
+        reasons = "\n".join(v.reason for v in undecided)
+        return Undecided(reasons, launches, runs, all(v.runs_tell for v in undecided))
+    names = dict.fromkeys(name for v in verdicts if isinstance(v, Proved) for name in v.assumptions)
+    return Proved(launches, runs, tuple(names))

@@ -86,7 +86,7 @@ def test_kernels_by_either_name(name: str, tmp_path: Path) -> None:
     assert text.startswith(f"app::jacobi<float, 4>: 9 global loads, 68 instructions\n  {MANGLED}\n")
     done = said(ptxsw("optimize", path, "-o", tmp_path / "o", "--mode", "force", "--only", name))
     assert done.startswith("app::jacobi<float, 4>: 9 global loads, 6 shuffles")
-    assert said(ptxsw("verify", path, tmp_path / "o", "--kernel", name)).startswith("equal: proved")
+    assert said(ptxsw("verify", path, tmp_path / "o", "--kernel", name)).startswith("proved")
     numbers, arrays = ("8", "8", "0.25", "0.5", "1"), ("iota:64:f32", "zeros:64:f32")
     given = [word for value in (*numbers, *arrays) for word in ("--arg", value)]
     ran = said(ptxsw("run", path, "--kernel", name, "--grid", "1", "--block", "32", *given))
@@ -101,7 +101,7 @@ def test_a_name_of_several_kernels_is_asked_for(tmp_path: Path) -> None:
     done = ptxsw("verify", path, path, "--kernel", "blur")
     assert done.returncode == 2
     assert done.stderr == b"'blur' may be any of: blur<float>, blur<double>\n"
-    assert said(ptxsw("verify", path, path, "--kernel", "blur<double>")).startswith("equal: proved")
+    assert said(ptxsw("verify", path, path, "--kernel", "blur<double>")).startswith("proved")
 
 
 def test_kernels_that_are_there_are_named(tmp_path: Path) -> None:
@@ -150,6 +150,6 @@ def test_long_work_says_on_a_terminal_what_it_is_at() -> None:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, check=True)
         os.close(terminal)
         shown = screen.read(1000)
-    assert done.stdout == b"equal: proved\n"
+    assert done.stdout == b"proved\n"
     assert shown == b"\r\x1b[Kcomparing jacobi\r\x1b[K"
     assert ptxsw("verify", JACOBI, JACOBI).stderr == b""

@@ -3,10 +3,10 @@
     python -m tests.verify.matrix [--jobs N] [--only NAME …] [--log FILE]
 
 For each rewritten text ptxas must accept it for every architecture for which it accepts the
-original; each rewritten kernel must be proved equal, or at least run equal, and must run equal on
+original; each rewritten kernel must be proved equal, or at least show no difference, and none on
 one launch for each shape of block, with threads that meet again and under fuzzed schedules. Kernels
 with uniform loops run, too, under schedules that merge lanes of different iterations of a loop.
-Prints a line for each rewritten kernel. Exit 0: all equal, 1: not all.
+Prints a line for each rewritten kernel. Exit 0: nothing wrong, 1: something is.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ class Line:
 
     def __str__(self) -> str:
         made = f"{self.shuffles} shuffles {self.copies} copies {self.loops} loops"
-        held = "proved, " if self.proved else ""
+        held = "proved; " if self.proved else ""
         arches = "/".join(a.removeprefix("sm_") for a in self.arches) or "none"
         said = self.wrong or (
-            f"equal: {held}{self.launches} launches, {self.runs} runs; ptxas {arches}"
+            f"{held}no difference in {self.launches} launches, {self.runs} runs; ptxas {arches}"
         )
         notes = f" ({'; '.join(self.notes)})" if self.notes else ""
         return f"{self.file} {self.kernel} {'+'.join(self.way)}: {made}; {said}{notes}"

@@ -13,7 +13,7 @@ import pytest
 import ptxsw
 from ptxsw.emulator.run import emulate
 from ptxsw.parser import parse
-from ptxsw.verify import Different, Equal, Undecided, verify
+from ptxsw.verify import Different, Proved, Undecided, verify
 from ptxsw.verify.arguments import Data, parse_argument
 from ptxsw.verify.differential import compare, run
 from ptxsw.verify.launches import Fields, Launch, from_json, invent, parameters
@@ -51,26 +51,26 @@ def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_text_equals_itself() -> None:
     text = original("jacobi")
-    assert verify(text, text) == Equal(True, 0, 0)
-    assert ptxsw.verify(text, text) == Equal(True, 0, 0)
+    assert verify(text, text) == Proved()
+    assert ptxsw.verify(text, text) == Proved()
 
 
 def test_other_instructions_with_the_same_effect_are_proved() -> None:
     first = kernel(STORE + "add.u32 %r2, %r1, %r1;\nst.global.u32 [%rd3], %r2;\nret;")
     second = kernel(STORE + "shl.b32 %r2, %r1, 1;\nst.global.u32 [%rd3], %r2;\nret;")
     verdict = verify(first, second, seeds=(1,))
-    assert isinstance(verdict, Equal)
-    assert verdict.proved
+    assert isinstance(verdict, Proved)
+    assert str(verdict).startswith("proved; no difference in 15 launches, ")
 
 
-def test_arithmetic_that_is_not_followed_is_equal_but_not_proved() -> None:
+def test_without_a_proof_nothing_is_decided() -> None:
     start = STORE + "cvt.rn.f32.u32 %f1, %r1;\n"
     first = kernel(start + "add.f32 %f2, %f1, %f1;\nst.global.f32 [%rd3], %f2;\nret;")
     second = kernel(start + "mul.f32 %f2, %f1, 0f40000000;\nst.global.f32 [%rd3], %f2;\nret;")
     verdict = verify(first, second, seeds=(1,))
-    assert isinstance(verdict, Equal)
-    assert not verdict.proved
-    assert verdict.launches == 15
+    assert isinstance(verdict, Undecided)
+    assert verdict.launches == 15 and verdict.runs_tell
+    assert str(verdict).startswith("not decided: no difference in 15 launches, ")
     assert "memory may differ after the stores (line 13 of the second)" in str(verdict)
 
 
@@ -234,9 +234,9 @@ def test_verify_exits_0_1_2_3(tmp_path: Path) -> None:
     good.write_text(rewritten("smooth"))
     bad.write_text(rewritten("smooth").replace("%sw_src1, 1, 31", "%sw_src1, 3, 31"))
     smooth = OWN / "smooth.ptx"
-    equal = cli("verify", smooth, good, "--seeds", "1")
-    assert (equal.returncode, equal.stderr) == (0, "")
-    assert equal.stdout.startswith("equal: proved; and in 15 launches")
+    proved = cli("verify", smooth, good, "--seeds", "1")
+    assert (proved.returncode, proved.stderr) == (0, "")
+    assert proved.stdout.startswith("proved; no difference in 15 launches")
     different = cli("verify", smooth, bad, "--seeds", "0")
     assert different.returncode == 1
     assert "at line" in different.stdout and "launch: {" in different.stdout

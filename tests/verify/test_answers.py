@@ -1,0 +1,121 @@
+"""What `verify` answers with and without a proof, as words, as JSON and as an exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ptxsw.cli.commands import app
+from ptxsw.verify.launches import from_json
+from tests.heads import head
+
+BEFORE = (
+    head("8.0", "sm_80")
+    + """
+.visible .entry k(.param .u64 out, .param .u64 in, .param .u32 n) {
+	.reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .f32 %f<4>;
+	ld.param.u64 %rd1, [out];
+	ld.param.u64 %rd2, [in];
+	ld.param.u32 %r2, [n];
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %rd3, %r1, 4;
+	add.s64 %rd4, %rd1, %rd3;
+	add.s64 %rd5, %rd2, %rd3;
+	ld.global.f32 %f1, [%rd5];
+	add.f32 %f2, %f1, %f1;
+	setp.eq.s32 %p1, %r2, 123457;
+	st.global.f32 [%rd4], %f2;
+	selp.b32 %r3, 1, 2, %p1;
+	st.global.u32 [%rd4+16384], %r3;
+	ret;
+}
+"""
+)
+DOUBLED = "add.f32 %f2, %f1, %f1;"
+SAME_FLOATS = BEFORE.replace(DOUBLED, "mul.f32 %f2, %f1, 0f40000000;")
+OTHER_FLOATS = BEFORE.replace(DOUBLED, "add.f32 %f2, %f1, 0f3F800000;")
+HIDDEN = BEFORE.replace("selp.b32 %r3, 1, 2", "selp.b32 %r3, 3, 2")
+FENCE = "membar.gl;\n\tst.global.u32"
+
+
+def answer(folder: Path, first: str, second: str, *options: str) -> tuple[int, str]:
+    files = folder / "a.ptx", folder / "b.ptx"
+    for path, text in zip(files, (first, second), strict=True):
+        path.write_text(text)
+    done = CliRunner().invoke(app, ["verify", *map(str, files), "--seeds", "1", *options])
+    return done.exit_code, done.stdout
+
+
+def words(folder: Path, first: str, second: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(answer(folder, first, second, "--format", "json")[1])
+    return told
+
+
+def test_a_proof_is_a_yes(tmp_path: Path) -> None:
+    assert answer(tmp_path, BEFORE, BEFORE) == (0, "proved\n")
+    told = words(tmp_path, BEFORE, BEFORE)
+    assert (told["verdict"], told["level"], told["assumptions"]) == ("proved", "bits", [])
+    assert told["witness"] is told["reason"] is None
+
+
+@pytest.mark.parametrize("second", [SAME_FLOATS, HIDDEN], ids=["the same", "a hidden difference"])
+def test_runs_without_a_difference_are_no_yes(second: str, tmp_path: Path) -> None:
+    """No invented launch shows the difference of the second pair, so neither is called equal."""
+    code, said = answer(tmp_path, BEFORE, second)
+    assert code == 3 and said.startswith("not decided: no difference in 15 launches, ")
+    assert "equal" not in said
+    assert answer(tmp_path, BEFORE, second, "--accept-runs") == (0, said)
+    told = words(tmp_path, BEFORE, second)
+    assert (told["verdict"], told["launches"], told["witness"]) == ("undecided", 15, None)
+    assert told["reason"].startswith("k: memory may differ after the stores")
+
+
+def test_a_difference_has_a_witness(tmp_path: Path) -> None:
+    code, said = answer(tmp_path, BEFORE, OTHER_FLOATS, "--accept-runs")
+    assert code == 1 and said.startswith("different: k: out[0] is ")
+    told = words(tmp_path, BEFORE, OTHER_FLOATS)
+    assert told["verdict"] == "different" and told["reason"].startswith("out[0] is ")
+    spec = tmp_path / "witness.json"
+    spec.write_text(json.dumps(told["witness"]))
+    assert answer(tmp_path, BEFORE, OTHER_FLOATS, "--launch", str(spec))[0] == 1
+    assert from_json(spec.read_text())[0].threads == 7
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        (BEFORE, SAME_FLOATS.replace("ld.global.f32", "ld.global.nc.f32"), "newly read by .nc"),
+        (BEFORE.replace("st.global.u32", FENCE), SAME_FLOATS, "fences and ordered accesses"),
+        (BEFORE.replace("st.global.u32", "st.volatile.global.u32"), SAME_FLOATS, "still order"),
+    ],
+    ids=[".nc", "a fence", "volatile"],
+)
+def test_what_no_run_can_show_is_not_accepted(
+    first: str, second: str, why: str, tmp_path: Path
+) -> None:
+    code, said = answer(tmp_path, first, second, "--accept-runs")
+    assert code == 3 and said.startswith("not decided: no difference in 15 launches, ")
+    assert "no run shows" in said and why in said
+
+
+def test_a_fence_in_both_keeps_runs_worth_something(tmp_path: Path) -> None:
+    first, second = (t.replace("st.global.u32", FENCE) for t in (BEFORE, SAME_FLOATS))
+    assert answer(tmp_path, first, second, "--accept-runs")[0] == 0
+
+
+def test_without_a_launch_on_both_nothing_is_accepted(tmp_path: Path) -> None:
+    texture = "tex.1d.v4.u32.s32 {%r4,%r5,%r6,%r7}, [%rd1, {%r1}];\n\tst.global.u32"
+    first, second = (t.replace("st.global.u32", texture) for t in (BEFORE, SAME_FLOATS))
+    code, said = answer(tmp_path, first, second, "--accept-runs")
+    assert code == 3 and said.startswith("not decided: no difference in 0 launches, ")
+    assert "tex" in said
+
+
+def test_each_kernel_has_to_be_proved(tmp_path: Path) -> None:
+    two = BEFORE + HIDDEN[HIDDEN.index(".visible") :].replace("entry k", "entry other")
+    code, said = answer(tmp_path, two, two.replace(DOUBLED, "mul.f32 %f2, %f1, 0f40000000;", 1))
+    assert code == 3 and said.count("\n") == 2 and "\nk: memory may differ" in said
