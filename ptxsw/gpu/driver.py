@@ -1,4 +1,5 @@
-"""What the GPU part needs of a driver: a few calls, behind which pycuda (or a test) stands."""
+"""What the GPU part needs of a driver: a few calls, behind which a Python package for CUDA (or a
+test) stands. `ptxsw.gpu.cuda.open_device` gives one."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ class NoGpu(Exception):
 
 
 class GpuError(Exception):
-    """The driver refused something, or a kernel failed. After a failed kernel nothing more can
-    be done on the device."""
+    """The driver refused something, or a kernel failed: "what was done: CUDA_ERROR_NAME (in
+    words)", without the name where the package does not tell it. After a failed kernel nothing
+    more can be done on the device in this process."""
 
 
 class Device(Struct, frozen=True):
@@ -26,7 +28,7 @@ class Device(Struct, frozen=True):
 
     name: str
     arch: str  # "sm_80"
-    driver: str
+    driver: str  # "580.95.05"; "for CUDA 13.0" where only that is known
     clock: int
     memory_clock: int
     l2: int  # bytes
@@ -40,7 +42,7 @@ class Device(Struct, frozen=True):
 
 
 class LoadedKernel(Protocol):
-    """A kernel loaded on the device."""
+    """A kernel loaded on the device, which stays there until the driver is closed."""
 
     @property
     def registers(self) -> int: ...  # per thread
@@ -53,32 +55,44 @@ class LoadedKernel(Protocol):
 
 
 class Driver(Protocol):
-    """One device with one context. Addresses are those of the device; every call may raise
-    GpuError."""
+    """One device with one context, used from one thread. Addresses are those of the device, sizes
+    are bytes. Every call may raise GpuError; for a kernel that failed, the first call that
+    notices does."""
 
     @property
     def device(self) -> Device: ...
 
-    def load(self, text: str, kernel: str, arch: str) -> LoadedKernel:
-        """A kernel of a PTX text, compiled for an architecture. Raises AssemblyError, too."""
+    def load(self, text: str, kernel: str, arch: str, cubin: bytes | None = None) -> LoadedKernel:
+        """The kernel of that name of a PTX text, compiled for an architecture ("sm_90") by ptxas,
+        or by the CUDA driver where there is no ptxas. `cubin` is that text compiled beforehand,
+        which is then loaded as it is. Raises AssemblyError, too."""
         ...
 
-    def allocate(self, size: int) -> int: ...
+    def allocate(self, size: int) -> int:
+        """The address of `size` bytes of any content; at least one."""
+        ...
 
-    def free(self, address: int) -> None: ...
+    def free(self, address: int) -> None:
+        """Gives back what `allocate` gave."""
+        ...
 
-    def upload(self, address: int, data: Array) -> None: ...
+    def upload(self, address: int, data: Array) -> None:
+        """Copies the bytes of an array to the device, and waits for it."""
+        ...
 
     def download(self, address: int, size: int) -> Array:
         """So many bytes, as an array of them."""
         ...
 
-    def copy(self, destination: int, source: int, size: int) -> None: ...
+    def copy(self, destination: int, source: int, size: int) -> None:
+        """Starts a copy on the device, after all that was started."""
+        ...
 
     def launch(
         self, kernel: LoadedKernel, grid: Shape, block: Shape, arguments: bytes, shared: int
     ) -> None:
-        """Starts a kernel; `arguments` is the parameter block. Does not wait for it."""
+        """Starts a kernel; `arguments` is the parameter block, `shared` dynamic shared memory of
+        a block, as much as the device has. Does not wait for it."""
         ...
 
     def wait(self) -> None:
@@ -86,7 +100,10 @@ class Driver(Protocol):
         ...
 
     def seconds(self, work: Callable[[], None]) -> float:
-        """The time on the device from before `work` to after what it started."""
+        """The time on the device from before `work` to after what it started, by events."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Frees all that was allocated and loaded. Never raises; a second time it does
+        nothing."""
+        ...

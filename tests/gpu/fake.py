@@ -48,7 +48,7 @@ class FakeDriver:
     _timing: list[float] | None = None
     _next: int = FIRST
 
-    def load(self, text: str, kernel: str, arch: str) -> LoadedKernel:
+    def load(self, text: str, kernel: str, arch: str, cubin: bytes | None = None) -> LoadedKernel:
         self.loaded.append(arch)
         module = parse(text)
         function = next(f for f in module.functions if f.name == kernel)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ptxsw.gpu.cuda import image, open_device
+from ptxsw.gpu.cuda import open_device
+from ptxsw.gpu.described import image
 from ptxsw.gpu.driver import GpuError, NoGpu
 from tests.heads import head
 
@@ -26,7 +27,10 @@ class Error(Exception):
 
 
 class Function:
-    num_regs, local_size_bytes, max_threads_per_block = 40, 16, 768
+    num_regs, local_size_bytes, max_threads_per_block, shared_size_bytes = 40, 16, 768, 1024
+
+    def set_attribute(self, kind: str, value: int) -> None:
+        Pycuda.calls.append((kind, value))
 
     def prepare(self, formats: list[str]) -> Function:
         self.format = "".join(formats)
@@ -89,6 +93,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Any:
         Pycuda.images.append(data)
         return SimpleNamespace(get_function=lambda name: Function())
 
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)  # which comes first
     attributes = {"CLOCK_RATE": 1980000, "L2_CACHE_SIZE": 50 << 20, "MAX_GRID_DIM_X": 2**31 - 1,
                   "MAX_GRID_DIM_Y": 65535, "MAX_GRID_DIM_Z": 65535}  # fmt: skip
     context = SimpleNamespace(
@@ -110,6 +115,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Any:
     driver = ModuleType("pycuda.driver")
     vars(driver).update(
         Error=Error, init=init, Device=Device, mem_alloc=allocate, module_from_buffer=load,
+        function_attribute=SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic"),
         device_attribute=SimpleNamespace(**{name: name for name in attributes}),
         get_driver_version=lambda: 12040, Event=event([1.0, 3.5]),
         Context=SimpleNamespace(synchronize=lambda: None),
@@ -133,7 +139,7 @@ def test_what_the_device_is(cuda: Any) -> None:
 
 def test_calls(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = open_device()
-    monkeypatch.setattr("ptxsw.gpu.cuda.image", lambda text, arch: f"{arch}:{text}".encode())
+    monkeypatch.setattr("ptxsw.gpu.on_pycuda.image", lambda text, arch: f"{arch}:{text}".encode())
     kernel = driver.load("text", "k", "sm_90")
     assert Pycuda.images == [b"sm_90:text"]
     assert (kernel.registers, kernel.local, kernel.threads) == (40, 16, 768)
@@ -157,11 +163,22 @@ def test_calls(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Pycuda.contexts == ["popped", "gone"]
 
 
+def test_much_dynamic_shared_memory_is_asked_for(cuda: Any) -> None:
+    """48 KiB are free, the static ones of the kernel among them."""
+    driver = open_device()
+    kernel = driver.load("", "k", "sm_90", cubin=b"\x7fELF")
+    assert Pycuda.images == [b"\x7fELF"]
+    for size in (47 << 10, 48 << 10, 48 << 10, 96 << 10):
+        driver.launch(kernel, (1, 1, 1), (32, 1, 1), b"", size)
+    asked = [call for call in Pycuda.calls if call[0] == "dynamic"]
+    assert asked == [("dynamic", 48 << 10), ("dynamic", 96 << 10)]
+
+
 def test_errors_say_what_was_done(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = open_device()
     with pytest.raises(GpuError, match=r"allocating \d+ bytes: cuMemAlloc failed: out of memory"):
         driver.allocate(1 << 41)
-    monkeypatch.setattr("ptxsw.gpu.cuda.image", lambda text, arch: b"")
+    monkeypatch.setattr("ptxsw.gpu.on_pycuda.image", lambda text, arch: b"")
     kernel = driver.load("", "k", "sm_90")
     with pytest.raises(GpuError, match=r"launching grid \(1, 1, 1\), block \(1024, 1, 1\): cu"):
         driver.launch(kernel, (1, 1, 1), (1024, 1, 1), b"", 0)
@@ -182,7 +199,8 @@ def test_no_gpu(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said() == "No GPU can be used: there is no device 0, there are 0."
     monkeypatch.setitem(sys.modules, "pycuda.driver", None)
     assert said() == (
-        "No GPU can be used: pycuda.driver is not installed (pip install 'ptxsw[gpu]')."
+        "No GPU can be used: neither cuda-bindings (pip install 'ptxsw[gpu]') "
+        "nor pycuda (pip install 'ptxsw[pycuda]') is installed."
     )
 
 
