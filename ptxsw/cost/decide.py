@@ -10,8 +10,9 @@ that stands for the target (`gpu`). A rewritten kernel is kept
    over the warps that are resident), and the upper end of the new time is below the lower end of
    the old, by 5 % or more of the old; a resource that is as busy in both cancels.
 
-What is known as a range (how fast a pipe is, where loads hit) is the same for both texts. So both
-ends of the ranges are tried, and each has to give the same answer.
+What is known as a range (how fast a pipe is, where loads hit, what an access asks for whose
+addresses are not known) is the same for both texts. So both ends of the ranges are tried, and each
+has to give the same answer.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from msgspec import Struct
 
 from ptxsw.cost.dominance import FALLS, Ends, dominates, gains
 from ptxsw.cost.gpu import Gpu, UnknownGpu, of_target
-from ptxsw.cost.interval import Interval
+from ptxsw.cost.interval import Interval, exactly, total
 from ptxsw.cost.occupancy import WARP, UnknownTarget, limits, resident_share
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class ResourceUse(Struct, frozen=True):
     """What a kernel takes: registers a thread, bytes that a thread spills to local memory and that
     a block has in shared memory, the share of resident warps by the threads of a block, and how
     many warps all are; and what a warp does that runs through it once, each loop taken 16 times:
-    instructions, wavefronts, and its time where the GPU is slowest and where it is fastest."""
+    instructions, wavefronts, and its time, at each end of what is known of accesses and the GPU."""
 
     registers: int
     local: int
@@ -67,14 +68,14 @@ class ResourceUse(Struct, frozen=True):
     occupancy: Mapping[int, float]
     warps: int
     instructions: float
-    wavefronts: float
-    cases: tuple[Case, Case]
+    wavefronts: Interval
+    cases: tuple[Case, ...]
 
     @property
     def ends(self) -> Ends:
         """Of the time, in cycles of a multiprocessor."""
-        slow, fast = (case.ends for case in self.cases)
-        return Ends(fast.busiest, slow.sum)
+        ends = [case.ends for case in self.cases]
+        return Ends(min(one.busiest for one in ends), max(one.sum for one in ends))
 
 
 class Decision(Struct, frozen=True):
@@ -96,18 +97,24 @@ def figures(
         gpu = of_target(arch)
     except UnknownGpu as error:
         raise UnknownTarget(str(error)) from error
-    waves = sum(use.executions * asked.of(use.index, use.width) for use in counted.uses)
-    waves += counted.spilled
+    waves = total(asked.of(use.index, use.width) * use.executions for use in counted.uses)
+    waves += exactly(counted.spilled)
     resident = {
         threads: resident_share(arch, threads, counted.registers, counted.shared)
         for threads in _threads(arch, block)
     }
     near, far = counted.waits
-    slow = Case(_cycles(gpu, counted, waves, lambda rate: rate.low), far)
-    fast = Case(_cycles(gpu, counted, waves, lambda rate: rate.high), near)
+    cases = [
+        case
+        for passes in (waves.high, waves.low)
+        for case in (
+            Case(_cycles(gpu, counted, passes, lambda rate: rate.low), far),
+            Case(_cycles(gpu, counted, passes, lambda rate: rate.high), near),
+        )
+    ]
     return ResourceUse(
         counted.registers, counted.local, counted.shared, resident, limits(arch).warps,
-        counted.instructions, waves, (slow, fast),
+        counted.instructions, waves, tuple(cases),
     )  # fmt: skip
 
 
@@ -180,9 +187,14 @@ def _gains(before: ResourceUse, after: ResourceUse, falls: float) -> bool:
 
 
 def _change(before: ResourceUse, after: ResourceUse) -> str:
+    exact = before.wavefronts.is_exact and after.wavefronts.is_exact
     pairs = (
         ("instructions", before.instructions, after.instructions),
-        ("wavefronts", before.wavefronts, after.wavefronts),
+        (
+            "wavefronts" if exact else "wavefronts at least",
+            before.wavefronts.low,
+            after.wavefronts.low,
+        ),
         ("cycles of an SM at least", before.ends.busiest, after.ends.busiest),
         ("at most", before.ends.sum, after.ends.sum),
     )

@@ -28,6 +28,10 @@ class Interval(Struct, frozen=True, order=True):
         return Interval(self.low / rate.high, self.high / rate.low)
 
     @property
+    def is_exact(self) -> bool:
+        return self.low == self.high
+
+    @property
     def middle(self) -> float:
         """The geometric mean of the ends: what is wrong by the same factor at most, either way."""
         return float((self.low * self.high) ** 0.5)

@@ -4,15 +4,15 @@
                                     banks, so the load takes 8 wavefronts
 
 Of shared memory a wavefront serves each bank once. Of global and local memory it serves a line of
-128 bytes, and no more bytes than that. An access whose addresses are not known asks for a line with
-each lane in global memory; in shared memory it counts as one without conflicts.
+128 bytes, and no more bytes than that. An access whose addresses are not known takes at least as
+many as one whose lanes lie side by side, and at most one for each lane.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -21,7 +21,10 @@ from ptxsw.analysis.bank_passes import Addresses, wavefronts
 from ptxsw.analysis.coalescing import LANES, is_uniform, lane_stride, touched
 from ptxsw.analysis.shared_arrays import block_shapes, places, shared_arrays
 from ptxsw.analysis.shared_banks import bank_traffic
+from ptxsw.analysis.traffic import Traffic
 from ptxsw.analysis.warp_columns import Block
+from ptxsw.analysis.warps import Warps
+from ptxsw.cost.interval import Interval, exactly
 from ptxsw.emulator.affine import Affine
 from ptxsw.emulator.state import reach
 from ptxsw.emulator.trace import Access, Trace
@@ -31,30 +34,59 @@ from ptxsw.permutation import Permutation
 _LINE: Final = 128  # bytes
 _SIZE: Final = "%dynamic_smem_size"  # what a permutation may ask for
 _WHOLE_ROWS: Final = 48 << 10  # bytes
+_LARGEST: Final = 2000  # nodes of an address that is evaluated
 _COUNTED: Final = frozenset({"global", "generic", "local"})
 
+Line = Callable[[int], int]
+"""The line of the original text from which an instruction comes, by its position."""
 
-class Wavefronts(Struct, frozen=True):
-    """Of the accesses of one kernel, by the position of their instructions. `requests` are the
-    addresses of some warps in shared memory, `strides` the bytes from lane to lane elsewhere."""
 
-    requests: Mapping[int, tuple[Addresses, ...]]
-    strides: Mapping[int, int | None]
+class Wavefronts(Struct, frozen=True, dict=True):
+    """Of the accesses of one kernel, by the position of their instructions: the addresses for which
+    some warps ask the `banks` of shared memory or `lines` of other memory, none where they are not
+    known."""
 
-    def of(self, index: int, width: int) -> float:
+    banks: Mapping[int, tuple[Addresses, ...]]
+    lines: Mapping[int, tuple[Addresses, ...]]
+
+    def of(self, index: int, width: int) -> Interval:
         """Those of one access that ptxas made `width` bytes wide; 0 for what has a cache of its
         own."""
-        if index in self.requests:
-            asked = self.requests[index]
-            if not asked:
-                return float(max(1, LANES * width // _LINE))
-            return _of_banks(asked, width)
-        if index not in self.strides:
-            return 0.0
-        stride = self.strides[index]
-        if stride is None:
-            return float(LANES)
-        return _of_lines(stride, width)
+        if index in self.unknown:
+            return Interval(float(max(1, LANES * width // _LINE)), float(LANES))
+        if index in self.banks:
+            return exactly(_of_banks(self.banks[index], width))
+        return exactly(_of_lines(self.lines[index], width) if index in self.lines else 0.0)
+
+    @cached_property
+    def unknown(self) -> frozenset[int]:
+        """The accesses of which nothing is known."""
+        every = (*self.banks.items(), *self.lines.items())
+        return frozenset(index for index, asked in every if not asked)
+
+    def without(self, forgotten: frozenset[int]) -> Wavefronts:
+        """The same, but that nothing is known of these."""
+        banks, lines = (
+            {at: () if at in forgotten else asked for at, asked in known.items()}
+            for known in (self.banks, self.lines)
+        )
+        return Wavefronts(banks, lines)
+
+
+def alike(
+    before: Wavefronts, line_before: Line, after: Wavefronts, line_after: Line
+) -> tuple[Wavefronts, Wavefronts]:
+    """What two texts of a kernel ask for, where the same access counts alike in both: what is not
+    known of it in one of them is known in neither. No text gains by being easier to understand."""
+    pairs = ((before, line_before), (after, line_after))
+    lines = {line(at) for asked, line in pairs for at in asked.unknown}
+    if not lines:
+        return before, after
+    first, second = (
+        asked.without(frozenset(at for at in (*asked.banks, *asked.lines) if line(at) in lines))
+        for asked, line in pairs
+    )
+    return first, second
 
 
 @lru_cache(maxsize=1 << 10)
@@ -64,9 +96,12 @@ def _of_banks(asked: tuple[Addresses, ...], width: int) -> float:
 
 
 @lru_cache(maxsize=1 << 10)
-def _of_lines(stride: int, width: int) -> float:
-    lines = touched((lane * stride for lane in range(LANES)), width, _LINE)
-    return float(max(len(lines), LANES * width // _LINE if stride else 1))
+def _of_lines(asked: tuple[Addresses, ...], width: int) -> float:
+    counts = (
+        max(len(touched(one, width, _LINE)), len(one) * width // _LINE if len({*one}) > 1 else 1)
+        for one in asked
+    )
+    return sum(counts) / len(asked)
 
 
 def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
@@ -78,9 +113,9 @@ def wavefronts_of(trace: Trace, block: Block | None) -> Wavefronts:
     if _SIZE in trace.module.source.text:
         at |= {_SIZE: _WHOLE_ROWS}
     shared = bank_traffic(trace, block_shapes(trace, block), at, end)
-    affine = trace.affine
-    strides = {a.index: _stride(affine, a) for a in trace.accesses if a.space in _COUNTED}
-    wavefronts = Wavefronts({t.access.index: t.requests for t in shared}, strides)
+    affine, warps = trace.affine, Warps(block)
+    lines = {a.index: _lanes(affine, a, warps) for a in trace.accesses if a.space in _COUNTED}
+    wavefronts = Wavefronts({t.access.index: t.requests for t in shared}, lines)
     _LAST.append((trace.accesses, block, wavefronts))
     return wavefronts
 
@@ -96,12 +131,12 @@ def permuted(
         return None
     number = dict(zip(old, new, strict=True))
     moved: dict[Addresses, Addresses] = {}
-    for asked in known.requests.values():
+    for asked in known.banks.values():
         for one in asked:
             moved[one] = moved.get(one) or tuple(map(permutation.of, one))
     return Wavefronts(
-        {number[at]: tuple([moved[one] for one in asked]) for at, asked in known.requests.items()},
-        {number[at]: stride for at, stride in known.strides.items()},
+        {number[at]: tuple([moved[one] for one in asked]) for at, asked in known.banks.items()},
+        {number[at]: asked for at, asked in known.lines.items()},
     )
 
 
@@ -116,8 +151,20 @@ _LAST: deque[tuple[object, Block | None, Wavefronts]] = deque(maxlen=2)
 other targets."""
 
 
-def _stride(affine: Affine, access: Access) -> int | None:
-    """Bytes from lane to lane. In local memory the words of one address lie side by side."""
+def _lanes(affine: Affine, access: Access, warps: Warps) -> tuple[Addresses, ...]:
+    """Bytes from the start of a line at which the lanes of some warps point; none where that is not
+    known. In local memory the words of one address lie side by side."""
+    stride = lane_stride(affine, access)
     if is_uniform(access):
-        return access.bytes if access.space == "local" else 0
-    return lane_stride(affine, access)
+        stride = access.bytes if access.space == "local" else 0
+    if stride is not None:
+        return (tuple([lane * stride for lane in range(LANES)]),)
+    largest = max(variant.address.size for variant in access.variants)
+    if access.space == "local" or not access.bytes or largest > _LARGEST:
+        return ()
+    requests = Traffic.of(access, affine, warps).requests
+    asked = tuple(dict.fromkeys(warp for request in requests for warp in request.warps))
+    # What only the run knows may decide how many lines are asked for: then nothing is known.
+    exact = all(request.exact for request in requests)
+    counts = {_of_lines(request.warps, access.bytes) for request in requests}
+    return asked if exact or len(counts) == 1 else ()

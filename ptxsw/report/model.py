@@ -305,7 +305,9 @@ class Cost(Struct, frozen=True):
         Mapping[str, float], says("Share of resident warps, by the threads of a block.")
     ]
     instructions: float
-    wavefronts: float
+    wavefronts: Annotated[
+        float, says("The fewest, where addresses are not known of an access before or after.")
+    ]
     at_least: Annotated[float, says("Cycles of a multiprocessor that its busiest resource takes.")]
     at_most: Annotated[
         float,

@@ -63,7 +63,7 @@ def _cost(figures: ResourceUse) -> model.Cost:
         figures.shared,
         {str(threads): round(share, 4) for threads, share in figures.occupancy.items()},
         round(figures.instructions, 1),
-        round(figures.wavefronts, 1),
+        round(figures.wavefronts.low, 1),
         round(figures.ends.busiest, 1),
         round(figures.ends.sum, 1),
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ptxsw.cost.decide import COUNTS, Decision, ResourceUse, decide, figures
+from ptxsw.cost.decide import COUNTS, Decision, decide, figures
 from ptxsw.cost.dominance import FALLS
 from ptxsw.emulator.trace import Trace
 from ptxsw.ir import Module
@@ -23,7 +23,7 @@ from ptxsw.target import assembled_for
 if TYPE_CHECKING:
     from ptxsw.cost.combined import Question
     from ptxsw.cost.counted import Answered, Counted
-    from ptxsw.cost.wavefronts import Wavefronts
+    from ptxsw.cost.wavefronts import Line, Wavefronts
 
 Asking = Generator["Question", "Answered", "Weighed"]
 Block = tuple[int, int, int]
@@ -76,7 +76,7 @@ class Scales:
         self.block = block
         self._name, self._arch, self._falls = name, arch, falls
         self._counts: dict[int, Counted] = {}
-        self._uses: dict[int, ResourceUse] = {}
+        self._asked: dict[int, Wavefronts] = {}
 
     def choose(self, texts: Sequence[WeighedText], base: int) -> Asking:
         """Which of the texts behind number `base`, which is kept already, to keep. The first is
@@ -103,7 +103,7 @@ class Scales:
     def forget(self, kept: int) -> None:
         """Forget what is known of texts behind number `kept`."""
         self._counts = {number: one for number, one in self._counts.items() if number <= kept}
-        self._uses = {number: use for number, use in self._uses.items() if number <= kept}
+        self._asked = {number: asked for number, asked in self._asked.items() if number <= kept}
 
     def _counted(self, texts: Sequence[WeighedText], base: int) -> Asking:
         """The same by what ptxas makes of them: each that dominates the one kept before it. Raises
@@ -146,25 +146,43 @@ class Scales:
     def _beside(self, texts: Sequence[WeighedText], kept: int, number: int) -> Decision:
         """Does a text gain on one that is kept? What is foreseen suffices to say no. Raises
         NotCounted, UnknownTarget."""
-        before = self._figures(texts, kept)
-        foreseen = None if number in self._uses else texts[number].foreseen()
+        before = self._wavefronts(texts, kept)
+        foreseen = None if number in self._asked else texts[number].foreseen()
         if foreseen is not None:
-            use = self._with(number, foreseen)
-            decision = decide(before, use, self._falls)
+            decision = self._decide(texts, (kept, before), (number, foreseen))
             if not decision.kept:
                 return decision
-        return decide(before, self._figures(texts, number), self._falls)
+        return self._decide(texts, (kept, before), (number, self._wavefronts(texts, number)))
 
-    def _figures(self, texts: Sequence[WeighedText], number: int) -> ResourceUse:
+    def _wavefronts(self, texts: Sequence[WeighedText], number: int) -> Wavefronts:
         from ptxsw.cost.counted import NotCounted
         from ptxsw.cost.wavefronts import wavefronts_of
 
-        if number not in self._uses:
+        if number not in self._asked:
             trace = texts[number].trace()
             if trace.statistics.timed_out:
                 raise NotCounted("the symbolic run of the kernel did not finish")
-            self._uses[number] = self._with(number, wavefronts_of(trace, self.block))
-        return self._uses[number]
+            self._asked[number] = wavefronts_of(trace, self.block)
+        return self._asked[number]
 
-    def _with(self, number: int, asked: Wavefronts) -> ResourceUse:
-        return figures(self._counts[number], asked, self._arch or "", self.block)
+    def _decide(
+        self,
+        texts: Sequence[WeighedText],
+        before: tuple[int, Wavefronts],
+        after: tuple[int, Wavefronts],
+    ) -> Decision:
+        """By what two texts, given by their numbers, ask of memory."""
+        from ptxsw.cost.wavefronts import alike
+
+        (old, asked_before), (new, asked_after) = before, after
+        both = alike(asked_before, self._line(texts[old]), asked_after, self._line(texts[new]))
+        use_before, use_after = (
+            figures(self._counts[number], asked, self._arch or "", self.block)
+            for number, asked in zip((old, new), both, strict=True)
+        )
+        return decide(use_before, use_after, self._falls)
+
+    def _line(self, text: WeighedText) -> Line:
+        """The line of the original from which an instruction of a text comes."""
+        source, kernel = text.module.source, text.module.kernel(self._name)
+        return lambda index: source.line(kernel.body.instructions[index].span.start)

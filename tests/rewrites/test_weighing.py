@@ -21,7 +21,8 @@ from ptxsw.cost.combined import Question, combined, differ_in_one_kernel, togeth
 from ptxsw.cost.counted import Counted, NotCounted, Use
 from ptxsw.cost.decide import Case, ResourceUse, decide, figures
 from ptxsw.cost.dominance import Ends, gains
-from ptxsw.cost.wavefronts import Wavefronts, permuted, wavefronts_of
+from ptxsw.cost.interval import Interval, exactly
+from ptxsw.cost.wavefronts import Wavefronts, alike, permuted, wavefronts_of
 from ptxsw.emulator.run import emulate
 from ptxsw.emulator.trace import Trace
 from ptxsw.excerpt import Excerpts
@@ -109,9 +110,13 @@ def test_vectors_that_pay_are_kept(programs: None) -> None:
 
 
 def test_a_step_of_occupancy_has_to_be_worth_it(programs: None) -> None:
-    """The vectors of dct take registers, and with them resident warps. They take so many wavefronts
-    less that the kernel gains whatever overlaps."""
-    text = text_of("dct")
+    """The vectors of dct take registers, and with them resident warps. In rows of 32 elements they
+    take so many wavefronts less that the kernel gains whatever overlaps; in rows of 8 they do
+    not."""
+    packed = text_of("dct")
+    made, kernel, decision = auto(packed, block=(32, 1, 1))
+    assert made == packed and not decision.kept
+    text = packed.replace("%rd6, %r9, 4;", "%rd6, %r9, 16;")
     made, kernel, decision = auto(text, block=(32, 1, 1))
     assert names(kernel) == {"vectorize", "bank-conflicts"} and decision.kept
     assert decision.before is not None and decision.after is not None
@@ -413,7 +418,7 @@ def cost(
     """Cycles of the memory pipe and of the issue slots, and those that a warp waits."""
     cases = tuple(Case({"wavefronts": memory, "issue slots": issue}, one) for one in waits)
     given = {"registers": 32, "local": 0, "shared": 0, "occupancy": {256: 1.0}, "warps": 64,
-             "instructions": 400.0, "wavefronts": 100.0, "cases": cases}  # fmt: skip
+             "instructions": 400.0, "wavefronts": exactly(100.0), "cases": cases}  # fmt: skip
     return ResourceUse(**{**given, **more})  # type: ignore[arg-type]
 
 
@@ -461,21 +466,69 @@ def test_figures_are_those_of_all_resources() -> None:
     """400 FMAs take a pipe of half the lanes 200 cycles, and 100 of the issue slots; 25 accesses of
     two wavefronts the memory pipe 50."""
     made = Counted(80, 40, 0, 0, {"fma": 400.0}, (Use(3, 4, 25.0),))
-    found = figures(made, Wavefronts({}, {3: 8}), "sm_80", (256, 1, 1))
-    assert found.wavefronts == 50
+    found = figures(made, Wavefronts({}, {3: lanes(8)}), "sm_80", (256, 1, 1))
+    assert found.wavefronts == exactly(50)
     assert found.ends == Ends(200, 350)
-    assert [case.cycles["fma"] for case in found.cases] == [200, 200]
+    assert {case.cycles["fma"] for case in found.cases} == {200}
     assert found.occupancy == {256: 0.75}
+
+
+def lanes(stride: int) -> tuple[tuple[int, ...], ...]:
+    """What one warp asks for whose lanes are so many bytes from each other."""
+    return (tuple(lane * stride for lane in range(32)),)
 
 
 @pytest.mark.parametrize(
     ("stride", "width", "count"),
-    [(0, 4, 1), (4, 4, 1), (8, 8, 2), (32, 4, 8), (32, 16, 8), (128, 4, 32), (None, 4, 32)],
+    [(0, 4, 1), (4, 4, 1), (8, 8, 2), (32, 4, 8), (32, 16, 8), (128, 4, 32)],
 )
-def test_wavefronts_of_global_memory(stride: int | None, width: int, count: int) -> None:
-    """A line of 128 bytes at a time; what is not known asks for one with each lane."""
-    assert Wavefronts({}, {3: stride}).of(3, width) == count
-    assert Wavefronts({}, {3: stride}).of(4, width) == 0  # parameters and constants
+def test_wavefronts_of_global_memory(stride: int, width: int, count: int) -> None:
+    """A line of 128 bytes at a time."""
+    assert Wavefronts({}, {3: lanes(stride)}).of(3, width) == exactly(count)
+    assert Wavefronts({}, {3: lanes(stride)}).of(4, width) == exactly(0)  # parameters, constants
+
+
+@pytest.mark.parametrize(("width", "least"), [(1, 1), (4, 1), (8, 2), (16, 4)])
+def test_what_is_not_known_lies_side_by_side_or_far_apart(width: int, least: int) -> None:
+    assert Wavefronts({}, {3: ()}).of(3, width) == Interval(least, 32)
+    assert Wavefronts({3: ()}, {}).of(3, width) == Interval(least, 32)
+
+
+def test_no_text_gains_by_being_easier_to_understand() -> None:
+    """The load of line 7 is instruction 3 before and 5 after; only after is its stride known. What
+    is known of that of line 8 stays."""
+    before = Wavefronts({}, {3: (), 4: lanes(4)})
+    after = Wavefronts({}, {5: lanes(4), 6: lanes(8)})
+    old, new = alike(before, {3: 7, 4: 8}.__getitem__, after, {5: 7, 6: 8}.__getitem__)
+    assert (set(old.unknown), set(new.unknown)) == ({3}, {5})
+    assert (old.of(4, 4), new.of(6, 4)) == (exactly(1), exactly(2))
+    new, old = alike(after, {5: 7, 6: 8}.__getitem__, before, {3: 7, 4: 8}.__getitem__)
+    assert (set(old.unknown), set(new.unknown)) == ({3}, {5})
+
+
+def test_both_ends_of_what_is_not_known_have_to_gain() -> None:
+    """Two loads of lanes anywhere become one: a gain, wherever they are. An access that is only
+    made less often where it is scattered is none."""
+    counts = Counted(80, 32, 0, 0, {"alu": 8.0}, (Use(3, 4, 100.0), Use(4, 4, 100.0)))
+    once = structs.replace(counts, uses=counts.uses[:1])
+    wide = structs.replace(counts, uses=(Use(3, 8, 100.0),))
+    before, one, vector = (
+        figures(each, Wavefronts({}, {3: (), 4: ()}), "sm_80", (256, 1, 1))
+        for each in (counts, once, wide)
+    )
+    assert decide(before, one).kept and not decide(before, vector).kept
+    assert "wavefronts at least 200 to 100," in decide(before, one).reason
+
+
+def test_a_row_chosen_in_memory(programs: None) -> None:
+    """Which row of a table is added stands in memory, and only behind `.nc` it is sure that all
+    lanes read the same. The loop stays what it was, so nothing is gained, though the other copy of
+    the kernel would be."""
+    text = (Path(__file__).parent / "programs" / "indexed_row.ptx").read_text()
+    made, kernel, decision = auto(text)
+    assert made == text and not decision.kept
+    (reason,) = {r.reason for r in kernel.refusals or () if r.rewrite == "read-only-loads"}
+    assert "wavefronts 49 to 49" in reason
 
 
 def test_wavefronts_are_counted_once_for_a_run_and_a_shape_of_the_block() -> None:
