@@ -19,7 +19,7 @@ from ptxsw.errors import Unsupported
 from ptxsw.gpu.driver import Device, Shape
 from ptxsw.ir import type_width
 from ptxsw.simt import MemoryFault
-from ptxsw.verify.differential import run
+from ptxsw.verify.differential import roomier, run
 from ptxsw.verify.launches import Launch, Parameter, amended, arguments, parameters
 
 BLOCKS = tuple((threads, 1, 1) for threads in (32, 64, 128, 256, 512, 1024))
@@ -118,21 +118,23 @@ def _in_bounds(trace: Trace, launch: Launch) -> Launch:
     """The launch, amended until the first, middle and last blocks stay within their buffers."""
     for _ in range(_ATTEMPTS):
         blocks = prod(launch.grid)
-        problem, worked = None, False
+        problem, worked, shared = None, False, 0
         for at in sorted({0, blocks // 2, blocks - 1}):
             try:
                 outcome = run(trace.module, trace.function.name, replace(launch, only=(at, at + 1)))
             except Unsupported as error:
                 raise NoLaunch(f"the interpreter cannot check a launch: {error.message}") from error
             worked = worked or not outcome.idle
+            shared = max(shared, outcome.dynamic_shared)
             problem = problem or outcome.error
         if problem is None:
             if not worked:
                 raise NoLaunch("in the launches invented for it the kernel does nothing")
-            return launch
+            return replace(launch, shared=shared)
         changed = None
         if isinstance(problem, MemoryFault):
-            changed = amended(launch, str(problem.message))
+            fits = roomier(trace.module, launch, problem)
+            changed = fits or amended(launch, problem.message)
         if changed is None:
             raise NoLaunch(f"in the launches invented for it, {problem.message}")
         launch = changed

@@ -166,6 +166,8 @@ def _window(
         why = f"past the {size} bytes of {name} memory" if inside else f"not in {name} memory"
         _fault(machine, part, chosen, bad, access, why)
     if name == "shared":
+        program = machine.program
+        program.shared_top = max(program.shared_top, int(offsets.max()) + access.bytes)
         return AccessedBytes(machine.shared, machine.block_of(idx) * size + offsets, which, False)
     return AccessedBytes(machine.local, idx * size + offsets, which, False)
 

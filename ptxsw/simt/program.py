@@ -46,6 +46,7 @@ class Program:
         self.codes: dict[str, Code] = {}  # what `translate` makes of `used`
         self.shared_size = 0
         self.static_shared = 0
+        self.shared_top = 0  # bytes of the shared memory of a block that some thread reached
         self.used = used = self._reachable()
         self._lay_out(used, dynamic_shared)
         self.placed = {
@@ -104,7 +105,7 @@ class Program:
             if self.functions[name].body_span is not None:
                 buffers += self._lay_out_body(name, open_ones)
         self.static_shared = self.shared_size
-        start = -(-self.shared_size // 16) * 16
+        self.dynamic_start = start = -(-self.shared_size // 16) * 16
         for name in open_ones:
             self.symbols[name] = SHARED + start
         self.shared_size = -(-(start + dynamic_shared) // 16) * 16

@@ -44,6 +44,7 @@ class LaunchResult(Struct, frozen=True):
     memory: Mapping[int, Array]  # the buffers at given addresses
     printed: list[str]  # by `printf`, in the order it happened
     variables: Mapping[str, Array]  # the bytes of module variables in global memory
+    dynamic_shared: int = 0  # bytes of it that were in use, from its start to the last one reached
 
 
 def launch(
@@ -114,11 +115,12 @@ def launch(
     if recorder is not None:
         for code in program.codes.values():
             recorder.executed(code.instructions, code.warps)
+    used = max(0, program.shared_top - program.dynamic_start)
     if not results:
-        return LaunchResult([], counts, {}, printed, {})
+        return LaunchResult([], counts, {}, printed, {}, used)
     buffers = [_read_back(program, *output) for output in program.outputs]
     kept = {at: _read_back(program, *placed) for at, placed in program.placed.items()}
-    return LaunchResult(buffers, counts, kept, printed, _variables(program))
+    return LaunchResult(buffers, counts, kept, printed, _variables(program), used)
 
 
 def entry(module: Module, name: str | None) -> Function:

@@ -27,6 +27,9 @@ from ptxsw.verify.launches import BASE, STEP, Fields, Launch, amended, buffers
 Array = NDArray[Any]
 
 _ATTEMPTS = 12  # at a launch in which the original stays in bounds
+MOST_SHARED = 227 << 10
+"""Bytes of shared memory that a block may have on the GPUs that allow most."""
+_PAST = " bytes of shared memory"  # of a fault past the end
 LIMIT = 1 << 21
 """Steps of groups of threads after which a kernel is taken to run for ever."""
 
@@ -38,6 +41,7 @@ class Outcome(Struct, frozen=True):
     printed: tuple[str, ...] = ()
     error: RunError | None = None
     idle: bool = False  # nothing was changed or printed
+    dynamic_shared: int = 0  # bytes of it that were in use
 
     def same(self, other: Outcome) -> bool:
         return (
@@ -94,7 +98,7 @@ def run(
     idle = not result.printed and all(
         result.memory[at].tobytes() == array.tobytes() for at, array in memory.items()
     )
-    return Outcome(tuple(buffers), tuple(result.printed), None, idle)
+    return Outcome(tuple(buffers), tuple(result.printed), None, idle, result.dynamic_shared)
 
 
 def placed(
@@ -177,6 +181,8 @@ def compare(
             continue
         second = run(b, kernel, launch)
         comparison.runs += 1
+        if amend and not launch.shared:
+            launch, first, second = _with_room(a, b, kernel, launch, first, second)
         if second.same(first) and first.idle:
             comparison.skipped.append("the first kernel does nothing that can be seen")
         elif second.same(first):
@@ -196,16 +202,44 @@ def compare(
 
 
 def cleaned(a: Module, kernel: str, launch: Launch, amend: bool = True) -> tuple[Launch, Outcome]:
-    """A launch in which the first kernel stays within its buffers, if one is found."""
+    """A launch in which the first kernel stays within its buffers, if one is found. Dynamic shared
+    memory is as large as it needs, and no larger."""
     outcome = run(a, kernel, launch)
+    given = launch.shared
     for _ in range(_ATTEMPTS if amend else 0):
         if not isinstance(outcome.error, MemoryFault):
             break
-        other = amended(launch, str(outcome.error.message))
+        other = roomier(a, launch, outcome.error) or amended(launch, outcome.error.message)
         if other is None:
             break
         launch, outcome = other, run(a, kernel, other)
+    if outcome.error is None and launch.shared > max(given, outcome.dynamic_shared):
+        launch = replace(launch, shared=max(given, outcome.dynamic_shared))
+        outcome = run(a, kernel, launch)
     return launch, outcome
+
+
+def roomier(module: Module, launch: Launch, fault: MemoryFault) -> Launch | None:
+    """The launch with all the dynamic shared memory that a block may have, after a fault past what
+    it has; None if that is not what went wrong."""
+    if not any(v.is_dynamic for v in module.variables) or _PAST not in fault.message:
+        return None
+    static = sum(v.size for v in module.variables if v.space == "shared")
+    most = (MOST_SHARED - static) // 16 * 16
+    return replace(launch, shared=most) if launch.shared < most else None
+
+
+def _with_room(
+    a: Module, b: Module, kernel: str, launch: Launch, first: Outcome, second: Outcome
+) -> tuple[Launch, Outcome, Outcome]:
+    """A launch that gives the second kernel the dynamic shared memory that the first does without,
+    and what both do in it."""
+    if not isinstance(second.error, MemoryFault) or roomier(b, launch, second.error) is None:
+        return launch, first, second
+    more, again = cleaned(b, kernel, launch)
+    if replace(more, shared=0) != launch:
+        return launch, first, second
+    return more, run(a, kernel, more), again
 
 
 def _steady(
