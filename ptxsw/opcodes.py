@@ -34,6 +34,7 @@ class Trait(Flag):
     SCALAR_ACCESS = auto()  # plain or atomic: each lane names one address, and how many elements
     LOAD = auto()  # of what a lane names
     STORE = auto()
+    UPDATE = auto()  # each lane changes, in one step, what it finds at its address
     JUMP = auto()  # to a label, by a direct or an indirect branch
     LEAVE = auto()  # ends the function, the thread or the launch
     BARRIER = auto()  # of a block, or, by its modifiers, of a warp or a cluster
@@ -96,7 +97,7 @@ OPS: dict[str, Op] = {name: _PLAIN for name in _COMPUTING.split()} | {
     "stackrestore": _NOTHING,
     "multimem.ld_reduce": Op(1, READ | ATOMIC, "generic"),
     "multimem.st": Op(0, WRITE | ATOMIC, "generic"),
-    "multimem.red": Op(0, READ | WRITE | ATOMIC, "generic"),
+    "multimem.red": Op(0, READ | WRITE | ATOMIC, "generic", traits=Trait.UPDATE),
     # Asynchronous copies. Those into shared memory signal an mbarrier as they complete; those
     # out of it join a bulk group: see `effects`.
     "cp.async": Op(0, READ | WRITE | ASYNC, "generic"),
@@ -132,8 +133,8 @@ OPS: dict[str, Op] = {name: _PLAIN for name in _COMPUTING.split()} | {
     "barrier.cta.red": Op(1, BARRIER | FENCE),
     "membar": Op(0, FENCE),
     "fence": Op(0, FENCE),
-    "atom": Op(1, READ | WRITE | ATOMIC, "generic"),
-    "red": Op(0, READ | WRITE | ATOMIC, "generic"),
+    "atom": Op(1, READ | WRITE | ATOMIC, "generic", traits=Trait.UPDATE),
+    "red": Op(0, READ | WRITE | ATOMIC, "generic", traits=Trait.UPDATE),
     "red.async": Op(0, READ | WRITE | ATOMIC | ASYNC, "generic"),
     "griddepcontrol": Op(0, BARRIER | FENCE),
     "mbarrier.init": Op(0, WRITE | ATOMIC, "generic"),
@@ -170,7 +171,7 @@ OPS: dict[str, Op] = {name: _PLAIN for name in _COMPUTING.split()} | {
     "setmaxnreg": Op(0, BARRIER),
 }
 
-# The column `traits`, by the first word of an opcode.
+# What the column `traits` has beside, by the first word of an opcode.
 _TRAITS = {
     Trait.SCALAR_ACCESS: "ld st atom red",
     Trait.LOAD: "ld ldu",
@@ -202,7 +203,7 @@ def _with_traits() -> Iterator[tuple[str, Op]]:
             by_word[word] = by_word.get(word, Trait.NONE) | trait
     for name, op in OPS.items():
         traits = by_word.get(name.partition(".")[0])
-        yield name, op if traits is None else replace(op, traits=traits)
+        yield name, op if traits is None else replace(op, traits=op.traits | traits)
 
 
 OPS = dict(_with_traits())

@@ -24,13 +24,16 @@ class Origin(Enum):
     MERGED = auto()  # a register where paths join, or one whose value is too large to follow
     UNDEFINED = auto()  # a register that nobody has written
     OTHER_LANE = auto()  # what only another lane knows
+    ELECTED = auto()  # is this the lane of its warp that `elect` chose?
     UNSET = auto()  # what a register holds where the stretch that sets it was not run
     POISON = auto()  # what a shuffle gives where the warp may not be whole
     UNKNOWN = auto()  # a value of its own, equal to no other
     NAMED = auto()  # whatever the name says, to the one who asks
 
 
-NUMBERED = frozenset({Origin.UNKNOWN, Origin.MERGED, Origin.VOLATILE, Origin.OTHER_LANE})
+NUMBERED = frozenset({
+    Origin.UNKNOWN, Origin.MERGED, Origin.VOLATILE, Origin.OTHER_LANE, Origin.ELECTED,
+})  # fmt: skip
 """Made anew for each occurrence: equal to nothing that is made elsewhere."""
 
 OF_LOOPS = frozenset({

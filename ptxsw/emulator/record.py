@@ -27,10 +27,7 @@ from ptxsw.ir import Reg, type_width
 _Key = TypeVar("_Key")
 _WORD = 32  # bits that a shuffle moves
 _POINTER = 64  # bits
-_KINDS = {
-    **dict.fromkeys(isa.opcodes(isa.Trait.LOAD), "load"),
-    **dict.fromkeys(isa.opcodes(isa.Trait.STORE), "store"),
-}
+_KINDS = {isa.Trait.LOAD: "load", isa.Trait.STORE: "store", isa.Trait.UPDATE: "atomic"}
 
 
 class Record:
@@ -123,10 +120,9 @@ class Record:
 
     def _access(self, index: int) -> Access:
         instruction = self._cfg.instructions[index]
-        effects = isa.effects(instruction.opcode, instruction.modifiers)
-        kind = _KINDS.get(instruction.opcode)
-        if kind is None:
-            kind = "atomic" if effects & isa.Effect.ATOMIC else "other"
+        row = isa.row(instruction.opcode, instruction.modifiers)
+        traits = isa.Trait.NONE if row is None else row.traits
+        kind = next((kind for trait, kind in _KINDS.items() if trait in traits), "other")
         touches = self._touches[index]
         spaces = {touch.space for touch in touches}
         one_space = len(spaces) == 1

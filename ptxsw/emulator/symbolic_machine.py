@@ -212,7 +212,8 @@ class SymbolicMachine:
         if step.meaning is not None and step.meaning.writes_carry:
             widths.append(self.width(CARRY))
         name = step.instruction.opcode
-        return tuple(self.terms.fresh(name, width) for width in widths)
+        origin = Origin.ELECTED if name == "elect" else Origin.UNKNOWN
+        return tuple(self.terms.fresh(name, width, origin=origin) for width in widths)
 
     def _broadcast(self, step: Step, state: State, index: int) -> Term:
         """What all lanes get of one."""

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from ptxsw.findings.base import Rule, Scene, Site
 from ptxsw.findings.cost import WAVEFRONT
+from ptxsw.flow.def_use import defs, uses
 from ptxsw.report.model import Finding
 
 NAME = "ptxsw-atomic-contention"
+_SWAPS = frozenset({"cas", "exch"})  # what one lane stores depends on what others have stored
 _INTEGERS = frozenset({"u32", "s32", "b32"})
 _GATHERED = frozenset({"add", "and", "or", "xor", "min", "max"})
 _REDUX = 80  # sm_80, which can reduce integers over a warp
@@ -16,7 +18,9 @@ _REDUX = 80  # sm_80, which can reduce integers over a warp
 
 def find(scene: Scene) -> Iterator[Finding]:
     for site in scene.sites:
-        lanes = _meeting(scene, site) if site.shown.kind == "atomic" else 1
+        if site.shown.kind != "atomic" or _SWAPS & set(site.access.instruction.modifiers):
+            continue
+        lanes = _meeting(scene, site)
         if lanes > 1:
             yield _finding(scene, site, lanes)
 
@@ -30,7 +34,7 @@ def _meeting(scene: Scene, site: Site) -> int:
 
 
 def _finding(scene: Scene, site: Site, lanes: int) -> Finding:
-    gathered = _gathered(site) and scene.trace.module.sm >= _REDUX
+    gathered = scene.trace.module.sm >= _REDUX and _gathered(scene, site)
     return scene.finding(
         NAME, "note" if gathered else "warning", [site.index],
         measure=f"{lanes} lanes on one address",
@@ -44,11 +48,17 @@ def _finding(scene: Scene, site: Site, lanes: int) -> Finding:
     )  # fmt: skip
 
 
-def _gathered(site: Site) -> bool:
-    """Does ptxas gather the lanes by itself?"""
-    modifiers = set(site.access.instruction.modifiers)
-    plain = bool(modifiers & _INTEGERS and modifiers & _GATHERED)
-    return plain and site.is_global and bool(site.shown.uniform)
+def _gathered(scene: Scene, site: Site) -> bool:
+    """Does ptxas gather the lanes by itself? It does so for 32-bit integers at an address that all
+    lanes share; if the old value is used, only for sums."""
+    instruction = site.access.instruction
+    modifiers = set(instruction.modifiers)
+    if instruction.opcode == "multimem" or not (
+        site.shown.uniform and modifiers & _INTEGERS and modifiers & _GATHERED
+    ):
+        return False
+    old = {*defs(instruction)}
+    return "add" in modifiers or not any(old & uses(i) for i in scene.trace.cfg.instructions)
 
 
 RULE = Rule(NAME, "Many lanes make an atomic operation on one address.", find)

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ptxsw.analysis.active_lanes import active_lanes
+from ptxsw.analysis.active_lanes import ActiveLanes
 from ptxsw.analysis.trip_count import iterations
 from ptxsw.analysis.warps import Block, Warps
 from ptxsw.emulator.affine import Affine, Polynomial
@@ -85,6 +85,10 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
         return Warps(self.block)
 
     @cached_property
+    def _active_lanes(self) -> ActiveLanes:
+        return ActiveLanes(self.trace.terms, self.warps)
+
+    @cached_property
     def _places(self) -> Mapping[int, SourcePlace]:
         return source_places(self.trace)
 
@@ -141,7 +145,7 @@ class Scene(Struct, frozen=True, dict=True, eq=False):
 
     def lanes(self, site: Site) -> int:
         """The most lanes of a warp that make an access together."""
-        return active_lanes(site.access, self.warps)
+        return self._active_lanes.of(site.access)
 
     def line(self, index: int) -> int:
         return self.trace.module.source.line(self.trace.cfg.instructions[index].span.start)

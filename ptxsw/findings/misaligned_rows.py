@@ -19,7 +19,7 @@ _ROW = 128  # bytes: a smaller step is no row
 def find(scene: Scene) -> Iterator[Finding]:
     for group in groups(scene):
         size = group.sites[0].shown.bytes or 0
-        if abs(group.stride or 0) != size or scene.lanes(group.sites[0]) == 1:
+        if abs(group.stride or 0) != size or scene.lanes(group.sites[0]) <= 1:
             continue
         pitch = _pitch(scene, group)
         if pitch is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ptxsw import isa
 from ptxsw.findings.base import Rule, Scene, Site, plural, these
 from ptxsw.report.model import Finding
 
@@ -16,7 +17,7 @@ def find(scene: Scene) -> Iterator[Finding]:
     for site in scene.sites:
         header = cfg.loop_of.get(cfg.block_of[site.index])
         same = site.shown.uniform or site.shown.lane_stride == 0
-        if header is not None and same and site.shown.kind == "load" and site.is_global:
+        if header is not None and same and _is_plain_load(site) and site.is_global:
             by_line.setdefault(header, []).append(site)
     for sites in by_line.values():
         yield scene.finding(
@@ -29,6 +30,14 @@ def find(scene: Scene) -> Iterator[Finding]:
             weight=sum(site.times * 2 for site in sites),
             loads=len(sites), times=sites[0].times,
         )  # fmt: skip
+
+
+def _is_plain_load(site: Site) -> bool:
+    """Is it a load of what the lanes expect to stay? Volatile and ordered loads wait for a change,
+    as of a flag."""
+    instruction = site.access.instruction
+    effects = isa.effects(instruction.opcode, instruction.modifiers)
+    return site.shown.kind == "load" and not effects & isa.Effect.ATOMIC
 
 
 RULE = Rule(NAME, "All lanes of a warp load one element, in every iteration of a loop.", find)
