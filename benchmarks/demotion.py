@@ -85,7 +85,7 @@ def _live(cfg: Cfg) -> Iterator[frozenset[Reg]]:
             yield frozenset(live)
 
 
-def demoted(text: str, count: int, threads: int) -> str:
+def demoted(text: str, *, count: int, threads: int) -> str:
     """The text with so many values in shared memory."""
     (function,) = parse(text).kernels
     chosen = candidates(function)[:count]
@@ -137,7 +137,9 @@ def row(name: str, limit: int, how: str, text: str, arch: str, threads: int) -> 
     """A line below `HEAD`."""
     (kernel,) = sass.read(text, arch, compared=False, briefly=True).kernels
     (function,) = parse(text).kernels
-    resident = occupancy(arch, threads, kernel.registers, kernel.shared).fraction
+    resident = occupancy(
+        arch, block_threads=threads, registers=kernel.registers, shared=kernel.shared
+    ).fraction
     executed = executions(kernel, build(function.body), LOOP_FACTOR)
     number = int(arch.removeprefix("sm_"))
     predicted = f"{pace(kernel, number, resident, executed):.0f}" if resident else "-"
@@ -161,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "ptxas, to shared": limited(text, limit, spills_to_shared=True),
         }
         for count in DEMOTED:
-            own = demoted(text, count, given.threads)
+            own = demoted(text, count=count, threads=given.threads)
             made[f"us, {count} values"] = limited(own, limit, spills_to_shared=False)
         rows.append(row(name, 0, "nobody", text, given.arch, given.threads))
         rows += (row(name, limit, how, one, given.arch, given.threads) for how, one in made.items())

@@ -129,7 +129,7 @@ class Predictor:
         gpu = find(GPUS[given["gpu"]])
         sizes = tuple(map(int, given["size"].split("x")))
         launch = launched(operator, sizes)
-        fits = occupancy(gpu.arch, launch.block[0], int(given["registers"]))
+        fits = occupancy(gpu.arch, block_threads=launch.block[0], registers=int(given["registers"]))
         resident = int(fits.blocks * gpu.of("sms").high)
         text = self._text(operator.name, variant)
         module = parse(text, operator.name)

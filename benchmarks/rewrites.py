@@ -238,7 +238,10 @@ class Subject:
         kernel = sass.read(aimed, arch).kernel(self.program.entry)
         x, y, z = self.runs[0].block
         resident = occupancy(
-            arch, x * y * z, kernel.registers, kernel.shared + self.runs[0].shared
+            arch,
+            block_threads=x * y * z,
+            registers=kernel.registers,
+            shared=kernel.shared + self.runs[0].shared,
         ).fraction
         loops = [of_loop(loop, executed, self.program.sums) for loop in kernel.inner_loops]
         whole = sass.count(_done(kernel.instructions, executed))

@@ -34,7 +34,9 @@ def rows(made: Sass, threads: dict[str, int]) -> Iterator[tuple[str, ...]]:
     for kernel in made.kernels:
         size = threads[kernel.name]
         try:
-            resident = occupancy(arch, size, kernel.registers, kernel.shared).fraction
+            resident = occupancy(
+                arch, block_threads=size, registers=kernel.registers, shared=kernel.shared
+            ).fraction
             share = f"{100 * resident:.0f} % of {size}"
         except UnknownTarget:
             share = "unknown"

@@ -29,7 +29,7 @@ def sizes_of(operator: Operator, size: int) -> tuple[int, ...]:
     return (size, max(size // 32, 8), max(size // 32, 8))
 
 
-def measure(operator: Operator, size: int, repeats: int) -> tuple[LaunchResult, float]:
+def measure(operator: Operator, *, size: int, repeats: int) -> tuple[LaunchResult, float]:
     """The result of a launch, and the CPU seconds of the fastest."""
     module = parse((PTX / f"{operator.name}.ptx").read_text())
     sizes = sizes_of(operator, size)
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = sorted(OPERATORS) if options.operator == ["all"] else options.operator
     print(f"{'operator':12} {'instructions':>14} {'CPU s':>8} {'M/s':>8} {'sectors/load':>13}")
     for name in names:
-        result, seconds = measure(OPERATORS[name], options.size, options.repeats)
+        result, seconds = measure(OPERATORS[name], size=options.size, repeats=options.repeats)
         counters = result.counters
         assert counters is not None
         rate = counters.thread_instructions / seconds

@@ -185,7 +185,7 @@ class _Text:
         occupancy = None
         if fits is not None and threads is not None:
             occupancy = predicted.occupancy(
-                fits, self._registers_of(function) or 0, shared, threads
+                fits, registers=self._registers_of(function) or 0, shared=shared, threads=threads
             )
         shown = readable(function.name)
         return model.Kernel(
@@ -205,12 +205,18 @@ class _Text:
         return (code.shared if code else 0) + (launch.shared if launch else 0)
 
     def _fits(self, function: Function, threads: int | None, shared: int) -> Resident | None:
-        return self._resident(threads, self._registers_of(function), shared)
+        return self._resident(
+            threads=threads, registers=self._registers_of(function), shared=shared
+        )
 
-    def _resident(self, threads: int | None, registers: int | None, shared: int) -> Resident | None:
+    def _resident(
+        self, *, threads: int | None, registers: int | None, shared: int
+    ) -> Resident | None:
         if threads is None or registers is None:
             return None
-        return resident_blocks(self._gpu.arch, threads, registers, shared)
+        return resident_blocks(
+            self._gpu.arch, block_threads=threads, registers=registers, shared=shared
+        )
 
     def _why_no_occupancy(self, function: Function, threads: int | None) -> str:
         if threads is None:
@@ -258,7 +264,9 @@ class _Text:
         effects = []
         for each, code in zip(changed, self._codes_of(changed), strict=True):
             trace = each.trace or emulate(each.module, each.function)
-            fits = None if code is None else self._resident(threads, code.registers, code.shared)
+            fits = None
+            if code is not None:
+                fits = self._resident(threads=threads, registers=code.registers, shared=code.shared)
             after = _longest(self._one_iteration(trace, shape, fits, code))
             if before is None or after is None:
                 continue

@@ -24,9 +24,10 @@ from ptxsw.verify.verdict import Different, Proved, Undecided
 
 ARCHS = ("sm_75", "sm_80", "sm_90")
 SEED = 7
+THREADS = 128  # of the first launch's blocks
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
     """What ptxas makes of a kernel for one architecture."""
 
@@ -35,7 +36,7 @@ class Assembled:
     occupancy: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PerWarp:
     """Executed per warp, where every warp does one iteration."""
 
@@ -194,10 +195,10 @@ def _like_numpy(case: Case, runs: tuple[Run, Run], outcomes: list[_Outcome]) -> 
 def _per_warp(counters: Any, run: Run) -> PerWarp:
     warps = int(np.prod(run.grid)) * -(-int(np.prod(run.block)) // 32)
     return PerWarp(
-        counters.warp_loads / warps,
-        counters.lane_loads / 32 / warps,
-        counters.load_sectors / warps,
-        counters.shuffles / warps,
+        loads=counters.warp_loads / warps,
+        lane_loads=counters.lane_loads / 32 / warps,
+        sectors=counters.load_sectors / warps,
+        shuffles=counters.shuffles / warps,
     )
 
 
@@ -211,6 +212,12 @@ def _assembled(text: str) -> dict[str, Assembled]:
         except NoPtxas:
             return {}
         spilled = used.spill_stores + used.spill_loads
-        resident = occupancy(arch, used.registers, 128)  # no kernel here has shared memory
-        found[arch] = Assembled(used.registers, spilled, resident.fraction)
+        found[arch] = Assembled(
+            registers=used.registers, spilled=spilled, occupancy=resident(arch, used.registers)
+        )
     return found
+
+
+def resident(arch: str, registers: int) -> float:
+    """The share of the warps that are resident; no kernel here has shared memory."""
+    return occupancy(arch, block_threads=THREADS, registers=registers).fraction

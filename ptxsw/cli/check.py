@@ -155,7 +155,9 @@ def _drawn(summary: Summary, format: Format, help_uri: str | None, pinned: str |
             drawing += "".join(f"{line}\n" for line in draw_text(table, paint(), width()))
         if not summary.findings and (drawing or not kernels):
             return drawing
-        return drawing + messages.summary(summary.findings, kernels, len(summary.reports)) + "\n"
+        files = len(summary.reports)
+        told = messages.summary(summary.findings, kernels=kernels, files=files)
+        return f"{drawing}{told}\n"
     import json
 
     from ptxsw import __version__

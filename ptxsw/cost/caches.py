@@ -67,7 +67,7 @@ class CacheTraffic(Struct, frozen=True):
     beyond_l2: dict[int, float]
 
 
-class Setting(Struct, frozen=True):
+class Setting(Struct, frozen=True, kw_only=True):
     """The caches, in bytes, and the blocks that share them."""
 
     l1_bytes: float

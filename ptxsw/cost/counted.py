@@ -62,7 +62,7 @@ class Use(Struct, frozen=True, array_like=True):
     executions: float
 
 
-class Counted(Struct, frozen=True):
+class Counted(Struct, frozen=True, kw_only=True):
     """What ptxas made of one text. `local` are bytes that a thread spills, stored and loaded;
     `shared` those of a block, static ones. `pipes` has the instructions that a warp executes, by
     pipe, where every loop is taken 16 times; `spilled` the wavefronts of what it spills; `waits`
@@ -197,14 +197,14 @@ def _counted(machine_code: sass.Sass, name: str, function: Function) -> Counted:
         if width and instruction.root in ("LDL", "STL") and not _is_local(cfg, index):
             spilled += often * LANES * width / _LINE
     return Counted(
-        machine_code.arch,
-        kernel.registers,
-        (kernel.spill_stores or 0) + (kernel.spill_loads or 0),
-        kernel.shared,
-        dict(pipes),
-        tuple(uses),
-        spilled,
-        _waits(machine_code.arch, kernel, times),
+        arch=machine_code.arch,
+        registers=kernel.registers,
+        local=(kernel.spill_stores or 0) + (kernel.spill_loads or 0),
+        shared=kernel.shared,
+        pipes=dict(pipes),
+        uses=tuple(uses),
+        spilled=spilled,
+        waits=_waits(machine_code.arch, kernel, times),
     )
 
 

@@ -54,7 +54,7 @@ class CubinSymbol(NamedTuple):
     size: int
 
 
-class FunctionCode(Struct, frozen=True):
+class FunctionCode(Struct, frozen=True, kw_only=True):
     """One function of a cubin. Sizes and offsets are in bytes; `stack` is a thread's frame and
     `shared` a block's static shared memory. `routines` are the functions inside this code, by
     offset: what ptxas did not inline, and its own for divisions and roots. `lines` has the PTX
@@ -115,17 +115,17 @@ def _functions(elf: _Elf, arch: int) -> Iterator[FunctionCode]:
             if s.section == symbol.section and s.type == _FUNCTION and s.value
         }
         yield FunctionCode(
-            symbol.name,
-            bool(symbol.other & _ENTRY),
-            section.data,
-            _of_symbol(general, 0x2F, number),
-            _of_symbol(general, 0x11, number),
-            max(shared.size - reserved, 0) if shared is not None else 0,
-            max((data[0] for kind, data in own if kind == 0x4C), default=0),
-            tuple(sorted(inside.items())),
-            dict(_branches(own)),
-            tuple(lines.get(symbol.section, ())),
-            _block(own),
+            name=symbol.name,
+            entry=bool(symbol.other & _ENTRY),
+            code=section.data,
+            registers=_of_symbol(general, 0x2F, number),
+            stack=_of_symbol(general, 0x11, number),
+            shared=max(shared.size - reserved, 0) if shared is not None else 0,
+            barriers=max((data[0] for kind, data in own if kind == 0x4C), default=0),
+            routines=tuple(sorted(inside.items())),
+            branches=dict(_branches(own)),
+            lines=tuple(lines.get(symbol.section, ())),
+            block=_block(own),
         )
 
 

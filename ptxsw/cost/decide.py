@@ -56,7 +56,7 @@ class Case(Struct, frozen=True):
         return {**self.cycles, _WAITING: self.waits / warps}
 
 
-class ResourceUse(Struct, frozen=True):
+class ResourceUse(Struct, frozen=True, kw_only=True):
     """What a kernel takes: registers a thread, bytes that a thread spills to local memory and that
     a block has in shared memory, the share of resident warps by the threads of a block, and how
     many warps all are; and what a warp does that runs through it once, each loop taken 16 times:
@@ -97,10 +97,12 @@ def figures(
         gpu = of_target(arch)
     except UnknownGpu as error:
         raise UnknownTarget(str(error)) from error
-    waves = total(asked.of(use.index, use.width) * use.executions for use in counted.uses)
+    waves = total(asked.of(use.index, width=use.width) * use.executions for use in counted.uses)
     waves += exactly(counted.spilled)
     resident = {
-        threads: resident_share(arch, threads, counted.registers, counted.shared)
+        threads: resident_share(
+            arch, block_threads=threads, registers=counted.registers, shared=counted.shared
+        )
         for threads in _threads(arch, block)
     }
     near, far = counted.waits
@@ -113,8 +115,9 @@ def figures(
         )
     ]
     return ResourceUse(
-        counted.registers, counted.local, counted.shared, resident, limits(arch).warps,
-        counted.instructions, waves, tuple(cases),
+        registers=counted.registers, local=counted.local, shared=counted.shared,
+        occupancy=resident, warps=limits(arch).warps, instructions=counted.instructions,
+        wavefronts=waves, cases=tuple(cases),
     )  # fmt: skip
 
 

@@ -76,7 +76,13 @@ def traffic(gpu: Gpu, sample: Sample, blocks: int, resident: Occupancy, shared: 
     # Halfway through its steps a block is off by the root of as many, times how much one varies.
     drift = (sample.steps / 2) ** 0.5
     settings = (
-        Setting(l1, gpu.of("l2_size").high * _KIB * _KIB, on_sm, together, varies * drift)
+        Setting(
+            l1_bytes=l1,
+            l2_bytes=gpu.of("l2_size").high * _KIB * _KIB,
+            on_sm=on_sm,
+            resident=together,
+            drift=varies * drift,
+        )
         for varies in _VARIES
     )
     return Flow(*(caches.traffic(touches, setting) for setting in settings))

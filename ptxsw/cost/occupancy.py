@@ -94,14 +94,14 @@ class Occupancy(Struct, frozen=True):
     next_steps: tuple[OccupancyStep, ...]
 
 
-class _Need(Struct, frozen=True):
+class _Need(Struct, frozen=True, kw_only=True):
     """What one block takes."""
 
     warps: int
     registers: int  # a thread
     shared: int  # bytes, static and dynamic
-    barriers: int
-    carveout: int | None
+    barriers: int = 1
+    carveout: int | None = None
 
 
 def limits(target: str) -> Limits:
@@ -133,10 +133,10 @@ def targets() -> tuple[str, ...]:
 
 def occupancy(
     target: str,
+    *,
     block_threads: int,
     registers: int,
     shared: int = 0,
-    *,
     barriers: int = 1,
     carveout: int | None = None,
 ) -> Occupancy:
@@ -152,7 +152,10 @@ def occupancy(
     machine = limits(target)
     if block_threads > machine.block_threads:
         return Occupancy(0, 0, 0.0, "warps", Allowed(0, machine.blocks, None, None, None), ())
-    need = _Need(-(-block_threads // WARP), registers, shared, barriers, carveout)
+    need = _Need(
+        warps=-(-block_threads // WARP), registers=registers, shared=shared, barriers=barriers,
+        carveout=carveout,
+    )  # fmt: skip
     allowed = _allowed(machine, need)
     blocks = _least(allowed)
     limiter = next(n for n, v in zip(allowed._fields, allowed, strict=True) if v == blocks)
@@ -162,24 +165,26 @@ def occupancy(
     )
 
 
-def resident_share(target: str, block_threads: int, registers: int, shared: int = 0) -> float:
+def resident_share(target: str, *, block_threads: int, registers: int, shared: int = 0) -> float:
     """The share of the warps of a multiprocessor that are resident, as `occupancy` has it, which
     tells the next steps, too. Raises UnknownTarget."""
     machine = limits(target)
     if block_threads > machine.block_threads:
         return 0.0
-    need = _Need(-(-block_threads // WARP), registers, shared, 1, None)
+    need = _Need(warps=-(-block_threads // WARP), registers=registers, shared=shared)
     return _least(_allowed(machine, need)) * need.warps / machine.warps
 
 
 def register_steps(
-    target: str, block_threads: int, shared: int = 0, *, barriers: int = 1
+    target: str, *, block_threads: int, shared: int = 0, barriers: int = 1
 ) -> tuple[OccupancyStep, ...]:
     """All steps in registers of such a kernel: for each number of resident blocks the most
     registers a thread may have, fewest blocks first. Raises as `occupancy` does."""
-    full = occupancy(target, block_threads, 0, shared, barriers=barriers)
+    full = occupancy(
+        target, block_threads=block_threads, registers=0, shared=shared, barriers=barriers
+    )
     machine = limits(target)
-    need = _Need(-(-block_threads // WARP), 0, shared, barriers, None)
+    need = _Need(warps=-(-block_threads // WARP), registers=0, shared=shared, barriers=barriers)
     blocks_of = _by_registers(machine, need)
     steps = []
     for blocks in range(1, full.blocks + 1):

@@ -171,7 +171,7 @@ class _Counting:
         """How often a thread comes to the access that it comes to most often."""
         return max(self._visits.values(), default=1.0)
 
-    def visit(self, number: int, threads: int) -> None:
+    def visit(self, number: int, *, threads: int) -> None:
         self._visits[number] = self._visits.get(number, 0.0) + threads / self._threads
 
     def access(
@@ -181,7 +181,7 @@ class _Counting:
             return
         number = self.number(fragment)
         idx = fragment.idx if place.which is None else fragment.idx[place.which]
-        self.visit(number, len(idx))
+        self.visit(number, threads=len(idx))
         self._times[number] = self._times.get(number, 0) + 1
         if self._times[number] > _OFTEN and self._times[number] % _THINNED:
             return
@@ -242,7 +242,7 @@ class _Window(_Counting):
             return
         number = self.number(fragment)
         idx = fragment.idx if place.which is None else fragment.idx[place.which]
-        self.visit(number, len(idx))
+        self.visit(number, threads=len(idx))
         instruction = chunk.instruction(fragment)
         if isa.space(instruction) in ("param", "const"):
             return

@@ -102,7 +102,7 @@ def width(opcode: str) -> int | None:
     return next((w for m, w in _WIDTHS.items() if m in opcode.split(".")), 4)
 
 
-class MachineKernel(Struct, frozen=True, dict=True):
+class MachineKernel(Struct, frozen=True, kw_only=True, dict=True):
     """One kernel as ptxas made it.
 
     `stack`, `spill_stores` and `spill_loads` are bytes of one thread; the spills are None where a
@@ -308,17 +308,17 @@ def _kernel(
     listing, lines = listing[:end], _lines(code, end)
     instructions = tuple(_instructions(arch, code.code, listing, lines, places))
     return MachineKernel(
-        code.name,
-        len(code.code),
-        code.registers,
-        code.stack,
-        None,
-        None,
-        code.shared,
-        code.barriers,
-        instructions,
-        routines(listing, code),
-        {},
+        name=code.name,
+        code_size=len(code.code),
+        registers=code.registers,
+        stack=code.stack,
+        spill_stores=None,
+        spill_loads=None,
+        shared=code.shared,
+        barriers=code.barriers,
+        instructions=instructions,
+        routines=routines(listing, code),
+        ptx={},
     )
 
 

@@ -49,7 +49,7 @@ class Wavefronts(Struct, frozen=True, dict=True):
     banks: Mapping[int, tuple[Addresses, ...]]
     lines: Mapping[int, tuple[Addresses, ...]]
 
-    def of(self, index: int, width: int) -> Interval:
+    def of(self, index: int, *, width: int) -> Interval:
         """Those of one access that ptxas made `width` bytes wide; 0 for what has a cache of its
         own."""
         if index in self.unknown:

@@ -27,7 +27,7 @@ LEVELS = ("note", "warning", "error")
 """The mildest first."""
 
 
-class KernelResources(Struct, frozen=True):
+class KernelResources(Struct, frozen=True, kw_only=True):
     """What ptxas made of a kernel. Sizes are bytes: `stack` and spills of a thread, `shared` static
     memory of a block. `unbounded` is the same without the kernel's launch bounds, where these may
     be why it spills."""

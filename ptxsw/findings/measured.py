@@ -52,11 +52,11 @@ def _assembled(text: str, arch: str) -> dict[str, KernelResources]:
     shared = {code.name: code.shared for code in cubin.read(result.cubin).functions}
     return {
         each.kernel: KernelResources(
-            each.registers,
-            each.stack,
-            each.spill_stores,
-            each.spill_loads,
-            shared.get(each.kernel, 0),
+            registers=each.registers,
+            stack=each.stack,
+            spill_stores=each.spill_stores,
+            spill_loads=each.spill_loads,
+            shared=shared.get(each.kernel, 0),
         )
         for each in result.resources
     }

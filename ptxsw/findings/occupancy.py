@@ -20,7 +20,12 @@ def find(scene: Scene) -> Iterator[Finding]:
     used = scene.resources
     shared = used.shared if used is not None else _static(scene)
     try:
-        resident = occupancy(scene.arch, threads, used.registers if used else 0, shared)
+        resident = occupancy(
+            scene.arch,
+            block_threads=threads,
+            registers=used.registers if used else 0,
+            shared=shared,
+        )
     except (UnknownTarget, ValueError):
         return
     if resident.blocks == 0:

@@ -23,7 +23,7 @@ _FIRST = 70
 _THREADS = 256  # of a block whose size nobody says
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, kw_only=True):
     """Registers of a thread; bytes of its stack frame; instructions that store and load local
     memory (None before sm_70); bytes of static shared memory of a block; resident warps of a
     multiprocessor with blocks of `threads` (None for a target without known limits)."""
@@ -63,12 +63,17 @@ def free(name: str, taken: Collection[str]) -> str:
 def _usage(parsed: cubin.Cubin, code: cubin.FunctionCode, threads: int | None) -> Usage:
     block = threads or (prod(code.block) if code.block else _THREADS)
     try:
-        held = occupancy(f"sm_{parsed.arch}", block, code.registers, code.shared)
+        held = occupancy(
+            f"sm_{parsed.arch}", block_threads=block, registers=code.registers, shared=code.shared
+        )
         warps: int | None = held.warps
     except UnknownTarget:
         warps = None
     stores, loads = _local(parsed.arch, code.code)
-    return Usage(code.registers, code.stack, stores, loads, code.shared, block, warps)
+    return Usage(
+        registers=code.registers, frame=code.stack, local_stores=stores, local_loads=loads,
+        shared=code.shared, threads=block, warps=warps,
+    )  # fmt: skip
 
 
 def _local(arch: int, code: bytes) -> tuple[int | None, int | None]:

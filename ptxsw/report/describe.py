@@ -113,8 +113,8 @@ def _access(scene: _Scene, access: Access, rows: Rows) -> model.Access:
         return replace(shown, row=row.name, offset=offset)
     step, width = writer.affine.lane_step(address), scene.warps.width
     reuse = row.load(
-        access.index, line, offset, Along((stride if step is None else constant(step)) or 0, width),
-        scene.writes.since(access, polynomial),
+        access.index, Along((stride if step is None else constant(step)) or 0, width),
+        line=line, offset=offset, since=scene.writes.since(access, polynomial),
     )  # fmt: skip
     again = scene.carried.get(access.index, ())
     return replace(shown, row=row.name, offset=offset, reuse=reuse, carried=again)

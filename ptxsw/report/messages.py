@@ -80,7 +80,7 @@ def _lines(lines: Sequence[int]) -> str:
     return ",".join(map(str, lines[:4])) + ",…" * (len(lines) > 4)
 
 
-def summary(findings: Sequence[Located], kernels: int, files: int) -> str:
+def summary(findings: Sequence[Located], *, kernels: int, files: int) -> str:
     """ "3 warnings and 1 note in 2 of 5 kernels"."""
     parts = [f"{n:,} {level}{'s' * (n != 1)}" for level, n in counted(findings).items()]
     where = f"{kernels:,} kernel{'s' * (kernels != 1)}"

@@ -28,20 +28,22 @@ def launched(line: int, estimate: Estimate) -> model.Stretch:
     )  # fmt: skip
 
 
-def occupancy(resident: Occupancy, registers: int, shared: int, threads: int) -> model.Occupancy:
+def occupancy(resident: Occupancy, *, registers: int, shared: int, threads: int) -> model.Occupancy:
     """What a multiprocessor holds of a kernel."""
     steps = tuple(model.OccupancyStep(*step) for step in resident.next_steps)
     return model.Occupancy(
-        registers, shared, threads, resident.blocks, resident.warps, resident.fraction,
-        resident.limiter, steps,
+        registers=registers, shared=shared, threads=threads, blocks=resident.blocks,
+        warps=resident.warps, fraction=resident.fraction, limiter=resident.limiter,
+        next_steps=steps,
     )  # fmt: skip
 
 
 def candidate(facts: Mapping[str, Any]) -> model.RegisterCandidate:
     """An outcome of the rewrite `registers`, from its facts."""
     return model.RegisterCandidate(
-        facts["maxnreg"], facts["spills_to_shared"], facts["registers"], facts["local"],
-        facts["shared"], facts["occupancy"], facts["pace"],
+        limit=facts["maxnreg"], spills_to_shared=facts["spills_to_shared"],
+        registers=facts["registers"], local=facts["local"], shared=facts["shared"],
+        fraction=facts["occupancy"], pace=facts["pace"],
     )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ class OccupancyStep(Struct, frozen=True):
     fraction: float
 
 
-class Occupancy(Struct, frozen=True):
+class Occupancy(Struct, frozen=True, kw_only=True):
     """What one multiprocessor holds of a kernel."""
 
     registers: int
@@ -77,7 +77,7 @@ class RewriteEffect(Struct, frozen=True):
     unit: str = "cycles"
 
 
-class RegisterCandidate(Struct, frozen=True):
+class RegisterCandidate(Struct, frozen=True, kw_only=True):
     """What ptxas makes of a kernel under a limit of registers (`limit` None: as it is): registers a
     thread, bytes that a thread spills, bytes of a block in shared memory, the share of resident
     warps, and stall cycles of a warp over that share, of which the fewest are predicted to be

@@ -61,7 +61,7 @@ class OpenRow(Struct):
     stores: dict[int, int] = field(default_factory=dict)  # index
 
     def load(
-        self, index: int, line: int, offset: int, along: Along, since: int
+        self, index: int, along: Along, *, line: int, offset: int, since: int
     ) -> tuple[model.Reuse, ...]:
         """Puts a load into the row. Returns earlier loads of the same bytes, made at instruction
         `since` or later."""

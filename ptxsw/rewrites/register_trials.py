@@ -88,7 +88,9 @@ class Trials:
         return parse(apply(text, edits))
 
     def _outcome(self, trial: Trial, text: Module, kernel: sass.MachineKernel) -> RegisterTrial:
-        resident = resident_share(self.arch, self.threads, kernel.registers, kernel.shared)
+        resident = resident_share(
+            self.arch, block_threads=self.threads, registers=kernel.registers, shared=kernel.shared
+        )
         executed = executions(kernel, build(text.kernel(self.name).body), LOOP_FACTOR)
         arch = int(str(plain_name(self.arch)).removeprefix("sm_"))
         stalls = pace(kernel, arch, resident, executed) if resident else float("inf")

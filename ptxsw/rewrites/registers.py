@@ -142,13 +142,13 @@ def _percent(gain: float) -> str:
 
 
 def candidate_steps(
-    target: str, threads: int, registers: int, shared: int
+    target: str, *, threads: int, registers: int, shared: int
 ) -> tuple[OccupancyStep, ...]:
     """The steps of occupancy to try, given the registers of a thread and the threads and bytes of
     shared memory of a block: the nearest ones in the direction that Orion picks, then one in the
     other direction. Raises UnknownTarget."""
-    now = occupancy(target, threads, registers, shared).blocks
-    steps = register_steps(target, threads, shared)
+    now = occupancy(target, block_threads=threads, registers=registers, shared=shared).blocks
+    steps = register_steps(target, block_threads=threads, shared=shared)
     fewer = [step for step in steps if step.blocks > now]
     more = [step for step in reversed(steps) if step.blocks < now]
     if registers > _of_all_warps(target):
@@ -176,7 +176,9 @@ def _outcomes(kernel: Kernel) -> list[RegisterTrial] | str:
     try:
         trials = Trials(kernel, _PATIENCE)
         registers, shared = trials.needs()
-        steps = candidate_steps(trials.arch, trials.threads, registers, shared)
+        steps = candidate_steps(
+            trials.arch, threads=trials.threads, registers=registers, shared=shared
+        )
         asked = [AS_IT_IS, *(Trial(step.at, spills) for step in steps for spills in (False, True))]
         # Shared spills without a limit: ptxas then picks a number of registers by itself.
         if any(step.at < registers for step in steps):

@@ -32,7 +32,10 @@ def touching(rows: Any, *, write: bool = False, cached: bool = False) -> Touches
 
 def setting(l1: float = 0.0, l2: float = 0.0, drift: float = 0.0) -> Setting:
     """Caches of so many rows, of this many blocks alone."""
-    return Setting(l1 * WIDTH * SECTOR, l2 * WIDTH * SECTOR, 1.0, float(BLOCKS), drift)
+    row = WIDTH * SECTOR
+    return Setting(
+        l1_bytes=l1 * row, l2_bytes=l2 * row, on_sm=1.0, resident=float(BLOCKS), drift=drift
+    )
 
 
 OWN = touching(lambda block, step: [block * 1000 + step])

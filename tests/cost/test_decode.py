@@ -173,6 +173,9 @@ def test_bits_that_are_not_looked_at_tell_nothing(arch: int) -> None:
         words += [word & ~0xF00 | 0x900 for word in words]  # calls whose target stands in them
         for word in words:
             data = word.to_bytes(16, "little")
-            code = cubin.FunctionCode("k", True, data, 0, 0, 0, 0, ((64, "div"),), {}, ())
+            code = cubin.FunctionCode(
+                name="k", entry=True, code=data, registers=0, stack=0, shared=0, barriers=0,
+                routines=((64, "div"),), branches={}, lines=(),
+            )  # fmt: skip
             line = decode._line(word, 0, arch, {64: "div"})
             assert decoded(code, arch) == (None if line is None else [line])

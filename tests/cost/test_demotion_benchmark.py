@@ -61,7 +61,7 @@ def test_what_is_accessed_least_comes_first() -> None:
 
 def test_demoted_values_are_the_same() -> None:
     for count in (1, 2, 4, 9):
-        text = demoted(TEXT, count, THREADS)
+        text = demoted(TEXT, count=count, threads=THREADS)
         assert text.count("st.volatile.shared.") == min(
             count, len(candidates(parse(TEXT).kernels[0]))
         )

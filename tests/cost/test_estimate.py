@@ -62,7 +62,7 @@ def seen(body: str, blocks: int, threads: int, shared: int = 0) -> Sample:
 
 def run(gpu: Gpu, body: str, blocks: int, threads: int = THREADS, shared: int = 0) -> Estimate:
     found = seen(body, blocks, threads, shared)
-    fits = occupancy(gpu.arch, threads, 32, shared)
+    fits = occupancy(gpu.arch, block_threads=threads, registers=32, shared=shared)
     (function,) = kernel(body, shared).kernels
     return estimate(gpu, work(gpu, function, found, blocks, fits, shared, None))
 

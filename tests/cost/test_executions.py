@@ -102,7 +102,10 @@ def test_the_way_of_a_failed_test_does_not_count(made: Made) -> None:
 def kernel(*instructions: MachineInstruction) -> MachineKernel:
     block = Block(0, 0, len(instructions), (), ())
     routine = Routine("k", FlowGraph((block,), (0,)), frozenset())
-    return MachineKernel("k", 0, 32, 0, 0, 0, 0, 0, instructions, (routine,), {})
+    return MachineKernel(
+        name="k", code_size=0, registers=32, stack=0, spill_stores=0, spill_loads=0, shared=0,
+        barriers=0, instructions=instructions, routines=(routine,), ptx={},
+    )  # fmt: skip
 
 
 def instruction(

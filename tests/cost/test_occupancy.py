@@ -15,6 +15,7 @@ import pytest
 from ptxsw.cost import occupancy as module
 from ptxsw.cost.occupancy import (
     Limits,
+    Occupancy,
     UnknownTarget,
     limits,
     occupancy,
@@ -89,19 +90,26 @@ CASES = [
 ]
 
 
+def held(
+    target: str, threads: int, registers: int, shared: int = 0, **more: int | None
+) -> Occupancy:
+    """In the order of the columns above."""
+    return occupancy(target, block_threads=threads, registers=registers, shared=shared, **more)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("target", "threads", "registers", "shared", "blocks", "source"), CASES)
 def test_cases(
     target: str, threads: int, registers: int, shared: int, blocks: int, source: str
 ) -> None:
-    got = occupancy(target, threads, registers, shared)
+    got = held(target, threads, registers, shared)
     assert got.blocks == blocks, source
     assert got.warps == blocks * -(-threads // 32)
     assert got.fraction == got.warps / limits(target).warps
 
 
 def test_the_best_practices_guide_says_63_percent() -> None:
-    assert round(100 * occupancy("sm_70", 128, 37).fraction) == 75
-    assert occupancy("sm_70", 320, 37).fraction == 0.625
+    assert round(100 * held("sm_70", 128, 37).fraction) == 75
+    assert held("sm_70", 320, 37).fraction == 0.625
 
 
 # ---------------------------------------------------------------- NVIDIA's calculator itself
@@ -158,7 +166,7 @@ def test_as_the_calculator(calculator: Path) -> None:
             block = (rng.choice(threads), rng.randint(0, 255), rng.choice(shared), barriers)
             percent = rng.choice((-1, 0, 10, 25, 50, 66, 100)) if machine.carveouts else -1
             carveout = None if percent < 0 else percent * machine.shared // 100
-            got = occupancy(target, *block[:3], barriers=barriers, carveout=carveout)
+            got = held(target, *block[:3], barriers=barriers, carveout=carveout)
             blocks.append((target, block, percent))
             lines.append(question(machine, block, percent))
             ours.append(got.blocks)
@@ -171,7 +179,7 @@ def test_as_the_calculator(calculator: Path) -> None:
 
 
 def test_tricubic_of_256_threads_on_sm_80_is_one_step_from_full() -> None:
-    now = occupancy("sm_80", 256, 40)
+    now = held("sm_80", 256, 40)
     assert (now.blocks, now.fraction, now.limiter) == (6, 0.75, "registers")
     assert now.next_steps[0] == ("registers", 32, 8, 1.0)
     assert now.next_steps[1] == ("registers", 41, 5, 0.625)
@@ -179,11 +187,11 @@ def test_tricubic_of_256_threads_on_sm_80_is_one_step_from_full() -> None:
 
 
 def test_less_shared_memory_lets_more_blocks_in() -> None:
-    now = occupancy("sm_90", 128, 32, 48 * KIB)
+    now = held("sm_90", 128, 32, 48 * KIB)
     assert (now.limiter, now.blocks) == ("shared", 4)
     assert ("shared", 45_568, 5, 20 / 64) in now.next_steps
-    assert occupancy("sm_90", 128, 32, 45_568).blocks == 5
-    assert occupancy("sm_90", 128, 32, 45_569).blocks == 4
+    assert held("sm_90", 128, 32, 45_568).blocks == 5
+    assert held("sm_90", 128, 32, 45_569).blocks == 4
 
 
 @pytest.mark.parametrize("target", targets())
@@ -192,49 +200,53 @@ def test_steps_are_the_nearest(target: str) -> None:
     for _ in range(40):
         threads, registers = rng.randint(1, 1024), rng.randint(1, 255)
         shared = rng.randint(0, limits(target).block_shared)
-        now = occupancy(target, threads, registers, shared)
+        now = held(target, threads, registers, shared)
         for step in now.next_steps:
             nearer = step.at + (1 if step.blocks > now.blocks else -1)
             at, near = (
                 (value, shared) if step.resource == "registers" else (registers, value)
                 for value in (step.at, nearer)
             )
-            assert occupancy(target, threads, *at).blocks == step.blocks != now.blocks
-            assert occupancy(target, threads, *near).blocks == now.blocks
-            assert step.fraction == occupancy(target, threads, *at).fraction
+            assert held(target, threads, *at).blocks == step.blocks != now.blocks
+            assert held(target, threads, *near).blocks == now.blocks
+            assert step.fraction == held(target, threads, *at).fraction
 
 
 def test_all_steps_in_registers() -> None:
-    steps = register_steps("sm_80", 256)
+    steps = register_steps("sm_80", block_threads=256)
     assert [(s.blocks, s.at) for s in steps] == [
         (1, 255), (2, 128), (3, 80), (4, 64), (5, 48), (6, 40), (8, 32),
     ]  # fmt: skip
-    assert register_steps("sm_80", 256, 164 * KIB) == ()
+    assert register_steps("sm_80", block_threads=256, shared=164 * KIB) == ()
 
 
 @pytest.mark.parametrize(
     ("target", "registers"), [("sm_75", 64), ("sm_80", 32), ("sm_86", 40), ("sm_120", 40)]
 )
 def test_registers_that_leave_a_full_multiprocessor(target: str, registers: int) -> None:
-    assert register_steps(target, 256)[-1][1:] == (registers, limits(target).warps // 8, 1.0)
+    assert register_steps(target, block_threads=256)[-1][1:] == (
+        registers,
+        limits(target).warps // 8,
+        1.0,
+    )
 
 
 def test_barriers_limit_from_sm_90_on() -> None:
-    assert occupancy("sm_90", 64, 16, barriers=16).limiter == "barriers"
-    assert occupancy("sm_90", 64, 16, barriers=16).blocks == 4
-    assert occupancy("sm_80", 64, 16, barriers=16).blocks == 32
+    assert held("sm_90", 64, 16, barriers=16).limiter == "barriers"
+    assert held("sm_90", 64, 16, barriers=16).blocks == 4
+    assert held("sm_80", 64, 16, barriers=16).blocks == 32
 
 
 def test_a_configured_carveout_is_rounded_up() -> None:
-    assert occupancy("sm_80", 128, 16, 7 * KIB, carveout=20 * KIB).allowed.shared == 4
-    assert occupancy("sm_80", 128, 16, 7 * KIB).allowed.shared == 20
+    assert held("sm_80", 128, 16, 7 * KIB, carveout=20 * KIB).allowed.shared == 4
+    assert held("sm_80", 128, 16, 7 * KIB).allowed.shared == 20
 
 
 def test_a_block_that_no_multiprocessor_takes() -> None:
-    assert occupancy("sm_80", 1025, 16).blocks == 0
-    assert occupancy("sm_80", 1024, 128).limiter == "registers"
-    assert occupancy("sm_80", 1024, 128).blocks == 0
-    assert occupancy("sm_80", 256, 256).blocks == 0
+    assert held("sm_80", 1025, 16).blocks == 0
+    assert held("sm_80", 1024, 128).limiter == "registers"
+    assert held("sm_80", 1024, 128).blocks == 0
+    assert held("sm_80", 256, 256).blocks == 0
 
 
 def test_architectures_by_all_their_names() -> None:
@@ -242,9 +254,9 @@ def test_architectures_by_all_their_names() -> None:
     with pytest.raises(UnknownTarget, match=r"no limits are known for 'sm_30'; known are sm_35, "):
         limits("sm_30")
     with pytest.raises(UnknownTarget):
-        occupancy("gfx90a", 128, 32)
+        held("gfx90a", 128, 32)
     with pytest.raises(ValueError, match="no resource is negative"):
-        occupancy("sm_80", 0, 32)
+        held("sm_80", 0, 32)
 
 
 def test_every_number_has_its_source() -> None:
@@ -262,5 +274,8 @@ def test_the_share_alone_is_the_same(threads: int) -> None:
     for target, registers, shared in product(
         ("sm_60", "sm_75", "sm_80", "sm_120"), (0, 24, 41, 255), (0, 17_000, 60_000)
     ):
-        whole = occupancy(target, threads, registers, shared)
-        assert resident_share(target, threads, registers, shared) == whole.fraction
+        whole = held(target, threads, registers, shared)
+        assert (
+            resident_share(target, block_threads=threads, registers=registers, shared=shared)
+            == whole.fraction
+        )

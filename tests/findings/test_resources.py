@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.programs.faults.cases import HERE as FAULTS
 from ptxsw.cost import nvdisasm, sass
@@ -19,7 +20,14 @@ from tests.cli.test_cli import needs_ptxas, ptxsw
 __all__ = ["needs_ptxas"]
 NVCC = shutil.which("nvcc")
 CUOBJDUMP = next(programs.places("cuobjdump"), None)
-PINNED = Usage(32, 0, 0, 0, 1024, 256, 64)
+PINNED = Usage(
+    registers=32, frame=0, local_stores=0, local_loads=0, shared=1024, threads=256, warps=64
+)
+
+
+def used(**other: int) -> Usage:
+    """As pinned, but for what is said."""
+    return replace(PINNED, **other)
 
 
 def told(now: Usage | None, drift: float = 0.0, pinned: Usage | None = PINNED) -> list[str]:
@@ -29,31 +37,31 @@ def told(now: Usage | None, drift: float = 0.0, pinned: Usage | None = PINNED) -
 
 def test_what_is_worse() -> None:
     assert told(PINNED) == []
-    assert told(Usage(30, 0, 0, 0, 1024, 256, 64)) == []
+    assert told(used(registers=30)) == []
     assert told(None) == []
-    assert told(Usage(34, 0, 0, 0, 1024, 256, 64)) == ["uses more registers: 32 -> 34"]
-    assert told(Usage(40, 0, 0, 0, 1024, 256, 48)) == [
+    assert told(used(registers=34)) == ["uses more registers: 32 -> 34"]
+    assert told(used(registers=40, warps=48)) == [
         "loses occupancy: 64 -> 48 warps with blocks of 256 threads; uses more registers: 32 -> 40"
     ]
-    assert told(Usage(32, 16, 3, 5, 1024, 256, 64)) == [
+    assert told(used(frame=16, local_stores=3, local_loads=5)) == [
         "starts to spill: 0 -> 3 stores and 0 -> 5 loads of local memory; "
         "uses more bytes of stack frame: 0 -> 16"
     ]
 
 
 def test_drift_allows_more_registers_but_no_spill_and_no_lost_step() -> None:
-    assert told(Usage(34, 0, 0, 0, 1040, 256, 64), drift=0.1) == []
-    assert told(Usage(34, 0, 1, 1, 1024, 256, 64), drift=0.1) == [
+    assert told(used(registers=34, shared=1040), drift=0.1) == []
+    assert told(used(registers=34, local_stores=1, local_loads=1), drift=0.1) == [
         "starts to spill: 0 -> 1 stores and 0 -> 1 loads of local memory"
     ]
-    assert told(Usage(34, 0, 0, 0, 1024, 256, 56), drift=0.1) == [
+    assert told(used(registers=34, warps=56), drift=0.1) == [
         "loses occupancy: 64 -> 56 warps with blocks of 256 threads"
     ]
 
 
 def test_a_kernel_that_is_not_pinned() -> None:
     assert told(PINNED, pinned=None) == []
-    spilling = Usage(32, 16, 3, 5, 1024, 256, 64)
+    spilling = used(frame=16, local_stores=3, local_loads=5)
     assert told(spilling, pinned=None) == ["is not pinned, and stores to local memory 3 times"]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from benchmarks import provenance
 from benchmarks.kernelgen import __main__ as harness
 from benchmarks.kernelgen import measure as measuring
 from benchmarks.kernelgen import show
@@ -18,6 +19,7 @@ from benchmarks.kernelgen.cases import CASES
 from benchmarks.kernelgen.measure import Row, Subject, measure
 from benchmarks.kernelgen.operators import OPERATORS
 from benchmarks.kernelgen.paper import TABLE_2
+from benchmarks.programs.cases import PROGRAMS
 from ptxsw.pipeline import FORMS, SCHEMES, optimize
 from ptxsw.report.model import Refusal
 from ptxsw.simt.run import launch
@@ -118,6 +120,48 @@ def test_references_are_compared_bit_for_bit(monkeypatch: pytest.MonkeyPatch) ->
     )
     _, rewritten = measure(other, "paper", "keep", "float")
     assert rewritten.numpy == "c DIFFERS"
+
+
+TABLES = sorted(provenance.RESULTS.glob("*/*.csv"))
+
+
+def read(path: Path) -> tuple[str, list[dict[str, str]]]:
+    """The notes of a committed table, and its rows."""
+    lines = path.read_text().splitlines()
+    notes = [line for line in lines if line.startswith("#")]
+    return "\n".join(notes), list(csv.DictReader(lines[len(notes) :]))
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_the_committed_occupancies_are_those_of_their_registers(path: Path) -> None:
+    _, rows = read(path)
+    for row in rows:
+        for arch in measuring.ARCHS:
+            share = measuring.resident(arch, int(row[f"{arch[3:]} regs"]))
+            assert row[f"{arch[3:]} occ"] == f"{100 * share:.0f}%", (row["operator"], arch)
+    assert {row["80 occ"] for row in rows} > {"100%"}
+
+
+@pytest.mark.parametrize(
+    ("stem", "real", "name"),
+    [
+        ("kernelgen-float", "float", "tricubic"), ("kernelgen-double", "double", "lapgsrb"),
+        ("programs", "float", "lbm"),
+    ],
+)  # fmt: skip
+def test_the_committed_table_is_what_is_printed(stem: str, real: str, name: str) -> None:
+    """But for the seconds, and what another ptxas makes of it."""
+    [path] = [path for path in TABLES if path.stem == stem]
+    notes, rows = read(path)
+    [committed] = [row for row in rows if (row["operator"], row["scheme"]) == (name, "original")]
+    case = {**CASES, **PROGRAMS}[name]
+    printed = dict(zip(show.HEAD, show.cells(Subject(case, real).original()), strict=True))
+    [versions] = [note for note in provenance.provenance("") if note.startswith("versions")]
+    if versions.split(", ")[-1] not in notes:
+        for head in show.HEAD:
+            if head[0].isdigit():
+                committed[head] = printed[head] = ""
+    assert printed == committed
 
 
 def test_formats(jacobi: tuple[Row, Row], tmp_path: Path) -> None:

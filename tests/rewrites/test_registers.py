@@ -154,7 +154,8 @@ def test_beside_other_rewrites_it_chooses_for_what_they_left(programs: str) -> N
     ],
 )
 def test_steps(arch: str, threads: int, registers: int, steps: list[int]) -> None:
-    assert [step.at for step in candidate_steps(arch, threads, registers, 0)] == steps
+    found = candidate_steps(arch, threads=threads, registers=registers, shared=0)
+    assert [step.at for step in found] == steps
 
 
 # ---------------------------------------------------------------- the check of the text

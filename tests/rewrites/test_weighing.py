@@ -465,7 +465,9 @@ def test_min_gain_is_what_has_to_be_gained() -> None:
 def test_figures_are_those_of_all_resources() -> None:
     """400 FMAs take a pipe of half the lanes 200 cycles, and 100 of the issue slots; 25 accesses of
     two wavefronts the memory pipe 50."""
-    made = Counted(80, 40, 0, 0, {"fma": 400.0}, (Use(3, 4, 25.0),))
+    made = Counted(
+        arch=80, registers=40, local=0, shared=0, pipes={"fma": 400.0}, uses=(Use(3, 4, 25.0),)
+    )
     found = figures(made, Wavefronts({}, {3: lanes(8)}), "sm_80", (256, 1, 1))
     assert found.wavefronts == exactly(50)
     assert found.ends == Ends(200, 350)
@@ -484,14 +486,16 @@ def lanes(stride: int) -> tuple[tuple[int, ...], ...]:
 )
 def test_wavefronts_of_global_memory(stride: int, width: int, count: int) -> None:
     """A line of 128 bytes at a time."""
-    assert Wavefronts({}, {3: lanes(stride)}).of(3, width) == exactly(count)
-    assert Wavefronts({}, {3: lanes(stride)}).of(4, width) == exactly(0)  # parameters, constants
+    assert Wavefronts({}, {3: lanes(stride)}).of(3, width=width) == exactly(count)
+    assert Wavefronts({}, {3: lanes(stride)}).of(4, width=width) == exactly(
+        0
+    )  # parameters, constants
 
 
 @pytest.mark.parametrize(("width", "least"), [(1, 1), (4, 1), (8, 2), (16, 4)])
 def test_what_is_not_known_lies_side_by_side_or_far_apart(width: int, least: int) -> None:
-    assert Wavefronts({}, {3: ()}).of(3, width) == Interval(least, 32)
-    assert Wavefronts({3: ()}, {}).of(3, width) == Interval(least, 32)
+    assert Wavefronts({}, {3: ()}).of(3, width=width) == Interval(least, 32)
+    assert Wavefronts({3: ()}, {}).of(3, width=width) == Interval(least, 32)
 
 
 def test_no_text_gains_by_being_easier_to_understand() -> None:
@@ -501,7 +505,7 @@ def test_no_text_gains_by_being_easier_to_understand() -> None:
     after = Wavefronts({}, {5: lanes(4), 6: lanes(8)})
     old, new = alike(before, {3: 7, 4: 8}.__getitem__, after, {5: 7, 6: 8}.__getitem__)
     assert (set(old.unknown), set(new.unknown)) == ({3}, {5})
-    assert (old.of(4, 4), new.of(6, 4)) == (exactly(1), exactly(2))
+    assert (old.of(4, width=4), new.of(6, width=4)) == (exactly(1), exactly(2))
     new, old = alike(after, {5: 7, 6: 8}.__getitem__, before, {3: 7, 4: 8}.__getitem__)
     assert (set(old.unknown), set(new.unknown)) == ({3}, {5})
 
@@ -509,7 +513,10 @@ def test_no_text_gains_by_being_easier_to_understand() -> None:
 def test_both_ends_of_what_is_not_known_have_to_gain() -> None:
     """Two loads of lanes anywhere become one: a gain, wherever they are. An access that is only
     made less often where it is scattered is none."""
-    counts = Counted(80, 32, 0, 0, {"alu": 8.0}, (Use(3, 4, 100.0), Use(4, 4, 100.0)))
+    counts = Counted(
+        arch=80, registers=32, local=0, shared=0, pipes={"alu": 8.0},
+        uses=(Use(3, 4, 100.0), Use(4, 4, 100.0)),
+    )  # fmt: skip
     once = structs.replace(counts, uses=counts.uses[:1])
     wide = structs.replace(counts, uses=(Use(3, 8, 100.0),))
     before, one, vector = (
