@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from itertools import takewhile
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -36,129 +37,28 @@ from ptxsw.operand import (
     leaves,
 )
 from ptxsw.source import Source, Span
+from ptxsw.statement import (
+    USED_BYTES,
+    Close,
+    Directive,
+    Guard,
+    Instruction,
+    Label,
+    Loc,
+    Open,
+    Statement,
+    Variable,
+    says_nothing,
+    type_width,
+)
 
 __all__ = [
-    "Args", "Body", "Close", "Directive", "Float", "Function", "Guard", "Instruction", "Int",
-    "Label", "Loc", "Mem", "Module", "Not", "Open", "Operand", "Pair", "Reg", "RegisterPart",
-    "Signature", "Sink", "Special", "Statement", "Sum", "Symbol", "Variable", "Vec", "components",
-    "flatten", "leaves", "type_width",
+    "USED_BYTES", "Args", "Body", "Close", "Directive", "Float", "Function", "Guard",
+    "Instruction", "Int", "Label", "Loc", "Mem", "Module", "Not", "Open", "Operand",
+    "Pair", "Reg", "RegisterPart", "Signature", "Sink", "Special", "Statement", "Sum", "Symbol",
+    "Variable", "Vec", "components",
+    "flatten", "leaves", "says_nothing", "type_width",
 ]  # fmt: skip
-
-# ---------------------------------------------------------------- statements
-
-
-class Guard(Struct, frozen=True):
-    """`@p` or `@!p` before an instruction."""
-
-    reg: Reg
-    negated: bool = False
-
-
-class Instruction(NamedTuple):
-    """One PTX instruction: `@guard opcode.modifiers operands;`
-
-    A named tuple, as `Span` is: nothing frozen is made faster, and a text has most of these.
-    """
-
-    opcode: str  # "ld"
-    modifiers: tuple[str, ...]  # ("global", "nc", "f32"); "shared::cluster" is one modifier
-    operands: tuple[Operand, ...]  # destination first, as written
-    guard: Guard | None
-    start: int  # of the guard or opcode in the text
-    end: int  # behind the semicolon
-
-    @property
-    def span(self) -> Span:
-        """From the guard or opcode to the semicolon, both included."""
-        return Span(self.start, self.end)
-
-    @property
-    def name(self) -> str:
-        """Opcode and modifiers as written: `ld.global.nc.f32`."""
-        return ".".join((self.opcode, *self.modifiers))
-
-
-class Label(NamedTuple):
-    """`name:`"""
-
-    name: str
-    span: Span
-    scope: int = 0
-
-
-class Variable(NamedTuple):
-    """A declaration in any state space, in a body, a parameter list or the module.
-
-    `.reg .b32 %r<5>` has `count` 5 and stands for `%r0` to `%r4`; `count` is None for a plain
-    name. `space` is "reg", "param", "local", "shared", "global", "const" or "tex"; `dims` are
-    array dimensions in elements (None: open). `type` is written without its dot; `vector` is
-    1, 2 or 4 (or 8) elements; `align` is in bytes, or None.
-    """
-
-    space: str
-    type: str
-    name: str
-    span: Span
-    count: int | None = None  # type: ignore[assignment]  # hides `tuple.count`
-    dims: tuple[int | None, ...] = ()
-    vector: int = 1
-    align: int | None = None
-    linkage: tuple[str, ...] = ()  # "visible", "extern", "weak", "common"
-    attributes: tuple[str, ...] = ()  # other directives: "ptr", "global", …
-    initialised: bool = False
-    scope: int = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes; 0 for an open array, or for a type of no known width."""
-        total = type_width(self.type) * self.vector // 8
-        for dim in self.dims:
-            total *= dim or 0
-        return total
-
-    @property
-    def is_dynamic(self) -> bool:
-        """Is it an array of shared memory whose size the launch gives?"""
-        return "extern" in self.linkage and None in self.dims
-
-
-class Loc(NamedTuple):
-    """`.loc file line column …`: the source position of the instructions that follow."""
-
-    file: int
-    line: int
-    column: int
-    span: Span
-
-
-class Directive(Struct, frozen=True):
-    """Any other directive, kept as text: `.pragma "nounroll";`, `.branchtargets`, prototypes.
-
-    `name` is written without its dot; `label` is the label in front of it, as in
-    `ts: .branchtargets L1, L2;`; `names` are the identifiers that occur in it.
-    """
-
-    name: str
-    span: Span
-    label: str | None = None
-    names: tuple[str, ...] = ()
-
-
-class Open(Struct, frozen=True):
-    """`{` of a nested scope; `scope` is the number of the scope that begins."""
-
-    scope: int
-    span: Span
-
-
-class Close(Struct, frozen=True):
-    """`}` of a nested scope; `scope` is the number of the scope that ends."""
-
-    scope: int
-    span: Span
-
-
-Statement: TypeAlias = Instruction | Label | Variable | Loc | Directive | Open | Close
 
 # ---------------------------------------------------------------- functions and modules
 
@@ -178,6 +78,41 @@ class Body(Struct, frozen=True, dict=True):
     def others(self) -> tuple[Statement, ...]:
         """The statements that are no instructions: few, as a rule."""
         return tuple([s for s in self.statements if type(s) is not Instruction])
+
+    @cached_property
+    def code(self) -> tuple[Statement, ...]:
+        """The statements that mean something: all but line information and its like."""
+        return tuple([s for s in self.statements if not says_nothing(s)])
+
+    @cached_property
+    def leading(self) -> tuple[Variable, ...]:
+        """The declarations that come before all else."""
+        return tuple(takewhile(lambda s: type(s) is Variable, self.code))  # type: ignore[arg-type]
+
+    @cached_property
+    def masks(self) -> Mapping[int, Directive]:
+        """The pragmas that tell which bytes of a load are used, by the position of the instruction
+        that is next behind each."""
+        masks: dict[int, Directive] = {}
+        if not any(type(s) is Directive and s.used_bytes is not None for s in self.others):
+            return masks
+        pragma: Directive | None = None
+        position = 0
+        for statement in self.code:
+            if type(statement) is Instruction:
+                if pragma is not None:
+                    masks[position] = pragma
+                pragma, position = None, position + 1
+            elif type(statement) is Directive and statement.used_bytes is not None:
+                pragma = statement
+            elif type(statement) is not Directive:
+                pragma = None  # what comes before a label is not run with what follows it
+        return masks
+
+    def begin(self, index: int) -> int:
+        """Where an instruction begins in the text, with the pragma that tells of its bytes."""
+        mask = self.masks.get(index)
+        return self.instructions[index].start if mask is None else mask.span.start
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -365,19 +300,3 @@ def _size(text: str) -> int:
         return int(text[:80].rstrip("U"), 8 if octal else 0)
     except ValueError:
         return 0
-
-
-_WIDTHS = {
-    "pred": 1, "b8": 8, "u8": 8, "s8": 8, "e4m3": 8, "e5m2": 8,
-    "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "e4m3x2": 16, "e5m2x2": 16,
-    "b32": 32, "u32": 32, "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "tf32": 32,
-    "u16x2": 32, "s16x2": 32,
-    "b64": 64, "u64": 64, "s64": 64, "f64": 64, "f32x2": 64,
-    "b128": 128, "u128": 128, "s128": 128,
-    "texref": 64, "samplerref": 64, "surfref": 64,
-}  # fmt: skip
-
-
-def type_width(name: str) -> int:
-    """Width in bits of a fundamental or packed type written without its dot; 0 if unknown."""
-    return _WIDTHS.get(name, 0)

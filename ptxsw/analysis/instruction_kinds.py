@@ -16,7 +16,7 @@ from ptxsw.emulator.specials import SPECIALS
 from ptxsw.flow.cfg import Cfg
 from ptxsw.flow.convergence import waits, waits_for
 from ptxsw.flow.dataflow import CARRY, defs, uses, writers
-from ptxsw.ir import Float, Instruction, Int, Mem, Reg, Special, Symbol, type_width
+from ptxsw.ir import USED_BYTES, Float, Instruction, Int, Mem, Reg, Special, Symbol, type_width
 from ptxsw.isa import Trait
 
 
@@ -42,7 +42,7 @@ _SPACES = frozenset(
     {"const", "global", "local", "param", "param::entry", "param::func", "shared", "shared::cta"}
 )
 _PLAIN = _SPACES | {"weak", "ca", "cg", "cs", "v2", "v4", "v8"}
-_HINTS = ("L1::", "L2::", "level::")
+_HINTS = ("L1::", "L2::", "level::", USED_BYTES)
 _SIMPLE = frozenset({Reg, Int, Float})
 
 SPACE_WORDS = _SPACES

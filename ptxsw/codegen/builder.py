@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ptxsw import isa
 from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.line_information import line_again
 from ptxsw.codegen.names import Names, fresh_prefix
-from ptxsw.codegen.splice import Edit, insert_lines
-from ptxsw.codegen.splice import apply as splice
+from ptxsw.codegen.splice import Edit, edited_part, insert_lines
 from ptxsw.flow.cfg import build
 from ptxsw.ir import (
     Directive,
@@ -17,7 +17,6 @@ from ptxsw.ir import (
     Instruction,
     Int,
     Label,
-    Loc,
     Operand,
     Reg,
     Special,
@@ -33,7 +32,8 @@ class Builder:
 
     def __init__(self, text: str, function: Function, instructions: Sequence[Instruction]) -> None:
         """`text` is that of the whole module, `instructions` those of the function's body."""
-        self._text, self._function = text, function
+        self._text = text
+        self.body = function.body
         self.instructions = instructions
         self.names = Names(fresh_prefix(text))
         self.lines = Insertions()
@@ -46,7 +46,7 @@ class Builder:
 
     def is_named(self, register: Reg, start: int, end: int) -> bool:
         """Is a register read or written from one instruction to before another?"""
-        cfg = build(self._function.body)
+        cfg = build(self.body)
         return any(register in cfg.read[i] or register in cfg.written[i] for i in range(start, end))
 
     def before(self, index: int, *lines: str) -> None:
@@ -79,35 +79,31 @@ class Builder:
         lines = fast.over(self.lines)
         own_first = fast.before.get(start, ())
         lines.before.pop(start, None)
-        first, last = self.instructions[start], self.instructions[end]
-        edits = lines.edits(self._text, self.instructions, range(start, end + 1))
-        copy = splice(
-            self._text[first.start : last.end],
-            [Edit(Span(e.span.start - first.start, e.span.end - first.start), e.text)
-             for e in edits],
-        )  # fmt: skip
+        edits = lines.edits(self._text, self.body, range(start, end + 1))
+        span = Span(self.body.begin(start), self.instructions[end].end)
         self.before(
-            start, f"@{slow_if} bra {slow};", *own_first, copy, f"bra.uni {done};", f"{slow}:"
-        )
+            start, f"@{slow_if} bra {slow};", *own_first, edited_part(self._text, span, edits),
+            f"bra.uni {done};", f"{slow}:", *line_again(self._text, self.body, span),
+        )  # fmt: skip
         self.lines.put_after(end, f"{done}:")
 
     def labels_before(self, index: int) -> int:
         """The offset in the text of an instruction's first label, or its own if it has none."""
         # A jump to the label must not run what is inserted, so that goes before the first label,
         # and before a `.loc` between label and instruction.
-        begin = self.instructions[index].start
-        for statement in reversed(self._function.body.statements):
-            if statement.span.start >= self.instructions[index].start:
+        begin = self.body.begin(index)
+        for statement in reversed(self.body.code):
+            if statement.span.start >= begin:
                 continue
             if isinstance(statement, Label):
                 begin = statement.span.start
-            elif not isinstance(statement, Directive | Loc):
+            elif not isinstance(statement, Directive):
                 break
         return begin
 
     def width(self, register: Reg) -> int:
         """The width of a register of the body, in bits."""
-        return self._function.body.width(register)
+        return self.body.width(register)
 
     def guard(self, index: int) -> str:
         """The guard of an instruction as it is written before an opcode: `@%p1 `, `@!%p1 ` or
@@ -117,9 +113,9 @@ class Builder:
 
     def edits(self) -> tuple[Edit, ...]:
         """The edits of the module's text."""
-        head = self.names.head(self._text, self._function.body) if self.names.registers else ()
+        head = self.names.head(self._text, self.body) if self.names.registers else ()
         head = (*head, *self._more)
-        return (*head, *self.lines.edits(self._text, self.instructions), *self._end())
+        return (*head, *self.lines.edits(self._text, self.body), *self._end())
 
     def _end(self) -> Iterator[Edit]:
         if not self._tail:
@@ -128,7 +124,7 @@ class Builder:
         last = self.instructions[-1]
         ends = last.opcode in _ENDS and last.guard is None
         lines = self._tail if ends else ["ret;", *self._tail]
-        yield insert_lines(self._text, self._function.body.span.end - 1, lines)
+        yield insert_lines(self._text, self.body.span.end - 1, lines)
 
 
 def written(operand: Operand) -> str:

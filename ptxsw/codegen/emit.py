@@ -73,7 +73,7 @@ class Emitter:
             whole = self._before_branch(region)
             versioned.write(self._text, plan, region, self._common, whole, self._names)
         head = self._names.head(self._text, plan.function.body)
-        return (*head, *self._common.edits(self._text, plan.instructions))
+        return (*head, *self._common.edits(self._text, plan.function.body))
 
     def _guards(self) -> Iterator[WrapGuard]:
         """Those that are tested where their indices are extended."""

@@ -62,15 +62,15 @@ def write_test(builder: Builder, test: EntryTest) -> str:
 def copied(body: Body) -> tuple[int, int]:
     """Where in the text the part of a body begins and ends that is written twice: all behind its
     leading declarations."""
-    first = next(s for s in body.statements if not isinstance(s, Variable))
+    behind = body.leading[-1].span.end if body.leading else body.span.start + 1
+    first = next(s for s in body.statements if s.span.start >= behind)
     return first.span.start, body.span.end - 1
 
 
 def obstacle_to_copy(body: Body) -> str | None:
     """Why a body cannot stand twice; None where it can."""
-    depth, leading = 0, True
-    for statement in body.statements:
-        leading = leading and isinstance(statement, Variable)
+    depth = 0
+    for statement in body.code[len(body.leading) :]:
         match statement:
             case Open():
                 depth += 1
@@ -79,7 +79,7 @@ def obstacle_to_copy(body: Body) -> str | None:
             # Registers of an inner scope are declared again with that scope. A second array would
             # take memory of its own, and a register that the body declares between instructions
             # would mean two things in the copy.
-            case Variable(space=space) if not leading and (space != "reg" or not depth):
+            case Variable(space=space) if space != "reg" or not depth:
                 return "a variable is declared inside the kernel's code"
             case Directive(label=str()):
                 return "the kernel contains a table of branch targets"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from ptxsw.codegen.splice import Edit, insert, insert_lines, line_end
-from ptxsw.ir import Instruction
+from ptxsw.ir import Body
 
 
 class Insertions(Struct):
@@ -43,20 +43,18 @@ class Insertions(Struct):
             {**other.guards, **self.guards},
         )  # fmt: skip
 
-    def edits(
-        self, text: str, instructions: Sequence[Instruction], within: range | None = None
-    ) -> Iterator[Edit]:
-        """The edits that splice the lines into the text; only those of the instructions
-        `within`, if given."""
+    def edits(self, text: str, body: Body, within: range | None = None) -> Iterator[Edit]:
+        """The edits that splice the lines into the text, around the instructions of a body; only
+        those of the instructions `within`, if given."""
         touched = {*self.before, *self.after, *self.replaced, *self.guards}
         for index in sorted(touched):
             if within is not None and index not in within:
                 continue
-            instruction = instructions[index]
+            instruction = body.instructions[index]
             start = instruction.span.start
             # An edit at `start` comes before the one that replaces the instruction (`splice`).
             if self.before.get(index):
-                yield insert_lines(text, start, self.before[index])
+                yield insert_lines(text, body.begin(index), self.before[index])
             if index in self.replaced:
                 yield Edit(instruction.span, joined(text, start, self.replaced[index]))
             elif index in self.guards:

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ptxsw.codegen.builder import Builder
 from ptxsw.codegen.insertions import Insertions
-from ptxsw.codegen.splice import Edit, insert_lines, line_end
-from ptxsw.codegen.splice import apply as splice
+from ptxsw.codegen.line_information import line_again
+from ptxsw.codegen.splice import Edit, edited_part, insert_lines, line_end
 from ptxsw.source import Span
 
 
@@ -43,13 +43,9 @@ def in_two_ways(
     are its own. Call it last: lines added to the loop before this call go into both copies."""
     slow, done = builder.names.label("slow"), builder.names.label("done")
     begin = builder.labels_before(place.start)
-    edits = fast.over(builder.lines).edits(
-        text, builder.instructions, range(place.start, place.end + 1)
-    )
-    copy = splice(
-        text[begin : builder.instructions[place.end].end],
-        [Edit(Span(e.span.start - begin, e.span.end - begin), e.text) for e in edits],
-    )
+    edits = fast.over(builder.lines).edits(text, builder.body, range(place.start, place.end + 1))
+    span = Span(begin, builder.instructions[place.end].end)
+    copy = edited_part(text, span, edits)
     lines = [f"@{fails} bra {slow};", *ahead, "{"]
     # A rotated loop may stand in the text with other blocks before its header: the copy then has
     # to be entered by a branch, as the original is.
@@ -62,7 +58,7 @@ def in_two_ways(
     if last.opcode != "bra" or last.guard is not None:
         lines.append(f"bra.uni {done};")
         builder.lines.put_after(place.end, f"{done}:")
-    return [*lines, f"{slow}:"]
+    return [*lines, f"{slow}:", *line_again(text, builder.body, span)]
 
 
 def put_before(builder: Builder, text: str, place: LoopPlace, lines: Sequence[str]) -> Edit | None:

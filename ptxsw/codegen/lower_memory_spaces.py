@@ -54,7 +54,7 @@ def lower(builder: Builder, text: str, changes: Iterable[Change]) -> None:
 
 def _named(instruction: Instruction, space: str) -> str:
     """Opcode and modifiers with the space among them."""
-    words = [instruction.opcode, *instruction.modifiers]
+    words = instruction.name.split(".")
     place = next(n for n, word in enumerate(words) if n and word not in _BEFORE_SPACE)
     return ".".join((*words[:place], space, *words[place:]))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 
 from ptxsw.codegen.splice import Edit, indentation, insert, line_end
-from ptxsw.ir import Body, Variable
+from ptxsw.ir import Body
 
 _PREFIX = "%sw_"
 OVERLAP = "overlap"
@@ -71,10 +71,9 @@ class Names(Struct):
         """Declarations and what is computed once, behind the body's own declarations."""
         # Behind the leading declarations, since lines of the entry may name the kernel's variables.
         at, indent = body.span.start + 1, "\t"
-        for statement in body.statements:
-            if not isinstance(statement, Variable):
-                break
-            at, indent = statement.span.end, indentation(text, statement.span.start)
+        if body.leading:
+            last = body.leading[-1].span
+            at, indent = last.end, indentation(text, last.start)
         end = line_end(text)
         declared = [f".reg .{kind} {', '.join(names)};" for kind, names in self.registers.items()]
         yield insert(at, "".join(f"{end}{indent}{line}" for line in (*declared, *self.entry)))

@@ -42,6 +42,13 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return "".join(pieces)
 
 
+def edited_part(text: str, span: Span, edits: Iterable[Edit]) -> str:
+    """Part of a text with the edits made, which all lie inside it."""
+    start, end = span
+    moved = (Edit(Span(e.span.start - start, e.span.end - start), e.text) for e in edits)
+    return apply(text[start:end], moved)
+
+
 class Piece(Struct, frozen=True):
     """Part of an edited text: characters `start` to `end` of the original, or `new` ones that
     stand at offset `start` = `end` of it."""

@@ -18,9 +18,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ptxsw.codegen.insertions import Insertions
+from ptxsw.codegen.line_information import line_again
 from ptxsw.codegen.names import Names
 from ptxsw.codegen.rematerialize import backward_slice
-from ptxsw.codegen.splice import Edit, apply
+from ptxsw.codegen.splice import edited_part
 from ptxsw.codegen.warp_state import WarpState
 from ptxsw.flow.dataflow import read_first
 from ptxsw.ir import Body, Close, Directive, Open, Statement, Variable
@@ -152,8 +153,7 @@ def _statements(body: Body, span: Span) -> Iterator[Statement]:
 
 
 def _span(plan: Plan, region: Region) -> Span:
-    first, last = plan.instructions[region.start], plan.instructions[region.end]
-    return Span(first.span.start, last.span.end)
+    return Span(plan.function.body.begin(region.start), plan.instructions[region.end].end)
 
 
 def write(
@@ -167,13 +167,9 @@ def write(
     lines = region.fast.over(common)
     lines.before.pop(start, None)
     span = _span(plan, region)
-    edits = lines.edits(text, plan.instructions, range(start, end + 1))
-    copy = apply(text[span.start : span.end], [_moved(e, span.start) for e in edits])
+    edits = lines.edits(text, plan.function.body, range(start, end + 1))
     common.put_before(
-        start, f"@{whole.unfit} bra {slow};", *own_first, copy, f"bra.uni {done};", f"{slow}:"
-    )
+        start, f"@{whole.unfit} bra {slow};", *own_first, edited_part(text, span, edits),
+        f"bra.uni {done};", f"{slow}:", *line_again(text, plan.function.body, span),
+    )  # fmt: skip
     common.put_after(end, f"{done}:")
-
-
-def _moved(edit: Edit, by: int) -> Edit:
-    return Edit(Span(edit.span.start - by, edit.span.end - by), edit.text)

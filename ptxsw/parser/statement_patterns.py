@@ -42,4 +42,5 @@ SIDE = pattern(
 SIDE_LABEL, SIDE_LOC, SIDE_BRACE, SIDE_DECLARATION = 1, 2, 6, 7
 LABELLED = pattern(r"\s*\.(?:branchtargets|calltargets|callprototype)\b", re.ASCII)
 WORD = pattern(rf'"[^"\n]*"|(?<![A-Za-z0-9_$%.])({_IDENT})', re.ASCII)
+QUOTED = pattern(r'"[^"\n]*"')
 DIRECTIVE = pattern(r"\s*\.([A-Za-z_][A-Za-z0-9_]*)", re.ASCII)

@@ -18,6 +18,7 @@ from ptxsw.errors import ParseError
 from ptxsw.ir import Body, Close, Directive, Open, Operand, Statement, Variable, type_width
 from ptxsw.parser import grammar_reader as grammar_reader
 from ptxsw.parser.line_reader import DECLARED, DECLARING, read_lines
+from ptxsw.parser.masks import with_masks
 from ptxsw.parser.node_factory import (
     make_instruction,
     make_label,
@@ -38,6 +39,7 @@ from ptxsw.parser.statement_patterns import (
     LABEL,
     LABELLED,
     LOC,
+    QUOTED,
     SIDE,
     SIDE_BRACE,
     SIDE_DECLARATION,
@@ -255,7 +257,8 @@ class Reader:
             self._declare(text, span)
             return
         names = tuple(name for name in WORD.findall(text) if name)
-        self.statements.append(Directive(word[1], span, label, names))
+        strings = tuple(part[1:-1] for part in QUOTED.findall(text))
+        self.statements.append(Directive(word[1], span, label, names, strings))
 
     def _read_declared(self, text: str, span: Span) -> tuple[tuple[Declaration, bool], ...]:
         """What a declaration declares, and whether it initialises it; read once per text."""
@@ -414,7 +417,7 @@ def read(surroundings: Surroundings, span: Span, parameters: tuple[Variable, ...
     enabled = gc.isenabled()
     gc.disable()
     try:
-        statements = Reader(surroundings, span, parameters).read()
+        statements = with_masks(Reader(surroundings, span, parameters).read())
     finally:
         if enabled:
             gc.enable()

@@ -88,6 +88,7 @@ def _is_plain(access: Access) -> bool:
     ins = access.instruction
     return (
         kind(ins) in (Kind.LOAD, Kind.STORE)
+        and ins.used_bytes is None
         and isa.space(ins) in SPACES
         and access.elements == 1
         and access.bits in (8, 16, 32, 64)

@@ -46,7 +46,7 @@ from ptxsw.codegen.splice import Edit
 from ptxsw.emulator.node import split
 from ptxsw.emulator.trace import Access
 from ptxsw.flow.segments import segments
-from ptxsw.ir import Directive, Instruction, Reg
+from ptxsw.ir import Instruction, Reg
 from ptxsw.isa import Effect
 from ptxsw.options import NO_FAULT_IN_STRUCT
 from ptxsw.plan import Proof
@@ -108,13 +108,13 @@ def _stretches(kernel: Kernel) -> list[int]:
     number = segments(kernel.trace.cfg)
     lengths: list[int] = []
     current = 0
-    for statement in kernel.function.body.statements:
+    for statement in kernel.function.body.code:
         if isinstance(statement, Instruction):
             at = len(lengths)
             alone = meets(statement) or (at > 0 and meets(kernel.trace.cfg.instructions[at - 1]))
             current += alone or (at > 0 and number[at] != number[at - 1])
             lengths.append(current)
-        elif not isinstance(statement, Directive) or statement.label:
+        else:
             current += 1
     return lengths
 

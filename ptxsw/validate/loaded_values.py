@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ptxsw.emulator.node import OPAQUE, Term, bottom_up
+from ptxsw.emulator.node import OPAQUE, Term, Variance, bottom_up
+from ptxsw.emulator.terms import Terms
 from ptxsw.validate.chain import Bytes
 
 CONSTANT = -1
@@ -67,3 +68,14 @@ def stores_before(value: Term) -> frozenset[Bytes]:
             targets = frozenset(Bytes(space, place, size) for (space, size), place in stores)
             behind = targets if behind is None else behind & targets
     return behind or frozenset()
+
+
+def used_part(terms: Terms, value: Term, mask: int | None, at: int) -> Term:
+    """What a load leaves of a value that lies `at` so many bytes behind its address. Where the mask
+    says that some of its bytes are not used, nothing is known of it but that it is the same each
+    time."""
+    every = (1 << value.width // 8) - 1
+    used = every if mask is None else (mask >> at) & every
+    if used == every:
+        return value
+    return terms.apply(("used bytes", used), value.width, (value,), Variance.UNIFORM)

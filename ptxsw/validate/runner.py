@@ -30,7 +30,7 @@ from ptxsw.validate.evaluate import (
     is_integer_division,
     shape,
 )
-from ptxsw.validate.loaded_values import CONSTANT, holds_first, stores_before
+from ptxsw.validate.loaded_values import CONSTANT, holds_first, stores_before, used_part
 from ptxsw.validate.memory import Memory
 from ptxsw.validate.outcome import GiveUp
 from ptxsw.validate.path import End, Event, Path
@@ -298,7 +298,7 @@ class Runner:
         epochs = self._epochs(path, touches, given)
         written, fresh = [], False
         behind: frozenset[Bytes] | None = None
-        for part, dest, (epoch, _) in zip(touches, dests, epochs, strict=True):
+        for at, (part, dest, (epoch, _)) in enumerate(zip(touches, dests, epochs, strict=True)):
             stores = path.stores[-1] if epoch >= 0 else ()
             load = self.memory.unread if path.ahead and stores else self.memory.load
             value = load(stores, epoch, part.target, given)
@@ -306,6 +306,7 @@ class Runner:
             if self._witness and stores:
                 told = stores_before(value)
                 behind = told if behind is None else behind & told
+            value = used_part(self._terms, value, instruction.used_bytes, at * size)
             if isinstance(dest, Reg):
                 written.append((dest, self._filled(value, type_name, self.evaluator.width(dest))))
         claims = any(claims for _, claims in epochs)

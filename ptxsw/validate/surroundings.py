@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ptxsw.ir import Directive, Function, Instruction, Label, Module, Reg, Variable
+from ptxsw.ir import Directive, Function, Label, Module, Reg, Variable, says_nothing
+from ptxsw.parser.scan import blank_comments
+from ptxsw.source import Source, Span
 from ptxsw.validate.layout import declared_alike
 
 _LIMIT = "maxnreg"
 _THREADS, _REGISTERS = 1024, 65536  # of a block, at most
-_FOR_DEBUGGERS = frozenset({"section", "file", "loc", "@@DWARF"})
-_USED_BYTES = "used_bytes_mask"
-_SPILLING = '.pragma "enable_smem_spilling";'
 
 
 def difference(
@@ -35,16 +34,30 @@ def _modules(a: Module, b: Module, kernel: Function, *, permuted: bool) -> str |
         return "the directives of the modules differ"
     # A call is an event of which only name and arguments are compared.
     called = [[m.source.slice(f.span) for f in m.functions if f.kind == "func"] for m in (a, b)]
-    if called[0] != called[1]:
+    if called[0] != called[1] and list(_of_functions(a)) != list(_of_functions(b)):
         return "functions that the kernels may call differ"
     return None if kernel.kind == "entry" else "only kernels are compared, not functions"
 
 
+def _of_functions(module: Module) -> Iterator[list[str]]:
+    """What stands in each function of a module that means something."""
+    for function in module.functions:
+        if function.kind == "func":
+            end = function.span.end if function.body_span is None else function.body_span.start
+            parts = (Span(function.span.start, end), *(s.span for s in function.body.code))
+            yield [_words(module.source, part) for part in parts]
+
+
+def _words(source: Source, span: Span) -> str:
+    """Part of a text without comments, its words divided by one blank each."""
+    return " ".join(blank_comments(source.slice(span)).split())
+
+
 def _of_modules(module: Module) -> list[str]:
-    """The module's directives other than functions and variables, such as `.alias`; those for
-    debuggers are left out."""
-    told = (d for d in module.directives if d.name not in _FOR_DEBUGGERS)
-    return [module.source.slice(directive.span) for directive in told]
+    """The module's directives that mean something other than functions and variables, such as
+    `.alias`."""
+    told = (d for d in module.directives if not says_nothing(d))
+    return [_words(module.source, directive.span) for directive in told]
 
 
 def _headers(first: Function, second: Function) -> str | None:
@@ -52,7 +65,7 @@ def _headers(first: Function, second: Function) -> str | None:
         return "the parameters of the kernels differ"
     if first.linkage != second.linkage:
         return "the linkage of the kernels differs"
-    kept = [[d for d in f.directives if d[0] != _LIMIT] for f in (first, second)]
+    kept = [[d for d in f.directives if d[0] not in (_LIMIT, "pragma")] for f in (first, second)]
     if kept[0] != kept[1]:
         return "the directives of the kernels differ"
     return _limits(first, second)
@@ -76,10 +89,8 @@ def _limits(first: Function, second: Function) -> str | None:
 def _bodies(
     a: Module, b: Module, first: Function, second: Function, *, permuted: bool
 ) -> str | None:
-    if not _same_directives(_directives(a, first), _directives(b, second)):
+    if _directives(a, first) != _directives(b, second):
         return "the directives in the kernels differ"
-    if _masked(a, first) != _masked(b, second):
-        return "a pragma says which bytes of a load are used, and that load may have changed"
     kept = [[v for v in f.body.variables if v.space != "reg"] for f in (first, second)]
     if not _same_variables(a, kept[0], b, kept[1], permuted=permuted):
         return "the variables of the kernels differ"
@@ -95,7 +106,7 @@ def _same_variables(
 ) -> bool:
     """Are the same variables declared?"""
     return len(first) == len(second) and all(
-        a.source.slice(v.span) == b.source.slice(w.span) or (permuted and declared_alike(v, w))
+        _words(a.source, v.span) == _words(b.source, w.span) or (permuted and declared_alike(v, w))
         for v, w in zip(first, second, strict=True)
     )
 
@@ -116,33 +127,9 @@ def _registers(first: Function, second: Function) -> str | None:
 
 
 def _directives(module: Module, function: Function) -> list[str]:
-    """Pragmas, branch targets, prototypes, as written."""
-    directives = [s for s in function.body.others if isinstance(s, Directive)]
-    return [module.source.slice(directive.span) for directive in directives]
-
-
-def _masked(module: Module, function: Function) -> list[object]:
-    """All instructions of a body in which pragmas say that some bytes of the load behind them are
-    not used, and so may be anything, or lie where nothing can be read; nothing of other bodies."""
-    if not any(_USED_BYTES in text for text in _directives(module, function)):
-        return []
-    told: list[object] = []
-    for statement in function.body.statements:
-        if isinstance(statement, Instruction):
-            told.append((statement.opcode, statement.modifiers, statement.operands))
-        elif isinstance(statement, Directive):
-            text = module.source.slice(statement.span)
-            if _USED_BYTES in text:
-                told.append(text)
-    return told
-
-
-def _same_directives(old: list[str], new: list[str]) -> bool:
-    """The same directives? Pragmas stand again in code that stands again: they say how to compile,
-    not what. So does where registers are spilled to."""
-    pragmas = {text for text in old if text.startswith(".pragma")}
-    kept = [[t for t in texts if t not in pragmas and t != _SPILLING] for texts in (old, new)]
-    return kept[0] == kept[1] and pragmas <= set(new)
+    """Branch targets, prototypes, as written. Of pragmas instructions tell."""
+    directives = (s for s in function.body.code if isinstance(s, Directive))
+    return [_words(module.source, d.span) for d in directives if d.name != "pragma"]
 
 
 def _variable(v: Variable) -> tuple[object, ...]:

@@ -59,20 +59,40 @@ def test_what_a_name_stands_for_must_not_change() -> None:
     assert other == Unproved("the directives of the modules differ")
 
 
+def test_how_to_compile_is_no_difference() -> None:
+    assert judged(KERNEL, KERNEL.replace('.pragma "nounroll";\n', "")) == Proved()
+    assert judged(KERNEL.replace('.pragma "nounroll";\n', ""), KERNEL) == Proved()
+
+
 def test_a_mask_of_used_bytes_stays_with_its_load() -> None:
     """The pragma speaks of the next load, whose other bytes may be anything."""
     assert judged(MASKED, MASKED) == Proved()
     pragma = '.pragma "used_bytes_mask 0x1";\n'
-    moved = MASKED.replace(pragma, "").replace("ld.global.b32 %r2", f"{pragma}ld.global.b32 %r2")
+    gone = MASKED.replace(pragma, "")
+    moved = gone.replace("ld.global.b32 %r2", f"{pragma}ld.global.b32 %r2")
     merged = MASKED.replace("b32 %r2, [%rd4]", "v2.b32 {%r2, %r3}, [%rd4]")
     merged = merged.replace("ld.global.b32 %r3, [%rd4+4];\n", "")
-    for other in (moved, merged, MASKED.replace("%r4, [%rd4+64]", "%r4, [%rd4+4]")):
-        assert "which bytes of a load are used" in str(judged(MASKED, other))
+    parted = MASKED.replace("ld.global.b32 %r3", "mov.b32 %r9, 0;\nld.global.b32 %r3")
+    for other in (gone, moved, merged, MASKED.replace("0x1", "0x3"), parted):
+        assert not isinstance(judged(MASKED, other), Proved)
 
 
-def test_loads_with_masks_are_left_alone() -> None:
+def test_a_byte_that_nobody_uses_is_no_source_of_another_load() -> None:
+    """%r3 is loaded with a mask, and %r4 in full from the same place."""
+    whole = MASKED.replace("[%rd4+64]", "[%rd4+4]")
+    copied = whole.replace("ld.global.b32 %r4, [%rd4+4]", "mov.b32 %r4, %r3")
+    assert not isinstance(judged(whole, copied), Proved)
+    used = (text.replace("0x1", "0xf") for text in (whole, copied))
+    assert judged(*used) == Proved()
+    made = optimize(head("8.3") + whole, Options(mode="force"))
+    assert "mov.b32 %r4" not in made.text
+
+
+def test_loads_without_a_mask_are_joined_beside_one_that_has_it() -> None:
     force = Options(mode="force", rewrites=("vectorize",))
-    text = head("8.3") + KERNEL
-    assert "ld.global.v2.b32" in optimize(text, force).text
-    masked = head("8.3") + MASKED
-    assert optimize(masked, force).text == masked
+    masked = MASKED.replace("[%rd4+64]", "[%rd4+8]").replace(
+        "ld.global.b32 %r4", "ld.global.b32 %r5, [%rd4+12];\nld.global.b32 %r4"
+    )
+    made = optimize(head("8.3") + masked, force).text
+    assert "ld.global.v2.b32 {%r4, %r5}, [%rd4+8];" in made
+    assert '.pragma "used_bytes_mask 0x1";\nld.global.b32 %r3, [%rd4+4];' in made
