@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,35 @@ def test_stepping() -> None:
         (ROOT / "docs" / "python.md").read_text().partition("$ python examples/stepping.py\n")[2]
     )
     assert shown.partition("```")[0] == done.stdout
+
+
+UNKNOWN = "not known to be a fixed distance apart"
+STRIDES = [
+    ("csr", "csr", {53: "4 bytes apart, always", 78: UNKNOWN, 79: UNKNOWN}),  # by a loaded index
+    ("doubling", None, {60: UNKNOWN, 63: UNKNOWN, 75: "0 bytes apart, always"}),
+    ("banks", "bytes", {139: UNKNOWN, 142: "16 bytes apart, always", 147: UNKNOWN}),  # ^ 1, / 2
+    ("float_index", None, {16: UNKNOWN}),
+    ("tiles", "halo_tile", {116: "no two neighbours come here", 140: "4 bytes apart, always"}),
+    ("rows", "thread_rows", {126: "4096 bytes apart, unless an index overflows"}),
+]
+
+
+@pytest.mark.parametrize(("file", "kernel", "strides"), STRIDES, ids=[case[0] for case in STRIDES])
+def test_stepping_on_other_kernels(
+    file: str, kernel: str | None, strides: dict[int, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It claims no distance but one that all neighbours have."""
+    main = runpy.run_path(str(EXAMPLES / "stepping.py"))["main"]
+    main(ROOT / "tests" / "report" / "ptx" / f"{file}.ptx", kernel)
+    lines = re.findall(r"^line (\d+): .*;  (.*)$", capsys.readouterr().out, re.MULTILINE)
+    told = {int(number): what for number, what in lines}
+    assert {line: told[line] for line in strides} == strides
+
+
+def test_stepping_has_to_know_which_kernel() -> None:
+    command = [sys.executable, str(EXAMPLES / "stepping.py"), "tests/report/ptx/matmul.ptx"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (1, "name one kernel; there are: naive, tiled\n")
 
 
 def test_every_cell_of_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
